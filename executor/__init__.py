@@ -1,0 +1,1 @@
+"""Runs pipelines: tasks, epochs, channels, results and their limits."""

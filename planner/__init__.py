@@ -1,0 +1,1 @@
+"""From Substrait bytes to pipelines: decode, bind, rewrite, cut. Runs nothing."""

@@ -1,0 +1,531 @@
+"""Plans as values: relations and expressions, immutable, typed, each with its place in the plan it came from.
+
+What differs from Substrait's own shapes, so that later passes have fewer cases:
+
+- `Project` *replaces* its input (a SELECT list). Substrait's append-then-emit, and the emit of every other
+  relation, become one `Project` each; there is no emit here.
+- `Join` covers the logical join and the physical hash, merge and nested-loop joins; `Cross` stays apart.
+- Field references are flat positions into the input row, plus steps into nested values. In a join's condition the
+  right side's columns follow the left side's. `outer=n` reads the row of the n-th enclosing subquery's operator.
+- `schema` is the tuple of column types; names exist only in `Read` and `Plan`.
+
+Nodes are compared and hashed by identity: plans can be thousands of levels deep, and a structural hash would
+recurse. Walk them with `planner.walk`, never with plain recursion.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from .types import Boolean, Type
+
+Schema: TypeAlias = tuple[Type, ...]
+
+
+# ---------------------------------------------------------------------------------------------- expressions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Literal:
+    """`value` is a plain Python value, None for null.
+
+    bool, int, float, str, bytes, decimal.Decimal; dates as days since 1970, times and timestamps as integers in
+    units of the type's precision (UTC); intervals as (months, days, subseconds); uuid as 16 bytes; structs and
+    lists as tuples of such values, maps as tuples of pairs.
+    """
+
+    value: object
+    type: Type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Field:
+    """Column `index` of the input row; `steps` go on into it: an int is a struct field, others see their class."""
+
+    index: int
+    type: Type
+    steps: tuple[int | ListElement | MapKey, ...] = ()
+    outer: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ListElement:
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MapKey:
+    key: Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NestedField:
+    """Steps into a value that is not a column of the row (the result of a function, say)."""
+
+    operand: Expression
+    steps: tuple[int | ListElement | MapKey, ...]
+    type: Type
+
+
+class FunctionKind(enum.Enum):
+    SCALAR = "scalar"
+    AGGREGATE = "aggregate"
+    WINDOW = "window"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """A bound function: the official extension's URN, its name there, and the implementation's signature.
+
+    `signature` is the compound name (`add:i64_i64`). Nothing of the producer's spelling is left.
+    """
+
+    urn: str
+    name: str
+    signature: str
+    kind: FunctionKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Call:
+    """A scalar function. `arguments` holds expressions, and a plain string for an enum argument (`YEAR`)."""
+
+    function: Function
+    arguments: tuple[Expression | str, ...]
+    type: Type
+    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    place: str = ""
+
+
+class CastFailure(enum.Enum):
+    ERROR = "error"
+    NULL = "null"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Cast:
+    operand: Expression
+    type: Type
+    on_failure: CastFailure = CastFailure.ERROR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class IfThen:
+    clauses: tuple[tuple[Expression, Expression], ...]
+    otherwise: Expression | None
+    type: Type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Switch:
+    match: Expression
+    clauses: tuple[tuple[Literal, Expression], ...]
+    otherwise: Expression | None
+    type: Type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OneOf:
+    """`value IN (options)`: singular and multi or-lists (a singular one has rows of length one)."""
+
+    value: tuple[Expression, ...]
+    options: tuple[tuple[Expression, ...], ...]
+    type: Boolean
+
+
+class Construct(enum.Enum):
+    STRUCT = "struct"
+    LIST = "list"
+    MAP = "map"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Nested:
+    """Builds a struct, a list, or a map (keys and values alternate)."""
+
+    construct: Construct
+    items: tuple[Expression, ...]
+    type: Type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Lambda:
+    """A function literal, only as an argument of a list function. Its parameters are read by `Parameter`."""
+
+    parameters: tuple[Type, ...]
+    body: Expression
+    type: Type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Parameter:
+    """A lambda's parameter: `index` among those of the lambda `outer` levels up (0: the innermost)."""
+
+    index: int
+    type: Type
+    outer: int = 0
+
+
+class SubqueryKind(enum.Enum):
+    SCALAR = "scalar"
+    EXISTS = "exists"
+    UNIQUE = "unique"
+    IN = "in"
+    ANY = "any"
+    ALL = "all"
+
+
+class Comparison(enum.Enum):
+    EQ = "="
+    NE = "<>"
+    LT = "<"
+    GT = ">"
+    LE = "<="
+    GE = ">="
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Subquery:
+    """`needles` belong to IN (any number), ANY and ALL (one), `comparison` to ANY and ALL."""
+
+    kind: SubqueryKind
+    relation: Relation
+    type: Type
+    needles: tuple[Expression, ...] = ()
+    comparison: Comparison | None = None
+    place: str = ""
+
+
+class Clock(enum.Enum):
+    """The execution context's variables: the clock is read once per epoch and handed on as a value."""
+
+    TIMESTAMP = "current_timestamp"
+    DATE = "current_date"
+    TIMEZONE = "current_timezone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ContextVariable:
+    variable: Clock
+    type: Type
+
+
+Expression: TypeAlias = (
+    Literal
+    | Field
+    | NestedField
+    | Call
+    | Cast
+    | IfThen
+    | Switch
+    | OneOf
+    | Nested
+    | Lambda
+    | Parameter
+    | Subquery
+    | ContextVariable
+)
+
+
+class Direction(enum.Enum):
+    ASC_NULLS_FIRST = "ASC NULLS FIRST"
+    ASC_NULLS_LAST = "ASC NULLS LAST"
+    DESC_NULLS_FIRST = "DESC NULLS FIRST"
+    DESC_NULLS_LAST = "DESC NULLS LAST"
+    CLUSTERED = "clustered"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SortKey:
+    expression: Expression
+    direction: Direction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Measure:
+    """An aggregate function's use in an `Aggregate`."""
+
+    function: Function
+    arguments: tuple[Expression | str, ...]
+    type: Type
+    distinct: bool = False
+    sorts: tuple[SortKey, ...] = ()
+    condition: Expression | None = None
+    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    place: str = ""
+
+
+class BoundsKind(enum.Enum):
+    ROWS = "ROWS"
+    RANGE = "RANGE"
+    GROUPS = "GROUPS"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Bound:
+    """`offset` rows (or values) from the current row, negative before it; None is unbounded on this side."""
+
+    offset: int | Expression | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class WindowCall:
+    """A window function over its partition. Only in `Window` relations: the decoder lifts it out of projections."""
+
+    function: Function
+    arguments: tuple[Expression | str, ...]
+    type: Type
+    partitions: tuple[Expression, ...] = ()
+    sorts: tuple[SortKey, ...] = ()
+    lower: Bound = Bound(offset=None)
+    upper: Bound = Bound(offset=None)
+    bounds: BoundsKind = BoundsKind.ROWS
+    distinct: bool = False
+    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    place: str = ""
+
+
+# ------------------------------------------------------------------------------------------------ relations
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Read:
+    """A leaf read of one source: all reads of one name are one source. `names` and `schema` are of the columns
+    this read uses, in order; `source` is the name as the plan writes it, parts joined by dots.
+    """
+
+    source: str
+    names: tuple[str, ...]
+    schema: Schema
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileItem:
+    """A file, folder or glob the plan itself names in `local_files`."""
+
+    path: str
+    format: str
+    start: int = 0
+    length: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LocalFiles:
+    """A static source: files that the plan names. `source` is a name made from the place."""
+
+    source: str
+    names: tuple[str, ...]
+    items: tuple[FileItem, ...]
+    schema: Schema
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Values:
+    """A virtual table."""
+
+    rows: tuple[tuple[Expression, ...], ...]
+    schema: Schema
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Filter:
+    input: Relation
+    condition: Expression
+    schema: Schema
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Project:
+    """The output columns are `expressions` and nothing else."""
+
+    input: Relation
+    expressions: tuple[Expression, ...]
+    schema: Schema
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Fetch:
+    """`count=None` is no limit."""
+
+    input: Relation
+    offset: Expression | None
+    count: Expression | None
+    schema: Schema
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Sort:
+    input: Relation
+    keys: tuple[SortKey, ...]
+    schema: Schema
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TopN:
+    """Sort and fetch in one; with `ties`, rows equal to the last one by the keys come too."""
+
+    input: Relation
+    keys: tuple[SortKey, ...]
+    offset: Expression | None
+    count: Expression | None
+    ties: bool
+    schema: Schema
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Aggregate:
+    """Columns out: `keys`, then `measures`, then, with several grouping sets, the set's number (i32).
+
+    `grouping_sets` holds positions into `keys`; one empty set is a global aggregate.
+    """
+
+    input: Relation
+    keys: tuple[Expression, ...]
+    grouping_sets: tuple[tuple[int, ...], ...]
+    measures: tuple[Measure, ...]
+    schema: Schema
+    place: str
+
+
+class JoinType(enum.Enum):
+    INNER = "inner"
+    OUTER = "outer"
+    LEFT = "left"
+    RIGHT = "right"
+    LEFT_SEMI = "left_semi"
+    RIGHT_SEMI = "right_semi"
+    LEFT_ANTI = "left_anti"
+    RIGHT_ANTI = "right_anti"
+    LEFT_SINGLE = "left_single"
+    RIGHT_SINGLE = "right_single"
+    LEFT_MARK = "left_mark"
+    RIGHT_MARK = "right_mark"
+
+
+class JoinAlgorithm(enum.Enum):
+    ANY = "any"
+    HASH = "hash"
+    MERGE = "merge"
+    NESTED_LOOP = "nested_loop"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Join:
+    """`condition` sees left columns, then right columns, whatever the type. (A post-join filter is a `Filter` above.)"""
+
+    left: Relation
+    right: Relation
+    type: JoinType
+    condition: Expression | None
+    schema: Schema
+    place: str
+    algorithm: JoinAlgorithm = JoinAlgorithm.ANY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LateralJoin:
+    """The right side is evaluated for each left row, which it reads as `outer` fields."""
+
+    left: Relation
+    right: Relation
+    type: JoinType
+    condition: Expression | None
+    schema: Schema
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Cross:
+    left: Relation
+    right: Relation
+    schema: Schema
+    place: str
+
+
+class SetOperation(enum.Enum):
+    MINUS_PRIMARY = "minus_primary"
+    MINUS_PRIMARY_ALL = "minus_primary_all"
+    MINUS_MULTISET = "minus_multiset"
+    INTERSECTION_PRIMARY = "intersection_primary"
+    INTERSECTION_MULTISET = "intersection_multiset"
+    INTERSECTION_MULTISET_ALL = "intersection_multiset_all"
+    UNION_DISTINCT = "union_distinct"
+    UNION_ALL = "union_all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Set:
+    inputs: tuple[Relation, ...]
+    operation: SetOperation
+    schema: Schema
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Window:
+    """Columns out: the input's, then one per call."""
+
+    input: Relation
+    calls: tuple[WindowCall, ...]
+    schema: Schema
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Expand:
+    """Each input row gives one row per alternative. Columns out: one per field, then the alternative's number."""
+
+    input: Relation
+    alternatives: tuple[tuple[Expression, ...], ...]
+    schema: Schema
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Shared:
+    """A use of `Plan.shared[ordinal]`, a common subtree computed once."""
+
+    ordinal: int
+    schema: Schema
+    place: str
+
+
+Relation: TypeAlias = (
+    Read
+    | LocalFiles
+    | Values
+    | Filter
+    | Project
+    | Fetch
+    | Sort
+    | TopN
+    | Aggregate
+    | Join
+    | LateralJoin
+    | Cross
+    | Set
+    | Window
+    | Expand
+    | Shared
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Plan:
+    """A decoded plan: `root`'s columns are called `names` (nested names flattened depth first, as in Substrait)."""
+
+    root: Relation
+    names: tuple[str, ...]
+    shared: tuple[Relation, ...] = ()
+    producer: str = ""

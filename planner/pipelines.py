@@ -1,0 +1,97 @@
+"""What the planner hands to the executor: operators as values, in a tree, cut into pipelines.
+
+The tree is made for a `Shape`: how each source is fed in an epoch, and its size class. The executor keeps the
+pipelines it has made per shape, so the second epoch of a shape plans nothing.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+
+
+class Feed(enum.Enum):
+    """FILES: every piece is a Parquet file that DuckDB reads as the plan wants it. STREAM: `Scan` reads it."""
+
+    FILES = "files"
+    STREAM = "stream"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceShape:
+    """`size_class` is the power of ten at or above the sealed rows (0 for none)."""
+
+    feed: Feed
+    size_class: int
+
+
+Shape: TypeAlias = Mapping[str, SourceShape]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Column:
+    """A column that a source is read for: name, the plan's type in Arrow, whether a null is an error."""
+
+    name: str
+    type: pa.DataType
+    nullable: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ScanNode:
+    """Read a source's pieces, in order, as Arrow in the plan's types."""
+
+    source: str
+    columns: tuple[Column, ...]
+    schema: pa.Schema
+    size_class: int
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FileInput:
+    """A source that a fragment reads itself; its SQL calls it `relation`, with columns c0, c1, ..."""
+
+    source: str
+    relation: str
+    columns: tuple[Column, ...]
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StreamInput:
+    """An Arrow stream that a fragment reads; its SQL calls it `relation`, with columns c0, c1, ...
+
+    `replayed` says that the statement may ask for it more than once, so that the fragment must be able to hand it
+    out again (it is put in a MATERIALIZED common table expression).
+    """
+
+    node: PhysicalNode
+    relation: str
+    replayed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FragmentNode:
+    """A relational subtree run by DuckDB as one statement.
+
+    `sql` is one SELECT over the inputs' relations; `context` lists the clock values it wants, as one-row relation
+    columns. `row_wise`: each output row comes from one input row, in order, so that pieces may run one by one.
+    `blocking`: the root consumes all input before its first row, so nothing is lost by executing at once.
+    """
+
+    sql: str
+    streams: tuple[StreamInput, ...]
+    files: tuple[FileInput, ...]
+    schema: pa.Schema
+    row_wise: bool
+    blocking: bool
+    place: str
+    relations: int
+
+
+PhysicalNode: TypeAlias = ScanNode | FragmentNode

@@ -1,0 +1,163 @@
+"""Substrait's types as values. Every type knows whether it is nullable; nothing else hangs on it.
+
+Old spellings (`timestamp`, `time`, `timestamp_tz`) are the precision-6 forms. Unsigned integers, which Substrait
+defines as extension types, are ordinary integers here with `signed=False`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypeAlias, TypeVar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Type:
+    nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boolean(_Type):
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Integer(_Type):
+    """i8, i16, i32, i64 and, with `signed=False`, u8 to u64."""
+
+    bits: int
+    signed: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Float(_Type):
+    """fp32 and fp64."""
+
+    bits: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class String(_Type):
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VarChar(_Type):
+    length: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedChar(_Type):
+    length: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binary(_Type):
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedBinary(_Type):
+    length: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decimal(_Type):
+    precision: int
+    scale: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Date(_Type):
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Time(_Type):
+    precision: int = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timestamp(_Type):
+    """Without a zone. `precision` is the number of decimal places of a second, 0 to 12."""
+
+    precision: int = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimestampTz(_Type):
+    precision: int = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntervalYear(_Type):
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntervalDay(_Type):
+    precision: int = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntervalCompound(_Type):
+    precision: int = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uuid(_Type):
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Struct(_Type):
+    """`names` is empty where the plan gives none (Substrait names fields only at reads and at the root)."""
+
+    fields: tuple[Type, ...]
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class List(_Type):
+    element: Type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Map(_Type):
+    key: Type
+    value: Type
+
+
+Type: TypeAlias = (
+    Boolean
+    | Integer
+    | Float
+    | String
+    | VarChar
+    | FixedChar
+    | Binary
+    | FixedBinary
+    | Decimal
+    | Date
+    | Time
+    | Timestamp
+    | TimestampTz
+    | IntervalYear
+    | IntervalDay
+    | IntervalCompound
+    | Uuid
+    | Struct
+    | List
+    | Map
+)
+
+T = TypeVar("T", bound=_Type)
+
+
+def nullable(type_: T) -> T:
+    """The same type, with nulls allowed."""
+    return type_ if type_.nullable else replace(type_, nullable=True)
+
+
+def required(type_: T) -> T:
+    """The same type, with nulls not allowed."""
+    return replace(type_, nullable=False) if type_.nullable else type_

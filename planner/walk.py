@@ -1,0 +1,50 @@
+"""Walks over trees of any depth without recursion.
+
+A step is a generator: it yields the children it needs, one at a time, is sent each child's result, and returns its
+own. `unroll` drives the steps with a stack of its own, so a plan of 100,000 levels costs memory, not a stack
+overflow::
+
+    def depth(relation):
+        below = 0
+        for child in inputs(relation):
+            below = max(below, (yield child))
+        return below + 1
+
+    unroll(depth, plan.root)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import TypeVar
+
+Node = TypeVar("Node")
+Result = TypeVar("Result")
+
+
+def unroll(step: Callable[[Node], Generator[Node, Result, Result]], root: Node) -> Result:
+    """The result of `step(root)`, with every yielded child replaced by its own step's result."""
+    stack = [step(root)]
+    result: Result | None = None
+    error: BaseException | None = None
+    while stack:
+        try:
+            if error is not None:
+                pending, error = error, None
+                child = stack[-1].throw(pending)
+            elif result is None:
+                child = next(stack[-1])
+            else:
+                sent, result = result, None
+                child = stack[-1].send(sent)
+        except StopIteration as stop:
+            stack.pop()
+            result = stop.value
+        except BaseException as raised:  # handed to the parent, which may add its place
+            stack.pop()
+            error = raised
+        else:
+            stack.append(step(child))
+    if error is not None:
+        raise error
+    return result  # type: ignore[return-value]  # the root's step has returned
