@@ -94,4 +94,46 @@ class FragmentNode:
     relations: int
 
 
-PhysicalNode: TypeAlias = ScanNode | FragmentNode
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KeptNode:
+    """Read what `PhysicalPlan.kept` of this name computed once for the task."""
+
+    name: str
+    schema: pa.Schema
+    size_class: int
+
+
+PhysicalNode: TypeAlias = ScanNode | FragmentNode | KeptNode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Kept:
+    """A subtree fed by static sources alone: computed once, before the first epoch that needs it, and kept."""
+
+    name: str
+    root: PhysicalNode
+    sources: tuple[str, ...]
+
+
+class Start(enum.Enum):
+    """PIECE: row-wise over one source, runs piece by piece while splits are still being added. SEAL: waits."""
+
+    PIECE = "piece"
+    SEAL = "seal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Pipeline:
+    """A chain of operators without an exchange inside. `sources` are those it reads directly."""
+
+    root: PhysicalNode
+    sources: tuple[str, ...]
+    start: Start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PhysicalPlan:
+    """The result is the pipelines' rows, one pipeline after the other (the gather at the root)."""
+
+    pipelines: tuple[Pipeline, ...]
+    kept: tuple[Kept, ...]

@@ -1,0 +1,83 @@
+"""The service as an interface: what a client may ask, whoever answers.
+
+Two implementations: the executor's (in this process) and the client's gRPC channel. Both raise the errors of
+`proto.errors` with the same reasons, so a test written against one holds for the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from .errors import Problem
+from .values import (
+    Added,
+    Capabilities,
+    Cursor,
+    Explanation,
+    Frame,
+    PlanBytes,
+    Split,
+    TaskInfo,
+    TaskOptions,
+)
+
+
+class Service(Protocol):
+    """All calls are thread-safe. Those that name a task raise `NotFound` when there is none of that id."""
+
+    def create_task(self, plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]]) -> TaskInfo: ...
+
+    def add_splits(
+        self,
+        task: str,
+        splits: Iterable[tuple[str, Split, int | None]],
+        *,
+        epoch: int | None = None,
+        barrier: bool = False,
+        through: Mapping[str, int] | None = None,
+    ) -> tuple[list[Added], int | None]:
+        """Add (source, split, sequence) in order; with `barrier`, seal them and return the epoch's number too."""
+        ...
+
+    def upload(self, task: str, name: str, chunks: Iterable[bytes]) -> str:
+        """Keep a client's file for as long as the task; the path returned can be used in splits."""
+        ...
+
+    def no_more_splits(self, task: str, source: str | None = None, through: Mapping[str, int] | None = None) -> None: ...
+
+    def request_barrier(
+        self, task: str, epoch: int | None = None, through: Mapping[str, int] | None = None
+    ) -> int: ...
+
+    def next(
+        self,
+        task: str,
+        cursor: Cursor,
+        *,
+        acknowledge: Cursor | None = None,
+        max_bytes: int | None = None,
+        wait: float = 0.0,
+    ) -> Sequence[Frame]:
+        """Frames from `cursor` on, never none; waits up to `wait` seconds for something other than BLOCKED."""
+        ...
+
+    def acknowledge(self, task: str, cursor: Cursor) -> None: ...
+
+    def get_task(self, task: str) -> TaskInfo: ...
+
+    def list_tasks(self) -> Sequence[TaskInfo]: ...
+
+    def cancel_task(self, task: str) -> None: ...
+
+    def delete_task(self, task: str) -> None: ...
+
+    def validate(self, plan: PlanBytes) -> tuple[Sequence[Problem], Sequence[str]]:
+        """Every problem, and the warnings."""
+        ...
+
+    def explain(self, plan: PlanBytes, options: TaskOptions, static_sources: Sequence[str] = ()) -> Explanation: ...
+
+    def capabilities(self) -> Capabilities: ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,236 @@
+"""The task service's nouns as plain values, one definition for client, executor and server.
+
+The server turns wire messages into these and back (`proto.messages`); the embedded client hands them to the
+executor as they are.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import pyarrow as pa
+
+MIB = 1 << 20
+GIB = 1 << 30
+
+
+class Mode(enum.Enum):
+    PER_EPOCH = "per_epoch"
+
+
+class Determinism(enum.Enum):
+    STRICT = "strict"
+    RELAXED = "relaxed"
+
+
+class OnError(enum.Enum):
+    FAIL = "fail"
+    SKIP_EPOCH = "skip_epoch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskOptions:
+    """How a task runs. Limits are bytes and seconds; `idle_seconds=0` never deletes an idle task."""
+
+    mode: Mode = Mode.PER_EPOCH
+    determinism: Determinism = Determinism.STRICT
+    on_error: OnError = OnError.FAIL
+    channels: int = 1
+    max_pending_epochs: int = 8
+    memory_limit: int = 4 * GIB
+    queue_bytes: int = 64 * MIB
+    output_bytes: int = 64 * MIB
+    spill_quota: int = 4 * GIB
+    idle_seconds: float = 0.0
+    time_zone: str = "UTC"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanBytes:
+    """An encoded plan: exactly one of the two is set."""
+
+    binary: bytes | None = None
+    json: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSplit:
+    """A file, folder or glob on the server. `rows` is half open; `row_groups` are record batches in Arrow files."""
+
+    path: str
+    format: str = ""
+    rows: tuple[int, int] | None = None
+    row_groups: tuple[int, ...] | None = None
+    watermark: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class InlineSplit:
+    """Rows that travel with the call."""
+
+    schema: pa.Schema
+    batches: tuple[pa.RecordBatch, ...]
+    watermark: int | None = None
+
+
+Split: TypeAlias = FileSplit | InlineSplit
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cursor:
+    """A place in the result: row `row` (from 0) of epoch `epoch` (from 1)."""
+
+    epoch: int
+    row: int = 0
+
+
+START = Cursor(1, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Added:
+    sequence: int
+    duplicate: bool
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorValue:
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochStatistics:
+    splits: int = 0
+    rows_in: int = 0
+    rows_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    barrier_us: int = 0
+    run_us: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Data:
+    """Rows from `cursor` on."""
+
+    cursor: Cursor
+    rows: int
+    batches: tuple[pa.RecordBatch, ...]
+
+
+class BlockedState(enum.Enum):
+    WORKING = "working"
+    UNSEALED = "unsealed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocked:
+    """Nothing yet. `missing` names the sequence numbers a requested seal waits for, per source."""
+
+    state: BlockedState
+    missing: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Barrier:
+    """Epoch `epoch` is complete: its `rows` rows are final, or void where `error` is set."""
+
+    epoch: int
+    rows: int
+    watermark: int | None = None
+    statistics: EpochStatistics = field(default_factory=EpochStatistics)
+    error: ErrorValue | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """There will be no more."""
+
+
+Frame: TypeAlias = Data | Blocked | Barrier | Finished
+
+
+class TaskState(enum.Enum):
+    RUNNING = "running"
+    FINISHED = "finished"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceInfo:
+    name: str
+    schema: pa.Schema
+    static: bool
+    split_kinds: tuple[str, ...]
+    last_added: int = 0
+    last_sealed: int = 0
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitStatistics:
+    added: int = 0
+    queued: int = 0
+    finished: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorStatistics:
+    operator: str
+    place: str
+    rows_in: int = 0
+    rows_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    runs: int = 0
+    run_us: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistics:
+    """A task's counters. Times are in microseconds; barriers never count among splits."""
+
+    barriers_requested: int = 0
+    barriers_completed: int = 0
+    barrier_us: int = 0
+    splits: Mapping[str, SplitStatistics] = field(default_factory=dict)
+    operators: tuple[OperatorStatistics, ...] = ()
+    plans: int = 0
+    output_rows: int = 0
+    output_bytes: int = 0
+    output_bytes_held: int = 0
+    spilled_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskInfo:
+    id: str
+    state: TaskState
+    schema: pa.Schema
+    sources: tuple[SourceInfo, ...]
+    options: TaskOptions
+    statistics: Statistics
+    error: ErrorValue | None = None
+    sealed_epoch: int = 0
+    completed_epoch: int = 0
+    acknowledged: Cursor = START
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    text: str
+    json: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    version: str
+    dialect: str
+    engines: Mapping[str, str]
