@@ -13,6 +13,8 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from ..operators.column import Column
+
 
 class Feed(enum.Enum):
     """FILES: every piece is a Parquet file that DuckDB reads as the plan wants it. STREAM: `Scan` reads it."""
@@ -30,15 +32,6 @@ class SourceShape:
 
 
 Shape: TypeAlias = Mapping[str, SourceShape]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Column:
-    """A column that a source is read for: name, the plan's type in Arrow, whether a null is an error."""
-
-    name: str
-    type: pa.DataType
-    nullable: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

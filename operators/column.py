@@ -1,0 +1,19 @@
+"""A column that a source is read for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """Matched by `name` (exactly, else without regard to case where that is unambiguous) and cast losslessly to
+    `type`. Where it is missing, a nullable column is null and a required one an error; a null in a required column
+    is an error too.
+    """
+
+    name: str
+    type: pa.DataType
+    nullable: bool
