@@ -422,7 +422,7 @@ class JoinAlgorithm(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Join:
-    """`condition` sees left columns, then right columns, whatever the type. (A post-join filter is a `Filter` above.)"""
+    """`condition` sees left columns, then right columns, whatever the type. A post-join filter is a `Filter` above."""
 
     left: Relation
     right: Relation

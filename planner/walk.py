@@ -40,7 +40,7 @@ def unroll(step: Callable[[Node], Generator[Node, Result, Result]], root: Node) 
         except StopIteration as stop:
             stack.pop()
             result = stop.value
-        except BaseException as raised:  # handed to the parent, which may add its place
+        except BaseException as raised:  # noqa: BLE001 - handed to the parent, which may add its place
             stack.pop()
             error = raised
         else:

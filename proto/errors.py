@@ -64,7 +64,9 @@ class PlanError(TidegateError):
         if not problems:
             raise ValueError("a PlanError needs at least one problem")
         self.problems = problems
-        text = str(problems[0]) if len(problems) == 1 else f"{len(problems)} problems:\n" + "\n".join(map(str, problems))
+        text = (
+            str(problems[0]) if len(problems) == 1 else f"{len(problems)} problems:\n" + "\n".join(map(str, problems))
+        )
         super().__init__(text, reason=problems[0].reason)
 
 

@@ -1,0 +1,49 @@
+# Needs python3 (3.11 or newer) with venv and pip, nothing else. The environment it makes is .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+CORE := .venv/.core
+DEVELOPMENT := .venv/.development
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check lint types proto bench clean
+
+help: ## Say what there is.
+	@sed -n 's/^\([a-z]*\):.*## /  make \1 \t/p' Makefile
+
+run: $(CORE) ## Set up and run the quick start: a service, a plan, split sets, barriers, a result.
+	@$(BIN)/python examples/quickstart.py
+
+test: $(DEVELOPMENT) ## Set up and run the whole test suite.
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
+
+check: lint types test ## What CI runs: style, types, the test suite (stale generated code included).
+
+lint: $(DEVELOPMENT) ## Style.
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+
+types: $(DEVELOPMENT) ## Strict types, of the package as it is installed and of what uses it.
+	rm -rf build/lib build/installed
+	$(PIP) --no-deps --no-build-isolation --target build/installed .
+	MYPYPATH=build/installed $(BIN)/python -m mypy -p tidegate
+	MYPYPATH=build/installed $(BIN)/python -m mypy examples benchmarks
+
+proto: $(DEVELOPMENT) ## Generate the code under proto/tidegate again.
+	$(BIN)/python -m tidegate.proto.generate
+
+bench: $(DEVELOPMENT) ## Run the benchmarks beside their peers.
+	$(BIN)/python -m benchmarks
+
+clean: ## Remove what make made.
+	rm -rf .venv build dist .data *.egg-info .mypy_cache .ruff_cache .hypothesis
+
+$(CORE): pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(PIP) --editable .
+	@touch $@
+
+$(DEVELOPMENT): pyproject.toml $(CORE)
+	$(PIP) --editable '.[test]'
+	@touch $@

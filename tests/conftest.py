@@ -1,0 +1,22 @@
+"""What every test can rely on: repeatable property tests, and where the project is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Examples come from a fixed seed, so that a red run is red again; `HYPOTHESIS_PROFILE=search` looks for new ones.
+settings.register_profile(
+    "default", derandomize=True, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("search", deadline=None, print_blob=True, max_examples=1_000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture(scope="session")
+def project() -> Path:
+    """The project's top folder."""
+    return Path(__file__).resolve().parent.parent

@@ -1,0 +1,75 @@
+"""Imports point one way: proto <- operators <- planner <- executor <- server; clients use proto and one entry."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from graphlib import CycleError, TopologicalSorter
+
+import pytest
+
+from .modules import FOLDERS, Module, modules
+
+LAYERS = ("proto", "operators", "planner", "executor", "server")
+EMBEDDED = "tidegate.executor.embedded"
+EXTRAS = {"pyspark", "torch", "datafusion", "grpc_tools", "pytest", "hypothesis", "polars", "pandas"}
+OWN = [module for module in modules().values() if not module.generated]
+
+
+def layer(name: str) -> str:
+    """The sub-package a module belongs to; `clients` for the root package's own modules."""
+    parts = name.split(".")
+    return parts[1] if len(parts) > 1 and parts[1] in LAYERS else "clients"
+
+
+def allowed(module: Module, target: str) -> bool:
+    here, there = layer(module.name), layer(target)
+    if here == "clients":
+        return there in ("clients", "proto") or target == EMBEDDED
+    if there == "clients":
+        return here == "server"
+    return LAYERS.index(there) <= LAYERS.index(here)
+
+
+@pytest.mark.parametrize("module", OWN, ids=lambda module: module.name)
+def test_imports_point_one_way(module: Module) -> None:
+    wrong = [f"line {each.line}: {each.name}" for each in module.imports if each.own and not allowed(module, each.name)]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("module", OWN, ids=lambda module: module.name)
+def test_imports_between_our_own_modules_are_relative(module: Module) -> None:
+    assert [f"line {each.line}: {each.name}" for each in module.imports if each.own and not each.relative] == []
+
+
+@pytest.mark.parametrize("module", OWN, ids=lambda module: module.name)
+def test_the_core_does_without_the_extras(module: Module) -> None:
+    touched = {each.name.split(".")[0] for each in module.imports} & EXTRAS
+    assert touched <= ({"grpc_tools"} if module.name == "tidegate.proto.generate" else set())
+
+
+def test_no_module_imports_itself_in_a_circle() -> None:
+    graph = {
+        module.name: {each.name for each in module.imports if each.own and each.at_import and each.name != module.name}
+        for module in OWN
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as circle:
+        pytest.fail(" <- ".join(circle.args[1]))
+
+
+def test_the_import_rule_refuses_an_import_that_points_up() -> None:
+    operator = modules()["tidegate.operators.operator"]
+    assert not allowed(operator, "tidegate.planner.ir")
+    assert allowed(modules()["tidegate.planner.ir"], "tidegate.operators.operator")
+
+
+def test_importing_the_client_loads_neither_engine_nor_wire() -> None:
+    script = "import sys, tidegate; print(sorted({'duckdb', 'grpc', 'substrait'} & set(sys.modules)))"
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "[]"
+
+
+def test_every_sub_package_is_one_of_the_layers() -> None:
+    assert set(FOLDERS) == {"tidegate", *(f"tidegate.{name}" for name in LAYERS)}

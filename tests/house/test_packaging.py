@@ -1,0 +1,120 @@
+"""The distribution: what is in it, and that what is installed from it works and is typed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from .modules import FOLDERS, SETTINGS, TOP, modules
+
+LEFT_OUT = (".*", "build", "dist", "*.egg-info", "__pycache__")
+
+
+@dataclass(frozen=True)
+class Distribution:
+    sdist: Path
+    wheel: Path
+    python: Path
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "MYPYPATH")}
+    done = subprocess.run([str(each) for each in command], cwd=cwd, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def distribution(tmp_path_factory: pytest.TempPathFactory) -> Distribution:
+    """The sdist, the wheel made from it, and a fresh environment with that wheel in it.
+
+    The environment sees the dependencies of this one through a path file, so nothing is downloaded.
+    """
+    place = tmp_path_factory.mktemp("distribution")
+    tree, made = place / "tree", place / "made"
+    shutil.copytree(TOP, tree, ignore=shutil.ignore_patterns(*LEFT_OUT))
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", made, tree, cwd=place)
+    environment = place / "environment"
+    venv.create(environment, with_pip=False, symlinks=True)
+    python = environment / "bin" / "python"
+    packages = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=place).strip())
+    [wheel], [sdist] = made.glob("*.whl"), made.glob("*.tar.gz")
+    run(sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--target", packages, wheel, cwd=place)
+    (packages / "dependencies.pth").write_text("\n".join(dependency_folders()) + "\n")
+    return Distribution(sdist, wheel, python)
+
+
+def dependency_folders() -> list[str]:
+    """Where this environment's packages are. Named in a path file, their own path files are not followed, so that
+    the editable Tidegate among them stays out of sight.
+    """
+    return [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
+
+
+def test_every_folder_with_code_is_a_listed_package() -> None:
+    listed = {package for package in SETTINGS["tool"]["setuptools"]["packages"] if ".proto.tidegate" not in package}
+    assert {module.package for module in modules().values() if not module.generated} == listed
+
+
+def test_every_folder_with_code_says_that_it_is_a_package() -> None:
+    folders = {module.path.parent for module in modules().values()}
+    assert [folder for folder in folders if not (folder / "__init__.py").exists()] == []
+
+
+def test_the_wheel_holds_every_module_and_data_file_and_nothing_else(distribution: Distribution) -> None:
+    expected = {"tidegate/py.typed"}
+    for package, folder in FOLDERS.items():
+        for path in (TOP / folder).rglob("*"):
+            if path.suffix in (".py", ".pyi", ".proto"):
+                expected.add(f"{package.replace('.', '/')}/{path.relative_to(TOP / folder).as_posix()}")
+    with zipfile.ZipFile(distribution.wheel) as wheel:
+        held = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    assert held == expected
+
+
+def test_the_sdist_has_what_a_build_needs_and_no_tests(distribution: Distribution) -> None:
+    with tarfile.open(distribution.sdist) as sdist:
+        held = {name.partition("/")[2] for name in sdist.getnames()}
+    assert {"pyproject.toml", "README.md", "LICENSE", "clients/py.typed", "proto/tidegate/v1/tasks.proto"} <= held
+    assert not any(name.startswith(("tests/", "benchmarks/", "examples/")) for name in held)
+
+
+def test_every_module_of_the_installed_wheel_imports(distribution: Distribution, tmp_path: Path) -> None:
+    names = sorted(name for name in modules() if not name.endswith(".__main__"))
+    script = (
+        f"import importlib, tidegate\nfor name in {names!r}: importlib.import_module(name)\nprint(tidegate.__file__)"
+    )
+    shown = run(distribution.python, "-W", "error", "-c", script, cwd=tmp_path)
+    assert Path(shown.strip()).is_relative_to(distribution.python.parent.parent)
+
+
+def test_the_installed_package_leaves_the_substrait_namespace_alone(distribution: Distribution) -> None:
+    with zipfile.ZipFile(distribution.wheel) as wheel:
+        assert {name.partition("/")[0].partition("-")[0] for name in wheel.namelist()} == {"tidegate"}
+
+
+def test_a_user_of_the_installed_package_sees_its_types(distribution: Distribution, tmp_path: Path) -> None:
+    (tmp_path / "use.py").write_text(
+        "from tidegate.proto.values import START, Cursor\n"
+        "def after(cursor: Cursor) -> Cursor:\n"
+        "    return Cursor(cursor.epoch + 1)\n"
+        "reveal_type(after(START).row)\n"
+    )
+    config = TOP / "pyproject.toml"
+    mypy = [sys.executable, "-m", "mypy", "--config-file", config, "--cache-dir", tmp_path / "cache"]
+    shown = run(*mypy, "--python-executable", distribution.python, "use.py", cwd=tmp_path)
+    assert 'Revealed type is "int"' in shown.replace("builtins.", "")
+
+
+def test_an_editable_install_imports_from_the_tree(tmp_path: Path) -> None:
+    shown = run(sys.executable, "-c", "import tidegate.planner as p; print(p.__file__)", cwd=tmp_path)
+    assert Path(shown.strip()) == TOP / "planner" / "__init__.py"
