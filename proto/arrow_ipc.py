@@ -1,0 +1,197 @@
+"""Arrow on the wire: schemas and record batches as IPC messages, and the checks on what strangers send.
+
+Reading takes no copy: the batches point into the bytes they came in. Untrusted data is validated in full (offsets,
+lengths, UTF-8), and whatever could unpack to far more memory than it came in with is refused or bounded first:
+compressed bodies, dictionaries, views, run-end encodings, and rows that take no space at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .errors import Exhausted, InvalidRequest
+from .values import MIB
+
+MAX_INLINE_BYTES: Final = 1024 * MIB  # of one split, once dictionaries and views are unpacked
+FREE_ROWS: Final = 65_536  # rows that may come without any bytes (columns of nulls, no columns)
+
+
+def schema_bytes(schema: pa.Schema) -> bytes:
+    """The schema as an IPC message."""
+    return schema.serialize().to_pybytes()  # type: ignore[no-any-return]
+
+
+def read_schema(data: bytes) -> pa.Schema:
+    try:
+        return pa.ipc.read_schema(pa.py_buffer(data))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, ValueError) as error:
+        raise InvalidRequest(
+            f"not an Arrow IPC schema message: {_first_line(error)}", reason="MALFORMED_ARROW"
+        ) from error
+
+
+def read_batch(data: bytes | memoryview, schema: pa.Schema) -> pa.RecordBatch:
+    """A record batch message as a batch that points into `data`. For data from a server one trusts."""
+    return pa.ipc.read_record_batch(pa.py_buffer(data), schema)
+
+
+def stream_bytes(schema: pa.Schema, batches: tuple[pa.RecordBatch, ...]) -> bytes:
+    """An IPC stream: what `InlineSplit.arrow` holds."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def read_untrusted_stream(data: bytes) -> tuple[pa.Schema, tuple[pa.RecordBatch, ...]]:
+    """The plain batches of an IPC stream from a stranger; `InvalidRequest` or `Exhausted` say what is wrong with it."""
+    try:
+        _refuse_compression(data)
+        with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+            _refuse_types(reader.schema)
+            schema = pa.schema([_plain_field(field) for field in reader.schema], reader.schema.metadata)
+            batches = tuple(_checked(batch, schema, len(data)) for batch in reader)
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        message = f"the inline data is not a valid Arrow IPC stream: {_first_line(error)}"
+        raise InvalidRequest(message, reason="MALFORMED_ARROW") from error
+    unpacked = sum(batch.nbytes for batch in batches)
+    if unpacked > MAX_INLINE_BYTES:
+        raise _too_large(unpacked)
+    return schema, batches
+
+
+def _checked(batch: pa.RecordBatch, schema: pa.Schema, size: int) -> pa.RecordBatch:
+    if batch.num_rows > FREE_ROWS + 8 * size:
+        message = f"a batch claims {batch.num_rows:,} rows but the whole split has {size:,} bytes"
+        raise InvalidRequest(message, reason="MALFORMED_ARROW")
+    batch.validate(full=True)
+    columns = [_plain_column(column, field) for column, field in zip(batch.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema) if columns else batch
+
+
+def _plain_field(field: pa.Field) -> pa.Field:
+    return field.with_type(_plain_type(field.type))
+
+
+def _plain_type(data_type: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(data_type):
+        return _plain_type(data_type.value_type)
+    if pa.types.is_string_view(data_type):
+        return pa.string()
+    if pa.types.is_binary_view(data_type):
+        return pa.binary()
+    return data_type
+
+
+def _plain_column(column: pa.Array, field: pa.Field) -> pa.Array:
+    if isinstance(column, pa.DictionaryArray):
+        _refuse_growth(_dictionary_bytes(column))
+        column = column.dictionary_decode()
+    if pa.types.is_string_view(column.type) or pa.types.is_binary_view(column.type):
+        _refuse_growth(_viewed_bytes(column))
+        column = column.cast(field.type)
+    return column
+
+
+def _dictionary_bytes(column: pa.DictionaryArray) -> int:
+    """How many bytes a dictionary-encoded column has once it is unpacked."""
+    values = column.dictionary
+    if pa.types.is_primitive(values.type):
+        return len(column) * int(values.type.bit_width) // 8
+    if pa.types.is_fixed_size_binary(values.type) or pa.types.is_decimal(values.type):
+        return len(column) * int(values.type.byte_width)
+    longest = pc.max(pc.binary_length(values)).as_py() or 0
+    return len(column) * (int(longest) + 4)
+
+
+def _viewed_bytes(column: pa.Array) -> int:
+    """The bytes of all values of a view column, many of which may be the same ones."""
+    views = np.frombuffer(column.buffers()[1], np.int32).reshape(-1, 4)  # a view is 16 bytes, its length first
+    lengths = views[column.offset : column.offset + len(column), 0]
+    return int(lengths[column.is_valid().to_numpy(zero_copy_only=False)].sum(dtype=np.int64))
+
+
+def _refuse_growth(size: int) -> None:
+    if size > MAX_INLINE_BYTES:
+        raise _too_large(size)
+
+
+def _too_large(size: int) -> Exhausted:
+    message = f"the inline split has {size:,} bytes once unpacked; at most {MAX_INLINE_BYTES:,} are taken, send a file"
+    return Exhausted(message, reason="SPLIT_TOO_LARGE")
+
+
+def _refuse_types(schema: pa.Schema) -> None:
+    for field in schema:
+        value_type = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        if pa.types.is_dictionary(field.type) and pa.types.is_nested(value_type):
+            raise _not_plain(field.name, field.type)
+        for inner in (value_type, *_children(value_type)):
+            packed = pa.types.is_dictionary(inner) or pa.types.is_run_end_encoded(inner)
+            views = pa.types.is_list_view(inner) or pa.types.is_large_list_view(inner)
+            nested_view = inner is not value_type and (pa.types.is_string_view(inner) or pa.types.is_binary_view(inner))
+            if packed or views or nested_view:
+                raise _not_plain(field.name, inner)
+
+
+def _children(data_type: pa.DataType) -> Iterator[pa.DataType]:
+    if pa.types.is_nested(data_type) or isinstance(data_type, pa.BaseExtensionType):
+        inside = [data_type.storage_type] if isinstance(data_type, pa.BaseExtensionType) else []
+        inside += [data_type.field(i).type for i in range(data_type.num_fields)]
+        for child in inside:
+            yield child
+            yield from _children(child)
+
+
+def _not_plain(name: str, data_type: pa.DataType) -> InvalidRequest:
+    return InvalidRequest(f"inline column {name!r} holds {data_type}: send it unpacked", reason="UNSUPPORTED_ENCODING")
+
+
+def _refuse_compression(data: bytes) -> None:
+    """A few bytes of compressed body can unpack to any size, and pyarrow unpacks while it reads."""
+    source = pa.BufferReader(data)
+    reader = pa.MessageReader.open_stream(source)
+    while True:
+        try:
+            message = reader.read_next_message()
+        except StopIteration:
+            return
+        if message.type != "schema" and _compressed(memoryview(message.metadata), message.type):
+            raise InvalidRequest(
+                "the inline data is compressed: send it uncompressed (the transport can compress)",
+                reason="UNSUPPORTED_ENCODING",
+            )
+
+
+def _compressed(metadata: memoryview, kind: str) -> bool:
+    """Whether a batch's flatbuffer has a `compression` table. pyarrow, which has verified it, does not say."""
+    root = int.from_bytes(metadata[:4], "little")
+    header = _field(metadata, root, 2)  # Message.header
+    batch = _table(metadata, header)
+    if kind == "dictionary":
+        batch = _table(metadata, _field(metadata, batch, 1))  # DictionaryBatch.data
+    return _field(metadata, batch, 3) != 0  # RecordBatch.compression
+
+
+def _table(metadata: memoryview, position: int) -> int:
+    return position + int.from_bytes(metadata[position : position + 4], "little")
+
+
+def _field(metadata: memoryview, table: int, number: int) -> int:
+    """Where a table's field lies, 0 where it is absent."""
+    vtable = table - int.from_bytes(metadata[table : table + 4], "little", signed=True)
+    entry = 4 + 2 * number
+    if entry >= int.from_bytes(metadata[vtable : vtable + 2], "little"):
+        return 0
+    offset = int.from_bytes(metadata[vtable + entry : vtable + entry + 2], "little")
+    return table + offset if offset else 0
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -1,0 +1,144 @@
+"""`NextResponse` to bytes and back without passing batches through protobuf objects, which would copy them.
+
+The bytes are exactly a `NextResponse`: any protobuf runtime reads and writes them. Batches lie on 8-byte boundaries
+(varints may be longer than they need be), so what is read in place is aligned as Arrow wants it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from . import messages
+from .arrow_ipc import read_batch
+from .errors import InternalError
+from .tidegate.v1 import tasks_pb2 as pb
+from .values import Barrier as BarrierFrame
+from .values import Blocked, Cursor, Data, Finished, Frame
+
+_FRAME, _DATA = b"\x0a", b"\x0a"  # NextResponse.frames, Frame.data
+_EPOCH, _ROW, _ROWS, _BATCHES = b"\x08", b"\x10", b"\x18", b"\x22"
+_LENGTH_WIDTH = 5  # of the two enclosing lengths, so that padding does not change where it pads to
+_ALIGNMENT = 8
+_WIDEST = 10
+
+
+def encode_frames(frames: Sequence[Frame]) -> bytes:
+    """A `NextResponse` with these frames; a `Data` of several batches becomes one of one batch each."""
+    parts: list[bytes | pa.Buffer] = []
+    size = 0
+    for frame in frames:
+        for part in _data_parts(frame, size) if isinstance(frame, Data) else _other_parts(frame):
+            parts.append(part)
+            size += len(part)
+    return b"".join(parts)
+
+
+def _other_parts(frame: Blocked | BarrierFrame | Finished) -> tuple[bytes, bytes]:
+    body = messages.frame_message(frame).SerializeToString()
+    return _FRAME + _varint(len(body)), body
+
+
+def _data_parts(frame: Data, size: int) -> Iterator[bytes | pa.Buffer]:
+    row = frame.cursor.row
+    for batch in frame.batches:
+        payload = batch.serialize()
+        head = _data_head(frame.cursor.epoch, row, batch.num_rows, payload.size, size)
+        size += len(head) + payload.size
+        row += batch.num_rows
+        yield head
+        yield payload
+
+
+def _data_head(epoch: int, row: int, rows: int, payload: int, position: int) -> bytes:
+    """All that stands before a batch; `position` is where it starts in the message."""
+    epoch_field = _EPOCH + _varint(epoch)
+    batch_field = _BATCHES + _varint(payload)
+    row_width, rows_width = len(_varint(row)), len(_varint(rows))
+    fixed = len(_FRAME) + len(_DATA) + 2 * _LENGTH_WIDTH + len(epoch_field) + len(_ROW) + len(_ROWS) + len(batch_field)
+    padding = -(position + fixed + row_width + rows_width) % _ALIGNMENT
+    row_padding = min(padding, _WIDEST - row_width)
+    numbers = _ROW + _varint(row, row_width + row_padding)
+    numbers += _ROWS + _varint(rows, rows_width + padding - row_padding)
+    data_length = len(epoch_field) + len(numbers) + len(batch_field) + payload
+    frame_length = len(_DATA) + _LENGTH_WIDTH + data_length
+    lengths = _FRAME + _varint(frame_length, _LENGTH_WIDTH) + _DATA + _varint(data_length, _LENGTH_WIDTH)
+    return lengths + epoch_field + numbers + batch_field
+
+
+def _varint(value: int, width: int = 0) -> bytes:
+    out = bytearray()
+    while value > 0x7F or len(out) + 1 < width:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def decode_frames(data: bytes, schema: pa.Schema) -> list[Frame]:
+    """The frames of a `NextResponse`; their batches point into `data`."""
+    view = memoryview(data)
+    frames: list[Frame] = []
+    for number, value in _fields(view):
+        if number == 1 and isinstance(value, memoryview):
+            frames.extend(_decode_frame(value, schema))
+    return frames
+
+
+def _decode_frame(view: memoryview, schema: pa.Schema) -> Iterator[Frame]:
+    for number, value in _fields(view):
+        if number == 1 and isinstance(value, memoryview):
+            yield _decode_data(value, schema)
+            return
+    yield messages.frame_value(pb.Frame.FromString(bytes(view)))
+
+
+def _decode_data(view: memoryview, schema: pa.Schema) -> Data:
+    numbers = {1: 0, 2: 0, 3: 0}
+    batches: list[pa.RecordBatch] = []
+    for number, value in _fields(view):
+        if isinstance(value, int):
+            numbers[number] = value
+        elif number == 4:
+            batches.append(read_batch(value, schema))
+    return Data(cursor=Cursor(numbers[1], numbers[2]), rows=numbers[3], batches=tuple(batches))
+
+
+def _fields(view: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+    """(field number, varint or bytes) of a message; fixed-width fields, which we have none of, are passed over."""
+    position, end = 0, len(view)
+    while position < end:
+        tag, position = _read_varint(view, position)
+        match tag & 7:
+            case 0:
+                value, position = _read_varint(view, position)
+                yield tag >> 3, value
+            case 2:
+                length, position = _read_varint(view, position)
+                if position + length > end:
+                    raise _malformed()
+                yield tag >> 3, view[position : position + length]
+                position += length
+            case 1:
+                position += 8
+            case 5:
+                position += 4
+            case _:
+                raise _malformed()
+
+
+def _read_varint(view: memoryview, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while position < len(view) and shift < 7 * _WIDEST:
+        byte = view[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+    raise _malformed()
+
+
+def _malformed() -> InternalError:
+    return InternalError("the server's answer is not a NextResponse message", reason="MALFORMED_ANSWER")

@@ -1,0 +1,344 @@
+"""Values to wire messages and back, in one place. What comes from a client is checked here for its form.
+
+Batches of results do not pass through here (`proto.frames`), Arrow itself is read in `proto.arrow_ipc`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, TypeVar
+
+from . import values as v
+from .arrow_ipc import read_schema, read_untrusted_stream, schema_bytes, stream_bytes
+from .errors import InternalError, InvalidRequest, Problem
+from .tidegate.v1 import plans_pb2 as plans
+from .tidegate.v1 import tasks_pb2 as pb
+
+E = TypeVar("E", bound=enum.Enum)
+N = TypeVar("N", bound=int)
+
+_MODES: Final = {pb.MODE_PER_EPOCH: v.Mode.PER_EPOCH}
+_DETERMINISMS: Final = {
+    pb.DETERMINISM_STRICT: v.Determinism.STRICT,
+    pb.DETERMINISM_RELAXED: v.Determinism.RELAXED,
+}
+_ON_ERRORS: Final = {pb.ON_ERROR_FAIL: v.OnError.FAIL, pb.ON_ERROR_SKIP_EPOCH: v.OnError.SKIP_EPOCH}
+_STATES: Final = {
+    pb.TASK_STATE_RUNNING: v.TaskState.RUNNING,
+    pb.TASK_STATE_FINISHED: v.TaskState.FINISHED,
+    pb.TASK_STATE_FAILED: v.TaskState.FAILED,
+    pb.TASK_STATE_CANCELLED: v.TaskState.CANCELLED,
+}
+_BLOCKED: Final = {
+    pb.Blocked.STATE_WORKING: v.BlockedState.WORKING,
+    pb.Blocked.STATE_UNSEALED: v.BlockedState.UNSEALED,
+}
+# Fields of TaskOptions that travel under their own names and are optional on the wire.
+_PLAIN_OPTIONS: Final = (
+    "channels",
+    "max_pending_epochs",
+    "memory_limit",
+    "queue_bytes",
+    "output_bytes",
+    "spill_quota",
+    "idle_seconds",
+    "time_zone",
+)
+
+
+def _enum_value(table: Mapping[N, E], number: N, default: E, what: str) -> E:
+    if number == 0:
+        return default
+    if number not in table:
+        known = ", ".join(f"{key} ({value.value})" for key, value in table.items())
+        raise InvalidRequest(f"{what} {number} is unknown; known are {known}", reason="UNKNOWN_OPTION")
+    return table[number]
+
+
+def _enum_number(table: Mapping[N, E], value: E) -> N:
+    return next(number for number, known in table.items() if known is value)
+
+
+# Plans and options
+
+
+def plan_message(plan: v.PlanBytes) -> pb.PlanBytes:
+    return pb.PlanBytes(json=plan.json) if plan.binary is None else pb.PlanBytes(binary=plan.binary)
+
+
+def plan_value(message: pb.PlanBytes) -> v.PlanBytes:
+    match message.WhichOneof("encoding"):
+        case "binary":
+            return v.PlanBytes(binary=message.binary)
+        case "json":
+            return v.PlanBytes(json=message.json)
+        case _:
+            raise InvalidRequest("the request has no plan: set plan.binary or plan.json", reason="PLAN_MISSING")
+
+
+def options_message(options: v.TaskOptions) -> pb.TaskOptions:
+    return pb.TaskOptions(
+        mode=_enum_number(_MODES, options.mode),
+        determinism=_enum_number(_DETERMINISMS, options.determinism),
+        on_error=_enum_number(_ON_ERRORS, options.on_error),
+        **{name: getattr(options, name) for name in _PLAIN_OPTIONS},
+    )
+
+
+def options_value(message: pb.TaskOptions, defaults: v.TaskOptions) -> v.TaskOptions:
+    """The options asked for; the server's defaults where nothing was said."""
+    given = {name: getattr(message, name) for name in _PLAIN_OPTIONS if message.HasField(name)}
+    plain = {name: given.get(name, getattr(defaults, name)) for name in _PLAIN_OPTIONS}
+    return v.TaskOptions(
+        mode=_enum_value(_MODES, message.mode, defaults.mode, "mode"),
+        determinism=_enum_value(_DETERMINISMS, message.determinism, defaults.determinism, "determinism"),
+        on_error=_enum_value(_ON_ERRORS, message.on_error, defaults.on_error, "on_error"),
+        **plain,
+    )
+
+
+# Splits
+
+
+def split_message(split: v.Split) -> pb.Split:
+    match split:
+        case v.FileSplit():
+            first, end = split.rows if split.rows is not None else (None, None)
+            file = pb.FileSplit(
+                path=split.path, format=split.format, first_row=first, end_row=end, row_groups=split.row_groups or ()
+            )
+            return pb.Split(file=file, watermark=split.watermark)
+        case v.InlineSplit():
+            inline = pb.InlineSplit(arrow=stream_bytes(split.schema, split.batches))
+            return pb.Split(inline=inline, watermark=split.watermark)
+
+
+def split_value(message: pb.Split) -> v.Split:
+    watermark = message.watermark if message.HasField("watermark") else None
+    match message.WhichOneof("kind"):
+        case "file":
+            return _file_value(message.file, watermark)
+        case "inline":
+            schema, batches = read_untrusted_stream(message.inline.arrow)
+            return v.InlineSplit(schema=schema, batches=batches, watermark=watermark)
+        case _:
+            raise InvalidRequest("the split is empty: set split.file or split.inline", reason="SPLIT_MISSING")
+
+
+def _file_value(file: pb.FileSplit, watermark: int | None) -> v.FileSplit:
+    if not file.path:
+        raise InvalidRequest("the file split has no path", reason="SPLIT_MISSING")
+    if file.HasField("first_row") != file.HasField("end_row"):
+        message = f"the row range of {file.path} needs both of first_row and end_row"
+        raise InvalidRequest(message, reason="INVALID_RANGE")
+    rows = (file.first_row, file.end_row) if file.HasField("end_row") else None
+    if rows is not None and rows[0] > rows[1]:
+        raise InvalidRequest(
+            f"the row range {rows[0]}..{rows[1]} of {file.path} ends before it starts", reason="INVALID_RANGE"
+        )
+    groups = tuple(file.row_groups) or None
+    return v.FileSplit(path=file.path, format=file.format, rows=rows, row_groups=groups, watermark=watermark)
+
+
+def sequence_value(number: int) -> int | None:
+    """A sequence number on the wire; 0 leaves the choice to the server."""
+    return number or None
+
+
+def added_message(added: v.Added) -> pb.AddSplitResponse:
+    return pb.AddSplitResponse(sequence=added.sequence, duplicate=added.duplicate, epoch=added.epoch)
+
+
+def added_value(message: pb.AddSplitResponse) -> v.Added:
+    return v.Added(sequence=message.sequence, duplicate=message.duplicate, epoch=message.epoch)
+
+
+# Frames
+
+
+def cursor_message(cursor: v.Cursor) -> pb.Cursor:
+    return pb.Cursor(epoch=cursor.epoch, row=cursor.row)
+
+
+def cursor_value(message: pb.Cursor) -> v.Cursor:
+    """A cursor; one left out, or all zero, is the start."""
+    return v.START if message.epoch == 0 and message.row == 0 else v.Cursor(message.epoch, message.row)
+
+
+def frame_message(frame: v.Frame) -> pb.Frame:
+    match frame:
+        case v.Data():
+            batches = [batch.serialize().to_pybytes() for batch in frame.batches]
+            place = frame.cursor
+            return pb.Frame(data=pb.Data(epoch=place.epoch, row=place.row, rows=frame.rows, batches=batches))
+        case v.Blocked():
+            missing = {source: pb.Sequences(numbers=numbers) for source, numbers in frame.missing.items()}
+            return pb.Frame(blocked=pb.Blocked(state=_enum_number(_BLOCKED, frame.state), missing=missing))
+        case v.Barrier():
+            return pb.Frame(barrier=_barrier_message(frame))
+        case v.Finished():
+            return pb.Frame(finished=pb.Finished())
+
+
+def frame_value(message: pb.Frame) -> v.Blocked | v.Barrier | v.Finished:
+    """A frame without rows; `proto.frames` reads those with."""
+    match message.WhichOneof("kind"):
+        case "blocked":
+            blocked = message.blocked
+            state = _enum_value(_BLOCKED, blocked.state, v.BlockedState.WORKING, "blocked state")
+            missing = {source: tuple(sequences.numbers) for source, sequences in blocked.missing.items()}
+            return v.Blocked(state=state, missing=missing)
+        case "barrier":
+            return _barrier_value(message.barrier)
+        case "finished":
+            return v.Finished()
+        case other:
+            raise InternalError(
+                f"the server sent a frame this client does not know: {other}", reason="MALFORMED_ANSWER"
+            )
+
+
+_EPOCH_STATISTICS: Final = tuple(field.name for field in pb.EpochStatistics.DESCRIPTOR.fields)
+_OPERATOR_STATISTICS: Final = tuple(field.name for field in pb.OperatorStatistics.DESCRIPTOR.fields)
+_SPLIT_STATISTICS: Final = tuple(field.name for field in pb.SplitStatistics.DESCRIPTOR.fields)
+_COUNTERS: Final = tuple(
+    field.name for field in pb.Statistics.DESCRIPTOR.fields if field.name not in ("splits", "operators")
+)
+
+
+def _barrier_message(barrier: v.Barrier) -> pb.Barrier:
+    return pb.Barrier(
+        epoch=barrier.epoch,
+        rows=barrier.rows,
+        watermark=barrier.watermark,
+        statistics=pb.EpochStatistics(**{name: getattr(barrier.statistics, name) for name in _EPOCH_STATISTICS}),
+        error=_error_message(barrier.error),
+    )
+
+
+def _barrier_value(message: pb.Barrier) -> v.Barrier:
+    return v.Barrier(
+        epoch=message.epoch,
+        rows=message.rows,
+        watermark=message.watermark if message.HasField("watermark") else None,
+        statistics=v.EpochStatistics(**{name: getattr(message.statistics, name) for name in _EPOCH_STATISTICS}),
+        error=_error_value(message.error) if message.HasField("error") else None,
+    )
+
+
+# Tasks
+
+
+def _error_message(error: v.ErrorValue | None) -> pb.Error | None:
+    return None if error is None else pb.Error(reason=error.reason, message=error.message)
+
+
+def _error_value(message: pb.Error) -> v.ErrorValue:
+    return v.ErrorValue(reason=message.reason, message=message.message)
+
+
+def statistics_message(statistics: v.Statistics) -> pb.Statistics:
+    return pb.Statistics(
+        splits={
+            source: pb.SplitStatistics(**{name: getattr(counts, name) for name in _SPLIT_STATISTICS})
+            for source, counts in statistics.splits.items()
+        },
+        operators=[
+            pb.OperatorStatistics(**{name: getattr(operator, name) for name in _OPERATOR_STATISTICS})
+            for operator in statistics.operators
+        ],
+        **{name: getattr(statistics, name) for name in _COUNTERS},
+    )
+
+
+def statistics_value(message: pb.Statistics) -> v.Statistics:
+    return v.Statistics(
+        splits={
+            source: v.SplitStatistics(**{name: getattr(counts, name) for name in _SPLIT_STATISTICS})
+            for source, counts in message.splits.items()
+        },
+        operators=tuple(
+            v.OperatorStatistics(**{name: getattr(operator, name) for name in _OPERATOR_STATISTICS})
+            for operator in message.operators
+        ),
+        **{name: getattr(message, name) for name in _COUNTERS},
+    )
+
+
+def task_message(task: v.TaskInfo) -> pb.Task:
+    return pb.Task(
+        id=task.id,
+        state=_enum_number(_STATES, task.state),
+        schema=schema_bytes(task.schema),
+        sources=[_source_message(source) for source in task.sources],
+        options=options_message(task.options),
+        statistics=statistics_message(task.statistics),
+        error=_error_message(task.error),
+        sealed_epoch=task.sealed_epoch,
+        completed_epoch=task.completed_epoch,
+        acknowledged=cursor_message(task.acknowledged),
+        warnings=task.warnings,
+    )
+
+
+def task_value(message: pb.Task) -> v.TaskInfo:
+    return v.TaskInfo(
+        id=message.id,
+        state=_STATES[message.state],
+        schema=read_schema(message.schema),
+        sources=tuple(_source_value(source) for source in message.sources),
+        options=options_value(message.options, v.TaskOptions()),
+        statistics=statistics_value(message.statistics),
+        error=_error_value(message.error) if message.HasField("error") else None,
+        sealed_epoch=message.sealed_epoch,
+        completed_epoch=message.completed_epoch,
+        acknowledged=cursor_value(message.acknowledged),
+        warnings=tuple(message.warnings),
+    )
+
+
+def _source_message(source: v.SourceInfo) -> pb.Source:
+    return pb.Source(
+        name=source.name,
+        schema=schema_bytes(source.schema),
+        static=source.static,
+        split_kinds=source.split_kinds,
+        last_added=source.last_added,
+        last_sealed=source.last_sealed,
+        ended=source.ended,
+    )
+
+
+def _source_value(message: pb.Source) -> v.SourceInfo:
+    return v.SourceInfo(
+        name=message.name,
+        schema=read_schema(message.schema),
+        static=message.static,
+        split_kinds=tuple(message.split_kinds),
+        last_added=message.last_added,
+        last_sealed=message.last_sealed,
+        ended=message.ended,
+    )
+
+
+# Plans' answers
+
+
+def validation_message(problems: Iterable[Problem], warnings: Iterable[str] = ()) -> plans.ValidateResponse:
+    found = [plans.Problem(place=each.place, reason=each.reason, message=each.message) for each in problems]
+    return plans.ValidateResponse(problems=found, warnings=warnings)
+
+
+def problems_value(message: plans.ValidateResponse) -> Sequence[Problem]:
+    return [Problem(place=each.place, reason=each.reason, message=each.message) for each in message.problems]
+
+
+def capabilities_message(capabilities: v.Capabilities) -> plans.CapabilitiesResponse:
+    return plans.CapabilitiesResponse(
+        version=capabilities.version, dialect=capabilities.dialect, engines=capabilities.engines
+    )
+
+
+def capabilities_value(message: plans.CapabilitiesResponse) -> v.Capabilities:
+    return v.Capabilities(version=message.version, dialect=message.dialect, engines=dict(message.engines))

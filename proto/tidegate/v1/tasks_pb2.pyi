@@ -1,0 +1,560 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Mode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    MODE_UNSPECIFIED: _ClassVar[Mode]
+    MODE_PER_EPOCH: _ClassVar[Mode]
+
+class Determinism(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DETERMINISM_UNSPECIFIED: _ClassVar[Determinism]
+    DETERMINISM_STRICT: _ClassVar[Determinism]
+    DETERMINISM_RELAXED: _ClassVar[Determinism]
+
+class OnError(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ON_ERROR_UNSPECIFIED: _ClassVar[OnError]
+    ON_ERROR_FAIL: _ClassVar[OnError]
+    ON_ERROR_SKIP_EPOCH: _ClassVar[OnError]
+
+class TaskState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TASK_STATE_UNSPECIFIED: _ClassVar[TaskState]
+    TASK_STATE_RUNNING: _ClassVar[TaskState]
+    TASK_STATE_FINISHED: _ClassVar[TaskState]
+    TASK_STATE_FAILED: _ClassVar[TaskState]
+    TASK_STATE_CANCELLED: _ClassVar[TaskState]
+MODE_UNSPECIFIED: Mode
+MODE_PER_EPOCH: Mode
+DETERMINISM_UNSPECIFIED: Determinism
+DETERMINISM_STRICT: Determinism
+DETERMINISM_RELAXED: Determinism
+ON_ERROR_UNSPECIFIED: OnError
+ON_ERROR_FAIL: OnError
+ON_ERROR_SKIP_EPOCH: OnError
+TASK_STATE_UNSPECIFIED: TaskState
+TASK_STATE_RUNNING: TaskState
+TASK_STATE_FINISHED: TaskState
+TASK_STATE_FAILED: TaskState
+TASK_STATE_CANCELLED: TaskState
+
+class PlanBytes(_message.Message):
+    __slots__ = ("binary", "json")
+    BINARY_FIELD_NUMBER: _ClassVar[int]
+    JSON_FIELD_NUMBER: _ClassVar[int]
+    binary: bytes
+    json: str
+    def __init__(self, binary: _Optional[bytes] = ..., json: _Optional[str] = ...) -> None: ...
+
+class TaskOptions(_message.Message):
+    __slots__ = ("mode", "determinism", "on_error", "channels", "max_pending_epochs", "memory_limit", "queue_bytes", "output_bytes", "spill_quota", "idle_seconds", "time_zone")
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    DETERMINISM_FIELD_NUMBER: _ClassVar[int]
+    ON_ERROR_FIELD_NUMBER: _ClassVar[int]
+    CHANNELS_FIELD_NUMBER: _ClassVar[int]
+    MAX_PENDING_EPOCHS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SPILL_QUOTA_FIELD_NUMBER: _ClassVar[int]
+    IDLE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    TIME_ZONE_FIELD_NUMBER: _ClassVar[int]
+    mode: Mode
+    determinism: Determinism
+    on_error: OnError
+    channels: int
+    max_pending_epochs: int
+    memory_limit: int
+    queue_bytes: int
+    output_bytes: int
+    spill_quota: int
+    idle_seconds: float
+    time_zone: str
+    def __init__(self, mode: _Optional[_Union[Mode, str]] = ..., determinism: _Optional[_Union[Determinism, str]] = ..., on_error: _Optional[_Union[OnError, str]] = ..., channels: _Optional[int] = ..., max_pending_epochs: _Optional[int] = ..., memory_limit: _Optional[int] = ..., queue_bytes: _Optional[int] = ..., output_bytes: _Optional[int] = ..., spill_quota: _Optional[int] = ..., idle_seconds: _Optional[float] = ..., time_zone: _Optional[str] = ...) -> None: ...
+
+class CreateTaskRequest(_message.Message):
+    __slots__ = ("plan", "options", "tables")
+    class TablesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: Table
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[Table, _Mapping]] = ...) -> None: ...
+    PLAN_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    TABLES_FIELD_NUMBER: _ClassVar[int]
+    plan: PlanBytes
+    options: TaskOptions
+    tables: _containers.MessageMap[str, Table]
+    def __init__(self, plan: _Optional[_Union[PlanBytes, _Mapping]] = ..., options: _Optional[_Union[TaskOptions, _Mapping]] = ..., tables: _Optional[_Mapping[str, Table]] = ...) -> None: ...
+
+class Table(_message.Message):
+    __slots__ = ("splits",)
+    SPLITS_FIELD_NUMBER: _ClassVar[int]
+    splits: _containers.RepeatedCompositeFieldContainer[Split]
+    def __init__(self, splits: _Optional[_Iterable[_Union[Split, _Mapping]]] = ...) -> None: ...
+
+class CreateTaskResponse(_message.Message):
+    __slots__ = ("task",)
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    task: Task
+    def __init__(self, task: _Optional[_Union[Task, _Mapping]] = ...) -> None: ...
+
+class Source(_message.Message):
+    __slots__ = ("name", "schema", "static", "split_kinds", "last_added", "last_sealed", "ended")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    STATIC_FIELD_NUMBER: _ClassVar[int]
+    SPLIT_KINDS_FIELD_NUMBER: _ClassVar[int]
+    LAST_ADDED_FIELD_NUMBER: _ClassVar[int]
+    LAST_SEALED_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    schema: bytes
+    static: bool
+    split_kinds: _containers.RepeatedScalarFieldContainer[str]
+    last_added: int
+    last_sealed: int
+    ended: bool
+    def __init__(self, name: _Optional[str] = ..., schema: _Optional[bytes] = ..., static: _Optional[bool] = ..., split_kinds: _Optional[_Iterable[str]] = ..., last_added: _Optional[int] = ..., last_sealed: _Optional[int] = ..., ended: _Optional[bool] = ...) -> None: ...
+
+class Task(_message.Message):
+    __slots__ = ("id", "state", "schema", "sources", "options", "statistics", "error", "sealed_epoch", "completed_epoch", "acknowledged", "warnings")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    STATISTICS_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    SEALED_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    COMPLETED_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    state: TaskState
+    schema: bytes
+    sources: _containers.RepeatedCompositeFieldContainer[Source]
+    options: TaskOptions
+    statistics: Statistics
+    error: Error
+    sealed_epoch: int
+    completed_epoch: int
+    acknowledged: Cursor
+    warnings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, id: _Optional[str] = ..., state: _Optional[_Union[TaskState, str]] = ..., schema: _Optional[bytes] = ..., sources: _Optional[_Iterable[_Union[Source, _Mapping]]] = ..., options: _Optional[_Union[TaskOptions, _Mapping]] = ..., statistics: _Optional[_Union[Statistics, _Mapping]] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., sealed_epoch: _Optional[int] = ..., completed_epoch: _Optional[int] = ..., acknowledged: _Optional[_Union[Cursor, _Mapping]] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Error(_message.Message):
+    __slots__ = ("reason", "message")
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    message: str
+    def __init__(self, reason: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
+
+class Cursor(_message.Message):
+    __slots__ = ("epoch", "row")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    ROW_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    row: int
+    def __init__(self, epoch: _Optional[int] = ..., row: _Optional[int] = ...) -> None: ...
+
+class Split(_message.Message):
+    __slots__ = ("file", "inline", "watermark")
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    INLINE_FIELD_NUMBER: _ClassVar[int]
+    WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    file: FileSplit
+    inline: InlineSplit
+    watermark: int
+    def __init__(self, file: _Optional[_Union[FileSplit, _Mapping]] = ..., inline: _Optional[_Union[InlineSplit, _Mapping]] = ..., watermark: _Optional[int] = ...) -> None: ...
+
+class FileSplit(_message.Message):
+    __slots__ = ("path", "format", "first_row", "end_row", "row_groups")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    FIRST_ROW_FIELD_NUMBER: _ClassVar[int]
+    END_ROW_FIELD_NUMBER: _ClassVar[int]
+    ROW_GROUPS_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    format: str
+    first_row: int
+    end_row: int
+    row_groups: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, path: _Optional[str] = ..., format: _Optional[str] = ..., first_row: _Optional[int] = ..., end_row: _Optional[int] = ..., row_groups: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class InlineSplit(_message.Message):
+    __slots__ = ("arrow",)
+    ARROW_FIELD_NUMBER: _ClassVar[int]
+    arrow: bytes
+    def __init__(self, arrow: _Optional[bytes] = ...) -> None: ...
+
+class AddSplitRequest(_message.Message):
+    __slots__ = ("task", "source", "split", "sequence", "epoch")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    SPLIT_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    source: str
+    split: Split
+    sequence: int
+    epoch: int
+    def __init__(self, task: _Optional[str] = ..., source: _Optional[str] = ..., split: _Optional[_Union[Split, _Mapping]] = ..., sequence: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class AddSplitResponse(_message.Message):
+    __slots__ = ("sequence", "duplicate", "epoch")
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    sequence: int
+    duplicate: bool
+    epoch: int
+    def __init__(self, sequence: _Optional[int] = ..., duplicate: _Optional[bool] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class AddSplitsRequest(_message.Message):
+    __slots__ = ("task", "splits", "epoch", "barrier")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    SPLITS_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    BARRIER_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    splits: _containers.RepeatedCompositeFieldContainer[SplitOfSource]
+    epoch: int
+    barrier: Seal
+    def __init__(self, task: _Optional[str] = ..., splits: _Optional[_Iterable[_Union[SplitOfSource, _Mapping]]] = ..., epoch: _Optional[int] = ..., barrier: _Optional[_Union[Seal, _Mapping]] = ...) -> None: ...
+
+class SplitOfSource(_message.Message):
+    __slots__ = ("source", "split", "sequence")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    SPLIT_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    source: str
+    split: Split
+    sequence: int
+    def __init__(self, source: _Optional[str] = ..., split: _Optional[_Union[Split, _Mapping]] = ..., sequence: _Optional[int] = ...) -> None: ...
+
+class Seal(_message.Message):
+    __slots__ = ("through",)
+    class ThroughEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    THROUGH_FIELD_NUMBER: _ClassVar[int]
+    through: _containers.ScalarMap[str, int]
+    def __init__(self, through: _Optional[_Mapping[str, int]] = ...) -> None: ...
+
+class AddSplitsResponse(_message.Message):
+    __slots__ = ("splits", "epoch")
+    SPLITS_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    splits: _containers.RepeatedCompositeFieldContainer[AddSplitResponse]
+    epoch: int
+    def __init__(self, splits: _Optional[_Iterable[_Union[AddSplitResponse, _Mapping]]] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class UploadRequest(_message.Message):
+    __slots__ = ("task", "name", "data")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    name: str
+    data: bytes
+    def __init__(self, task: _Optional[str] = ..., name: _Optional[str] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class UploadResponse(_message.Message):
+    __slots__ = ("path",)
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    def __init__(self, path: _Optional[str] = ...) -> None: ...
+
+class NoMoreSplitsRequest(_message.Message):
+    __slots__ = ("task", "source", "through")
+    class ThroughEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    THROUGH_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    source: str
+    through: _containers.ScalarMap[str, int]
+    def __init__(self, task: _Optional[str] = ..., source: _Optional[str] = ..., through: _Optional[_Mapping[str, int]] = ...) -> None: ...
+
+class NoMoreSplitsResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class RequestBarrierRequest(_message.Message):
+    __slots__ = ("task", "epoch", "through")
+    class ThroughEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    THROUGH_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    epoch: int
+    through: _containers.ScalarMap[str, int]
+    def __init__(self, task: _Optional[str] = ..., epoch: _Optional[int] = ..., through: _Optional[_Mapping[str, int]] = ...) -> None: ...
+
+class RequestBarrierResponse(_message.Message):
+    __slots__ = ("epoch",)
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    def __init__(self, epoch: _Optional[int] = ...) -> None: ...
+
+class NextRequest(_message.Message):
+    __slots__ = ("task", "acknowledge", "max_bytes", "wait_ms")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    FROM_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGE_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    acknowledge: Cursor
+    max_bytes: int
+    wait_ms: int
+    def __init__(self, task: _Optional[str] = ..., acknowledge: _Optional[_Union[Cursor, _Mapping]] = ..., max_bytes: _Optional[int] = ..., wait_ms: _Optional[int] = ..., **kwargs) -> None: ...
+
+class NextResponse(_message.Message):
+    __slots__ = ("frames",)
+    FRAMES_FIELD_NUMBER: _ClassVar[int]
+    frames: _containers.RepeatedCompositeFieldContainer[Frame]
+    def __init__(self, frames: _Optional[_Iterable[_Union[Frame, _Mapping]]] = ...) -> None: ...
+
+class Frame(_message.Message):
+    __slots__ = ("data", "blocked", "barrier", "finished")
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    BLOCKED_FIELD_NUMBER: _ClassVar[int]
+    BARRIER_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_FIELD_NUMBER: _ClassVar[int]
+    data: Data
+    blocked: Blocked
+    barrier: Barrier
+    finished: Finished
+    def __init__(self, data: _Optional[_Union[Data, _Mapping]] = ..., blocked: _Optional[_Union[Blocked, _Mapping]] = ..., barrier: _Optional[_Union[Barrier, _Mapping]] = ..., finished: _Optional[_Union[Finished, _Mapping]] = ...) -> None: ...
+
+class Data(_message.Message):
+    __slots__ = ("epoch", "row", "rows", "batches")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    ROW_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    row: int
+    rows: int
+    batches: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, epoch: _Optional[int] = ..., row: _Optional[int] = ..., rows: _Optional[int] = ..., batches: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class Blocked(_message.Message):
+    __slots__ = ("state", "missing")
+    class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        STATE_UNSPECIFIED: _ClassVar[Blocked.State]
+        STATE_WORKING: _ClassVar[Blocked.State]
+        STATE_UNSEALED: _ClassVar[Blocked.State]
+    STATE_UNSPECIFIED: Blocked.State
+    STATE_WORKING: Blocked.State
+    STATE_UNSEALED: Blocked.State
+    class MissingEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: Sequences
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[Sequences, _Mapping]] = ...) -> None: ...
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    MISSING_FIELD_NUMBER: _ClassVar[int]
+    state: Blocked.State
+    missing: _containers.MessageMap[str, Sequences]
+    def __init__(self, state: _Optional[_Union[Blocked.State, str]] = ..., missing: _Optional[_Mapping[str, Sequences]] = ...) -> None: ...
+
+class Sequences(_message.Message):
+    __slots__ = ("numbers",)
+    NUMBERS_FIELD_NUMBER: _ClassVar[int]
+    numbers: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, numbers: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Barrier(_message.Message):
+    __slots__ = ("epoch", "rows", "watermark", "statistics", "error")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    STATISTICS_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    rows: int
+    watermark: int
+    statistics: EpochStatistics
+    error: Error
+    def __init__(self, epoch: _Optional[int] = ..., rows: _Optional[int] = ..., watermark: _Optional[int] = ..., statistics: _Optional[_Union[EpochStatistics, _Mapping]] = ..., error: _Optional[_Union[Error, _Mapping]] = ...) -> None: ...
+
+class Finished(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ResultsRequest(_message.Message):
+    __slots__ = ("task", "max_bytes")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    FROM_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    max_bytes: int
+    def __init__(self, task: _Optional[str] = ..., max_bytes: _Optional[int] = ..., **kwargs) -> None: ...
+
+class AcknowledgeRequest(_message.Message):
+    __slots__ = ("task", "cursor")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    cursor: Cursor
+    def __init__(self, task: _Optional[str] = ..., cursor: _Optional[_Union[Cursor, _Mapping]] = ...) -> None: ...
+
+class AcknowledgeResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetTaskRequest(_message.Message):
+    __slots__ = ("task",)
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    def __init__(self, task: _Optional[str] = ...) -> None: ...
+
+class ListTasksRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListTasksResponse(_message.Message):
+    __slots__ = ("tasks",)
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    tasks: _containers.RepeatedCompositeFieldContainer[Task]
+    def __init__(self, tasks: _Optional[_Iterable[_Union[Task, _Mapping]]] = ...) -> None: ...
+
+class WatchTaskRequest(_message.Message):
+    __slots__ = ("task", "interval_ms")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    INTERVAL_MS_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    interval_ms: int
+    def __init__(self, task: _Optional[str] = ..., interval_ms: _Optional[int] = ...) -> None: ...
+
+class CancelTaskRequest(_message.Message):
+    __slots__ = ("task",)
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    def __init__(self, task: _Optional[str] = ...) -> None: ...
+
+class CancelTaskResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DeleteTaskRequest(_message.Message):
+    __slots__ = ("task",)
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    def __init__(self, task: _Optional[str] = ...) -> None: ...
+
+class DeleteTaskResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Statistics(_message.Message):
+    __slots__ = ("barriers_requested", "barriers_completed", "barrier_us", "splits", "operators", "plans", "output_rows", "output_bytes", "output_bytes_held", "spilled_bytes")
+    class SplitsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: SplitStatistics
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[SplitStatistics, _Mapping]] = ...) -> None: ...
+    BARRIERS_REQUESTED_FIELD_NUMBER: _ClassVar[int]
+    BARRIERS_COMPLETED_FIELD_NUMBER: _ClassVar[int]
+    BARRIER_US_FIELD_NUMBER: _ClassVar[int]
+    SPLITS_FIELD_NUMBER: _ClassVar[int]
+    OPERATORS_FIELD_NUMBER: _ClassVar[int]
+    PLANS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_ROWS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_BYTES_HELD_FIELD_NUMBER: _ClassVar[int]
+    SPILLED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    barriers_requested: int
+    barriers_completed: int
+    barrier_us: int
+    splits: _containers.MessageMap[str, SplitStatistics]
+    operators: _containers.RepeatedCompositeFieldContainer[OperatorStatistics]
+    plans: int
+    output_rows: int
+    output_bytes: int
+    output_bytes_held: int
+    spilled_bytes: int
+    def __init__(self, barriers_requested: _Optional[int] = ..., barriers_completed: _Optional[int] = ..., barrier_us: _Optional[int] = ..., splits: _Optional[_Mapping[str, SplitStatistics]] = ..., operators: _Optional[_Iterable[_Union[OperatorStatistics, _Mapping]]] = ..., plans: _Optional[int] = ..., output_rows: _Optional[int] = ..., output_bytes: _Optional[int] = ..., output_bytes_held: _Optional[int] = ..., spilled_bytes: _Optional[int] = ...) -> None: ...
+
+class SplitStatistics(_message.Message):
+    __slots__ = ("added", "queued", "finished")
+    ADDED_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_FIELD_NUMBER: _ClassVar[int]
+    added: int
+    queued: int
+    finished: int
+    def __init__(self, added: _Optional[int] = ..., queued: _Optional[int] = ..., finished: _Optional[int] = ...) -> None: ...
+
+class OperatorStatistics(_message.Message):
+    __slots__ = ("operator", "place", "rows_in", "rows_out", "bytes_in", "bytes_out", "runs", "run_us")
+    OPERATOR_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    ROWS_IN_FIELD_NUMBER: _ClassVar[int]
+    ROWS_OUT_FIELD_NUMBER: _ClassVar[int]
+    BYTES_IN_FIELD_NUMBER: _ClassVar[int]
+    BYTES_OUT_FIELD_NUMBER: _ClassVar[int]
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    RUN_US_FIELD_NUMBER: _ClassVar[int]
+    operator: str
+    place: str
+    rows_in: int
+    rows_out: int
+    bytes_in: int
+    bytes_out: int
+    runs: int
+    run_us: int
+    def __init__(self, operator: _Optional[str] = ..., place: _Optional[str] = ..., rows_in: _Optional[int] = ..., rows_out: _Optional[int] = ..., bytes_in: _Optional[int] = ..., bytes_out: _Optional[int] = ..., runs: _Optional[int] = ..., run_us: _Optional[int] = ...) -> None: ...
+
+class EpochStatistics(_message.Message):
+    __slots__ = ("splits", "rows_in", "rows_out", "bytes_in", "bytes_out", "barrier_us", "run_us")
+    SPLITS_FIELD_NUMBER: _ClassVar[int]
+    ROWS_IN_FIELD_NUMBER: _ClassVar[int]
+    ROWS_OUT_FIELD_NUMBER: _ClassVar[int]
+    BYTES_IN_FIELD_NUMBER: _ClassVar[int]
+    BYTES_OUT_FIELD_NUMBER: _ClassVar[int]
+    BARRIER_US_FIELD_NUMBER: _ClassVar[int]
+    RUN_US_FIELD_NUMBER: _ClassVar[int]
+    splits: int
+    rows_in: int
+    rows_out: int
+    bytes_in: int
+    bytes_out: int
+    barrier_us: int
+    run_us: int
+    def __init__(self, splits: _Optional[int] = ..., rows_in: _Optional[int] = ..., rows_out: _Optional[int] = ..., bytes_in: _Optional[int] = ..., bytes_out: _Optional[int] = ..., barrier_us: _Optional[int] = ..., run_us: _Optional[int] = ...) -> None: ...
