@@ -1,0 +1,1 @@
+"""Plan to plan: what DuckDB cannot do across a boundary of ours."""

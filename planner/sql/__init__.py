@@ -1,0 +1,1 @@
+"""Relations and expressions as SQL over positional columns."""

@@ -1,0 +1,1 @@
+"""One relation, one SELECT: a file per relation."""
