@@ -80,7 +80,9 @@ def expressions(relation: ir.Relation) -> tuple[ir.Expression, ...]:
             assert_never(relation)
 
 
-def with_expressions(relation: ir.Relation, new: Iterable[ir.Expression]) -> ir.Relation:
+def with_expressions(  # noqa: C901 (a closed match, a line per case)
+    relation: ir.Relation, new: Iterable[ir.Expression]
+) -> ir.Relation:
     """The same relation with other expressions of the same types. Itself if they are the old ones."""
     new = tuple(new)
     if all(one is other for one, other in zip(new, expressions(relation), strict=True)):
