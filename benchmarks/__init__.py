@@ -1,0 +1,1 @@
+"""Tidegate beside its peers, in one run: `python -m benchmarks --help`."""

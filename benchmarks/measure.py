@@ -1,0 +1,76 @@
+"""Fair timing: contenders take turns, round by round, so that what disturbs the machine disturbs all of them."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Spread:
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: tuple[float, ...]) -> Spread:
+        return cls(statistics.median(values), min(values), max(values))
+
+    def scaled(self, factor: float) -> Spread:
+        return Spread(self.median * factor, self.low * factor, self.high * factor)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Seconds per contender, one number a round. `left_out` says why a contender has none."""
+
+    seconds: Mapping[str, tuple[float, ...]]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+    def spread(self, name: str) -> Spread:
+        return Spread.of(self.seconds[name])
+
+    def ratio(self, name: str, to: str) -> Spread | None:
+        """`name` over `to`, taken within each round; None where one of them did not run."""
+        if name not in self.seconds or to not in self.seconds:
+            return None
+        return Spread.of(tuple(a / b for a, b in zip(self.seconds[name], self.seconds[to], strict=True)))
+
+
+def interleave(contenders: Mapping[str, Callable[[], object]], rounds: int) -> Runs:
+    """Run each contender once to warm up and then once a round, the first one changing from round to round.
+
+    A contender whose warm-up fails is left out, with the error's first line.
+    """
+    running = dict(contenders)
+    left_out = {}
+    for name, run in contenders.items():
+        try:
+            run()
+        except Exception as error:  # noqa: BLE001 - whatever a peer cannot do is reported, not fatal
+            left_out[name] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+            del running[name]
+    names = list(running)
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    for number in range(rounds):
+        first = number % len(names) if names else 0
+        for name in names[first:] + names[:first]:
+            gc.collect()
+            start = time.perf_counter()
+            running[name]()
+            seconds[name].append(time.perf_counter() - start)
+    return Runs({name: tuple(values) for name, values in seconds.items()}, left_out)
+
+
+def summed(runs: Mapping[str, Runs], names: tuple[str, ...]) -> Runs:
+    """The total over several cases, round by round, of the contenders among `names` that ran in all of them."""
+    whole = [name for name in names if all(name in each.seconds for each in runs.values())]
+    totals = {
+        name: tuple(sum(each) for each in zip(*(run.seconds[name] for run in runs.values()), strict=True))
+        for name in whole
+    }
+    missing = {name: f"ran {sum(name in each.seconds for each in runs.values())} of {len(runs)}" for name in names}
+    return Runs(totals, {name: why for name, why in missing.items() if name not in totals})

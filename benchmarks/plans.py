@@ -1,0 +1,24 @@
+"""Plans that the cases run, written with substrait-python's DataFrame."""
+
+from __future__ import annotations
+
+import substrait.dataframe as sub
+
+
+def filter_project_group() -> bytes:
+    """Of `rows(k, v)`: keep v > 100, double v, and sum and count it by k."""
+    plan = (
+        sub.read_named_table("rows", {"k": sub.i64, "v": sub.i64})
+        .filter(sub.col("v") > 100)
+        .select("k", (sub.col("v") * 2).alias("doubled"))
+        .group_by("k")
+        .agg(sub.f.sum(sub.col("doubled")).alias("total"), sub.f.count(sub.col("doubled")).alias("rows"))
+        .to_plan()
+    )
+    return bytes(plan.SerializeToString())
+
+
+def read_all(columns: int) -> bytes:
+    """Of `wide(c0, c1, ...)`: every row as it is."""
+    schema = {f"c{i}": sub.fp64 for i in range(columns)}
+    return bytes(sub.read_named_table("wide", schema).to_plan().SerializeToString())

@@ -1,0 +1,23 @@
+"""How large a run is."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The defaults are the published benchmark; tests run the same code tiny."""
+
+    scale: float = 1.0
+    rounds: int = 5
+    queries: tuple[int, ...] = tuple(range(1, 23))
+    threads: int = os.cpu_count() or 1
+    data: Path = TOP / ".data"
+    plans: Path = TOP / "tests" / "conformance" / "plans"
+    small_epochs: int = 200
+    throughput_bytes: int = 1_000_000_000

@@ -1,0 +1,1 @@
+"""The wire: what protobuf and gRPC generate from `v1/`."""

@@ -1,0 +1,1 @@
+"""Generated code; `python -m tidegate.proto.generate` writes it anew."""

@@ -1,0 +1,48 @@
+"""The project's documents: their code blocks and links."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from .modules import TOP
+
+BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]*)?\)")
+
+
+@dataclass(frozen=True)
+class Example:
+    """A block marked `python runnable`, and the `text output` block that follows it, if any."""
+
+    document: str
+    line: int
+    code: str
+    output: str | None
+
+    def __str__(self) -> str:
+        return f"{self.document}:{self.line}"
+
+
+def documents() -> list[Path]:
+    return [TOP / "README.md", TOP / "CHANGELOG.md", *sorted((TOP / "docs").glob("*.md"))]
+
+
+def examples(document: Path) -> Iterator[Example]:
+    text = document.read_text()
+    blocks = list(BLOCK.finditer(text))
+    for number, block in enumerate(blocks):
+        if block.group(1).strip() == "python runnable":
+            after = blocks[number + 1] if number + 1 < len(blocks) else None
+            shown = after.group(2) if after is not None and after.group(1).strip() == "text output" else None
+            line = text.count("\n", 0, block.start()) + 1
+            yield Example(document.relative_to(TOP).as_posix(), line, block.group(2), shown)
+
+
+def links(document: Path) -> Iterator[str]:
+    """Targets inside the project."""
+    for target, _ in LINK.findall(BLOCK.sub("", document.read_text())):
+        if "://" not in target and not target.startswith("mailto:"):
+            yield target

@@ -1,0 +1,75 @@
+"""The benchmarks' own arithmetic, and every case run tiny."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from benchmarks import tpch
+from benchmarks.measure import Runs, Spread, interleave, summed
+from benchmarks.report import Report, Target
+
+
+def test_contenders_take_turns_and_the_first_one_changes() -> None:
+    order: list[str] = []
+
+    def note(name: str) -> Callable[[], None]:
+        return lambda: order.append(name)
+
+    runs = interleave({"a": note("a"), "b": note("b")}, rounds=2)
+    assert order == ["a", "b", "a", "b", "b", "a"]
+    assert {name: len(seconds) for name, seconds in runs.seconds.items()} == {"a": 2, "b": 2}
+
+
+def test_a_contender_that_cannot_run_is_left_out_with_its_reason() -> None:
+    def broken() -> None:
+        raise ValueError("no such relation")
+
+    runs = interleave({"peer": broken, "other": list}, rounds=1)
+    assert set(runs.seconds) == {"other"}
+    assert runs.left_out == {"peer": "ValueError: no such relation"}
+
+
+def test_a_ratio_is_taken_within_each_round() -> None:
+    runs = Runs({"slow": (2.0, 40.0, 6.0), "fast": (1.0, 10.0, 2.0)})
+    assert runs.ratio("slow", "fast") == Spread(3.0, 2.0, 4.0)
+
+
+def test_a_total_needs_every_case() -> None:
+    total = summed({"q1": Runs({"a": (1.0,), "b": (1.0,)}), "q2": Runs({"a": (2.0,)})}, ("a", "b"))
+    assert total.seconds == {"a": (3.0,)}
+    assert total.left_out == {"b": "ran 1 of 2"}
+
+
+@pytest.mark.parametrize(("sense", "verdict"), [("at most", "MISSED"), ("at least", "ok")])
+def test_a_target_says_whether_it_is_reached(sense: str, verdict: str) -> None:
+    target = Target("figure", Spread(1.5, 1.4, 1.6), 1.25, sense)  # type: ignore[arg-type]
+    assert str(target) == f"| figure | {sense} 1.25 | 1.5 (1.4-1.6) | {verdict} |"
+
+
+def test_a_target_whose_contenders_did_not_run_is_missed() -> None:
+    assert not Target("figure", None, 1.25).reached
+
+
+def test_a_report_is_a_markdown_table_with_targets_and_notes() -> None:
+    report = Report("case", "Title", ["", "ms"], [["a", "1"]], [Target("t", Spread(1, 1, 1), 2)], ["peer: missing"])
+    assert report.markdown() == (
+        "## Title\n\n|  | ms |\n| --- | ---: |\n| a | 1 |\n\n"
+        "| target | bound | median (low-high) | |\n|---|---|---|---|\n| t | at most 2 | 1 (1-1) | ok |\n\n"
+        "- peer: missing\n"
+    )
+
+
+def test_the_data_is_the_generators_with_decimals_as_integers(tmp_path: Path) -> None:
+    files = tpch.data(tmp_path, 0.001)
+    assert set(files) == set(tpch.TABLES)
+    assert pq.read_metadata(files["lineitem"]).schema.column(4).physical_type == "INT64"
+    assert pq.read_schema(files["lineitem"]).field("l_quantity").type == pa.decimal128(15, 2)
+    [(total,)] = duckdb.sql(f"SELECT sum(l_quantity) FROM '{files['lineitem']}'").fetchall()
+    assert total > Decimal(1000)

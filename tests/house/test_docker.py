@@ -1,0 +1,66 @@
+"""What the image runs, run without Docker."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .dockerfile import Dockerfile
+from .modules import FOLDERS, TOP
+
+IMAGE = Dockerfile(TOP / "docker" / "Dockerfile")
+PORT = "50051"
+
+
+def here(command: list[str], port: str, folder: Path) -> list[str]:
+    """The image's command with this machine's programs, a free port of the loopback and folders of our own."""
+    programs = {"tidegate": str(Path(sys.executable).with_name("tidegate")), "python": sys.executable}
+    places = {"/data": str(folder / "data"), "/var/lib/tidegate": str(folder / "spill")}
+    first, *rest = command
+    moved = [places.get(each, each).replace("0.0.0.0", "127.0.0.1").replace(PORT, port) for each in rest]
+    return [programs[first], *moved]
+
+
+@pytest.fixture
+def port() -> str:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        return str(held.getsockname()[1])
+
+
+@pytest.fixture
+def container(port: str, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "spill").mkdir()
+    command = here(IMAGE.command, port, tmp_path)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path)
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_the_image_does_not_run_as_root() -> None:
+    assert IMAGE.last("USER") not in ("root", "0")
+
+
+def test_the_port_that_is_exposed_is_the_one_that_is_served_and_checked() -> None:
+    assert IMAGE.last("EXPOSE") == PORT
+    assert any(each.endswith(f":{PORT}") for each in IMAGE.command)
+    assert IMAGE.health_command[-1].endswith(f":{PORT}")
+
+
+def test_the_build_context_holds_every_package_folder_and_only_what_a_build_needs() -> None:
+    lines = (TOP / "docker" / "Dockerfile.dockerignore").read_text().split()
+    let_in = {line[1:] for line in lines if line.startswith("!")}
+    assert lines[0] == "*"
+    assert let_in == {*FOLDERS.values(), "pyproject.toml", "README.md", "LICENSE"}
+
+
+def test_the_image_installs_what_it_runs() -> None:
+    assert shutil.which(IMAGE.command[0], path=str(Path(sys.executable).parent)) is not None
