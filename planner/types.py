@@ -6,13 +6,17 @@ defines as extension types, are ordinary integers here with `signed=False`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TypeAlias, TypeVar
+from dataclasses import dataclass, fields, replace
+from typing import Final, TypeAlias, TypeVar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Type:
     nullable: bool = True
+
+    def __str__(self) -> str:
+        """As Substrait spells it: `decimal<15,2>?`, `list<i64>`."""
+        return spell(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +155,47 @@ Type: TypeAlias = (
 )
 
 T = TypeVar("T", bound=_Type)
+
+
+_NAMES: Final[dict[type[_Type], str]] = {
+    Boolean: "boolean",
+    String: "string",
+    VarChar: "varchar",
+    FixedChar: "fixedchar",
+    Binary: "binary",
+    FixedBinary: "fixedbinary",
+    Decimal: "decimal",
+    Date: "date",
+    Time: "precision_time",
+    Timestamp: "precision_timestamp",
+    TimestampTz: "precision_timestamp_tz",
+    IntervalYear: "interval_year",
+    IntervalDay: "interval_day",
+    IntervalCompound: "interval_compound",
+    Uuid: "uuid",
+    Struct: "struct",
+    List: "list",
+    Map: "map",
+}
+
+
+def spell(type_: _Type) -> str:
+    """A type as Substrait spells it, for messages."""
+    mark = "?" if type_.nullable else ""
+    match type_:
+        case Integer(bits=bits, signed=signed):
+            return f"{'i' if signed else 'u'}{bits}{mark}"
+        case Float(bits=bits):
+            return f"fp{bits}{mark}"
+        case Struct(fields=inner):
+            parameters: tuple[object, ...] = inner
+        case List(element=element):
+            parameters = (element,)
+        case Map(key=key, value=value):
+            parameters = (key, value)
+        case _:
+            parameters = tuple(getattr(type_, of.name) for of in fields(type_) if of.name != "nullable")
+    return _NAMES[type(type_)] + mark + (f"<{','.join(map(str, parameters))}>" if parameters else "")
 
 
 def nullable(type_: T) -> T:

@@ -1,0 +1,7 @@
+"""Functions: what a plan calls them, which official implementation that is, and what it is in DuckDB's SQL."""
+
+from .aliases import Argument
+from .binding import Bound, bind, bind_scalar, derived_type
+from .patterns import Signature
+
+__all__ = ["Argument", "Bound", "Signature", "bind", "bind_scalar", "derived_type"]

@@ -1,0 +1,441 @@
+"""From what a plan calls a function to the official implementation it means, with arguments and result type.
+
+The order in which implementations are tried:
+
+1. the one that the plan names outright (an official file and an official compound name), where the arguments fit;
+2. those of that name in the file the plan names, then in every file;
+3. the official forms of a producer's own name (`aliases`).
+
+Within 2 and 3 the best one gives the result type that the plan declares, then asks for the cheapest conversions of
+its arguments, then says most about their types. A declared result type is kept: where it is not the derived one,
+rendering casts to it, and a pair of types that cannot be cast is a problem.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Final
+
+from ...proto.errors import PlanError, Problem
+from .. import ir
+from .. import types as t
+from ..types import Type
+from . import aliases, coercion, names, registry
+from .aliases import Alias, Argument, type_of
+from .derivation import derive
+from .options import choose
+from .patterns import ArgumentType, Bindings, Pattern, Signature, matches
+from .registry import Implementation
+
+_LAST_RESORT: Final = "functions_aggregate_decimal_output"  # the same names again, with decimals where i64 would do
+_NUMBERS: Final = (t.Integer, t.Float, t.Decimal)
+_TEXTS: Final = (t.String, t.VarChar, t.FixedChar)
+_DATES: Final = (t.Date, t.Timestamp, t.TimestampTz)
+_FAMILIES: Final[tuple[tuple[type[Type], ...], ...]] = (_NUMBERS, _TEXTS, _DATES, (t.Binary, t.FixedBinary))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """`arguments` are the official function's, converted where the producer left a conversion out; `type` is the
+    result's: declared by the plan, else derived. `negated`: the call's opposite is meant (`!~~`).
+    """
+
+    function: ir.Function
+    arguments: tuple[Argument, ...]
+    type: Type
+    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Candidate:
+    implementation: Implementation
+    arguments: tuple[Argument, ...]
+    derived: Type
+    alias: Alias | None
+    rank: tuple[int, ...]
+
+
+def bind(
+    kind: ir.FunctionKind,
+    name: str,
+    declared: str | None,
+    arguments: Sequence[Argument],
+    *,
+    options: Mapping[str, Sequence[str]] | None = None,
+    output: Type | None = None,
+    place: str = "",
+) -> Bound:
+    """Binds one use of a function. `declared` is the URN or URI its plan gives, in any spelling.
+
+    Raises `PlanError` with one problem, which names the function, its arguments' types and what there is instead.
+    """
+    base, compound = names.split(name)
+    file = names.extension_file(declared)
+    candidates = list(_candidates(kind, base, compound, file, arguments, output))
+    if not candidates:
+        raise PlanError(_unbound(kind, base, name, declared, arguments, place))
+    best = min(candidates, key=lambda candidate: candidate.rank)
+    implementation = best.implementation
+    derived = best.derived
+    if output is None and file is None and compound is None and best.arguments:
+        derived = aliases.undeclared_result(implementation.name, type_of(best.arguments[0]), derived)
+    asked = {key.lower(): tuple(v.upper() for v in values) for key, values in (options or {}).items()}
+    if best.alias:
+        asked = {**best.alias.options, **asked}
+    choose(implementation, asked, place)
+    return Bound(
+        function=ir.Function(
+            urn=implementation.urn,
+            name=implementation.name,
+            signature=implementation.signature,
+            kind=implementation.kind,
+        ),
+        arguments=best.arguments,
+        type=_reconcile(implementation, derived, output, place),
+        options=asked,
+        negated=best.alias is not None and best.alias.negated,
+    )
+
+
+def bind_scalar(
+    name: str,
+    declared: str | None,
+    arguments: Sequence[ir.Expression | str],
+    *,
+    options: Mapping[str, Sequence[str]] | None = None,
+    output: Type | None = None,
+    place: str = "",
+) -> ir.Expression:
+    """The expression a scalar function stands for: a call, its negation, or a list that a function name builds."""
+    base, _ = names.split(name)
+    if base in aliases.LIST_CONSTRUCTORS:
+        return _list(arguments, output, place)
+    bound = bind(ir.FunctionKind.SCALAR, name, declared, arguments, options=options, output=output, place=place)
+    call = ir.Call(
+        function=bound.function,
+        arguments=expressions(bound.arguments),
+        type=bound.type,
+        options=bound.options,
+        place=place,
+    )
+    if not bound.negated:
+        return call
+    return ir.Call(
+        function=bind(ir.FunctionKind.SCALAR, "not", None, [call], place=place).function,
+        arguments=(call,),
+        type=bound.type,
+        place=place,
+    )
+
+
+def expressions(arguments: Iterable[Argument]) -> tuple[ir.Expression | str, ...]:
+    """The arguments of a binding that was made with expressions, as expressions."""
+    return tuple(a for a in arguments if not isinstance(a, Signature))  # type: ignore[misc]
+
+
+def derived_type(function: ir.Function, arguments: Sequence[Argument]) -> Type:
+    """What a bound function gives for its converted arguments, before the plan's own word on it."""
+    constants = tuple(_constants(implementation_of(function), arguments).items())
+    return _derived(function, tuple(type_of(argument) for argument in arguments), constants)
+
+
+@lru_cache(maxsize=4096)
+def _derived(
+    function: ir.Function, types: tuple[ArgumentType | None, ...], constants: tuple[tuple[str, int], ...]
+) -> Type:
+    implementation = implementation_of(function)
+    bindings = _match(implementation, types)
+    if bindings is None:
+        raise ValueError(f"{function.signature} does not take {', '.join(map(str, types))}")
+    return _result(implementation, types, bindings, dict(constants))
+
+
+@lru_cache(maxsize=1024)
+def implementation_of(function: ir.Function) -> Implementation:
+    """The official implementation behind a bound function."""
+    file = function.urn.rpartition(":")[2]
+    for implementation in registry.implementations(function.kind, function.name, file):
+        if implementation.signature == function.signature:
+            return implementation
+    raise ValueError(f"{function.urn} has no {function.signature}")
+
+
+# ------------------------------------------------------------------------------------------------- candidates
+
+
+def _candidates(
+    kind: ir.FunctionKind,
+    base: str,
+    compound: str | None,
+    file: str | None,
+    arguments: Sequence[Argument],
+    output: Type | None,
+) -> Iterator[_Candidate]:
+    named = registry.implementations(kind, base, file) if file else ()
+    outright = [implementation for implementation in named if implementation.signature == compound]
+    for implementations in (outright, named, registry.implementations(kind, base)):
+        found = list(_fitting(implementations, arguments, compound, output, None))
+        if found:
+            yield from found
+            return
+    for alias in aliases.aliases(kind, base):
+        arranged = alias.arrange(arguments)
+        if arranged is not None:
+            yield from _fitting(registry.implementations(kind, alias.name), arranged, None, output, alias)
+
+
+def _fitting(
+    implementations: Iterable[Implementation],
+    arguments: Sequence[Argument],
+    compound: str | None,
+    output: Type | None,
+    alias: Alias | None,
+) -> Iterator[_Candidate]:
+    for order, implementation in enumerate(implementations):
+        fit = _fit(implementation, arguments)
+        if fit is None:
+            continue
+        converted, cost = fit
+        types = tuple(type_of(argument) for argument in converted)
+        bindings = _match(implementation, types)
+        if bindings is None:
+            continue
+        derived = _result(implementation, types, bindings, _constants(implementation, converted))
+        rank = (
+            _distance(derived, output),
+            cost,
+            implementation.file == _LAST_RESORT,
+            implementation.signature != compound,
+            sum(p.pattern is not None and p.pattern.is_any for p in implementation.parameters),
+            order,
+        )
+        yield _Candidate(implementation=implementation, arguments=converted, derived=derived, alias=alias, rank=rank)
+
+
+def _fit(implementation: Implementation, arguments: Sequence[Argument]) -> tuple[tuple[Argument, ...], int] | None:
+    """The arguments converted to what the implementation takes, and what that costs; None if it does not take them."""
+    if not implementation.takes(len(arguments)):
+        return None
+    wanted = _wanted(implementation, arguments)
+    converted: list[Argument] = []
+    total = 0
+    for index, argument in enumerate(arguments):
+        parameter = implementation.parameter(index)
+        type_ = type_of(argument)
+        if parameter.pattern is None:
+            if not isinstance(argument, str) or argument.upper() not in parameter.values:
+                return None
+            converted.append(argument.upper())
+            continue
+        if type_ is None:
+            return None
+        if isinstance(type_, Signature):
+            converted.append(argument)
+            continue
+        literal = argument if isinstance(argument, ir.Literal) else None
+        target = wanted.get(parameter.pattern) or _target(parameter.pattern, type_, literal and literal.value)
+        cost = coercion.cost(type_, target, literal)
+        if cost is None:
+            return None
+        total += cost
+        converted.append(_convert(argument, type_, target))
+    return tuple(converted), total
+
+
+def _wanted(implementation: Implementation, arguments: Sequence[Argument]) -> dict[Pattern, Type]:
+    """The common type of the arguments that share a pattern with a name in it (`any1`, `decimal<P,S>`)."""
+    groups: dict[Pattern, list[Argument]] = {}
+    for index, argument in enumerate(arguments):
+        pattern = implementation.parameter(index).pattern
+        if pattern is not None and (pattern.is_any or pattern.parameters) and pattern.name not in ("any", "func"):
+            groups.setdefault(pattern, []).append(argument)
+    wanted: dict[Pattern, Type] = {}
+    for pattern, members in groups.items():
+        common = _common(members) if len(members) > 1 else None
+        if common is not None:
+            wanted[pattern] = _target(pattern, common)
+    return wanted
+
+
+def _common(members: Sequence[Argument]) -> Type | None:
+    """Literals that are null or text take the others' type; the others agree on a common one."""
+    types = [(member, type_of(member)) for member in members]
+    firm = [type_ for member, type_ in types if not _yields(member, types)]
+    common: Type | None = None
+    for type_ in firm or [type_ for _, type_ in types]:
+        if type_ is None or isinstance(type_, Signature):
+            return None
+        common = type_ if common is None else coercion.common(common, type_)
+        if common is None:
+            return None
+    return common
+
+
+def _yields(member: Argument, types: Sequence[tuple[Argument, ArgumentType | None]]) -> bool:
+    if not isinstance(member, ir.Literal):
+        return False
+    return member.value is None or (
+        isinstance(member.type, _TEXTS) and any(not isinstance(type_, _TEXTS) for _, type_ in types)
+    )
+
+
+def _target(pattern: Pattern, type_: Type, value: object = None) -> Type:
+    """What an argument of `type_` becomes where `pattern` is wanted: itself, or the nearest type of the pattern."""
+    if pattern.is_any or matches(pattern, type_, Bindings()):
+        return type_
+    match pattern.name, type_:
+        case "decimal", t.Integer():
+            return coercion.as_decimal(type_, value)
+        case "varchar", t.FixedChar(length=length):
+            return t.VarChar(length=length)
+        case "precision_timestamp", t.Date():
+            return t.Timestamp()
+        case "precision_timestamp_tz", t.Date():
+            return t.TimestampTz()
+        case "precision_timestamp_tz", t.Timestamp(precision=precision):
+            return t.TimestampTz(precision=precision)
+        case _ if not pattern.parameters:
+            return derive(pattern.name, Bindings(), {}) if _concrete(pattern) else type_
+        case _:
+            return type_
+
+
+def _concrete(pattern: Pattern) -> bool:
+    return pattern.name != "u!geometry" and pattern.name != "func"
+
+
+def _convert(argument: Argument, source: Type, target: Type) -> Argument:
+    if coercion.same(source, target):
+        return argument
+    target = replace(target, nullable=source.nullable)
+    if isinstance(argument, str | Signature) or not hasattr(argument, "type"):
+        return target
+    return ir.Cast(operand=argument, type=target)  # type: ignore[arg-type]  # what has a type is an expression
+
+
+def _match(implementation: Implementation, types: Sequence[ArgumentType | None]) -> Bindings | None:
+    bindings = Bindings()
+    for index, type_ in enumerate(types):
+        pattern = implementation.parameter(index).pattern
+        if (pattern is None) != (type_ is None):
+            return None
+        if pattern is not None and type_ is not None and not matches(pattern, type_, bindings):
+            return None
+    return bindings
+
+
+# ----------------------------------------------------------------------------------------------------- results
+
+
+def _result(
+    implementation: Implementation,
+    types: Sequence[ArgumentType | None],
+    bindings: Bindings,
+    constants: Mapping[str, int],
+) -> Type:
+    derived = derive(implementation.result, bindings, constants)
+    if implementation.nullability == "MIRROR" and any(
+        type_.nullable for type_ in types if type_ is not None and not isinstance(type_, Signature)
+    ):
+        return t.nullable(derived)
+    return derived
+
+
+def _constants(implementation: Implementation, arguments: Sequence[Argument]) -> dict[str, int]:
+    """The values of whole-number literals, by argument name: some result types depend on one."""
+    constants: dict[str, int] = {}
+    for index, argument in enumerate(arguments):
+        if isinstance(argument, ir.Cast):
+            argument = argument.operand  # noqa: PLW2901  # a literal converted to the parameter's type
+        if isinstance(argument, ir.Literal) and isinstance(argument.value, int):
+            constants[implementation.parameter(index).name] = argument.value
+    return constants
+
+
+def _distance(derived: Type, output: Type | None) -> int:
+    if output is None or coercion.same(derived, output):
+        return 0
+    if isinstance(derived, t.Decimal) and isinstance(output, t.Decimal):
+        return 0
+    return 1 if castable(derived, output) else 2
+
+
+def castable(source: Type, target: Type) -> bool:
+    """Whether a result of one type may be declared as the other: both numbers, texts, dates or bytes."""
+    return any(isinstance(source, family) and isinstance(target, family) for family in _FAMILIES) or (
+        type(source) is type(target)
+    )
+
+
+def _reconcile(implementation: Implementation, derived: Type, output: Type | None, place: str) -> Type:
+    """The plan's declared type where it has one, nullable also where the derived one is."""
+    if output is None:
+        return derived
+    if not castable(derived, output):
+        raise PlanError(
+            Problem(
+                place=place,
+                reason="WRONG_RESULT_TYPE",
+                message=f"{implementation.signature} gives {derived}, but the plan declares {output}",
+            )
+        )
+    return t.nullable(output) if derived.nullable else output
+
+
+def _list(arguments: Sequence[ir.Expression | str], output: Type | None, place: str) -> ir.Expression:
+    common = _common(arguments)
+    if isinstance(output, t.List):
+        common = output.element
+    if common is None:
+        shown = ", ".join(describe(argument) for argument in arguments)
+        raise PlanError(Problem(place=place, reason="NO_COMMON_TYPE", message=f"a list of ({shown}) has no one type"))
+    element = t.nullable(common) if any(getattr(a, "type", common).nullable for a in arguments) else common
+    items = expressions(_convert(a, a.type, element) for a in arguments if not isinstance(a, str))
+    return ir.Nested(
+        construct=ir.Construct.LIST,
+        items=tuple(item for item in items if not isinstance(item, str)),
+        type=output if isinstance(output, t.List) else t.List(element=element, nullable=False),
+    )
+
+
+# ---------------------------------------------------------------------------------------------------- messages
+
+
+def describe(argument: Argument) -> str:
+    """An argument's type as a person would write it; an enum argument as it is."""
+    type_ = type_of(argument)
+    if type_ is None:
+        return str(argument)
+    if isinstance(type_, Signature):
+        return f"({', '.join(map(str, type_.parameters))}) -> {type_.result}"
+    return str(type_)
+
+
+def _unbound(
+    kind: ir.FunctionKind,
+    base: str,
+    name: str,
+    declared: str | None,
+    arguments: Sequence[Argument],
+    place: str,
+) -> Problem:
+    shown = f"{name}({', '.join(describe(argument) for argument in arguments)})"
+    overloads = registry.implementations(kind, base)
+    origin = f" of {declared}" if declared else ""
+    if overloads or aliases.aliases(kind, base):
+        targets = [base, *(alias.name for alias in aliases.aliases(kind, base))]
+        have = dict.fromkeys(o.signature for target in targets for o in registry.implementations(kind, target))
+        return Problem(
+            place=place,
+            reason="NO_MATCHING_FUNCTION",
+            message=f"no {kind.value} function {shown}{origin}; there is {', '.join(have)}",
+        )
+    near = difflib.get_close_matches(base, sorted(registry.names(kind) | aliases.known(kind)), n=3, cutoff=0.5)
+    hint = f"; did you mean {', '.join(near)}?" if near else ""
+    return Problem(
+        place=place, reason="UNKNOWN_FUNCTION", message=f"unknown {kind.value} function {shown}{origin}{hint}"
+    )

@@ -1,0 +1,45 @@
+"""What a plan calls a function, in any of the spellings in use, and which extension file it means.
+
+Seen from producers: `add:i64_i64`, `and:bool?`, `like:vchar_vchar`, `sum:decimal`, `count:`, a bare `add`; with a URN,
+a whole URL, `/functions_x.yaml`, a folder, or nothing at all.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from .registry import files
+
+_LONG: Final[dict[str, str]] = {
+    "boolean": "bool",
+    "string": "str",
+    "varchar": "vchar",
+    "fixedchar": "fchar",
+    "binary": "vbin",
+    "fixedbinary": "fbin",
+    "decimal": "dec",
+    "timestamp": "ts",
+    "timestamp_tz": "tstz",
+    "any1": "any",
+    "any2": "any",
+    "opt": "req",
+}
+
+
+def split(name: str) -> tuple[str, str | None]:
+    """The base name in lower case, and the compound name as the official files would write it, if it is one."""
+    base, colon, types = name.partition(":")
+    base = base.strip().lower()
+    if not colon:
+        return base, None
+    shorts = (_LONG.get(part, part) for part in types.replace("?", "").lower().split("_") if part)
+    return base, f"{base}:{'_'.join(shorts)}"
+
+
+def extension_file(declared: str | None) -> str | None:
+    """The official file that a URN or URI names, without `.yaml`; None if it names none (a folder, a foreign file)."""
+    if not declared:
+        return None
+    last = re.split(r"[/:]", declared.strip())[-1].removesuffix(".yaml").removesuffix(".yml").lower()
+    return last if last in files() else None

@@ -1,0 +1,48 @@
+"""Which value each option of a function has: the plan's first preference that is supported, else the default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ...proto.errors import PlanError, Problem
+from .registry import Implementation
+from .templates import entry
+
+
+def choose(implementation: Implementation, asked: Mapping[str, Sequence[str]], place: str) -> dict[str, str]:
+    """A value for every option the implementation has.
+
+    Raises `PlanError` where the function is not supported, has no such option or value, or where none of the
+    values asked for can be honoured.
+    """
+    found = entry(implementation.kind, implementation.file, implementation.name)
+    if found is None:
+        raise _problem(
+            place, "UNSUPPORTED_FUNCTION", f"{implementation.urn}#{implementation.signature} is not supported"
+        )
+    choices: dict[str, str] = {}
+    for option, values in implementation.options.items():
+        supported = [value for value in found.options.get(option, ()) if value in values]
+        wanted = [value.upper() for value in asked.get(option, ())]
+        if not wanted:
+            if supported:
+                choices[option] = supported[0]
+            continue
+        chosen = next((value for value in wanted if value in supported), None)
+        if chosen is None:
+            raise _problem(
+                place,
+                "UNSUPPORTED_OPTION",
+                f"{implementation.signature}: option {option} = {', '.join(wanted)} is not supported"
+                f" (supported: {', '.join(supported) or 'none'})",
+            )
+        choices[option] = chosen
+    for option in asked:
+        if option not in implementation.options:
+            has = ", ".join(implementation.options) or "none"
+            raise _problem(place, "UNKNOWN_OPTION", f"{implementation.signature} has no option {option} (it has {has})")
+    return choices
+
+
+def _problem(place: str, reason: str, message: str) -> PlanError:
+    return PlanError(Problem(place=place, reason=reason, message=message))

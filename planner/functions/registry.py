@@ -1,0 +1,173 @@
+"""The official extension files as implementations, read when a name in them is first asked for.
+
+Parsing all files takes a tenth of a second, so a scan of their text (a millisecond) says which files may define a
+name, and only those are parsed, once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from importlib import resources
+from typing import Any, Final
+
+import yaml
+
+from ..ir import FunctionKind
+from .patterns import Pattern, parse
+
+_SHORT: Final[dict[str, str]] = {
+    "boolean": "bool",
+    "string": "str",
+    "binary": "vbin",
+    "timestamp": "ts",
+    "timestamp_tz": "tstz",
+    "interval_year": "iyear",
+    "interval_day": "iday",
+    "interval_compound": "icompound",
+    "fixedchar": "fchar",
+    "varchar": "vchar",
+    "fixedbinary": "fbin",
+    "decimal": "dec",
+    "precision_time": "pt",
+    "precision_timestamp": "pts",
+    "precision_timestamp_tz": "ptstz",
+}
+_NAME: Final = re.compile(r"\bname: *[\"']?(\w+)")
+_PREFIX: Final = "extension:io.substrait:"
+_KINDS: Final[dict[FunctionKind, str]] = {kind: f"{kind.value}_functions" for kind in FunctionKind}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """`pattern` is None for an enum argument, which takes one of `values`."""
+
+    name: str
+    pattern: Pattern | None
+    values: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return short_name(self.pattern) if self.pattern else "|".join(self.values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Implementation:
+    """One overload. `file` is its extension file's name without `.yaml`; `result` the program of its result type."""
+
+    file: str
+    name: str
+    kind: FunctionKind
+    parameters: tuple[Parameter, ...]
+    variadic_minimum: int | None
+    nullability: str
+    result: str
+    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+
+    @property
+    def urn(self) -> str:
+        return _PREFIX + self.file
+
+    @property
+    def signature(self) -> str:
+        """The compound name: `add:i64_i64`, `extract:req_date`, `count:`."""
+        shorts = (short_name(p.pattern) if p.pattern else "req" for p in self.parameters)
+        return f"{self.name}:{'_'.join(shorts)}"
+
+    def takes(self, count: int) -> bool:
+        """Whether it can be called with so many arguments."""
+        if self.variadic_minimum is None:
+            return count == len(self.parameters)
+        return count >= len(self.parameters) - 1 + self.variadic_minimum
+
+    def parameter(self, index: int) -> Parameter:
+        """What argument `index` has to be; the last one repeats where the implementation is variadic."""
+        return self.parameters[min(index, len(self.parameters) - 1)]
+
+
+def short_name(pattern: Pattern) -> str:
+    """A type's name in compound names."""
+    return "any" if pattern.is_any else _SHORT.get(pattern.name, pattern.name)
+
+
+@lru_cache(maxsize=1)
+def _texts() -> Mapping[str, str]:
+    folder = resources.files("substrait_extensions") / "extensions"
+    return {
+        entry.name.removesuffix(".yaml"): entry.read_text(encoding="utf-8")
+        for entry in sorted(folder.iterdir(), key=lambda entry: entry.name)
+        if entry.name.endswith(".yaml") and not entry.name.startswith("simple_")
+    }
+
+
+@lru_cache(maxsize=1)
+def _mentions() -> Mapping[str, tuple[str, ...]]:
+    """The files that may define each name: those where it stands after `name:`, as function or as argument."""
+    index: dict[str, list[str]] = {}
+    for file, text in _texts().items():
+        for name in dict.fromkeys(_NAME.findall(text)):
+            index.setdefault(name, []).append(file)
+    return {name: tuple(files) for name, files in index.items()}
+
+
+@cache
+def _load(file: str) -> Mapping[tuple[FunctionKind, str], tuple[Implementation, ...]]:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    document: dict[str, Any] = yaml.load(_texts()[file], Loader=loader)  # noqa: S506  # either one is the safe loader
+    loaded: dict[tuple[FunctionKind, str], tuple[Implementation, ...]] = {}
+    for kind, section in _KINDS.items():
+        for function in document.get(section) or ():
+            made = tuple(_implementation(file, kind, function["name"], entry) for entry in function["impls"])
+            loaded[kind, function["name"]] = loaded.get((kind, function["name"]), ()) + made
+    return loaded
+
+
+def _implementation(file: str, kind: FunctionKind, name: str, entry: Mapping[str, Any]) -> Implementation:
+    variadic = entry.get("variadic")
+    return Implementation(
+        file=file,
+        name=name,
+        kind=kind,
+        parameters=tuple(
+            Parameter(
+                name=argument.get("name", ""),
+                pattern=parse(argument["value"]) if "value" in argument else None,
+                values=tuple(argument.get("options", ())),
+            )
+            for argument in entry.get("args") or ()
+        ),
+        variadic_minimum=variadic["min"] if variadic else None,
+        nullability=str(entry.get("nullability", "MIRROR")).upper(),
+        result=str(entry["return"]),
+        options={option: tuple(map(str, of["values"])) for option, of in (entry.get("options") or {}).items()},
+    )
+
+
+def files() -> tuple[str, ...]:
+    """The extension files, without `.yaml`."""
+    return tuple(_texts())
+
+
+def implementations(kind: FunctionKind, name: str, file: str | None = None) -> tuple[Implementation, ...]:
+    """The overloads of `name`, in one file or in all of them. A window call may use aggregates too."""
+    kinds = (kind, FunctionKind.AGGREGATE) if kind is FunctionKind.WINDOW else (kind,)
+    found = _mentions().get(name, ())
+    return tuple(
+        implementation
+        for wanted in kinds
+        for where in found
+        if file is None or where == file
+        for implementation in _load(where).get((wanted, name), ())
+    )
+
+
+def names(kind: FunctionKind) -> frozenset[str]:
+    """Every name of this kind, for messages. Parses all files."""
+    return frozenset(implementation.name for implementation in everything() if implementation.kind is kind)
+
+
+def everything() -> Iterator[Implementation]:
+    for file in files():
+        for overloads in _load(file).values():
+            yield from overloads

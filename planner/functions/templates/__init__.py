@@ -1,0 +1,32 @@
+"""What each official function is in DuckDB's SQL: one table, in families."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from ...ir import FunctionKind
+from . import aggregates, arithmetic, comparison, datetimes, decimals, strings
+from .use import Entry, Table
+
+_SCALAR: Final[Table] = {
+    **arithmetic.TABLE,
+    **decimals.TABLE,
+    **comparison.TABLE,
+    **strings.TABLE,
+    **datetimes.TABLE,
+}
+
+TABLES: Final[Mapping[FunctionKind, Mapping[tuple[str, str], Entry]]] = MappingProxyType(
+    {
+        FunctionKind.SCALAR: _SCALAR,
+        FunctionKind.AGGREGATE: aggregates.TABLE,
+        FunctionKind.WINDOW: {},
+    }
+)
+
+
+def entry(kind: FunctionKind, file: str, name: str) -> Entry | None:
+    """The table's entry for an official function; None where Tidegate does not run it."""
+    return TABLES[kind].get((file.removeprefix("functions_"), name))

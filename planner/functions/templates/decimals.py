@@ -1,0 +1,97 @@
+"""Exact arithmetic on decimals. DuckDB would divide them as floating point; here they stay whole numbers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ... import types as t
+from ...sql.types import sql_type
+from ...types import Type
+from .use import Entry, Table, Template, Use
+
+MAX_DIGITS: Final = 38
+
+
+def decimal(type_: Type) -> t.Decimal:
+    """The type, which the signature says is a decimal."""
+    if not isinstance(type_, t.Decimal):
+        raise ValueError(f"{type_} where a decimal belongs")
+    return type_
+
+
+def fitted(sql: str, natural: t.Decimal, wanted: t.Decimal) -> str:
+    """`sql`, of a decimal type that DuckDB chose, cast only where it is wider or has another scale."""
+    if natural.scale == wanted.scale and natural.precision <= wanted.precision:
+        return sql
+    return f"CAST({sql} AS {sql_type(wanted)})"
+
+
+def unscaled(sql: str, type_: t.Decimal) -> str:
+    """A decimal's digits as a HUGEINT."""
+    if type_.scale == 0:
+        return f"CAST({sql} AS HUGEINT)"
+    if type_.precision + type_.scale <= MAX_DIGITS:
+        factor = f"CAST({10**type_.scale} AS DECIMAL({type_.scale + 1},0))"
+        return f"CAST(({sql}) * {factor} AS HUGEINT)"
+    return f"CAST(replace(CAST({sql} AS VARCHAR), '.', '') AS HUGEINT)"
+
+
+def scaled(sql: str, scale: int, wanted: t.Decimal) -> str:
+    """The decimal whose digits, `scale` of them decimal places, are the HUGEINT `sql`, rounded half away from zero."""
+    whole = f"CAST({sql} AS DECIMAL(38,0))"
+    if scale:
+        whole = f"{whole} * CAST('{'0.'.ljust(scale + 1, '0')}1' AS DECIMAL({scale},{scale}))"
+    return f"CAST({whole} AS {sql_type(wanted)})"
+
+
+def quotient(dividend: str, divisor: str, shift: int, wanted: t.Decimal) -> str:
+    """`dividend * 10**shift / divisor` of HUGEINTs, rounded half away from zero to the wanted scale.
+
+    `shift` gives the wanted scale. One more digit is computed, truncated: it alone decides the rounding.
+    """
+    one_more = shift + 1
+    if one_more > 0:
+        dividend = f"{dividend} * CAST({10**one_more} AS HUGEINT)"
+    elif one_more < 0:
+        divisor = f"({divisor} * CAST({10**-one_more} AS HUGEINT))"
+    return scaled(f"(({dividend}) // {divisor})", wanted.scale + 1, wanted)
+
+
+def _add(symbol: str) -> Template:
+    def template(use: Use) -> str:
+        x, y = decimal(use.type(0)), decimal(use.type(1))
+        scale = max(x.scale, y.scale)
+        digits = max(x.precision - x.scale, y.precision - y.scale) + scale + 1
+        natural = t.Decimal(precision=min(MAX_DIGITS, digits), scale=scale)
+        return fitted(f"({use.arguments[0]} {symbol} {use.arguments[1]})", natural, decimal(use.result))
+
+    return template
+
+
+def _multiply(use: Use) -> str:
+    x, y = decimal(use.type(0)), decimal(use.type(1))
+    a, b = use.arguments
+    result = decimal(use.result)
+    if x.scale + y.scale > MAX_DIGITS:  # DuckDB refuses such a scale; the product of the digits need not overflow
+        product = f"{unscaled(a, x)} * {unscaled(b, y)}"
+        excess = x.scale + y.scale - result.scale
+        return quotient(f"({product})", "CAST(1 AS HUGEINT)", -excess, result)
+    natural = t.Decimal(precision=min(MAX_DIGITS, x.precision + y.precision), scale=x.scale + y.scale)
+    return fitted(f"({a} * {b})", natural, result)
+
+
+def _divide(use: Use) -> str:
+    x, y = decimal(use.type(0)), decimal(use.type(1))
+    result = decimal(use.result)
+    shift = result.scale + y.scale - x.scale
+    return quotient(unscaled(use.arguments[0], x), unscaled(use.arguments[1], y), shift, result)
+
+
+_OVERFLOW: Final = {"overflow": ("ERROR",)}
+
+TABLE: Final[Table] = {
+    ("arithmetic_decimal", "add"): Entry(_add("+"), _OVERFLOW),
+    ("arithmetic_decimal", "subtract"): Entry(_add("-"), _OVERFLOW),
+    ("arithmetic_decimal", "multiply"): Entry(_multiply, _OVERFLOW),
+    ("arithmetic_decimal", "divide"): Entry(_divide, _OVERFLOW),
+}

@@ -1,0 +1,35 @@
+"""Substrait's casts in DuckDB."""
+
+from __future__ import annotations
+
+from ...proto.errors import PlanError, Problem
+from .. import ir
+from .. import types as t
+from ..types import Type
+from .types import sql_type
+
+
+def cast(sql: str, source: Type, target: Type, on_failure: ir.CastFailure) -> str:
+    """`sql`, of type `source`, as `target`. A string is cut to a `varchar`'s or `fixedchar`'s length, and the latter
+    padded with blanks; other values that do not fit fail, or are null where the plan says so.
+    """
+    function = "TRY_CAST" if on_failure is ir.CastFailure.NULL else "CAST"
+    wanted = sql_type(target)
+    texts = isinstance(source, t.String | t.VarChar | t.FixedChar)
+    converted = sql if texts and wanted == "VARCHAR" else f"{function}({sql} AS {wanted})"
+    match target:
+        case t.VarChar(length=length):
+            within = isinstance(source, t.VarChar | t.FixedChar) and source.length <= length
+            return converted if within else f"left({converted}, {length})"
+        case t.FixedChar(length=length):
+            return f"rpad({converted}, {length}, ' ')"
+        case t.FixedBinary(length=length):
+            if not isinstance(source, t.FixedBinary) or source.length != length:
+                raise PlanError(_refused(source, target))
+            return converted
+        case _:
+            return converted
+
+
+def _refused(source: Type, target: Type) -> Problem:
+    return Problem(place="", reason="UNSUPPORTED_CAST", message=f"no cast from {source} to {target}")

@@ -1,0 +1,85 @@
+"""Binding: spellings, overloads, conversions and result types, against what the official files say."""
+
+import pytest
+from tidegate.planner import ir
+from tidegate.planner import types as t
+from tidegate.planner.functions import bind, bind_scalar
+from tidegate.proto.errors import PlanError
+
+SCALAR, AGGREGATE = ir.FunctionKind.SCALAR, ir.FunctionKind.AGGREGATE
+I32, I64 = t.Integer(bits=32, nullable=False), t.Integer(bits=64, nullable=False)
+PRICE = t.Decimal(precision=15, scale=2, nullable=False)
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        "extension:io.substrait:functions_arithmetic",
+        "https://github.com/substrait-io/substrait/blob/main/extensions/functions_arithmetic.yaml",
+        "/functions_arithmetic.yaml",
+        "https://github.com/substrait-io/substrait/blob/main/extensions/",
+        "",
+        None,
+    ],
+)
+@pytest.mark.parametrize("name", ["add", "ADD", "add:i64_i64", "add:i64?_i64?", "+"])
+def test_a_function_is_found_under_every_spelling_of_its_name_and_of_its_file(declared, name):
+    bound = bind(SCALAR, name, declared, [I64, I64])
+    assert (bound.function.urn, bound.function.signature) == (
+        "extension:io.substrait:functions_arithmetic",
+        "add:i64_i64",
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "urn"),
+    [
+        ([I64, I64], "functions_arithmetic"),
+        ([PRICE, PRICE], "functions_arithmetic_decimal"),
+    ],
+)
+def test_a_name_that_several_files_define_is_told_apart_by_its_arguments(arguments, urn):
+    assert bind(SCALAR, "add", None, arguments).function.urn == f"extension:io.substrait:{urn}"
+
+
+def test_an_integer_beside_a_decimal_becomes_one_as_wide_as_its_literal():
+    one = ir.Literal(value=1, type=I64)
+    bound = bind(SCALAR, "subtract", None, [one, ir.Field(index=0, type=PRICE)])
+    assert bound.arguments[0].type == t.Decimal(precision=1, scale=0, nullable=False)
+
+
+def test_a_string_literal_becomes_the_type_it_is_compared_with():
+    date = ir.Field(index=0, type=t.Date())
+    bound = bind(SCALAR, "lt", None, [date, ir.Literal(value="1994-01-01", type=t.String())])
+    assert [argument.type for argument in bound.arguments] == [t.Date(), t.Date()]
+
+
+def test_a_declared_result_type_is_kept_and_picks_the_implementation():
+    bound = bind(AGGREGATE, "avg:decimal", None, [PRICE], output=t.Float(bits=64))
+    assert (bound.function.signature, bound.type) == ("avg:fp64", t.Float(bits=64))
+
+
+def test_a_result_is_nullable_where_an_argument_is():
+    assert bind(SCALAR, "add", None, [I64, t.nullable(I64)]).type == t.nullable(I64)
+    assert bind(SCALAR, "add", None, [I64, I64]).type == I64
+
+
+def test_an_unknown_name_is_a_problem_with_its_place_and_the_nearest_names():
+    with pytest.raises(PlanError) as caught:
+        bind_scalar("substrng", None, [ir.Literal(value="x", type=t.String())], place="relations[0]")
+    (problem,) = caught.value.problems
+    assert problem.place == "relations[0]"
+    assert "substrng(string?)" in problem.message
+    assert "substring" in problem.message
+
+
+def test_arguments_that_fit_nothing_are_a_problem_that_lists_the_candidates():
+    with pytest.raises(
+        PlanError, match=r"no scalar function like\(i64, i64\); there is like:vchar_vchar, like:str_str"
+    ):
+        bind(SCALAR, "like", None, [I64, I64])
+
+
+def test_an_option_value_that_cannot_be_honoured_is_refused_by_name():
+    with pytest.raises(PlanError, match="option rounding = CEILING is not supported"):
+        bind(SCALAR, "add", None, [t.Float(bits=64)] * 2, options={"rounding": ["CEILING"]})
