@@ -33,11 +33,11 @@ types: $(DEVELOPMENT) ## Strict types, of the package as it is installed and of 
 proto: $(DEVELOPMENT) ## Generate the code under proto/tidegate again.
 	$(BIN)/python -m tidegate.proto.generate
 
-bench: $(DEVELOPMENT) ## Run the benchmarks beside their peers.
-	$(BIN)/python -m benchmarks
+bench: $(DEVELOPMENT) ## Run the benchmarks beside their peers; CASES="epochs --rounds 3" runs some.
+	$(BIN)/python -m benchmarks $(CASES)
 
 clean: ## Remove what make made.
-	rm -rf .venv build dist .data *.egg-info .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist .data benchmarks/results *.egg-info .mypy_cache .ruff_cache .hypothesis
 
 $(CORE): pyproject.toml
 	$(PYTHON) -m venv .venv

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from .dockerfile import Dockerfile
 from .modules import FOLDERS, TOP
@@ -64,3 +65,10 @@ def test_the_build_context_holds_every_package_folder_and_only_what_a_build_need
 
 def test_the_image_installs_what_it_runs() -> None:
     assert shutil.which(IMAGE.command[0], path=str(Path(sys.executable).parent)) is not None
+
+
+def test_the_compose_file_builds_this_image_and_keeps_to_the_loopback() -> None:
+    service = yaml.safe_load((TOP / "docker" / "compose.yaml").read_text())["services"]["tidegate"]
+    folder = TOP / "docker" / service["build"]["context"]
+    assert (folder / service["build"]["dockerfile"]).resolve() == TOP / "docker" / "Dockerfile"
+    assert service["ports"] == [f"127.0.0.1:{PORT}:{PORT}"]
