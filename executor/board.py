@@ -1,0 +1,79 @@
+"""What a task's callers and the thread that runs it share, under one lock."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from ..proto.errors import TaskCancelled, TaskFailed, TidegateError
+from ..proto.values import TaskOptions, TaskState
+from .computation import Source
+from .ledger import Ledger
+from .output import OutputLog
+from .queue import SplitQueue
+from .source import AcceptedSplit
+from .store import Quota, SpillFiles
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Counters:
+    """Times are in microseconds."""
+
+    barriers_requested: int = 0
+    barriers_completed: int = 0
+    barrier_us: int = 0
+
+
+class Board:
+    """`full`: the producer waits for output to be acknowledged. Everything here is read and written under `lock`."""
+
+    def __init__(self, options: TaskOptions, sources: Iterable[Source], files: SpillFiles) -> None:
+        sources = tuple(sources)
+        self.lock = threading.Condition(threading.Lock())
+        self.options = options
+        self.files = files
+        self.quota = quota = Quota(options.spill_quota)
+        self.ledger = Ledger(sources, options.max_pending_epochs)
+        self.queue = SplitQueue(options.queue_bytes, quota, files, self.ledger.fed, self.lock)
+        self.output = OutputLog(options.output_bytes, quota)
+        self.counters = Counters()
+        self.state = TaskState.RUNNING
+        self.error: TidegateError | None = None
+        self.full = False
+        self.last_epoch_us: int | None = None
+        self.listeners: dict[int, Callable[[], None]] = {}
+        self.used_at = time.monotonic()
+        self.in_use = 0
+
+    def changed(self) -> None:
+        """Something that a reader may wait for has happened."""
+        self.lock.notify_all()
+        for listener in tuple(self.listeners.values()):
+            try:
+                listener()
+            except Exception:  # noqa: BLE001  # logged; the others go on
+                _log.exception("a task's listener failed")
+
+    def check_running(self) -> None:
+        """Raise what ended the task, if an error or a cancellation did."""
+        match self.state:
+            case TaskState.CANCELLED:
+                raise TaskCancelled("the task was cancelled")
+            case TaskState.FAILED:
+                raise self.failure()
+            case _:
+                return
+
+    def failure(self) -> TaskFailed:
+        if self.error is None:
+            raise RuntimeError("a task failed without an error")
+        return TaskFailed(f"the task has failed: {self.error}", reason=self.error.reason)
+
+    def forget(self, splits: Iterable[AcceptedSplit]) -> None:
+        for split in splits:
+            self.queue.forget(split)

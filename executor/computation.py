@@ -1,0 +1,78 @@
+"""What the lifecycle of a task asks of its computation, and all it knows of it.
+
+The lifecycle (splits, barriers, output, limits, errors) knows nothing of plans or DuckDB: `dataflow` is the
+implementation over the planner's pipelines; the lifecycle's own tests use one of a few lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from ..operators.piece import FilePiece, Piece
+from ..proto.values import FileSplit, OperatorStatistics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A leaf read of the plan. A static one takes no splits."""
+
+    name: str
+    schema: pa.Schema
+    static: bool
+    split_kinds: tuple[str, ...]
+
+
+class EpochRun(Protocol):
+    """One epoch of the computation. One run at a time, one iterator at a time, each exhausted or closed.
+
+    `early` takes the next pieces of the computation's early source and yields their rows, which are the first of the
+    epoch's. `sealed` takes all pieces of every fed source, those handed to `early` too, and yields all the other rows.
+    """
+
+    rows_in: int
+    bytes_in: int
+
+    def early(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]: ...
+
+    def sealed(self, pieces: Mapping[str, Sequence[Piece]]) -> Iterator[pa.RecordBatch]: ...
+
+
+class Computation(Protocol):
+    """A plan made ready to run; lives as long as its task.
+
+    `early_source` is the one whose splits may run before the seal. `early_frees` says that nothing asks for those
+    splits again once they have run.
+    """
+
+    schema: pa.Schema
+    sources: tuple[Source, ...]
+    warnings: tuple[str, ...]
+    early_source: str | None
+    early_frees: bool
+
+    def accept_file(self, source: str, split: FileSplit, origin: str) -> tuple[FilePiece, ...]:
+        """The pieces of a split, in reading order; SplitError or Forbidden where it cannot be read. May be slow."""
+        ...
+
+    def accept_inline(self, source: str, schema: pa.Schema, origin: str) -> None:
+        """SplitError unless rows of this schema can be read as the source's."""
+        ...
+
+    def epoch(self, clock_us: int) -> EpochRun: ...
+
+    def operators(self) -> tuple[OperatorStatistics, ...]: ...
+
+    @property
+    def plans(self) -> int: ...
+
+    def interrupt(self) -> None:
+        """From any thread: make the run in progress fail soon. Does not block."""
+        ...
+
+    def close(self) -> None:
+        """Never during a run."""
+        ...

@@ -1,0 +1,31 @@
+"""What a split is, in 16 bytes: to tell a retry from another split with the same number."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from ..proto.values import FileSplit
+
+
+def file_digest(split: FileSplit) -> bytes:
+    """A file split is what it says; whether the file has changed is asked when it is read."""
+    return _hash(repr((split.path, split.format, split.rows, split.row_groups, split.watermark)).encode())
+
+
+def inline_digest(schema: pa.Schema, batches: Sequence[pa.RecordBatch], watermark: int | None) -> bytes:
+    """Of the rows, however they are cut into batches."""
+    whole = pa.Table.from_batches(batches, schema).unify_dictionaries().combine_chunks()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        writer.write_table(whole)
+    return _hash(sink.getvalue(), repr(watermark).encode())
+
+
+def _hash(*parts: object) -> bytes:
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        digest.update(part)  # type: ignore[arg-type]  # bytes and Arrow buffers
+    return digest.digest()

@@ -1,0 +1,317 @@
+"""Runs a task's epochs, oldest first, on whatever thread steps it.
+
+The work is the iterator that the computation gives: one batch is pulled, placed in the output, and so on. Where the
+output is full the batch is kept and the step ends, so that a task that waits holds no thread. One batch is kept back
+until the next one is there, so that an epoch's last rows and its BARRIER appear together.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from ..operators.piece import Piece
+from ..proto.errors import ExecutionError, InternalError, TidegateError
+from ..proto.values import Barrier, EpochStatistics, ErrorValue, OnError, TaskState
+from .board import Board
+from .computation import Computation, EpochRun
+from .ledger import Epoch
+from .output import Full
+from .source import AcceptedSplit
+from .store import Holding, SpillRun
+
+_EARLY_SPLITS = 64
+_log = logging.getLogger(__name__)
+
+
+class _Turn(enum.Enum):
+    """How a stretch of work ended."""
+
+    MORE = enum.auto()
+    ENDED = enum.auto()
+    WAITS = enum.auto()
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """The next thing to run: some splits ahead of the seal, or the sealed epoch."""
+
+    epoch: Epoch
+    splits: Mapping[str, Sequence[AcceptedSplit]]
+    sealed: bool
+
+
+@dataclass(slots=True)
+class _Progress:
+    """An epoch that has begun. `ran` is the last number of the early source that was run."""
+
+    epoch: Epoch
+    ran: int
+    run: EpochRun | None = None
+    job: _Job | None = None
+    rows: Iterator[pa.RecordBatch] | None = None
+    held: list[Holding] = field(default_factory=list)
+    started_ns: int = 0
+    error: TidegateError | None = None
+
+
+class Driver:
+    def __init__(self, board: Board, computation: Computation) -> None:
+        self._board = board
+        self._computation = computation
+        self._progress: _Progress | None = None
+        self.closed = False
+
+    # --------------------------------------------------------------------------------------------- what is next
+
+    def has_work(self) -> bool:
+        """Under the lock: whether something is running or can run now."""
+        progress = self._progress
+        if self.closed:
+            return False
+        if progress is not None and progress.job is not None:
+            return True
+        epoch = self._board.ledger.current()
+        return self._early_splits(epoch, 1) != () or self._may_finish(epoch)
+
+    def _find(self) -> _Job | None:
+        ledger = self._board.ledger
+        epoch = ledger.current()
+        early = self._early_splits(epoch, _EARLY_SPLITS)
+        if early:
+            return _Job(epoch, {early[0].source: early}, sealed=False)
+        if not self._may_finish(epoch):
+            return None
+        return _Job(epoch, {name: ledger.available(epoch, name) for name in ledger.fed}, sealed=True)
+
+    def _early_splits(self, epoch: Epoch, at_most: int) -> tuple[AcceptedSplit, ...]:
+        """The next splits that can run without the seal."""
+        early = self._computation.early_source
+        if early is None:
+            return ()
+        progress = self._progress
+        ran = progress.ran if progress is not None and progress.epoch is epoch else epoch.first[early] - 1
+        return self._board.ledger.available(epoch, early, after=ran, at_most=at_most)
+
+    def _may_finish(self, epoch: Epoch) -> bool:
+        return epoch.sealed and not self._board.ledger.missing(epoch)
+
+    # -------------------------------------------------------------------------------------------------- stepping
+
+    def step(self, until_ns: int) -> bool:
+        """Work until there is nothing to do, until the reader has to catch up, or until this time; whether to go on."""
+        try:
+            return self._step(until_ns)
+        except Exception as error:  # noqa: BLE001  # whatever it is, it is this task's alone
+            self._fail(error)
+            return True
+        except BaseException:
+            self._fail(ExecutionError("the thread that ran the epoch was interrupted", reason="INTERRUPTED"))
+            raise
+
+    def _step(self, until_ns: int) -> bool:
+        while True:
+            if self._board.state is not TaskState.RUNNING:
+                self.close()
+                return False
+            taken = self._take()
+            if taken is None:
+                return False
+            turn = self._advance(*taken, until_ns)
+            if turn is not _Turn.ENDED:
+                return turn is _Turn.MORE
+
+    def _take(self) -> tuple[_Progress, _Job] | None:
+        """The epoch to go on with, and its job; None when there is nothing to do."""
+        with self._board.lock:
+            progress = self._progress
+            if progress is not None and progress.job is not None:
+                return progress, progress.job
+            job = self._find()
+            if job is None:
+                return None
+            if progress is None or progress.epoch is not job.epoch:
+                early = self._computation.early_source
+                ran = job.epoch.first[early] - 1 if early is not None else 0
+                progress = self._progress = _Progress(job.epoch, ran, started_ns=time.monotonic_ns())
+            progress.job = job
+            return progress, job
+
+    def _advance(self, progress: _Progress, job: _Job, until_ns: int) -> _Turn:
+        """Pull and place batches, until the job's rows have ended."""
+        rows = progress.rows
+        if rows is None:
+            rows = progress.rows = self._start(progress, job)
+        while True:
+            if len(progress.held) > 1 and not self._place(progress):
+                return _Turn.WAITS
+            batch = next(rows, None)
+            if batch is None:
+                return self._end(progress, job)
+            if batch.num_rows:
+                progress.held.append(Holding((batch,)))
+            if self._board.state is not TaskState.RUNNING or time.monotonic_ns() > until_ns:
+                return _Turn.MORE
+
+    def _start(self, progress: _Progress, job: _Job) -> Iterator[pa.RecordBatch]:
+        if progress.error is not None:
+            return iter(())
+        if progress.run is None:
+            progress.run = self._computation.epoch(job.epoch.clock_us or 0)
+        pieces = {name: _pieces(splits) for name, splits in job.splits.items()}
+        if job.sealed:
+            return progress.run.sealed(pieces)
+        (early,) = pieces.values()
+        return progress.run.early(early)
+
+    # -------------------------------------------------------------------------------------------------- placing
+
+    def _place(self, progress: _Progress) -> bool:
+        """Put the oldest batch held back into the output; False: it is full."""
+        with self._board.lock:
+            result = self._offer(progress)
+            if result is None:
+                self._board.changed()
+        if isinstance(result, SpillRun):
+            self._spill(progress, result)
+        return not isinstance(result, Full)
+
+    def _offer(self, progress: _Progress) -> SpillRun | Full | None:
+        result = self._board.output.offer(progress.epoch.number, progress.held[0])
+        if isinstance(result, Full):
+            self._board.full = True
+            self._board.changed()
+        elif result is None:
+            del progress.held[0]
+        return result
+
+    def _spill(self, progress: _Progress, run: SpillRun) -> None:
+        board = self._board
+        try:
+            file = board.files.write(run)
+        except BaseException:
+            with board.lock:
+                board.output.give_back(run)
+            raise
+        with board.lock:
+            board.output.spilled(progress.epoch.number, run, file)
+            del progress.held[0]
+            board.changed()
+
+    def _end(self, progress: _Progress, job: _Job) -> _Turn:
+        """The job's rows have ended: with the last of them in place, a sealed epoch has reached its barrier."""
+        while True:
+            with self._board.lock:
+                result = self._offer(progress) if progress.held else None
+                if isinstance(result, Full):
+                    return _Turn.WAITS
+                if result is None:
+                    progress.job = progress.rows = None
+                    if job.sealed:
+                        self._finish(progress)
+                    else:
+                        self._ran_early(progress, job)
+                    self._board.changed()
+                    return _Turn.ENDED
+            self._spill(progress, result)
+
+    def _ran_early(self, progress: _Progress, job: _Job) -> None:
+        (splits,) = job.splits.values()
+        progress.ran = splits[-1].sequence
+        if self._computation.early_frees or progress.error is not None:
+            for split in splits:
+                self._board.queue.consumed(split)
+
+    def _finish(self, progress: _Progress) -> None:
+        """Under the lock: the epoch has reached its barrier."""
+        board, epoch = self._board, progress.epoch
+        now = time.monotonic_ns()
+        rows, size = board.output.produced(epoch.number)
+        splits = board.ledger.finish(epoch)
+        watermarks = [split.watermark for split in splits if split.watermark is not None]
+        for split in splits:
+            board.queue.consumed(split)
+        barrier_us = (now - (epoch.sealed_ns or now)) // 1000
+        statistics = EpochStatistics(
+            splits=len(splits),
+            rows_in=progress.run.rows_in if progress.run is not None else 0,
+            rows_out=rows,
+            bytes_in=progress.run.bytes_in if progress.run is not None else 0,
+            bytes_out=size,
+            barrier_us=barrier_us,
+            run_us=(now - progress.started_ns) // 1000,
+        )
+        error = progress.error
+        board.output.complete(
+            Barrier(
+                epoch=epoch.number,
+                rows=rows,
+                watermark=min(watermarks, default=None),
+                statistics=statistics,
+                error=ErrorValue(reason=error.reason, message=error.message) if error is not None else None,
+            )
+        )
+        board.counters.barriers_completed += 1
+        board.counters.barrier_us += barrier_us
+        board.last_epoch_us = statistics.run_us
+        self._progress = None
+        if board.ledger.done:
+            board.state = TaskState.FINISHED
+
+    # -------------------------------------------------------------------------------------------------- failing
+
+    def _fail(self, cause: Exception) -> None:
+        """The epoch in progress has failed: its rows are void, and with it the task unless it skips epochs."""
+        progress, board = self._progress, self._board
+        self._drop(progress)
+        if board.state is not TaskState.RUNNING:
+            return
+        error = _as_error(cause)
+        with board.lock:
+            board.full = False
+            if progress is not None:
+                board.output.void(progress.epoch.number)
+            if board.options.on_error is OnError.SKIP_EPOCH and progress is not None and progress.error is None:
+                progress.error = error
+            elif board.state is TaskState.RUNNING:
+                board.state, board.error = TaskState.FAILED, error
+                board.queue.clear()
+            board.changed()
+
+    def _drop(self, progress: _Progress | None) -> None:
+        """Close the rows in progress. An error while closing is not what the epoch failed of."""
+        if progress is None:
+            return
+        rows, progress.rows, progress.held = progress.rows, None, []
+        close = getattr(rows, "close", None)
+        if close is not None:
+            try:
+                close()
+            except Exception:  # noqa: BLE001
+                _log.exception("closing a failed epoch failed too")
+
+    def close(self) -> None:
+        """End the computation. Never during a step; more than once is harmless."""
+        if self.closed:
+            return
+        self.closed = True
+        self._drop(self._progress)
+        self._progress = None
+        self._computation.close()
+
+
+def _pieces(splits: Sequence[AcceptedSplit]) -> tuple[Piece, ...]:
+    return tuple(piece for split in splits for piece in split.pieces())
+
+
+def _as_error(error: Exception) -> TidegateError:
+    """What a user is told: a user's error as it is, a bug of ours as one."""
+    if isinstance(error, TidegateError):
+        return error
+    _log.error("an epoch failed of a bug", exc_info=error)
+    return InternalError(f"a bug in Tidegate ended the epoch ({type(error).__name__}); the log has the traceback")

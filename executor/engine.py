@@ -1,0 +1,29 @@
+"""What the service asks of the engine behind it: computations from plans, and what can be said of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from ..proto.errors import Problem
+from ..proto.values import Capabilities, Explanation, PlanBytes, Split, TaskOptions
+from .computation import Computation
+
+
+class Engine(Protocol):
+    """Thread-safe."""
+
+    def prepare(
+        self, plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]], folder: Path
+    ) -> Computation:
+        """`folder` is the task's own: files in it may be read, whatever the roots are."""
+        ...
+
+    def validate(self, plan: PlanBytes) -> tuple[Sequence[Problem], Sequence[str]]: ...
+
+    def explain(self, plan: PlanBytes, options: TaskOptions, static_sources: Sequence[str]) -> Explanation: ...
+
+    def capabilities(self) -> Capabilities: ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,329 @@
+"""The book of a task: which splits there are, which epoch each belongs to, what is sealed, what has ended.
+
+A plain state machine: no locks, no threads, no data. Its contract is the task lifecycle of the design; every refusal
+leaves it as it was.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..proto.errors import Exhausted, InvalidRequest, NotFound, Refused
+from ..proto.values import Added
+from .computation import Source
+from .source import AcceptedSplit, SourceLedger
+
+
+@dataclass(slots=True, eq=False)
+class Epoch:
+    """`first` and `last` are split numbers per source, last < first where the epoch has none of it.
+
+    `clock_us` is the time the epoch sees: of its first split, or of its seal when it has none.
+    """
+
+    number: int
+    first: dict[str, int]
+    last: dict[str, int]
+    clock_us: int | None = None
+    sealed_ns: int | None = None
+
+    @property
+    def sealed(self) -> bool:
+        return self.sealed_ns is not None
+
+    @property
+    def splits(self) -> int:
+        return sum(self.last[name] - first + 1 for name, first in self.first.items())
+
+
+class Ledger:
+    """`epochs` holds the sealed epochs that are not finished, oldest first; `open` is the next."""
+
+    def __init__(self, sources: Sequence[Source], max_pending_epochs: int) -> None:
+        self.static = tuple(source.name for source in sources if source.static)
+        self.fed = {source.name: SourceLedger(source.name) for source in sources if not source.static}
+        self.max_pending_epochs = max_pending_epochs
+        self.epochs: list[Epoch] = []
+        self.sealed = 0
+        self.finished = 0
+        self.barrier_read = 0
+        self.ended = False
+        self._all_ended = False
+        self._forgotten = 0
+        self._bounds: dict[int, dict[str, int]] = {}
+        self.open = self._next_epoch()
+
+    def _next_epoch(self) -> Epoch:
+        first = {name: source.sealed + 1 for name, source in self.fed.items()}
+        last = {name: source.sealed for name, source in self.fed.items()}
+        return Epoch(self.sealed + 1, first, last)
+
+    # ------------------------------------------------------------------------------------------------ sources
+
+    def source(self, name: str) -> SourceLedger:
+        """The fed source of this name: exactly, else without regard to case where that is unambiguous."""
+        found = self.fed.get(name)
+        if found is not None:
+            return found
+        if name in self.static:
+            raise self._static(name)
+        alike = [known for known in (*self.fed, *self.static) if known.casefold() == name.casefold()]
+        if len(alike) == 1:
+            return self.source(alike[0])
+        known = ", ".join(sorted((*self.fed, *self.static))) or "none"
+        if alike:
+            raise NotFound(
+                f"source {name!r} could be any of {', '.join(sorted(alike))}: write it as the plan does",
+                reason="AMBIGUOUS_SOURCE",
+            )
+        raise NotFound(f"the plan has no source {name!r}; its sources are: {known}", reason="UNKNOWN_SOURCE")
+
+    def _static(self, name: str) -> Refused:
+        return Refused(
+            f"source {name!r} is static: it is whole in every epoch and takes no splits", reason="STATIC_SOURCE"
+        )
+
+    def _resolve(self, through: Mapping[str, int] | None) -> dict[str, int]:
+        resolved = {}
+        for name, last in (through or {}).items():
+            if last < 0:
+                raise InvalidRequest(f"through[{name!r}]={last} must be 0 or a split's number")
+            resolved[self.source(name).name] = last
+        return resolved
+
+    # ------------------------------------------------------------------------------------------------- splits
+
+    def place(self, name: str, sequence: int | None, epoch: int | None) -> tuple[SourceLedger, int, int]:
+        """The source, number and epoch that a split of this description has, if it may be added or is a duplicate."""
+        source = self.source(name)
+        if sequence is not None and sequence < 0:
+            raise InvalidRequest(f"split {sequence} of source {source.name!r}: numbers start at 1")
+        number = sequence or source.highest + 1
+        if number <= source.forgotten:
+            return source, number, epoch or self._forgotten
+        belongs = self._epoch_of(source, number)
+        if epoch is not None and epoch != belongs:
+            raise Refused(
+                f"split {number} of source {source.name!r} names epoch {epoch}, but it belongs to epoch {belongs}",
+                reason="WRONG_EPOCH",
+            )
+        if not source.has(number):
+            self._may_add(source, number, belongs)
+        return source, number, belongs
+
+    def _may_add(self, source: SourceLedger, number: int, epoch: int) -> None:
+        if source.end is not None and number > source.end:
+            raise Refused(
+                f"source {source.name!r} has ended with split {source.end}: split {number} is beyond it",
+                reason="SOURCE_ENDED",
+            )
+        if self.max_pending_epochs == 1 and epoch == self.open.number and self.pending:
+            raise Refused(
+                f"epoch {self.sealed} is at its barrier and max_pending_epochs is 1: read its BARRIER, then add",
+                reason="BARRIER_IN_PROGRESS",
+            )
+
+    def _epoch_of(self, source: SourceLedger, number: int) -> int:
+        if number > source.sealed:
+            return self.open.number
+        for epoch, bounds in self._bounds.items():
+            if number <= bounds[source.name]:
+                return epoch
+        return self.open.number  # not reached: the last bound of a source is `sealed`
+
+    def add(self, split: AcceptedSplit) -> Added:
+        """Record a split that `place` has allowed."""
+        source = self.fed[split.source]
+        source.add(split)
+        epoch = self._epoch_of(source, split.sequence)
+        if epoch == self.open.number and self.open.clock_us is None:
+            self.open.clock_us = _now_us()
+        self._end_if_all_ended()
+        return Added(sequence=split.sequence, duplicate=False, epoch=epoch)
+
+    # ------------------------------------------------------------------------------------------------ barriers
+
+    @property
+    def pending(self) -> int:
+        """Sealed epochs whose BARRIER has not been read."""
+        return self.sealed - self.barrier_read
+
+    @property
+    def has_unsealed(self) -> bool:
+        return any(source.highest > source.sealed for source in self.fed.values())
+
+    def request_barrier(self, epoch: int | None, through: Mapping[str, int] | None) -> tuple[int, bool]:
+        """The number of the epoch that the request seals or joins, and whether it sealed it."""
+        if epoch is not None:
+            if epoch < 1:
+                raise InvalidRequest(f"epoch={epoch}: epochs count from 1")
+            if epoch <= self.sealed:
+                return epoch, False
+            if epoch > self.open.number:
+                raise Refused(
+                    f"epoch {epoch} cannot be sealed: the open epoch is {self.open.number}", reason="EPOCH_AHEAD"
+                )
+        bounds = self._bounds_through(through)
+        if self.ended:
+            raise Refused(
+                f"all sources have ended; epoch {self.sealed} was the last, there is no barrier after it",
+                reason="TASK_ENDED",
+            )
+        nothing_new = all(bounds[name] <= source.sealed for name, source in self.fed.items())
+        if epoch is None and self.pending and nothing_new:
+            return self.sealed, False
+        if self.pending >= self.max_pending_epochs:
+            raise Exhausted(
+                f"{self.pending} sealed epochs are unread and max_pending_epochs is {self.max_pending_epochs}: "
+                f"read to the BARRIER of epoch {self.barrier_read + 1}, then seal",
+                reason="TOO_MANY_PENDING_EPOCHS",
+            )
+        return self._seal(bounds), True
+
+    def _bounds_through(self, through: Mapping[str, int] | None) -> dict[str, int]:
+        """The last number of each source that a seal takes."""
+        bounds = {name: source.last for name, source in self.fed.items()}
+        for name, last in self._resolve(through).items():
+            source = self.fed[name]
+            if last < source.last:
+                raise Refused(
+                    f"through[{name!r}]={last}, but split {source.last} of it is already in "
+                    f"{'the open epoch' if source.highest > source.sealed else 'a sealed epoch'}",
+                    reason="THROUGH_BELOW_ACCEPTED",
+                )
+            if source.end is not None and last > source.end:
+                raise Refused(
+                    f"through[{name!r}]={last}, but the source has ended with split {source.end}", reason="SOURCE_ENDED"
+                )
+            bounds[name] = last
+        return bounds
+
+    def _seal(self, bounds: dict[str, int]) -> int:
+        epoch = self.open
+        epoch.last = bounds
+        epoch.sealed_ns = time.monotonic_ns()
+        if epoch.clock_us is None:
+            epoch.clock_us = _now_us()
+        self.epochs.append(epoch)
+        self._bounds[epoch.number] = bounds
+        self.sealed = epoch.number
+        for name, source in self.fed.items():
+            source.sealed = bounds[name]
+        self.open = self._next_epoch()
+        return epoch.number
+
+    # ----------------------------------------------------------------------------------------------------- end
+
+    def no_more_splits(self, name: str | None, through: Mapping[str, int] | None) -> None:
+        """End one source, or all; with `through`, at the numbers it names."""
+        resolved = self._resolve(through)
+        ending = [self.source(name)] if name is not None else list(self.fed.values())
+        stray = [other for other in resolved if other not in {source.name for source in ending}]
+        if stray:
+            raise InvalidRequest(f"through names {stray[0]!r}, but the call ends only {name!r}")
+        ends = {source.name: self._end_of(source, resolved.get(source.name)) for source in ending}
+        for source in ending:
+            source.end = ends[source.name]
+        self._all_ended = self._all_ended or name is None
+        self._end_if_all_ended()
+
+    def _end_of(self, source: SourceLedger, through: int | None) -> int:
+        if source.end is not None:
+            if through is not None and through != source.end:
+                raise Refused(
+                    f"source {source.name!r} has already ended with split {source.end}, not {through}",
+                    reason="SOURCE_ENDED",
+                )
+            return source.end
+        if through is None:
+            return source.last
+        if through < source.last:
+            raise Refused(
+                f"source {source.name!r} cannot end at {through}: split {source.last} is already there",
+                reason="THROUGH_BELOW_ACCEPTED",
+            )
+        return through
+
+    def _end_if_all_ended(self) -> None:
+        """Once every source is whole to its end: seal what is unsealed, and end."""
+        if self.ended or not (self._all_ended or self.fed) or not all(source.whole for source in self.fed.values()):
+            return
+        if self.has_unsealed or (not self.sealed and self.static_alone_unread):
+            self._seal({name: source.last for name, source in self.fed.items()})
+        self.ended = True
+
+    @property
+    def static_alone_unread(self) -> bool:
+        """Nothing was sealed, so nothing that is static has been seen."""
+        return bool(self.static) or not self.fed
+
+    def waits_for(self) -> dict[str, tuple[int, ...]]:
+        """The numbers that the oldest unfinished seal waits for, or else the end."""
+        if self.epochs:
+            return self.missing(self.epochs[0])
+        if self.fed and all(source.end is not None for source in self.fed.values()):
+            return _some({name: source.missing(source.end or 0) for name, source in self.fed.items()})
+        return {}
+
+    def missing(self, epoch: Epoch) -> dict[str, tuple[int, ...]]:
+        """The numbers that this seal waits for."""
+        if all(source.complete >= epoch.last[name] for name, source in self.fed.items()):
+            return {}
+        return _some({name: source.missing(epoch.last[name]) for name, source in self.fed.items()})
+
+    # ------------------------------------------------------------------------------------------------ progress
+
+    def current(self) -> Epoch:
+        """The oldest epoch that is not finished: sealed, or the open one."""
+        return self.epochs[0] if self.epochs else self.open
+
+    def available(
+        self, epoch: Epoch, name: str, *, after: int = 0, at_most: int | None = None
+    ) -> tuple[AcceptedSplit, ...]:
+        """The splits of a source in this epoch that follow number `after` without a gap."""
+        source = self.fed[name]
+        first = max(after + 1, epoch.first[name])
+        last = min(epoch.last[name], source.complete) if epoch.sealed else source.complete
+        if at_most is not None:
+            last = min(last, first + at_most - 1)
+        return tuple(source.splits[number] for number in range(first, last + 1))
+
+    def finish(self, epoch: Epoch) -> list[AcceptedSplit]:
+        """The epoch has reached its barrier: its splits, whose data nothing needs any more."""
+        self.epochs.remove(epoch)
+        self.finished = epoch.number
+        done: list[AcceptedSplit] = []
+        for name, source in self.fed.items():
+            source.finished = epoch.last[name]
+            done += [source.splits[number] for number in range(epoch.first[name], epoch.last[name] + 1)]
+        return done
+
+    def read(self, epoch: int) -> None:
+        """The BARRIER of this epoch has been handed out."""
+        self.barrier_read = max(self.barrier_read, epoch)
+
+    def forget(self, epoch: int) -> list[AcceptedSplit]:
+        """Every epoch below this one is acknowledged: their splits, which leave the book."""
+        gone: list[AcceptedSplit] = []
+        for number in [number for number in self._bounds if number < epoch]:
+            bounds = self._bounds.pop(number)
+            self._forgotten = number
+            for name, source in self.fed.items():
+                gone += source.forget(bounds[name])
+        self.read(epoch - 1)
+        return gone
+
+    @property
+    def done(self) -> bool:
+        """Ended, and every epoch has reached its barrier."""
+        return self.ended and not self.epochs
+
+
+def _some(missing: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    return {name: numbers for name, numbers in missing.items() if numbers}
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1000

@@ -1,0 +1,191 @@
+"""The service in this process: tasks by their ids, and the threads that run them."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from ..proto.errors import NotFound, Problem, Refused
+from ..proto.values import (
+    Added,
+    Capabilities,
+    Cursor,
+    Explanation,
+    Frame,
+    PlanBytes,
+    Split,
+    TaskInfo,
+    TaskOptions,
+)
+from .engine import Engine
+from .options import check_options
+from .scheduler import Scheduler
+from .store import SpillFiles
+from .task import Task
+from .timers import Timers
+
+
+class TaskManager:
+    """Implements `proto.service.Service`, and for servers that must not block: `poll` and `subscribe`.
+
+    Everything on disk is in a folder of its own inside `spill_directory` (the system's temporary one, unless given),
+    gone after `close`. `delay` shakes the scheduler in tests.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        threads: int,
+        spill_directory: Path | None = None,
+        defaults: TaskOptions | None = None,
+        delay: Callable[[], None] | None = None,
+    ) -> None:
+        self.defaults = defaults or TaskOptions()
+        self._engine = engine
+        if spill_directory is not None:
+            spill_directory.mkdir(parents=True, exist_ok=True)
+        self._folder = Path(tempfile.mkdtemp(prefix="tidegate-", dir=spill_directory))
+        self._scheduler = Scheduler(threads, delay)
+        self._timers = Timers()
+        self._tasks: dict[str, Task] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+
+    # ---------------------------------------------------------------------------------------------------- tasks
+
+    def create_task(self, plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]]) -> TaskInfo:
+        check_options(options)
+        identity = secrets.token_hex(16)
+        files = SpillFiles(self._folder / identity)
+        computation = self._engine.prepare(plan, options, tables, files.folder)
+        task = Task(identity, options, computation, files=files, scheduler=self._scheduler, timers=self._timers)
+        with self._lock:
+            closed = self._closed
+            if not closed:
+                self._tasks[identity] = task
+        if closed:
+            task.close()
+            raise Refused("the service is closed", reason="SERVICE_CLOSED")
+        if options.idle_seconds:
+            self._timers.call_later(options.idle_seconds, lambda: self._delete_if_idle(identity))
+        return task.info()
+
+    def _task(self, identity: str) -> Task:
+        task = self._tasks.get(identity)
+        if task is None:
+            raise NotFound(f"there is no task {identity!r}; it may have been deleted", reason="UNKNOWN_TASK")
+        task.touch()
+        return task
+
+    def get_task(self, task: str) -> TaskInfo:
+        return self._task(task).info()
+
+    def list_tasks(self) -> Sequence[TaskInfo]:
+        with self._lock:
+            tasks = tuple(self._tasks.values())
+        return [task.info() for task in tasks]
+
+    def cancel_task(self, task: str) -> None:
+        self._task(task).cancel()
+
+    def delete_task(self, task: str) -> None:
+        with self._lock:
+            found = self._tasks.pop(task, None)
+        if found is None:
+            raise NotFound(f"there is no task {task!r}; it may have been deleted", reason="UNKNOWN_TASK")
+        found.delete()
+
+    def _delete_if_idle(self, identity: str) -> None:
+        task = self._tasks.get(identity)
+        if task is None:
+            return
+        left = task.idle_left()
+        if left > 0:
+            self._timers.call_later(left, lambda: self._delete_if_idle(identity))
+            return
+        with self._lock:
+            self._tasks.pop(identity, None)
+        task.delete()
+
+    # --------------------------------------------------------------------------------------------------- feeding
+
+    def add_splits(
+        self,
+        task: str,
+        splits: Iterable[tuple[str, Split, int | None]],
+        *,
+        epoch: int | None = None,
+        barrier: bool = False,
+        through: Mapping[str, int] | None = None,
+    ) -> tuple[list[Added], int | None]:
+        return self._task(task).add_splits(splits, epoch=epoch, barrier=barrier, through=through)
+
+    def upload(self, task: str, name: str, chunks: Iterable[bytes]) -> str:
+        return self._task(task).upload(name, chunks)
+
+    def no_more_splits(self, task: str, source: str | None = None, through: Mapping[str, int] | None = None) -> None:
+        self._task(task).no_more_splits(source, through)
+
+    def request_barrier(self, task: str, epoch: int | None = None, through: Mapping[str, int] | None = None) -> int:
+        return self._task(task).request_barrier(epoch, through)
+
+    # --------------------------------------------------------------------------------------------------- reading
+
+    def next(
+        self,
+        task: str,
+        cursor: Cursor,
+        *,
+        acknowledge: Cursor | None = None,
+        max_bytes: int | None = None,
+        wait: float = 0.0,
+    ) -> Sequence[Frame]:
+        return self._task(task).next(cursor, acknowledge, max_bytes, wait)
+
+    def poll(
+        self, task: str, cursor: Cursor, *, acknowledge: Cursor | None = None, max_bytes: int | None = None
+    ) -> Sequence[Frame]:
+        """`next` without a wait: never blocks, never works."""
+        return self._task(task).poll(cursor, acknowledge, max_bytes)
+
+    def subscribe(self, task: str, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call back whenever `poll` may answer otherwise than before, from any thread; returns how to stop that.
+
+        The callback must not block and must not call the service: it hands on (`loop.call_soon_threadsafe`). A task
+        with a subscriber is not idle.
+        """
+        return self._task(task).subscribe(callback)
+
+    def acknowledge(self, task: str, cursor: Cursor) -> None:
+        self._task(task).acknowledge(cursor)
+
+    # ----------------------------------------------------------------------------------------------------- plans
+
+    def validate(self, plan: PlanBytes) -> tuple[Sequence[Problem], Sequence[str]]:
+        return self._engine.validate(plan)
+
+    def explain(self, plan: PlanBytes, options: TaskOptions, static_sources: Sequence[str] = ()) -> Explanation:
+        return self._engine.explain(plan, check_options(options), static_sources)
+
+    def capabilities(self) -> Capabilities:
+        return self._engine.capabilities()
+
+    def close(self) -> None:
+        """Cancel every task; no thread and no file is left. More than once is harmless."""
+        with self._lock:
+            self._closed = True
+            tasks = tuple(self._tasks.values())
+            self._tasks.clear()
+        for task in tasks:
+            task.delete()
+        self._scheduler.close()
+        self._timers.close()
+        for task in tasks:
+            task.close()
+        self._engine.close()
+        shutil.rmtree(self._folder, ignore_errors=True)

@@ -1,0 +1,137 @@
+"""A few threads that run many tasks in turns.
+
+A work is stepped by one thread at a time, for a slice of time or until it has nothing to do; then it goes to the end
+of the line. One that waits (for splits, a seal, a reader) is in no line and holds no thread. A caller who waits for a
+result may lend its own thread to the work.
+"""
+
+from __future__ import annotations
+
+import enum
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+SLICE_NS = 20_000_000
+
+
+class Work(Protocol):
+    def step(self, until_ns: int) -> bool:
+        """Go on until about this time of `monotonic_ns`; whether there is more to do now. Must not raise."""
+        ...
+
+
+class _State(enum.Enum):
+    IDLE = enum.auto()
+    QUEUED = enum.auto()
+    RUNNING = enum.auto()
+    AGAIN = enum.auto()
+
+
+class Slot:
+    """A work's place in the scheduler."""
+
+    __slots__ = ("state", "work")
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self.state = _State.IDLE
+
+    @property
+    def waiting(self) -> bool:
+        """It has something to do and no thread yet."""
+        return self.state is _State.QUEUED
+
+
+class Scheduler:
+    """Threads start with the first work that needs one, and end with `close`.
+
+    `delay` is for tests: called before every step, it may sleep to shake the order in which things happen.
+    """
+
+    def __init__(self, threads: int, delay: Callable[[], None] | None = None) -> None:
+        self._limit = threads
+        self._delay = delay
+        self._condition = threading.Condition()
+        self._queue: deque[Slot] = deque()
+        self._threads: list[threading.Thread] = []
+        self._idle = 0
+        self._closed = False
+
+    def submit(self, slot: Slot) -> None:
+        """There may be something to do for this work."""
+        with self._condition:
+            if slot.state is _State.RUNNING:
+                slot.state = _State.AGAIN
+            elif slot.state is _State.IDLE:
+                self._enqueue(slot)
+
+    def lend(self, slot: Slot) -> bool:
+        """Run one slice of a queued work on the calling thread; False if it was not waiting for a thread."""
+        with self._condition:
+            if slot.state is not _State.QUEUED:
+                return False
+            self._queue.remove(slot)
+            slot.state = _State.RUNNING
+        self._run(slot)
+        return True
+
+    def close(self) -> None:
+        """Wait for the steps in progress; nothing runs afterwards."""
+        with self._condition:
+            self._closed = True
+            for slot in self._queue:
+                slot.state = _State.IDLE
+            self._queue.clear()
+            self._condition.notify_all()
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join()
+
+    def _enqueue(self, slot: Slot) -> None:
+        if self._closed:
+            return
+        slot.state = _State.QUEUED
+        self._queue.append(slot)
+        if self._idle >= len(self._queue):
+            self._condition.notify()
+        elif len(self._threads) < self._limit:
+            thread = threading.Thread(target=self._work, name=f"tidegate-{len(self._threads) + 1}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    # ------------------------------------------------------------------------------------------------- workers
+
+    def _work(self) -> None:
+        while (slot := self._next()) is not None:
+            self._run(slot)
+
+    def _next(self) -> Slot | None:
+        with self._condition:
+            while not self._queue:
+                if self._closed:
+                    return None
+                self._idle += 1
+                self._condition.wait()
+                self._idle -= 1
+            slot = self._queue.popleft()
+            slot.state = _State.RUNNING
+            return slot
+
+    def _run(self, slot: Slot) -> None:
+        more = False
+        try:
+            if self._delay is not None:
+                self._delay()
+            more = slot.work.step(time.monotonic_ns() + SLICE_NS)
+        finally:
+            self._ran(slot, more)
+
+    def _ran(self, slot: Slot, more: bool) -> None:
+        with self._condition:
+            again = more or slot.state is _State.AGAIN
+            slot.state = _State.IDLE
+            if again:
+                self._enqueue(slot)

@@ -1,0 +1,362 @@
+"""One task, as its callers see it: splits in, barriers, frames out. Thread-safe; every refusal changes nothing."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+from ..proto.errors import OutOfRange, Refused, TidegateError
+from ..proto.values import (
+    Added,
+    Blocked,
+    BlockedState,
+    Cursor,
+    FileSplit,
+    Finished,
+    Frame,
+    InlineSplit,
+    Split,
+    TaskInfo,
+    TaskOptions,
+    TaskState,
+)
+from .board import Board
+from .computation import Computation
+from .describe import describe
+from .digest import file_digest, inline_digest
+from .driver import Driver
+from .ledger import Ledger
+from .scheduler import Scheduler, Slot
+from .source import AcceptedSplit
+from .store import Holding, SpillFiles
+from .timers import Timers
+from .uploads import keep_upload
+
+DEFAULT_READ_BYTES = 32 << 20
+_LEND_BELOW_US = 50_000
+_LONGEST_WAIT_SECONDS = 3600.0
+_INTERRUPT_AGAIN_SECONDS = 0.05
+
+
+class Task:
+    """`id` is unguessable. The computation is the task's own from here on, and closed with it."""
+
+    def __init__(
+        self,
+        identity: str,
+        options: TaskOptions,
+        computation: Computation,
+        *,
+        files: SpillFiles,
+        scheduler: Scheduler,
+        timers: Timers,
+    ) -> None:
+        self.id = identity
+        self.options = options
+        self._computation = computation
+        self._board = Board(options, computation.sources, files)
+        self._driver = Driver(self._board, computation)
+        self._slot = Slot(self._driver)
+        self._scheduler = scheduler
+        self._timers = timers
+        self._adding = threading.Lock()
+        self._subscriptions = 0
+
+    # --------------------------------------------------------------------------------------------------- splits
+
+    def add_splits(
+        self,
+        splits: Iterable[tuple[str, Split, int | None]],
+        *,
+        epoch: int | None,
+        barrier: bool,
+        through: Mapping[str, int] | None,
+    ) -> tuple[list[Added], int | None]:
+        added = [self._add(source, split, sequence, epoch) for source, split, sequence in splits]
+        sealed = self.request_barrier(epoch, through) if barrier else None
+        return added, sealed
+
+    def _add(self, source: str, split: Split, sequence: int | None, epoch: int | None) -> Added:
+        with self._adding:
+            with self._board.lock:
+                accepted, known = self._place(source, split, sequence, epoch)
+            if known is not None:
+                return self._duplicate(accepted, split, known)
+            match split:
+                case FileSplit():
+                    accepted.files = self._computation.accept_file(accepted.source, split, accepted.origin)
+                    accepted.digest = file_digest(split)
+                case InlineSplit():
+                    self._computation.accept_inline(accepted.source, split.schema, accepted.origin)
+                    self._admit(accepted, split)
+            with self._board.lock:
+                try:
+                    self._place(source, split, accepted.sequence, epoch)
+                except TidegateError:
+                    self._board.queue.forget(accepted)
+                    raise
+                answer = self._board.ledger.add(accepted)
+                self._may_run()
+                return answer
+
+    def _place(
+        self, source: str, split: Split, sequence: int | None, epoch: int | None
+    ) -> tuple[AcceptedSplit, Added | None]:
+        """The split as it would be accepted; and, where its number has been given before, that answer."""
+        self._board.check_running()
+        ledger, number, belongs = self._board.ledger.place(source, sequence, epoch)
+        origin = f"split {number} of source {ledger.name!r}"
+        accepted = AcceptedSplit(ledger.name, number, origin, split.watermark)
+        if isinstance(split, InlineSplit):
+            accepted.schema = split.schema
+        if not ledger.has(number):
+            return accepted, None
+        return ledger.splits.get(number, accepted), Added(sequence=number, duplicate=True, epoch=belongs)
+
+    def _duplicate(self, known: AcceptedSplit, split: Split, answer: Added) -> Added:
+        """The answer to a number given twice, if the content is the same; an acknowledged epoch's is not asked for."""
+        with self._board.lock:
+            digest, batches = known.digest, known.batches()
+            if digest is None and known.inline is None:
+                return answer
+        match split:
+            case FileSplit():
+                given = file_digest(split)
+            case InlineSplit():
+                given = inline_digest(split.schema, split.batches, split.watermark)
+        if given != (digest or inline_digest(known.schema, batches, known.watermark)):
+            raise Refused(
+                f"{known.origin} was added before with other content; the next number is "
+                f"{self._board.ledger.source(known.source).highest + 1}",
+                reason="SEQUENCE_REUSED",
+            )
+        return answer
+
+    def _admit(self, accepted: AcceptedSplit, split: InlineSplit) -> None:
+        holding = Holding(tuple(batch for batch in split.batches if batch.num_rows))
+        board = self._board
+        with board.lock:
+            if board.queue.put(accepted, holding):
+                return
+            waiting = self._waiting_for_a_seal(board.ledger)
+        board.queue.admit(accepted, holding, waiting)
+
+    def _waiting_for_a_seal(self, ledger: Ledger) -> list[AcceptedSplit]:
+        """Splits of the open epoch, but for those that run ahead of its seal and are not needed again."""
+        ahead = self._computation.early_source if self._computation.early_frees else None
+        return [
+            split
+            for name, source in ledger.fed.items()
+            if name != ahead
+            for number, split in source.splits.items()
+            if number > source.sealed
+        ]
+
+    def upload(self, name: str, chunks: Iterable[bytes]) -> str:
+        with self._in_use():
+            self._board.check_running()
+            return keep_upload(self._board.files, self._board.quota, name, chunks)
+
+    # ------------------------------------------------------------------------------------------------- barriers
+
+    def request_barrier(self, epoch: int | None, through: Mapping[str, int] | None) -> int:
+        with self._board.lock:
+            self._board.check_running()
+            number, sealed = self._board.ledger.request_barrier(epoch, through)
+            if sealed:
+                self._board.counters.barriers_requested += 1
+                self._may_run()
+                self._board.changed()
+            return number
+
+    def no_more_splits(self, source: str | None, through: Mapping[str, int] | None) -> None:
+        with self._board.lock:
+            self._board.check_running()
+            self._board.ledger.no_more_splits(source, through)
+            if self._board.ledger.done:
+                self._board.state = TaskState.FINISHED
+                self._scheduler.submit(self._slot)
+            self._may_run()
+            self._board.changed()
+
+    def _may_run(self) -> None:
+        """Under the lock: give the driver to the scheduler if there is something for it to do."""
+        if not self._board.full and self._driver.has_work():
+            self._scheduler.submit(self._slot)
+
+    # -------------------------------------------------------------------------------------------------- reading
+
+    def poll(self, cursor: Cursor, acknowledge: Cursor | None, max_bytes: int | None) -> list[Frame]:
+        """What there is now from a cursor on; never waits."""
+        with self._board.lock:
+            if acknowledge is not None:
+                self._acknowledge(acknowledge)
+            return self._frames(cursor, max_bytes or DEFAULT_READ_BYTES)
+
+    def next(self, cursor: Cursor, acknowledge: Cursor | None, max_bytes: int | None, wait: float) -> list[Frame]:
+        """The same, but waits for something other than BLOCKED."""
+        frames = self.poll(cursor, acknowledge, max_bytes)
+        if wait <= 0 or not isinstance(frames[0], Blocked):
+            return frames
+        with self._in_use():
+            return self._wait(cursor, max_bytes or DEFAULT_READ_BYTES, wait)
+
+    def _wait(self, cursor: Cursor, room: int, wait: float) -> list[Frame]:
+        deadline = time.monotonic() + wait
+        lock = self._board.lock
+        while True:
+            with lock:
+                while isinstance((frames := self._frames(cursor, room))[0], Blocked):
+                    remaining = deadline - time.monotonic()
+                    if remaining <= 0 or self._may_lend(remaining):
+                        break
+                    lock.wait(min(remaining, _LONGEST_WAIT_SECONDS))
+                if not isinstance(frames[0], Blocked) or remaining <= 0:
+                    return frames
+            self._scheduler.lend(self._slot)
+
+    def _may_lend(self, remaining: float) -> bool:
+        """A caller that waits anyway runs short epochs itself: handing them to another thread would cost more."""
+        last_us = self._board.last_epoch_us
+        return self._slot.waiting and last_us is not None and last_us < min(_LEND_BELOW_US, remaining * 1e6)
+
+    def _frames(self, cursor: Cursor, max_bytes: int) -> list[Frame]:
+        board = self._board
+        if board.state is TaskState.CANCELLED:
+            board.check_running()
+        board.output.check(cursor)
+        frames: list[Frame] = []
+        data = board.output.read(cursor, max_bytes)
+        if data is not None:
+            frames.append(data)
+            cursor = Cursor(cursor.epoch, cursor.row + data.rows)
+        barrier = board.output.barrier(cursor.epoch)
+        if barrier is not None and (barrier.error is not None or cursor.row == barrier.rows):
+            board.ledger.read(cursor.epoch)
+            frames.append(barrier)
+            if board.state is TaskState.FINISHED and cursor.epoch == board.ledger.sealed:
+                frames.append(Finished())
+        return frames or [self._nothing_at(cursor)]
+
+    def _nothing_at(self, cursor: Cursor) -> Frame:
+        """Why there is nothing at a cursor."""
+        board = self._board
+        board.check_running()
+        if board.state is TaskState.FINISHED:
+            if cursor == Cursor(board.ledger.sealed + 1):
+                return Finished()
+            raise OutOfRange(
+                f"the task has finished with epoch {board.ledger.sealed}: there is no epoch {cursor.epoch}"
+            )
+        if board.full:
+            start = board.output.acknowledged
+            raise Refused(
+                f"nothing is at row {cursor.row} of epoch {cursor.epoch}, and the task waits until older output is "
+                f"acknowledged: read from row {start.row} of epoch {start.epoch}",
+                reason="OUTPUT_FULL",
+            )
+        if self._driver.has_work():
+            return Blocked(state=BlockedState.WORKING)
+        return Blocked(state=BlockedState.UNSEALED, missing=board.ledger.waits_for())
+
+    def acknowledge(self, cursor: Cursor) -> None:
+        with self._board.lock:
+            self._acknowledge(cursor)
+
+    def _acknowledge(self, cursor: Cursor) -> None:
+        board = self._board
+        if board.state is TaskState.CANCELLED:
+            board.check_running()
+        if not board.output.acknowledge(cursor):
+            return
+        board.forget(board.ledger.forget(cursor.epoch))
+        if board.full:
+            board.full = False
+            self._scheduler.submit(self._slot)
+        board.changed()
+
+    def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call back, from any thread and under the task's lock, whenever `poll` may answer otherwise than before."""
+        with self._board.lock:
+            self._subscriptions += 1
+            key = self._subscriptions
+            self._board.listeners[key] = callback
+
+        def unsubscribe() -> None:
+            with self._board.lock:
+                self._board.listeners.pop(key, None)
+
+        return unsubscribe
+
+    # ---------------------------------------------------------------------------------------------------- ending
+
+    def cancel(self) -> None:
+        """End the task: every waiter is told, work in progress is interrupted, what it held is freed."""
+        with self._board.lock:
+            if self._board.state is not TaskState.RUNNING:
+                return
+            self._release()
+        self._stop()
+
+    def delete(self) -> None:
+        """Cancel whatever the state, and delete the task's files."""
+        with self._board.lock:
+            self._release()
+        self._stop()
+        self._board.files.remove()
+
+    def _release(self) -> None:
+        self._board.state = TaskState.CANCELLED
+        self._board.queue.clear()
+        self._board.output.clear()
+        self._board.changed()
+
+    def _stop(self) -> None:
+        """Get the driver to close: on this thread if no other has it."""
+        if self._driver.closed:
+            return
+        self._scheduler.submit(self._slot)
+        if not self._scheduler.lend(self._slot):
+            self._interrupt()
+
+    def _interrupt(self) -> None:
+        """An interrupt just before a statement starts is lost: go on until the driver has closed."""
+        if not self._driver.closed:
+            self._computation.interrupt()
+            self._timers.call_later(_INTERRUPT_AGAIN_SECONDS, self._interrupt)
+
+    def close(self) -> None:
+        """With the scheduler closed: end what is left."""
+        self._driver.close()
+        self._board.files.remove()
+
+    # -------------------------------------------------------------------------------------------------- looking
+
+    def touch(self) -> None:
+        """A call named the task: it is not idle."""
+        self._board.used_at = time.monotonic()
+
+    @contextmanager
+    def _in_use(self) -> Iterator[None]:
+        """A call that may take long names the task."""
+        with self._board.lock:
+            self._board.in_use += 1
+        try:
+            yield
+        finally:
+            with self._board.lock:
+                self._board.in_use -= 1
+                self._board.used_at = time.monotonic()
+
+    def idle_left(self) -> float:
+        """Seconds until the task has been idle for as long as it may."""
+        with self._board.lock:
+            if self._board.in_use or self._board.listeners:
+                return self.options.idle_seconds
+            return self._board.used_at + self.options.idle_seconds - time.monotonic()
+
+    def info(self) -> TaskInfo:
+        with self._board.lock:
+            return describe(self.id, self._board, self._computation)
