@@ -1,0 +1,208 @@
+"""An engine in a few lines of Python, so that the lifecycle is tested without plans or DuckDB.
+
+Every fed source is a column `x`. The fake's answer is the rows of its sources, one source after the other, each
+mapped by `function` (which may raise); with `early`, the first source's rows come before the seal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from tidegate.executor.computation import Source
+from tidegate.executor.manager import TaskManager
+from tidegate.operators.piece import FilePiece, FileVersion, InlinePiece, Piece
+from tidegate.proto.errors import ExecutionError, SplitError
+from tidegate.proto.values import (
+    START,
+    Added,
+    Barrier,
+    Capabilities,
+    Cursor,
+    Data,
+    Explanation,
+    FileSplit,
+    Finished,
+    Frame,
+    InlineSplit,
+    OperatorStatistics,
+    PlanBytes,
+    TaskInfo,
+    TaskOptions,
+)
+
+SCHEMA = pa.schema([pa.field("x", pa.int64())])
+PLAN = PlanBytes(binary=b"plan")
+POISON = -1
+
+
+def rows(*values: int, watermark: int | None = None) -> InlineSplit:
+    """An inline split of these numbers."""
+    return InlineSplit(schema=SCHEMA, batches=(batch(*values),), watermark=watermark)
+
+
+def batch(*values: int) -> pa.RecordBatch:
+    return pa.record_batch([pa.array(values, pa.int64())], schema=SCHEMA)
+
+
+@dataclass
+class FakeEngine:
+    sources: tuple[str, ...] = ("a",)
+    static: tuple[str, ...] = ()
+    early: bool = False
+    function: Callable[[pa.RecordBatch], pa.RecordBatch] = lambda batch: batch
+    repeat: int = 1
+    gate: threading.Event | None = None
+    made: list[FakeComputation] = field(default_factory=list)
+
+    def prepare(
+        self, plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[object]], folder: Path
+    ) -> FakeComputation:
+        self.made.append(FakeComputation(self))
+        return self.made[-1]
+
+    def validate(self, plan: PlanBytes) -> tuple[Sequence[object], Sequence[str]]:
+        return (), ()
+
+    def explain(self, plan: PlanBytes, options: TaskOptions, static_sources: Sequence[str]) -> Explanation:
+        return Explanation(text="fake", json="{}")
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities(version="0", dialect="", engines={})
+
+    def close(self) -> None:
+        pass
+
+
+class FakeComputation:
+    schema = SCHEMA
+    warnings = ()
+    plans = 0
+
+    def __init__(self, engine: FakeEngine) -> None:
+        self.engine = engine
+        self.sources = (
+            *(Source(name=name, schema=SCHEMA, static=False, split_kinds=("inline",)) for name in engine.sources),
+            *(Source(name=name, schema=SCHEMA, static=True, split_kinds=()) for name in engine.static),
+        )
+        self.early_source = engine.sources[0] if engine.early else None
+        self.early_frees = engine.early
+        self.interrupted = threading.Event()
+        self.closed = threading.Event()
+        self.clocks: list[int] = []
+
+    def accept_file(self, source: str, split: FileSplit, origin: str) -> tuple[FilePiece, ...]:
+        if split.path == "missing":
+            raise SplitError(f"{origin}: there is no file 'missing'")
+        version = FileVersion(size=1, modified_ns=1)
+        return (FilePiece(path=split.path, format="fake", version=version, origin=origin),)
+
+    def accept_inline(self, source: str, schema: pa.Schema, origin: str) -> None:
+        if schema != SCHEMA:
+            raise SplitError(f"{origin}: columns {schema.names} are not {SCHEMA.names}")
+
+    def epoch(self, clock_us: int) -> FakeRun:
+        self.clocks.append(clock_us)
+        return FakeRun(self)
+
+    def operators(self) -> tuple[OperatorStatistics, ...]:
+        return ()
+
+    def interrupt(self) -> None:
+        self.interrupted.set()
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+class FakeRun:
+    def __init__(self, computation: FakeComputation) -> None:
+        self._computation = computation
+        self.rows_in = 0
+        self.bytes_in = 0
+
+    def early(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
+        return self._run(pieces)
+
+    def sealed(self, pieces: Mapping[str, Sequence[Piece]]) -> Iterator[pa.RecordBatch]:
+        first = self._computation.early_source
+        for source, some in pieces.items():
+            if source != first:
+                yield from self._run(some)
+        for _ in self._computation.engine.static:
+            yield batch(1000)
+
+    def _run(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
+        engine = self._computation.engine
+        for piece in pieces:
+            if engine.gate is not None:
+                while not engine.gate.wait(0.01):
+                    if self._computation.interrupted.is_set():
+                        raise ExecutionError("interrupted")
+            for some in piece.batches if isinstance(piece, InlinePiece) else [batch(int(piece.path))]:
+                if some.num_rows and some.column(0)[0].as_py() == POISON:
+                    raise ExecutionError(f"{piece.origin}: poison")
+                self.rows_in += some.num_rows
+                for _ in range(engine.repeat):
+                    yield engine.function(some)
+
+
+class Client:
+    """One task of a service of its own, and short names for its calls."""
+
+    def __init__(self, manager: TaskManager, info: TaskInfo) -> None:
+        self.manager = manager
+        self.id = info.id
+        self.cursor = START
+
+    def add(self, *values: int, source: str = "a", sequence: int | None = None, epoch: int | None = None) -> Added:
+        return self.manager.add_splits(self.id, [(source, rows(*values), sequence)], epoch=epoch)[0][0]
+
+    def seal(self, epoch: int | None = None, **through: int) -> int:
+        return self.manager.request_barrier(self.id, epoch, through or None)
+
+    def end(self, source: str | None = None, **through: int) -> None:
+        self.manager.no_more_splits(self.id, source, through or None)
+
+    def next(self, epoch: int, row: int = 0, **options: object) -> Sequence[Frame]:
+        return self.manager.next(self.id, Cursor(epoch, row), **{"wait": 20.0, **options})
+
+    def look(self, epoch: int, row: int = 0) -> Sequence[Frame]:
+        return self.manager.poll(self.id, Cursor(epoch, row))
+
+    def epoch(self, number: int, *, acknowledge: bool = False) -> list[int]:
+        """Read an epoch to its BARRIER: its values. Its barrier is left in `barrier`."""
+        values: list[int] = []
+        while True:
+            frames = self.next(number, len(values), acknowledge=Cursor(number, len(values)) if acknowledge else None)
+            for frame in frames:
+                match frame:
+                    case Data():
+                        values += [value for some in frame.batches for value in some.column(0).to_pylist()]
+                    case Barrier():
+                        self.barrier = frame
+                        return values
+                    case _:
+                        raise AssertionError(f"epoch {number}: {frame}")
+
+    def info(self) -> TaskInfo:
+        return self.manager.get_task(self.id)
+
+    def finished(self, epoch: int) -> bool:
+        return isinstance(self.next(epoch)[0], Finished)
+
+
+@contextlib.contextmanager
+def running(
+    engine: FakeEngine | None = None, *, threads: int = 2, delay: object = None, **options: object
+) -> Iterator[Client]:
+    manager = TaskManager(engine or FakeEngine(), threads=threads, delay=delay)
+    try:
+        yield Client(manager, manager.create_task(PLAN, TaskOptions(**options), {}))
+    finally:
+        manager.close()

@@ -1,0 +1,158 @@
+"""A split's order is its number, per source, from 1, for the task's life."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidegate.proto.errors import InvalidRequest, NotFound, Refused, SplitError
+from tidegate.proto.values import Cursor, FileSplit
+
+from .fakes import FakeEngine, rows, running
+
+
+def test_splits_are_read_in_the_order_of_their_numbers_not_of_their_arrival() -> None:
+    with running() as task:
+        for sequence in (3, 1, 2):
+            task.add(sequence * 10, sequence=sequence)
+        task.seal()
+        assert task.epoch(1) == [10, 20, 30]
+
+
+def test_numbers_go_on_over_the_task_s_life() -> None:
+    with running() as task:
+        assert [task.add(1).sequence, task.add(2).sequence] == [1, 2]
+        task.seal()
+        assert task.add(3).sequence == 3
+
+
+def test_each_source_counts_its_own_splits() -> None:
+    with running(FakeEngine(sources=("a", "b"))) as task:
+        assert [task.add(1, source="a").sequence, task.add(2, source="b").sequence] == [1, 1]
+
+
+def test_a_split_given_twice_with_the_same_content_is_a_duplicate() -> None:
+    with running() as task:
+        task.add(1, 2, sequence=1)
+        again = task.add(1, 2, sequence=1)
+        assert again.duplicate
+        assert again.epoch == 1
+        task.seal()
+        assert task.epoch(1) == [1, 2]
+
+
+def test_a_duplicate_may_be_cut_into_other_batches() -> None:
+    with running() as task:
+        split = rows(1, 2, 3)
+        task.manager.add_splits(task.id, [("a", split, 1)])
+        whole = split.batches[0]
+        pieces = type(split)(schema=split.schema, batches=(whole.slice(0, 1), whole.slice(1)))
+        assert task.manager.add_splits(task.id, [("a", pieces, 1)])[0][0].duplicate
+
+
+def test_a_number_given_twice_with_other_content_is_refused() -> None:
+    with running() as task:
+        task.add(1, sequence=1)
+        with pytest.raises(
+            Refused, match=r"split 1 of source 'a' was added before with other content.*next number is 2"
+        ):
+            task.add(2, sequence=1)
+
+
+def test_content_is_compared_until_the_epoch_is_acknowledged() -> None:
+    with running() as task:
+        task.add(1, sequence=1)
+        task.seal()
+        task.epoch(1)
+        with pytest.raises(Refused) as refused:
+            task.add(2, sequence=1)
+        assert refused.value.reason == "SEQUENCE_REUSED"
+        assert task.add(1, sequence=1).duplicate
+        task.next(2, acknowledge=Cursor(2), wait=0.0)
+        assert task.add(2, sequence=1).duplicate
+
+
+def test_a_file_given_twice_is_a_duplicate_and_another_file_is_not() -> None:
+    with running() as task:
+        task.manager.add_splits(task.id, [("a", FileSplit(path="7"), 1)])
+        assert task.manager.add_splits(task.id, [("a", FileSplit(path="7"), 1)])[0][0].duplicate
+        with pytest.raises(Refused, match="other content"):
+            task.manager.add_splits(task.id, [("a", FileSplit(path="8"), 1)])
+
+
+def test_a_split_that_names_the_open_epoch_is_accepted() -> None:
+    with running() as task:
+        assert task.add(1, epoch=1).epoch == 1
+
+
+def test_a_retry_that_names_its_epoch_cannot_slip_past_the_seal() -> None:
+    with running() as task:
+        task.add(1, epoch=1)
+        task.seal()
+        with pytest.raises(Refused) as refused:
+            task.add(2, epoch=1)
+        assert refused.value.reason == "WRONG_EPOCH"
+
+
+def test_a_duplicate_after_the_seal_still_belongs_to_its_epoch() -> None:
+    with running() as task:
+        task.add(1, sequence=1, epoch=1)
+        task.seal()
+        assert task.add(1, sequence=1, epoch=1).epoch == 1
+        with pytest.raises(Refused, match="belongs to epoch 1"):
+            task.add(1, sequence=1, epoch=2)
+
+
+def test_a_split_after_a_barrier_belongs_to_the_next_epoch() -> None:
+    with running() as task:
+        task.add(1)
+        task.seal()
+        assert task.add(2).epoch == 2
+        task.seal()
+        assert (task.epoch(1), task.epoch(2)) == ([1], [2])
+
+
+def test_an_unknown_source_is_refused_naming_the_known_ones() -> None:
+    with (
+        running(FakeEngine(sources=("orders", "lineitem"), static=("nation",))) as task,
+        pytest.raises(NotFound, match="no source 'x'; its sources are: lineitem, nation, orders"),
+    ):
+        task.add(1, source="x")
+
+
+def test_a_static_source_takes_no_splits() -> None:
+    with running(FakeEngine(static=("nation",))) as task, pytest.raises(Refused) as refused:
+        task.add(1, source="nation")
+    assert refused.value.reason == "STATIC_SOURCE"
+
+
+def test_a_source_is_found_whatever_the_case_of_its_name() -> None:
+    with running(FakeEngine(sources=("Orders",))) as task:
+        task.add(1, source="oRDERS")
+        assert task.info().sources[0].last_added == 1
+
+
+def test_a_name_that_fits_two_sources_but_for_its_case_is_refused() -> None:
+    with running(FakeEngine(sources=("Orders", "ORDERS"))) as task:
+        task.add(1, source="ORDERS")
+        with pytest.raises(NotFound, match="could be any of ORDERS, Orders"):
+            task.add(1, source="orders")
+
+
+def test_a_split_that_cannot_be_read_is_refused_and_its_number_stays_free() -> None:
+    with running() as task:
+        with pytest.raises(SplitError, match="split 1 of source 'a'"):
+            task.manager.add_splits(task.id, [("a", FileSplit(path="missing"), None)])
+        assert task.add(1).sequence == 1
+
+
+def test_a_negative_number_is_refused() -> None:
+    with running() as task, pytest.raises(InvalidRequest, match="numbers start at 1"):
+        task.add(1, sequence=-1)
+
+
+def test_splits_before_a_refused_one_stay_added() -> None:
+    with running() as task:
+        with pytest.raises(NotFound):
+            task.manager.add_splits(task.id, [("a", rows(1), 1), ("x", rows(2), 1)], barrier=True)
+        assert task.info().sources[0].last_added == 1
+        assert task.info().sealed_epoch == 0
