@@ -56,16 +56,16 @@ class Operator(ABC):
     def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
         """One epoch: consume each input up to its barrier, yield, drain, return."""
 
-    def save(self, state: StateWriter) -> None:
+    def save(self, state: StateWriter) -> None:  # noqa: B027 - stateless operators inherit no-ops
         """Write the lasting state; operators without any inherit this."""
 
-    def load(self, state: StateReader) -> None:
+    def load(self, state: StateReader) -> None:  # noqa: B027
         """Take the lasting state back."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027
         """The task is over: give back what outlives an epoch (connections, files)."""
 
-    def interrupt(self) -> None:
+    def interrupt(self) -> None:  # noqa: B027
         """Called from another thread: make a `run` in progress fail soon. Must not block."""
 
 

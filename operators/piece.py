@@ -20,9 +20,12 @@ class FileVersion:
 class FilePiece:
     """Rows of one file: all of them, or `rows[0] <= row number < rows[1]`.
 
-    `schema` is the file's own (as Arrow sees it), `row_count` how many rows this piece has where the format tells
-    without reading. `partition` holds the columns its Hive-style folders give, as strings. `origin` names the split
-    for messages: source and sequence.
+    `splits.expand` makes it from names and sizes alone: `rows` and `row_groups` are then what the split asked for.
+    `splits.open_pieces` reads what the format tells without reading rows and cuts: `schema` is the file's own (as
+    Arrow sees it), `file_rows` and `row_count` how many rows the file and this piece have, `byte_count` about how
+    many bytes they take, `never_null` the columns that are known to hold no null. What the format does not tell
+    stays None. `partition` holds the columns its Hive-style folders give, as strings. `origin` names the split for
+    messages: source and sequence.
     """
 
     path: str
@@ -31,8 +34,17 @@ class FilePiece:
     origin: str
     schema: pa.Schema | None = None
     rows: tuple[int, int] | None = None
+    row_groups: tuple[int, ...] | None = None
     row_count: int | None = None
+    file_rows: int | None = None
+    byte_count: int | None = None
+    never_null: frozenset[str] = frozenset()
     partition: tuple[tuple[str, str | None], ...] = ()
+
+    @property
+    def whole(self) -> bool:
+        """Whether this is all of the file."""
+        return self.rows is None or self.rows == (0, self.file_rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -1,0 +1,101 @@
+"""Arrow IPC, as a file (with a footer: pieces are runs of record batches) or as a stream (one piece)."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+from pyarrow.fs import FileSystem
+
+from ...proto.errors import SplitError
+from ..column import Column
+from ..piece import FilePiece
+from .format import BATCH_ROWS
+from .ranges import cut, within
+
+_MAGIC = b"ARROW1"
+
+
+class Arrow:
+    name = "arrow"
+    endings = (".arrow", ".arrows", ".ipc", ".feather")
+    ranges = True
+    compressed = False
+
+    def open(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> tuple[FilePiece, ...]:  # noqa: ARG002
+        reader = ArrowReader(piece, filesystem)
+        try:
+            known = replace(piece, schema=reader.schema)
+            if not reader.footed:
+                return (_stream_piece(known),)
+            return cut(known, list(reader.counts()))
+        finally:
+            reader.close()
+
+    def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> ArrowReader:  # noqa: ARG002
+        return ArrowReader(piece, filesystem)
+
+
+def _stream_piece(piece: FilePiece) -> FilePiece:
+    if piece.rows is not None or piece.row_groups is not None:
+        raise SplitError(
+            f"{piece.path} ({piece.origin}) is an Arrow stream, which has no index: it can only be read as a whole",
+            reason="NO_RANGES",
+        )
+    return piece
+
+
+class ArrowReader:
+    def __init__(self, piece: FilePiece, filesystem: FileSystem) -> None:
+        self._piece = piece
+        self._file = filesystem.open_input_file(piece.path)
+        try:
+            self.footed = self._file.read_at(len(_MAGIC), 0) == _MAGIC
+            self.schema = self._open(None).schema.remove_metadata()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _open(self, indices: Sequence[int] | None) -> pa.RecordBatchFileReader | pa.RecordBatchStreamReader:
+        options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=None if indices is None else list(indices))
+        self._file.seek(0)
+        if self.footed:
+            return pa.ipc.open_file(self._file, options=options)
+        return pa.ipc.open_stream(self._file, options=options)
+
+    def counts(self) -> Iterator[int]:
+        """How many rows each record batch has. Reads the cheapest column, because the footer does not say."""
+        widths = [(_width(field.type), i) for i, field in enumerate(self.schema)]
+        reader = self._open([min(widths)[1]] if widths else None)
+        for i in range(reader.num_record_batches):
+            yield reader.get_batch(i).num_rows
+
+    def batches(self, indices: Sequence[int]) -> Generator[tuple[int, pa.RecordBatch]]:
+        # Arrow takes no column to mean all: then the first gives the rows.
+        reader = self._open(sorted(set(indices)) or ([0] if len(self.schema) else None))
+        places = {index: place for place, index in enumerate(sorted(set(indices)))}
+        order = [places[index] for index in indices]
+        end = self._piece.rows[1] if self._piece.rows is not None else 1 << 62
+        start = self._piece.rows[0] if self._piece.rows is not None else 0
+        for first, batch in within(self._all(reader), 0, (start, end)):
+            batch.validate()
+            for offset in range(0, batch.num_rows, BATCH_ROWS):
+                yield first + offset, batch.slice(offset, BATCH_ROWS).select(order)
+
+    def _all(self, reader: pa.RecordBatchFileReader | pa.RecordBatchStreamReader) -> Iterator[pa.RecordBatch]:
+        if not self.footed:
+            yield from reader
+            return
+        for i in range(reader.num_record_batches):
+            yield reader.get_batch(i)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _width(type_: pa.DataType) -> int:
+    try:
+        return int(type_.bit_width)
+    except ValueError:
+        return 1 << 30

@@ -1,0 +1,90 @@
+"""CSV with a header line, typed by the plan's columns: nothing is guessed from the data.
+
+Fields are separated by commas (tabs in .tsv files) and may be quoted. An empty field is null, `""` an empty string.
+A piece is a whole file, which may be compressed.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Generator, Sequence
+
+import pyarrow as pa
+import pyarrow.csv as pc
+from pyarrow.fs import FileSystem
+
+from ..column import Column
+from ..matching import same_name
+from ..piece import FilePiece
+
+_BLOCK_BYTES = 4 << 20
+
+
+class Csv:
+    name = "csv"
+    endings = (".csv", ".tsv")
+    ranges = False
+    compressed = True
+
+    def open(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> tuple[FilePiece, ...]:  # noqa: ARG002
+        """A text file tells nothing before it is read."""
+        return (piece,)
+
+    def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> CsvReader:
+        return CsvReader(piece, columns, filesystem)
+
+
+class CsvReader:
+    def __init__(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> None:
+        self._piece = piece
+        self._filesystem = filesystem
+        self._delimiter = "\t" if ".tsv" in piece.path.lower().rsplit("/", 1)[-1] else ","
+        self._open: pa.NativeFile | None = None
+        names, self._has_rows = self._header()
+        types = {same_name(column.name, names): column.type for column in columns}
+        self.schema = pa.schema([(name, types.get(i, pa.string())) for i, name in enumerate(names)])
+
+    def _header(self) -> tuple[list[str], bool]:
+        """The column names, and whether any row follows."""
+        with self._stream() as stream, io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
+            rows = csv.reader(text, delimiter=self._delimiter)
+            names = next(rows, None)
+            if not names:
+                raise pa.ArrowInvalid("there is no header line")
+            return names, next(rows, None) is not None
+
+    def batches(self, indices: Sequence[int]) -> Generator[tuple[int, pa.RecordBatch]]:
+        if not self._has_rows:
+            return
+        names = [f"c{i}" for i in range(len(self.schema))]
+        wanted = [names[i] for i in indices] or names[:1]
+        self._open = self._stream()
+        reader = pc.open_csv(
+            self._open,
+            # Names that we give ourselves, because a file's own need not be distinct.
+            read_options=pc.ReadOptions(
+                use_threads=False, block_size=_BLOCK_BYTES, column_names=names, skip_rows_after_names=1
+            ),
+            parse_options=pc.ParseOptions(
+                delimiter=self._delimiter, newlines_in_values=True, ignore_empty_lines=len(names) > 1
+            ),
+            convert_options=pc.ConvertOptions(
+                column_types={name: self.schema.field(i).type for i, name in enumerate(names)},
+                include_columns=wanted,
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+        at = 0
+        for batch in reader:
+            yield at, batch.select([names[i] for i in indices])
+            at += batch.num_rows
+
+    def _stream(self) -> pa.NativeFile:
+        return self._filesystem.open_input_stream(self._piece.path, compression="detect")
+
+    def close(self) -> None:
+        if self._open is not None:
+            self._open.close()

@@ -1,0 +1,55 @@
+"""What a file format does: say what is in a file without reading its rows, and read them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+from pyarrow.fs import FileSystem
+
+from ..column import Column
+from ..piece import FilePiece
+
+#: Neighbouring row groups or record batches become one piece up to so many rows.
+PIECE_ROWS = 100_000
+BATCH_ROWS = 65_536
+
+
+class Reader(Protocol):
+    """An open file. `schema` has its columns; `batches` gives those at `indices`, in that order, each batch with the
+    number of its first row in the file.
+    """
+
+    schema: pa.Schema
+
+    def batches(self, indices: Sequence[int]) -> Generator[tuple[int, pa.RecordBatch]]: ...
+
+    def close(self) -> None: ...
+
+
+class Format(Protocol):
+    """`ranges` says whether rows and row groups can be asked for, `compressed` whether a file as a whole may be.
+
+    Both methods raise what Arrow raises for files that are not what they should be.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def endings(self) -> tuple[str, ...]: ...
+
+    @property
+    def ranges(self) -> bool: ...
+
+    @property
+    def compressed(self) -> bool: ...
+
+    def open(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> tuple[FilePiece, ...]:
+        """Cut `piece` into those that are read as a whole, with what the file tells about them."""
+        ...
+
+    def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> Reader:
+        """Open `piece` for reading. `columns` are those that are wanted: text is read as their types."""
+        ...

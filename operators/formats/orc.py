@@ -1,0 +1,52 @@
+"""ORC, read a stripe at a time; a piece is a whole file."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+from pyarrow import orc
+from pyarrow.fs import FileSystem
+
+from ..column import Column
+from ..piece import FilePiece
+from .format import BATCH_ROWS
+
+
+class Orc:
+    name = "orc"
+    endings = (".orc",)
+    ranges = False
+    compressed = False
+
+    def open(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> tuple[FilePiece, ...]:  # noqa: ARG002
+        with filesystem.open_input_file(piece.path) as file:
+            found = orc.ORCFile(file)
+            return (replace(piece, schema=found.schema, row_count=found.nrows, file_rows=found.nrows),)
+
+    def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> OrcReader:  # noqa: ARG002
+        return OrcReader(piece, filesystem)
+
+
+class OrcReader:
+    def __init__(self, piece: FilePiece, filesystem: FileSystem) -> None:
+        self._file = filesystem.open_input_file(piece.path)
+        try:
+            self._orc = orc.ORCFile(self._file)
+        except BaseException:
+            self._file.close()
+            raise
+        self.schema = self._orc.schema
+
+    def batches(self, indices: Sequence[int]) -> Generator[tuple[int, pa.RecordBatch]]:
+        names = [self.schema.field(i).name for i in indices]
+        at = 0
+        for i in range(self._orc.nstripes):
+            stripe = self._orc.read_stripe(i, columns=names or self.schema.names[:1]).select(names)
+            for offset in range(0, stripe.num_rows, BATCH_ROWS):
+                yield at + offset, stripe.slice(offset, BATCH_ROWS)
+            at += stripe.num_rows
+
+    def close(self) -> None:
+        self._file.close()

@@ -1,0 +1,93 @@
+"""Parquet: pieces are row groups; only the wanted columns' chunks of the wanted row groups are read."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow.fs import FileSystem
+
+from ..column import Column
+from ..matching import same_name
+from ..piece import FilePiece
+from .format import BATCH_ROWS
+from .ranges import cut, within
+
+
+class Parquet:
+    name = "parquet"
+    endings = (".parquet", ".parq", ".pq")
+    ranges = True
+    compressed = False
+
+    def open(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> tuple[FilePiece, ...]:
+        with filesystem.open_input_file(piece.path) as file:
+            footer = pq.read_metadata(file)
+        groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
+        schema = footer.schema.to_arrow_schema().remove_metadata()
+        known = replace(piece, schema=schema, never_null=_never_null(footer, schema, columns))
+        return cut(known, [group.num_rows for group in groups], [group.total_byte_size for group in groups])
+
+    def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> ParquetReader:  # noqa: ARG002
+        return ParquetReader(piece, filesystem)
+
+
+class ParquetReader:
+    def __init__(self, piece: FilePiece, filesystem: FileSystem) -> None:
+        self._file = filesystem.open_input_file(piece.path)
+        try:
+            self._parquet = pq.ParquetFile(self._file, pre_buffer=False)
+        except BaseException:
+            self._file.close()
+            raise
+        self.schema = self._parquet.schema_arrow.remove_metadata()
+        self._rows = piece.rows or (0, self._parquet.metadata.num_rows)
+
+    def batches(self, indices: Sequence[int]) -> Generator[tuple[int, pa.RecordBatch]]:
+        first, groups = self._groups()
+        if not groups:
+            return
+        names = [self.schema.field(i).name for i in indices]
+        read = self._parquet.iter_batches(BATCH_ROWS, row_groups=groups, columns=names, use_threads=False)
+        for start, batch in within(read, first, self._rows):
+            # A name with a dot also selects nested columns, so the columns are picked again by their own names.
+            yield start, batch.select(names)
+
+    def _groups(self) -> tuple[int, list[int]]:
+        """The row groups that have wanted rows, and the number of their first row."""
+        start, end = self._rows
+        at, first = 0, 0
+        groups: list[int] = []
+        for i in range(self._parquet.metadata.num_row_groups):
+            count = self._parquet.metadata.row_group(i).num_rows
+            if at < end and start < at + count:
+                first = first if groups else at
+                groups.append(i)
+            at += count
+        return first, groups
+
+    def close(self) -> None:
+        self._parquet.close()
+        self._file.close()
+
+
+def _never_null(footer: pq.FileMetaData, schema: pa.Schema, columns: Sequence[Column]) -> frozenset[str]:
+    """Of the required columns those that the footer's statistics show to have no null."""
+    leaves = {footer.schema.column(i).path: i for i in range(len(footer.schema))}
+    found = set()
+    for column in columns:
+        index = None if column.nullable else same_name(column.name, schema.names)
+        leaf = None if index is None else leaves.get(schema.field(index).name)
+        if index is not None and leaf is not None and _no_nulls(footer, leaf):
+            found.add(schema.field(index).name)
+    return frozenset(found)
+
+
+def _no_nulls(footer: pq.FileMetaData, leaf: int) -> bool:
+    for group in range(footer.num_row_groups):
+        statistics = footer.row_group(group).column(leaf).statistics
+        if statistics is None or not statistics.has_null_count or statistics.null_count:
+            return False
+    return True

@@ -1,0 +1,224 @@
+"""Fragment: a relational subtree that DuckDB runs as one statement.
+
+Order: strict, the same rows in the same order for the same pieces and streams, whatever batches they come in; the
+statement's own otherwise. Memory: DuckDB's is the instance's; a result is read lazily, in batches of 65,536 rows,
+unless its inputs bound it to few rows. Barrier: nothing is kept from one epoch to the next but the plan. Closing the
+output closes the inputs and stops reading files.
+
+A statement over streams alone is planned once and executed per epoch where its result is small; where it may be
+large it is read lazily, which plans it again (`plans` counts). One that reads files is planned for each epoch.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
+
+import pyarrow as pa
+
+from ..proto.errors import InternalError, SplitError
+from . import builds, failures
+from .conform import Conform
+from .file_relations import FileSource
+from .file_versions import check_versions
+from .inputs import ContextSource, FragmentInput, StreamSource
+from .instances import Instance
+from .operator import Operator, Stream
+from .piece import FilePiece, Piece
+from .scan import Scan
+from .statement import Statement
+from .streams import BatchStream
+
+
+class Fragment(Operator):
+    """`run` takes one stream per entry of `streams`, in order; `assign` the pieces of each of `files`."""
+
+    def __init__(
+        self,
+        sql: str,
+        *,
+        schema: pa.Schema,
+        instance: Instance,
+        streams: Sequence[StreamSource] = (),
+        files: Sequence[FileSource] = (),
+        context: ContextSource | None = None,
+        strict: bool = True,
+        place: str = "",
+    ) -> None:
+        self.schema = schema
+        self._instance = instance
+        self._strict = strict
+        self._place = place
+        self._sources = tuple(streams)
+        self._files = tuple(files)
+        self._pieces: dict[str, tuple[FilePiece, ...]] = {file.source: () for file in files}
+        self._inputs = tuple(FragmentInput(s, strict=strict, check=self._stop_if_interrupted) for s in streams)
+        self._context = None if context is None else (context, FragmentInput.for_context(context))
+        self._context_row: pa.RecordBatch | None = None
+        self._interrupted = threading.Event()
+        self._connection = instance.connect()
+        try:
+            self._statement = Statement(
+                sql,
+                engine=instance.engine,
+                connection=self._connection,
+                streams=tuple(zip(self._sources, self._inputs, strict=True)),
+                files=self._files,
+                context=self._context,
+            )
+        except BaseException as error:
+            self.close()
+            if isinstance(error, failures.ENGINE_ERRORS):
+                raise failures.translate(error, place, self._memory) from error
+            raise
+
+    @property
+    def plans(self) -> int:
+        """How often DuckDB has planned the statement."""
+        return self._statement.planned
+
+    def assign(self, source: str, pieces: Sequence[Piece]) -> None:
+        """What `source` has in the next epoch. Only pieces that `native_obstacle` has nothing against."""
+        if source not in self._pieces:
+            raise InternalError(f"{self._place}: the fragment does not read {source!r}")
+        files = tuple(piece for piece in pieces if isinstance(piece, FilePiece))
+        if len(files) != len(pieces):
+            raise InternalError(f"{self._place}: {source!r} has pieces that are not files")
+        self._pieces[source] = files
+
+    def set_context(self, row: pa.RecordBatch) -> None:
+        """The one row of the context relation in the next epochs."""
+        if self._context is None or row.num_rows != 1 or not row.schema.equals(self._context[0].schema):
+            raise InternalError(f"{self._place}: not the one context row that the fragment wants")
+        self._context_row = row
+
+    def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
+        if len(inputs) != len(self._inputs):
+            raise InternalError(f"{self._place}: {len(inputs)} inputs for {len(self._inputs)} streams")
+        self._interrupted.clear()
+        return self._run(inputs)
+
+    def interrupt(self) -> None:
+        """Stops the statement, and the reading of its inputs at their next batch. A statement that is just about to
+        start may be missed: call again until `run` has ended.
+        """
+        self._interrupted.set()
+        self._connection.interrupt()
+
+    def close(self) -> None:
+        self._instance.disconnect(self._connection)
+
+    def _run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
+        conform = Conform(self.schema, self._place)
+        files = [piece for pieces in self._pieces.values() for piece in pieces]
+        try:
+            self._begin(inputs)
+            check_versions(files)
+            with closing(self._rows()) as rows:
+                for batch in rows:
+                    self._stop_if_interrupted()
+                    if batch.num_rows:
+                        yield conform(batch)
+            check_versions(files)
+        except failures.ENGINE_ERRORS as error:
+            raise self._cause(error) from error
+        finally:
+            for stream in inputs:
+                stream.close()
+
+    def _begin(self, inputs: Sequence[Stream]) -> None:
+        for relation, stream in zip(self._inputs, inputs, strict=True):
+            relation.begin(stream)
+        if self._context is not None:
+            if self._context_row is None:
+                raise InternalError(f"{self._place}: the fragment runs without its context row")
+            self._context[1].begin(BatchStream(self._context_row.schema, [self._context_row]))
+
+    def _rows(self) -> Generator[pa.RecordBatch]:
+        """Fetched, streamed, or run to the end first: chosen by sizes alone."""
+        self._stop_if_interrupted()
+        joins = self._strict and self._statement.joins is not False
+        large = joins and builds.could_exceed(self._input_bytes(), self._memory)
+        if self._statement.prepared and not large:
+            return self._fetched(joins)
+        sql, values = self._statement.bound(self._pieces)
+        if large and (self._statement.joins or self._statement.explained_joins(sql, values)):
+            return self._checked(sql, values)
+        return self._guarded(sql, values) if joins else self._statement.stream(sql, values)
+
+    def _fetched(self, joins: bool) -> Generator[pa.RecordBatch]:
+        batches = self._statement.execute()
+        seen = sum(relation.bytes for relation in self._inputs)
+        if joins and builds.could_exceed(seen, self._memory):
+            raise builds.too_large(None, seen, self._memory, self._place)
+        yield from batches
+
+    def _checked(self, sql: str, values: Sequence[object]) -> Generator[pa.RecordBatch]:
+        """Rows of joins whose builds may be large are seen only once their profile has shown that they were not."""
+        profiles: list[str] = []
+        with closing(self._statement.profiled(sql, values, profiles)) as rows:
+            for batch in rows:
+                if profiles:
+                    builds.check(profiles.pop(), self._memory, self._text_bytes_per_row(), self._place)
+                yield batch
+
+    def _guarded(self, sql: str, values: Sequence[object]) -> Generator[pa.RecordBatch]:
+        """The inputs are taken to be too small for large builds. Where they turn out not to be, it is an error."""
+        with closing(self._statement.stream(sql, values)) as rows:
+            for batch in rows:
+                held = self._instance.hash_table_bytes()
+                if held > builds.bound(self._memory):
+                    raise builds.too_large(None, held, self._memory, self._place)
+                yield batch
+
+    @property
+    def _memory(self) -> int:
+        return self._instance.settings.memory_limit
+
+    def _input_bytes(self) -> int:
+        """About what all inputs take in memory, rather too many."""
+        streams = sum(source.size_class * builds.row_bytes(source.schema.types) for source in self._sources)
+        for file in self._files:
+            rows = sum(piece.row_count or 0 for piece in self._pieces[file.source])
+            streams += rows * builds.row_bytes([column.type for column in file.columns])
+        return streams
+
+    def _text_bytes_per_row(self) -> int:
+        """What a row that has one row of every input in it takes outside of its fixed part, as seen."""
+        total = sum(relation.bytes // max(relation.seen, 1) for relation in self._inputs)
+        for pieces in self._pieces.values():
+            rows = sum(piece.row_count or 0 for piece in pieces)
+            total += sum(piece.byte_count or 0 for piece in pieces) // max(rows, 1)
+        return total
+
+    def _stop_if_interrupted(self) -> None:
+        if self._interrupted.is_set():
+            raise failures.interrupted(self._place)
+
+    def _cause(self, error: BaseException) -> BaseException:
+        """Whose fault it is: a stream's, a file's, or the statement's."""
+        for relation in self._inputs:
+            if relation.failure is not None:
+                return relation.failure
+        if self._interrupted.is_set():
+            return failures.interrupted(self._place)
+        if failures.is_fatal(error):
+            self._instance.broken = True
+        if failures.may_be_a_file(error):
+            blamed = self._bad_file()
+            if blamed is not None:
+                return blamed
+        return failures.translate(error, self._place, self._memory)
+
+    def _bad_file(self) -> SplitError | None:
+        """Read the files the slow way, which says what is wrong where."""
+        for file in self._files:
+            scan = Scan(file.source, file.columns)
+            scan.assign(file.source, self._pieces[file.source])
+            try:
+                for _ in scan.run(()):
+                    self._stop_if_interrupted()
+            except SplitError as error:
+                return error
+        return None

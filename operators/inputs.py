@@ -1,0 +1,123 @@
+"""The streams a statement reads, epoch after epoch, through one registration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from ..proto.errors import ExecutionError, InternalError
+from .blocks import blocks
+from .operator import Stream
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StreamSource:
+    """An Arrow stream that a statement calls `relation`, with columns c0, c1, ...
+
+    `size_class` is the power of ten at or above its rows: what DuckDB plans with. With `replayed` the statement may
+    read it more than once: the fragment then puts it in a MATERIALIZED common table expression of that name.
+    """
+
+    relation: str
+    schema: pa.Schema
+    size_class: int
+    replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ContextSource:
+    """A one-row relation, with the columns of `schema` under their own names: what the clock said."""
+
+    relation: str
+    schema: pa.Schema
+
+
+class FragmentInput:
+    """A stream as DuckDB sees it, each epoch's once. `failure` is what went wrong above it, as it was raised there;
+    `seen` and `bytes` count this epoch's rows.
+    """
+
+    def __init__(self, source: StreamSource, *, strict: bool, check: Callable[[], None]) -> None:
+        self.relation = source.relation
+        self.rows = source.size_class
+        self.failure: BaseException | None = None
+        self.bytes = 0
+        self.seen = 0
+        self._strict = strict
+        self._check = check
+        self._empty = not len(source.schema)
+        self.schema = _positional(source.schema)
+        self._stream: Stream | None = None
+        self._asked = False
+
+    @classmethod
+    def for_context(cls, context: ContextSource) -> FragmentInput:
+        """One row, known under the names it comes with."""
+        source = StreamSource(relation=context.relation, schema=context.schema, size_class=1)
+        made = cls(source, strict=False, check=lambda: None)
+        made.schema = context.schema
+        return made
+
+    def begin(self, stream: Stream) -> None:
+        """Hand out `stream` when asked next."""
+        self._stream, self._asked, self.failure, self.bytes, self.seen = stream, False, None, 0, 0
+
+    def open(self, columns: Sequence[int] | None) -> pa.RecordBatchReader:
+        if self._stream is None or self._asked:
+            self.failure = InternalError(
+                f"the stream {self.relation!r} was read twice in one epoch, and is not marked as replayed"
+                if self._asked
+                else f"the stream {self.relation!r} was read outside of an epoch"
+            )
+            raise self.failure
+        self._asked = True
+        schema = self.schema if columns is None else pa.schema([self.schema.field(i) for i in columns])
+        return pa.RecordBatchReader.from_batches(schema, self._batches(self._stream, schema, columns))
+
+    def _batches(self, stream: Stream, schema: pa.Schema, columns: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
+        places = range(len(schema)) if columns is None else columns
+        cut = blocks(stream) if self._strict else stream
+        try:
+            for batch in cut:
+                self._check()
+                self.bytes += batch.nbytes
+                self.seen += batch.num_rows
+                arrays = [pa.nulls(batch.num_rows, pa.int8())] if self._empty else [batch.column(i) for i in places]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            self.failure = error
+            raise
+        finally:
+            stream.close()
+
+
+def _positional(schema: pa.Schema) -> pa.Schema:
+    """Columns c0, c1, ... A relation without columns gets one, because its rows count all the same."""
+    for field in schema:
+        obstacle = _refused(field.type)
+        if obstacle:
+            raise ExecutionError(f"column {field.name!r} is {field.type}: {obstacle}", reason="UNSUPPORTED_TYPE")
+    fields = [pa.field(f"c{i}", field.type) for i, field in enumerate(schema)]
+    return pa.schema(fields or [pa.field("c0", pa.int8())])
+
+
+def _refused(type_: pa.DataType) -> str | None:
+    """What DuckDB would refuse or change silently."""
+    if pa.types.is_float16(type_):
+        return "half floats have no counterpart in DuckDB"
+    if pa.types.is_decimal256(type_):
+        return "decimals have at most 38 digits"
+    if pa.types.is_decimal(type_) and type_.scale < 0:
+        return "a decimal's scale must not be negative"
+    if pa.types.is_union(type_) and type_.mode == "dense":
+        return "dense unions have no counterpart in DuckDB"
+    if pa.types.is_duration(type_) and type_.unit == "ns":
+        return "spans are kept in microseconds"
+    if pa.types.is_nested(type_):
+        inner = (_refused(type_.field(i).type) for i in range(type_.num_fields))
+        return next((obstacle for obstacle in inner if obstacle), None)
+    return None

@@ -1,0 +1,111 @@
+"""Which of a file's columns is which of the plan's: by name, then by type.
+
+A name matches exactly, else without regard to case where only one does. What the file does not have, its Hive-style
+folders may give; the file's own column comes first. What neither has is null, or an error where it is required.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+from pyarrow import types as kinds
+
+from ..proto.errors import SplitError
+from .casts import castable
+from .column import Column
+from .piece import FilePiece, InlinePiece, Piece
+
+
+@dataclass(frozen=True, slots=True)
+class FromFile:
+    """The column at `index` of the file's schema, called `name` there."""
+
+    index: int
+    name: str
+    type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class FromFolder:
+    """The same value for all rows, already of the plan's type."""
+
+    value: pa.Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Null in all rows."""
+
+
+Match: TypeAlias = FromFile | FromFolder | Missing
+
+
+def describe(piece: Piece) -> str:
+    """How messages name where rows come from."""
+    match piece:
+        case FilePiece():
+            return f"{piece.path} ({piece.origin})"
+        case InlinePiece():
+            return piece.origin
+
+
+def same_name(name: str, names: Sequence[str]) -> int | None:
+    """The place of `name` in `names`: exact, else the only one that differs by case alone. None where there is none
+    or it is not clear which.
+    """
+    exact = [i for i, candidate in enumerate(names) if candidate == name]
+    folded = exact or [i for i, candidate in enumerate(names) if candidate.casefold() == name.casefold()]
+    return folded[0] if len(folded) == 1 else None
+
+
+def match_columns(columns: Sequence[Column], schema: pa.Schema, piece: Piece) -> tuple[Match, ...]:
+    """For each column where its values come from, or `SplitError`."""
+    partition = piece.partition if isinstance(piece, FilePiece) else ()
+    return tuple(_match(column, schema, partition, describe(piece)) for column in columns)
+
+
+def _match(column: Column, schema: pa.Schema, partition: Sequence[tuple[str, str | None]], where: str) -> Match:
+    index = same_name(column.name, schema.names)
+    if index is not None:
+        found = schema.field(index)
+        if not castable(found.type, column.type):
+            raise SplitError(
+                f"{where}: column {column.name!r} is {found.type}, the plan wants {column.type}, and no lossless cast "
+                "leads there",
+                reason="COLUMN_TYPE",
+            )
+        return FromFile(index, found.name, found.type)
+    if any(name.casefold() == column.name.casefold() for name in schema.names):
+        raise SplitError(f"{where}: more than one column is called {column.name!r}", reason="AMBIGUOUS_COLUMN")
+    folder = same_name(column.name, [key for key, _ in partition])
+    if folder is not None:
+        return FromFolder(_folder_value(column, partition[folder][1], where))
+    if not column.nullable:
+        known = ", ".join(map(repr, schema.names[:20])) or "none"
+        raise SplitError(
+            f"{where}: required column {column.name!r} is missing; there are: {known}", reason="MISSING_COLUMN"
+        )
+    return Missing()
+
+
+def _folder_value(column: Column, text: str | None, where: str) -> pa.Scalar:
+    if text is None:
+        if column.nullable:
+            return pa.scalar(None, column.type)
+        raise null_in_required(column, where)
+    if kinds.is_nested(column.type) or kinds.is_duration(column.type):
+        raise SplitError(f"{where}: a folder's name cannot give column {column.name!r} of type {column.type}")
+    try:
+        return pa.scalar(text, pa.string()).cast(column.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise SplitError(
+            f"{where}: folder {column.name}={text} does not give a value of type {column.type}", reason="COLUMN_VALUE"
+        ) from error
+
+
+def null_in_required(column: Column, where: str, row: int | None = None) -> SplitError:
+    place = "" if row is None else f", row {row} (counted from 0)"
+    return SplitError(f"{where}: required column {column.name!r} is null{place}", reason="NULL_IN_REQUIRED_COLUMN")

@@ -1,0 +1,164 @@
+"""Scan: one source's pieces as Arrow, in order, in the plan's columns and types.
+
+Order: pieces as they were assigned, rows as in the file. Nulls: a missing nullable column; a null in a required
+column is an error. Empty input: no batch. Memory: a row group, record batch or stripe of the wanted columns. Barrier:
+nothing is kept. Closing the output closes the file that is being read and opens no other.
+
+What is wrong with a piece is a `SplitError` that names the file and, where it is a value, its column and row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import types as kinds
+from pyarrow.fs import FileSystem, LocalFileSystem
+
+from ..proto.errors import InternalError, SplitError, TidegateError
+from .casts import LossyCast, cast
+from .column import Column
+from .file_relations import contiguous
+from .file_versions import check_version
+from .formats import format_named
+from .matching import FromFile, FromFolder, Match, describe, match_columns, null_in_required
+from .operator import Operator, Stream
+from .piece import FilePiece, InlinePiece, Piece
+
+T = TypeVar("T")
+
+
+class Scan(Operator):
+    """`rows_read` and `bytes_read` count, over all epochs, what was read: bytes as Arrow holds the wanted columns."""
+
+    def __init__(self, source: str, columns: Sequence[Column], *, filesystem: FileSystem | None = None) -> None:
+        self.schema = pa.schema([pa.field(c.name, c.type, nullable=c.nullable) for c in columns])
+        self.rows_read = 0
+        self.bytes_read = 0
+        self._source = source
+        self._columns = tuple(columns)
+        # Not mapped into memory: a file that is cut short while it is mapped kills the process.
+        self._filesystem = filesystem or LocalFileSystem(use_mmap=False)
+        self._pieces: tuple[Piece, ...] = ()
+        self._interrupted = False
+
+    def assign(self, source: str, pieces: Sequence[Piece]) -> None:
+        """What the source has in the next epoch."""
+        if source != self._source:
+            raise InternalError(f"the scan of {self._source!r} does not read {source!r}")
+        self._pieces = tuple(pieces)
+
+    def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
+        if inputs:
+            raise InternalError(f"the scan of {self._source!r} takes no input")
+        self._interrupted = False
+        return self._run()
+
+    def interrupt(self) -> None:
+        self._interrupted = True
+
+    def _run(self) -> Iterator[pa.RecordBatch]:
+        for piece in _runs(self._pieces):
+            batches = self._inline(piece) if isinstance(piece, InlinePiece) else self._file(piece)
+            with closing(batches):
+                for batch in batches:
+                    if self._interrupted:
+                        raise SplitError(f"reading {describe(piece)} was interrupted", reason="INTERRUPTED")
+                    self.rows_read += batch.num_rows
+                    self.bytes_read += batch.nbytes
+                    yield batch
+
+    def _inline(self, piece: InlinePiece) -> Generator[pa.RecordBatch]:
+        matches = match_columns(self._columns, piece.schema, piece)
+        indices = [match.index for match in matches if isinstance(match, FromFile)]
+        at = 0
+        for batch in piece.batches:
+            if batch.num_rows:
+                yield self._wanted(batch.select(indices), matches, piece, at)
+            at += batch.num_rows
+
+    def _file(self, piece: FilePiece) -> Generator[pa.RecordBatch]:
+        check_version(piece)
+        if piece.rows is not None and piece.rows[0] == piece.rows[1]:
+            match_columns(self._columns, piece.schema or pa.schema([]), piece)
+            return
+        reader = _guarded(piece, lambda: format_named(piece.format).read(piece, self._columns, self._filesystem))
+        with closing(reader):
+            matches = match_columns(self._columns, reader.schema, piece)
+            indices = [match.index for match in matches if isinstance(match, FromFile)]
+            with closing(reader.batches(indices)) as batches:
+                while (found := _guarded(piece, lambda: next(batches, None))) is not None:
+                    at, batch = found
+                    if batch.num_rows:
+                        yield self._wanted(batch, matches, piece, at)
+        check_version(piece)
+
+    def _wanted(self, batch: pa.RecordBatch, matches: Sequence[Match], piece: Piece, first_row: int) -> pa.RecordBatch:
+        """`batch`, which has the matched columns in order, in the plan's columns and types."""
+        found = iter(batch.columns)
+        arrays = []
+        for column, match in zip(self._columns, matches, strict=True):
+            match match:
+                case FromFile():
+                    array = self._cast(next(found), column, piece, first_row)
+                case FromFolder(value=value):
+                    array = pa.repeat(value, batch.num_rows)
+                case _:
+                    array = pa.nulls(batch.num_rows, column.type)
+            if not column.nullable and array.null_count:
+                raise null_in_required(column, describe(piece), first_row + _first_null(array))
+            arrays.append(array)
+        if not arrays:
+            return batch.select([])
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _cast(self, array: pa.Array, column: Column, piece: Piece, first_row: int) -> pa.Array:
+        try:
+            cast_array = cast(array, column.type)
+            if kinds.is_interval(column.type):
+                _no_nanoseconds(cast_array)
+        except LossyCast as error:
+            place = f"column {column.name!r}, row {first_row + error.row} (counted from 0)"
+            raise SplitError(f"{describe(piece)}: {place}: {error}", reason="COLUMN_VALUE") from error
+        return cast_array
+
+
+def _runs(pieces: Sequence[Piece]) -> Iterator[Piece]:
+    """Neighbours in one file together, so that it is opened once."""
+    files: list[FilePiece] = []
+    for piece in pieces:
+        if isinstance(piece, FilePiece):
+            files.append(piece)
+            continue
+        yield from contiguous(files)
+        files.clear()
+        yield piece
+    yield from contiguous(files)
+
+
+def _guarded(piece: FilePiece, step: Callable[[], T]) -> T:
+    """What a format raises for a bad file, with the file's name."""
+    try:
+        return step()
+    except TidegateError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, KeyError, EOFError) as error:
+        check_version(piece)
+        text = " ".join(str(error).split())
+        raise SplitError(
+            f"{describe(piece)} cannot be read as {piece.format}: {text}", reason="FILE_UNREADABLE"
+        ) from error
+
+
+def _first_null(array: pa.Array) -> int:
+    return int(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))[0])
+
+
+def _no_nanoseconds(array: pa.Array) -> None:
+    """DuckDB would cut them silently."""
+    for row, value in enumerate(array):
+        if value.is_valid and value.as_py().nanoseconds % 1_000:
+            raise LossyCast(row, value, array.type)

@@ -1,0 +1,124 @@
+"""A fragment's SQL on its connection: what is registered, what is kept planned, what is bound for each epoch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
+from math import prod
+
+import pyarrow as pa
+
+from . import builds
+from .engine import Connection, Engine, batches_of
+from .file_relations import FileSource, define
+from .inputs import ContextSource, FragmentInput, StreamSource
+from .piece import FilePiece
+from .quoting import identifier
+
+#: What is fetched at once lies in memory that DuckDB does not count. So: no input of more rows than this, ...
+FETCHED_INPUT = 1_000_000
+#: ... and no more than this were every row of an input to meet every row of the others.
+FETCHED_ROWS = 10_000_000
+
+_PREPARED = "fragment"
+_RESULT = "fragment result"
+_STREAM_SUFFIX = " stream"
+_WITH = re.compile(r"\s*WITH(\s+RECURSIVE)?\s", re.IGNORECASE)
+
+
+class Statement:
+    """`planned` counts how often DuckDB planned it. `joins` says whether it builds hash tables to join with, where
+    that is known before its files are.
+    """
+
+    def __init__(
+        self,
+        sql: str,
+        *,
+        engine: Engine,
+        connection: Connection,
+        streams: Sequence[tuple[StreamSource, FragmentInput]],
+        files: Sequence[FileSource],
+        context: tuple[ContextSource, FragmentInput] | None,
+    ) -> None:
+        self.planned = 0
+        self._engine = engine
+        self._connection = connection
+        self._files = tuple(files)
+        for source, relation in streams:
+            engine.register(connection, _registered(source), relation)
+        if context is not None:
+            engine.register(connection, context[0].relation, context[1])
+        replayed = [_materialized(source) for source, _ in streams if source.replayed]
+        self._sql = with_definitions(sql, replayed)
+        self.prepared = not files and _is_small([source for source, _ in streams])
+        self.joins: bool | None = None
+        if not files:
+            if self.prepared:
+                engine.prepare(connection, _PREPARED, self._sql)
+                self.planned += 1
+            self.joins = self.explained_joins(self._sql, ())
+
+    def bound(self, pieces: Mapping[str, Sequence[FilePiece]]) -> tuple[str, tuple[object, ...]]:
+        """The statement over these files, and its values."""
+        definitions: list[str] = []
+        values: list[object] = []
+        for file in self._files:
+            made = define(file, pieces[file.source], len(values) + 1)
+            definitions.append(made.sql)
+            values.extend(made.values)
+        return with_definitions(self._sql, definitions), tuple(values)
+
+    def explained_joins(self, sql: str, values: Sequence[object]) -> bool:
+        row = self._connection.execute(f"EXPLAIN (FORMAT JSON) {sql}", list(values) or None).fetchone()
+        return builds.has_hash_join(row[1] if row else "[]")
+
+    def execute(self) -> Sequence[pa.RecordBatch]:
+        """All rows at once, from the plan that is kept."""
+        if not self._engine.prepares:
+            self.planned += 1
+        return self._engine.execute(self._connection, _PREPARED, self._sql)
+
+    def stream(self, sql: str, values: Sequence[object]) -> Generator[pa.RecordBatch]:
+        """Lazily: closing the iterator stops the statement and closes what it reads."""
+        self.planned += 1
+        return batches_of(self._engine.stream(self._connection, sql, values))
+
+    def profiled(self, sql: str, values: Sequence[object], profiles: list[str]) -> Generator[pa.RecordBatch]:
+        """Run to the end, put its profile into `profiles`, then hand out the rows."""
+        table = identifier(_RESULT)
+        run = f"EXPLAIN (ANALYZE, FORMAT JSON) CREATE OR REPLACE TEMP TABLE {table} AS {sql}"
+        self.planned += 1
+        try:
+            row = self._connection.execute(run, list(values) or None).fetchone()
+            profiles.append(row[1] if row else "")
+            reader = self._engine.stream(self._connection, f"SELECT * FROM {table}", ())
+            with closing(batches_of(reader)) as batches:
+                yield from batches
+        finally:
+            self._connection.execute(f"DROP TABLE IF EXISTS {table}")
+
+
+def with_definitions(sql: str, definitions: Sequence[str]) -> str:
+    """`sql` with more common table expressions before its own."""
+    if not definitions:
+        return sql
+    head = ", ".join(definitions)
+    found = _WITH.match(sql)
+    if found is None:
+        return f"WITH {head} {sql}"
+    return f"WITH{found[1] or ''} {head}, {sql[found.end() :]}"
+
+
+def _is_small(streams: Sequence[StreamSource]) -> bool:
+    sizes = [max(stream.size_class, 1) for stream in streams for _ in range(2 if stream.replayed else 1)]
+    return max(sizes, default=1) <= FETCHED_INPUT and prod(sizes) <= FETCHED_ROWS
+
+
+def _registered(source: StreamSource) -> str:
+    return source.relation + _STREAM_SUFFIX if source.replayed else source.relation
+
+
+def _materialized(source: StreamSource) -> str:
+    return f"{identifier(source.relation)} AS MATERIALIZED (SELECT * FROM {identifier(_registered(source))})"

@@ -1,0 +1,40 @@
+"""Streams over iterators, counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+
+class BatchStream:
+    """A `Stream` over any iterable of batches. Closing it closes the iterator where that can be closed.
+
+    `rows` and `bytes` count what was handed out. `watermark` is the producer's to set before the stream ends.
+    """
+
+    def __init__(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], watermark: int | None = None) -> None:
+        self.schema = schema
+        self.watermark = watermark
+        self.rows = 0
+        self.bytes = 0
+        self._batches = iter(batches)
+        self._closed = False
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        if self._closed:
+            raise StopIteration
+        batch = next(self._batches)
+        self.rows += batch.num_rows
+        self.bytes += batch.nbytes
+        return batch
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            close = getattr(self._batches, "close", None)
+            if close is not None:
+                close()
