@@ -56,16 +56,16 @@ class Operator(ABC):
     def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
         """One epoch: consume each input up to its barrier, yield, drain, return."""
 
-    def save(self, state: StateWriter) -> None:  # noqa: B027 - stateless operators inherit no-ops
+    def save(self, state: StateWriter) -> None:
         """Write the lasting state; operators without any inherit this."""
 
-    def load(self, state: StateReader) -> None:  # noqa: B027
+    def load(self, state: StateReader) -> None:
         """Take the lasting state back."""
 
-    def close(self) -> None:  # noqa: B027
+    def close(self) -> None:
         """The task is over: give back what outlives an epoch (connections, files)."""
 
-    def interrupt(self) -> None:  # noqa: B027
+    def interrupt(self) -> None:
         """Called from another thread: make a `run` in progress fail soon. Must not block."""
 
 
