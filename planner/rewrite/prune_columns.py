@@ -1,0 +1,335 @@
+"""Ask each source only for the columns the plan uses.
+
+DuckDB prunes inside its own statement, but a source that arrives as Arrow, a fragment's edge and a MATERIALIZED
+common table expression are boundaries that it does not see across; and a column nobody uses must not be missed in a
+file. Two passes, both linear: from the root down, which columns of every relation are used; from the leaves up, the
+relations without the others.
+
+Kept although unused: what decides rows (grouping keys, columns of a distinct set operation) and one column of every
+read, because a row needs one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias, assert_never
+
+from .. import ir, tree, types
+from ..visit import parts, subqueries, transform
+from ..walk import unroll
+
+Places: TypeAlias = Mapping[int, int]
+"""A row's columns: the old position of each that is left to its new one."""
+
+
+def prune_columns(plan: ir.Plan) -> ir.Plan:
+    used = _Used()
+    for root in (plan.root, *plan.shared):
+        used.follow(root)
+    root, *shared = (
+        unroll(_Pruning(used.columns).step, _Visit(each, ())).relation for each in (plan.root, *plan.shared)
+    )
+    return replace(plan, root=root, shared=tuple(shared))
+
+
+# ----------------------------------------------------------------------------------------- from the root down
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """The row that an operator's expressions see: the columns of these relations, one after the other."""
+
+    relations: tuple[ir.Relation, ...]
+
+
+class _Used:
+    """Which columns of each relation, by its id, are used above it."""
+
+    def __init__(self) -> None:
+        self.columns: dict[int, set[int]] = {}
+
+    def follow(self, root: ir.Relation) -> None:
+        """A relation is visited once all that reads it has been: subqueries before the inputs they look out to."""
+        self._all(root)
+        stack: list[tuple[ir.Relation, tuple[_Row, ...]]] = [(root, ())]
+        while stack:
+            relation, outer = stack.pop()
+            below = tree.inputs(relation)
+            self._pass_down(relation)
+            rows = (_Row(below), *outer)
+            match relation:
+                case ir.LateralJoin():
+                    stack.append((relation.left, outer))
+                    stack.append((relation.right, (_Row((relation.left,)), *outer)))
+                case _:
+                    stack.extend((each, outer) for each in below)
+            for expression in self._expressions(relation):
+                for part in parts(expression):
+                    match part:
+                        case ir.Field():
+                            self._mark(rows[part.outer], part.index)
+                        case ir.Subquery():
+                            self._enter(part)
+                            stack.append((part.relation, rows))
+                        case _:
+                            pass
+
+    def of(self, relation: ir.Relation) -> set[int]:
+        return self.columns.setdefault(id(relation), set())
+
+    def _all(self, relation: ir.Relation) -> None:
+        self.of(relation).update(range(len(relation.schema)))
+
+    def _mark(self, row: _Row, index: int) -> None:
+        for relation in row.relations:
+            if index < len(relation.schema):
+                self.of(relation).add(index)
+                return
+            index -= len(relation.schema)
+
+    def _enter(self, subquery: ir.Subquery) -> None:
+        if subquery.kind is ir.SubqueryKind.EXISTS:
+            self.of(subquery.relation)
+        else:
+            self._all(subquery.relation)
+
+    def _pass_down(self, relation: ir.Relation) -> None:
+        """Mark the inputs' columns that go through this relation to those of its own that are used."""
+        used = self.of(relation)
+        match relation:
+            case ir.Filter() | ir.Sort() | ir.Fetch() | ir.TopN():
+                self.of(relation.input).update(used)
+            case ir.Window():
+                self.of(relation.input).update(index for index in used if index < len(relation.input.schema))
+            case ir.Join() | ir.LateralJoin() | ir.Cross():
+                for index in used:
+                    self._mark_side(relation, index)
+            case ir.Set():
+                for each in relation.inputs:
+                    if relation.operation is ir.SetOperation.UNION_ALL:
+                        self.of(each).update(used)
+                    else:
+                        self._all(each)
+            case ir.Read() | ir.LocalFiles() | ir.Values() | ir.Shared() | ir.Project() | ir.Aggregate() | ir.Expand():
+                pass
+            case _:
+                assert_never(relation)
+
+    def _mark_side(self, relation: ir.Join | ir.LateralJoin | ir.Cross, index: int) -> None:
+        if index < sum(len(side.schema) for side in output_sides(relation)):
+            self._mark(_Row(output_sides(relation)), index)
+
+    def _expressions(self, relation: ir.Relation) -> tuple[ir.Expression, ...]:
+        """Those that are evaluated at all, given which of its columns are used."""
+        return tree.expressions(_without(relation, self.of(relation)))
+
+
+def output_sides(relation: ir.Join | ir.LateralJoin | ir.Cross) -> tuple[ir.Relation, ...]:
+    """The sides whose columns come out of a join; a mark follows them."""
+    if isinstance(relation, ir.Cross):
+        return (relation.left, relation.right)
+    match relation.type:
+        case ir.JoinType.LEFT_SEMI | ir.JoinType.LEFT_ANTI | ir.JoinType.LEFT_MARK:
+            return (relation.left,)
+        case ir.JoinType.RIGHT_SEMI | ir.JoinType.RIGHT_ANTI | ir.JoinType.RIGHT_MARK:
+            return (relation.right,)
+        case _:
+            return (relation.left, relation.right)
+
+
+def _without(relation: ir.Relation, used: set[int]) -> ir.Relation:
+    """The relation without its own computed columns that nobody uses; the rest stays, in order."""
+    kept = _kept_of(relation, used)
+    if len(kept) == len(relation.schema):
+        return relation
+    schema = tuple(relation.schema[index] for index in kept)
+    match relation:
+        case ir.Project():
+            return replace(relation, expressions=tuple(relation.expressions[index] for index in kept), schema=schema)
+        case ir.Values():
+            return replace(relation, rows=tuple(tuple(row[i] for i in kept) for row in relation.rows), schema=schema)
+        case ir.Read() | ir.LocalFiles():
+            return replace(relation, names=tuple(relation.names[index] for index in kept), schema=schema)
+        case ir.Expand():
+            fields = kept[:-1]
+            alternatives = tuple(tuple(row[index] for index in fields) for row in relation.alternatives)
+            return replace(relation, alternatives=alternatives, schema=schema)
+        case ir.Aggregate():
+            first, last = len(relation.keys), len(relation.keys) + len(relation.measures)
+            measures = tuple(relation.measures[index - first] for index in kept if first <= index < last)
+            return replace(relation, measures=measures, schema=schema)
+        case ir.Window():
+            first = len(relation.input.schema)
+            calls = tuple(relation.calls[index - first] for index in kept if index >= first)
+            return replace(relation, calls=calls, schema=schema)
+        case _:
+            return relation
+
+
+def _kept_of(relation: ir.Relation, used: set[int]) -> tuple[int, ...]:
+    """The columns of a relation that stay by its own decision. What its inputs drop is not looked at here."""
+    width = len(relation.schema)
+    match relation:
+        case ir.Project() | ir.Values():
+            return tuple(sorted(used))
+        case ir.Read() | ir.LocalFiles():
+            return tuple(sorted(used)) or (_cheapest(relation.schema),)
+        case ir.Expand():
+            return (*sorted(used - {width - 1}), width - 1)
+        case ir.Aggregate():
+            first, last = len(relation.keys), len(relation.keys) + len(relation.measures)
+            return tuple(index for index in range(width) if index in used or not first <= index < last)
+        case ir.Window():
+            first = len(relation.input.schema)
+            return tuple(index for index in range(width) if index in used or index < first)
+        case _:
+            return tuple(range(width))
+
+
+def _cheapest(schema: ir.Schema) -> int:
+    """The column that costs least to read for counting rows: narrow and of fixed width."""
+
+    def cost(index: int) -> int:
+        match schema[index]:
+            case types.Boolean():
+                return 1
+            case types.Integer(bits=bits) | types.Float(bits=bits):
+                return bits
+            case types.Date():
+                return 32
+            case types.Struct() | types.List() | types.Map():
+                return 10_000
+            case _:
+                return 1_000
+
+    return min(range(len(schema)), key=cost)
+
+
+# ----------------------------------------------------------------------------------------- from the leaves up
+
+
+@dataclass(frozen=True, slots=True)
+class _Visit:
+    relation: ir.Relation
+    outer: tuple[Places, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pruned:
+    """`kept`: for each column that is left, its position in the old relation."""
+
+    relation: ir.Relation
+    kept: tuple[int, ...]
+
+    def as_exactly(self, columns: tuple[int, ...]) -> ir.Relation:
+        """The relation with just these old columns."""
+        if self.kept == columns:
+            return self.relation
+        places = _places(self.kept)
+        schema = self.relation.schema
+        fields = tuple(ir.Field(index=places[old], type=schema[places[old]]) for old in columns)
+        return ir.Project(
+            input=self.relation,
+            expressions=fields,
+            schema=tuple(field.type for field in fields),
+            place=self.relation.place,
+        )
+
+
+class _Pruning:
+    def __init__(self, used: Mapping[int, set[int]]) -> None:
+        self._used = used
+
+    def step(self, visit: _Visit) -> Generator[_Visit, _Pruned, _Pruned]:
+        relation, outer = visit.relation, visit.outer
+        used = self._used.get(id(relation), set())
+        own = _without(relation, used)
+        below: list[_Pruned] = []
+        for each in tree.inputs(own):
+            lateral = isinstance(own, ir.LateralJoin) and below
+            below.append((yield _Visit(each, (_places(below[0].kept), *outer) if lateral else outer)))
+        rows = (_joined(tree.inputs(own), below), *outer)
+        inner: dict[int, ir.Relation] = {}
+        for expression in tree.expressions(own):
+            for subquery in subqueries(expression):
+                pruned = yield _Visit(subquery.relation, rows)
+                inner[id(subquery.relation)] = self._result(subquery, pruned)
+        moved = _moved(own, rows, inner)
+        if isinstance(own, ir.Set):
+            columns = tuple(sorted(used)) if own.operation is ir.SetOperation.UNION_ALL else _all(own)
+            inputs = [each.as_exactly(columns) for each in below]
+            return _Pruned(_over(moved, inputs, columns), columns)
+        kept = _kept_with(relation, used, below)
+        return _Pruned(_over(moved, [each.relation for each in below], kept, relation.schema), kept)
+
+    def _result(self, subquery: ir.Subquery, pruned: _Pruned) -> ir.Relation:
+        if subquery.kind is ir.SubqueryKind.EXISTS:
+            return pruned.relation
+        return pruned.as_exactly(_all(subquery.relation))
+
+
+def _all(relation: ir.Relation) -> tuple[int, ...]:
+    return tuple(range(len(relation.schema)))
+
+
+def _places(kept: tuple[int, ...]) -> Places:
+    return {old: new for new, old in enumerate(kept)}
+
+
+def _joined(old: tuple[ir.Relation, ...], new: list[_Pruned]) -> Places:
+    """Where the columns of several inputs, side by side, have gone."""
+    places: dict[int, int] = {}
+    first = 0
+    for relation, pruned in zip(old, new, strict=True):
+        start = len(places)
+        places.update({first + index: start + position for position, index in enumerate(pruned.kept)})
+        first += len(relation.schema)
+    return places
+
+
+def _kept_with(relation: ir.Relation, used: set[int], below: list[_Pruned]) -> tuple[int, ...]:
+    """The old columns that come out, now that the inputs have dropped theirs."""
+    match relation:
+        case ir.Filter() | ir.Sort() | ir.Fetch() | ir.TopN():
+            return below[0].kept
+        case ir.Window():
+            first = len(relation.input.schema)
+            return (*below[0].kept, *(index for index in sorted(used) if index >= first))
+        case ir.Join() | ir.LateralJoin() | ir.Cross():
+            kept: list[int] = []
+            first = 0
+            for side in output_sides(relation):
+                pruned = below[0] if side is relation.left else below[1]
+                kept.extend(first + index for index in pruned.kept)
+                first += len(side.schema)
+            return (*kept, *range(first, len(relation.schema)))
+        case _:
+            return _kept_of(relation, used)
+
+
+def _moved(relation: ir.Relation, rows: tuple[Places, ...], inner: dict[int, ir.Relation]) -> ir.Relation:
+    """The relation with its fields where the columns now are. Its inputs are still the old ones."""
+
+    def change(expression: ir.Expression) -> ir.Expression:
+        match expression:
+            case ir.Field():
+                index = rows[expression.outer][expression.index]
+                return expression if index == expression.index else replace(expression, index=index)
+            case ir.Subquery():
+                new = inner[id(expression.relation)]
+                return expression if new is expression.relation else replace(expression, relation=new)
+            case _:
+                return expression
+
+    return tree.with_expressions(relation, (transform(each, change) for each in tree.expressions(relation)))
+
+
+def _over(
+    relation: ir.Relation, inputs: list[ir.Relation], kept: tuple[int, ...], schema: ir.Schema | None = None
+) -> ir.Relation:
+    """The relation over its new inputs, with the schema that is left."""
+    old = relation.schema if schema is None else schema
+    left = tuple(old[index] for index in kept)
+    over = tree.with_inputs(relation, inputs)
+    return over if over.schema == left else replace(over, schema=left)

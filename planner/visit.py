@@ -1,0 +1,75 @@
+"""Passes over an expression, and over the relations of a plan, that any rewrite needs. None recurses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
+
+from . import ir, tree
+from .walk import unroll
+
+
+def parts(expression: ir.Expression) -> Iterator[ir.Expression]:
+    """The expression and all it is made of, outermost first; not what is inside a subquery's relation."""
+    stack = [expression]
+    while stack:
+        found = stack.pop()
+        yield found
+        stack.extend(reversed(tree.operands(found)))
+
+
+def subqueries(expression: ir.Expression) -> Iterator[ir.Subquery]:
+    """The subqueries in an expression, those inside other subqueries' relations left out."""
+    return (part for part in parts(expression) if isinstance(part, ir.Subquery))
+
+
+def transform(expression: ir.Expression, change: Callable[[ir.Expression], ir.Expression]) -> ir.Expression:
+    """`change` applied to every part of an expression, innermost first."""
+
+    def step(found: ir.Expression) -> Generator[ir.Expression, ir.Expression, ir.Expression]:
+        operands = []
+        for operand in tree.operands(found):
+            operands.append((yield operand))  # noqa: PERF401 (a comprehension cannot yield)
+        return change(tree.with_operands(found, operands))
+
+    return unroll(step, expression)
+
+
+def transform_relations(relation: ir.Relation, change: Callable[[ir.Relation], ir.Relation]) -> ir.Relation:
+    """`change` applied to every relation under and including `relation`, those of subqueries too, innermost first."""
+
+    def step(found: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
+        inputs = []
+        for below in tree.inputs(found):
+            inputs.append((yield below))  # noqa: PERF401
+        rebuilt = tree.with_inputs(found, inputs)
+        replaced: dict[int, ir.Relation] = {}
+        for expression in tree.expressions(found):
+            for subquery in subqueries(expression):
+                replaced[id(subquery.relation)] = yield subquery.relation
+        if replaced:
+            rebuilt = with_subqueries(rebuilt, replaced)
+        return change(rebuilt)
+
+    return unroll(step, relation)
+
+
+def with_subqueries(relation: ir.Relation, replaced: dict[int, ir.Relation]) -> ir.Relation:
+    """The relation with the subqueries of its own expressions reading other relations, by the old one's id."""
+
+    def change(expression: ir.Expression) -> ir.Expression:
+        if isinstance(expression, ir.Subquery) and replaced[id(expression.relation)] is not expression.relation:
+            return replace(expression, relation=replaced[id(expression.relation)])
+        return expression
+
+    return tree.with_expressions(relation, (transform(each, change) for each in tree.expressions(relation)))
+
+
+def relations(relation: ir.Relation) -> Iterator[ir.Relation]:
+    """The relation and all below it, those of subqueries included, outermost first and left to right."""
+    stack = [relation]
+    while stack:
+        found = stack.pop()
+        yield found
+        inner = [each.relation for expression in tree.expressions(found) for each in subqueries(expression)]
+        stack.extend(reversed((*tree.inputs(found), *inner)))
