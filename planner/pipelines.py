@@ -14,6 +14,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from ..operators.column import Column
+from .ir import Clock
 
 
 class Feed(enum.Enum):
@@ -72,15 +73,20 @@ class StreamInput:
 class FragmentNode:
     """A relational subtree run by DuckDB as one statement.
 
-    `sql` is one SELECT over the inputs' relations; `context` lists the clock values it wants, as one-row relation
-    columns. `row_wise`: each output row comes from one input row, in order, so that pieces may run one by one.
-    `blocking`: the root consumes all input before its first row, so nothing is lost by executing at once.
+    `sql` is one SELECT (never a WITH, so that inputs may be defined before it) over the inputs' relations.
+    `context` lists the clock values it wants: where there are any, a one-row relation called `context` holds them as
+    c0, c1, ... (TIMESTAMP as timestamp[us, UTC], DATE as date32, TIMEZONE as string) and may be read repeatedly.
+    `size_class` is the largest of its inputs', an estimate and no more. `row_wise`: each output row comes from one
+    input row, in order, so that pieces may run one by one. `blocking`: the root consumes all input before its first
+    row, so nothing is lost by executing at once.
     """
 
     sql: str
     streams: tuple[StreamInput, ...]
     files: tuple[FileInput, ...]
+    context: tuple[Clock, ...]
     schema: pa.Schema
+    size_class: int
     row_wise: bool
     blocking: bool
     place: str
@@ -117,7 +123,11 @@ class Start(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pipeline:
-    """A chain of operators without an exchange inside. `sources` are those it reads directly."""
+    """A chain of operators without an exchange inside. `sources` are those it reads directly, each once.
+
+    One that starts at PIECE reads one source. One with no source (a virtual table, kept rows) starts at SEAL and runs
+    once per epoch.
+    """
 
     root: PhysicalNode
     sources: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What the names in an expression mean at one place of a statement."""
+"""What the names in an expression mean at one place of a statement: `expressions.Scope`, from texts."""
 
 from __future__ import annotations
 
@@ -8,19 +8,22 @@ from dataclasses import dataclass, field
 from .. import ir
 
 
-def _no_clock(variable: ir.ContextVariable) -> str:
-    raise ValueError(f"{variable.variable.value} is not readable here")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
-    """SQL texts for what an expression may name; `expressions.render` puts them together.
-
-    `rows[0]` are the columns of the current row (`r3.c0`), `rows[n]` those of the n-th enclosing subquery's operator:
-    `Field(index=i, outer=n)` is `rows[n][i]`. `subqueries` holds the SELECT of every `ir.Subquery` in the expression,
-    without parentheses, by the node's `id`. `context` gives the SQL of a clock value.
+class TextScope:
+    """`rows[0]` are the columns of the current row (`r3.c0`), `rows[n]` those of the n-th enclosing subquery's
+    operator. `subqueries` holds the SELECT of every subquery of the expressions, by its relation's `id`, made before;
+    `clock` gives the SQL of a clock value.
     """
 
-    rows: tuple[tuple[str, ...], ...] = ((),)
+    rows: tuple[tuple[str, ...], ...]
+    clock: Callable[[ir.Clock], str]
     subqueries: Mapping[int, str] = field(default_factory=dict)
-    context: Callable[[ir.ContextVariable], str] = _no_clock
+
+    def column(self, index: int, outer: int) -> str:
+        return self.rows[outer][index]
+
+    def subquery(self, relation: ir.Relation) -> str:
+        return self.subqueries[id(relation)]
+
+    def context(self, variable: ir.Clock) -> str:
+        return self.clock(variable)

@@ -1,0 +1,31 @@
+"""`and` and `or`: which calls they are, and what they connect."""
+
+from __future__ import annotations
+
+from typing import TypeGuard
+
+from . import ir
+
+
+def is_connective(expression: ir.Expression, name: str | None = None) -> TypeGuard[ir.Call]:
+    """Whether it is a call of the official `and` or `or` (of this one, if named)."""
+    if not isinstance(expression, ir.Call) or not expression.function.urn.endswith("functions_boolean"):
+        return False
+    return expression.function.name in (("and", "or") if name is None else (name,))
+
+
+def is_and(expression: ir.Expression) -> TypeGuard[ir.Call]:
+    return is_connective(expression, "and")
+
+
+def terms(connective: ir.Call) -> list[ir.Expression]:
+    """What a connective connects, left to right, seen through nested uses of the same one."""
+    found: list[ir.Expression] = []
+    stack: list[ir.Expression] = [connective]
+    while stack:
+        top = stack.pop()
+        if is_connective(top, connective.function.name):
+            stack.extend(argument for argument in reversed(top.arguments) if not isinstance(argument, str))
+        else:
+            found.append(top)
+    return found

@@ -1,0 +1,60 @@
+"""Aggregate: one row per group of each grouping set. Null is a key like any other; no group of its own has no row,
+but the empty set has one even over no rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ... import ir
+from ..table import Table, select_list
+from ..types import sql_type
+from ..writer import Writer
+
+
+def select_aggregate(relation: ir.Aggregate, table: Table, writer: Writer) -> str:
+    if len(relation.grouping_sets) > 1:
+        return _grouping_sets(relation, table, writer)
+    grouped = set(relation.grouping_sets[0]) if relation.grouping_sets else set()
+    row = writer.over(table)
+    keys = [row.column(key) if at in grouped else _null(key) for at, key in enumerate(relation.keys)]
+    measures = [row.measure(measure) for measure in relation.measures]
+    if not grouped and not measures:
+        return f"SELECT {select_list((*keys, 'count(*)')[: max(len(keys), 1)])} FROM {table.item} HAVING count(*) >= 0"
+    by = ", ".join(str(at + 1) for at in sorted(grouped))
+    group = f" GROUP BY {by}" if by else ""
+    return f"SELECT {select_list((*keys, *measures))} FROM {table.item}{group}"
+
+
+def _null(key: ir.Expression) -> str:
+    return f"CAST(NULL AS {sql_type(key.type)})"
+
+
+def _grouping_sets(relation: ir.Aggregate, table: Table, writer: Writer) -> str:
+    """The keys become columns first, so that equal keys are still two; the set's number is read off GROUPING."""
+    row = writer.over(table)
+    keyed = row.table(
+        f"SELECT {select_list((*table.columns, *map(row.column, relation.keys)))} FROM {table.item}",
+        table.width + len(relation.keys),
+    )
+    names = keyed.columns[table.width :]
+    measures = [writer.over(keyed).measure(measure) for measure in relation.measures]
+    used = {at for each in relation.grouping_sets for at in each}
+    keys = [name if at in used else _null(relation.keys[at]) for at, name in enumerate(names)]
+    numbers: dict[frozenset[int], list[int]] = {}
+    for number, each in enumerate(relation.grouping_sets):
+        numbers.setdefault(frozenset(each), []).append(number)
+    sets = ", ".join(f"({', '.join(names[at] for at in sorted(each))})" for each in numbers)
+    columns = (*keys, *measures, _set_number(numbers, sorted(used), names))
+    return f"SELECT {', '.join(columns)} FROM {keyed.item} GROUP BY GROUPING SETS ({sets})"
+
+
+def _set_number(numbers: dict[frozenset[int], list[int]], used: Sequence[int], names: Sequence[str]) -> str:
+    """A set that is there twice has its rows twice, under both numbers."""
+    repeated = any(len(each) > 1 for each in numbers.values())
+    branches = []
+    for each, found in numbers.items():
+        test = " AND ".join(f"GROUPING({names[at]}) = {int(at not in each)}" for at in used) or "true"
+        branches.append(f"WHEN {test} THEN {found if repeated else found[0]}")
+    number = f"CASE {' '.join(branches)} END"
+    return f"CAST({f'unnest({number})' if repeated else number} AS INTEGER)"

@@ -1,0 +1,92 @@
+"""Join: all types. A condition that is null for a pair does not match it.
+
+A single join fails the statement when a row matches more than once: it is a scalar subquery, whose one row is a struct
+of the other side. A mark is true if any pair matches, else null if the condition is null for any, else false.
+"""
+
+from __future__ import annotations
+
+from typing import Final, assert_never
+
+from ... import ir
+from ..table import Table, select_list
+from ..writer import Writer
+
+_KEYWORDS: Final = {
+    ir.JoinType.INNER: "JOIN",
+    ir.JoinType.OUTER: "FULL JOIN",
+    ir.JoinType.LEFT: "LEFT JOIN",
+    ir.JoinType.RIGHT: "RIGHT JOIN",
+    ir.JoinType.LEFT_SEMI: "SEMI JOIN",
+    ir.JoinType.RIGHT_SEMI: "SEMI JOIN",
+    ir.JoinType.LEFT_ANTI: "ANTI JOIN",
+    ir.JoinType.RIGHT_ANTI: "ANTI JOIN",
+}
+
+
+def select_join(relation: ir.Join, left: Table, right: Table, writer: Writer) -> str:
+    on = writer.over(left, right).condition(relation.condition)
+    match relation.type:
+        case ir.JoinType.INNER | ir.JoinType.OUTER | ir.JoinType.LEFT | ir.JoinType.RIGHT:
+            columns = select_list((*left.columns, *right.columns))
+            return f"SELECT {columns} FROM {left.item} {_KEYWORDS[relation.type]} {right.item} ON {on}"
+        case ir.JoinType.LEFT_SEMI | ir.JoinType.LEFT_ANTI:
+            return _filtering(_KEYWORDS[relation.type], left, right, on)
+        case ir.JoinType.RIGHT_SEMI | ir.JoinType.RIGHT_ANTI:
+            return _filtering(_KEYWORDS[relation.type], right, left, on)
+        case ir.JoinType.LEFT_SINGLE:
+            return single(left, right, on, writer, other_first=False)
+        case ir.JoinType.RIGHT_SINGLE:
+            return single(right, left, on, writer, other_first=True)
+        case ir.JoinType.LEFT_MARK:
+            return mark(relation.condition, left, right, writer.over(left, right))
+        case ir.JoinType.RIGHT_MARK:
+            return mark(relation.condition, right, left, writer.over(left, right))
+        case _:
+            assert_never(relation.type)
+
+
+def _filtering(keyword: str, kept: Table, other: Table, on: str) -> str:
+    return f"SELECT {select_list(kept.columns)} FROM {kept.item} {keyword} {other.item} ON {on}"
+
+
+def single(kept: Table, other: Table, on: str, writer: Writer, *, other_first: bool) -> str:
+    """All rows of one side, each with its one match of the other or nulls."""
+    fields = [f"f{at} := {column}" for at, column in enumerate(other.columns)] or ["f0 := NULL"]
+    match_ = f"SELECT struct_pack({', '.join(fields)}) FROM {other.item} WHERE {on}"
+    matched = writer.table(f"SELECT {select_list((*kept.columns, f'({match_})'))} FROM {kept.item}", kept.width + 1)
+    *own, found = matched.columns
+    others = [f"struct_extract({found}, 'f{at}')" for at in range(other.width)]
+    columns = (*others, *own) if other_first else (*own, *others)
+    return f"SELECT {select_list(columns)} FROM {matched.item}"
+
+
+def mark(condition: ir.Expression | None, kept: Table, other: Table, row: Writer) -> str:
+    """The rows of one side, each with whether the other has a match; `row` sees both as the condition does."""
+    return f"SELECT {select_list((*kept.columns, _mark(condition, kept, other, row)))} FROM {kept.item}"
+
+
+def _mark(condition: ir.Expression | None, kept: Table, other: Table, row: Writer) -> str:
+    """DuckDB matches EXISTS and IN by hash; the general form, by comparing every pair, is the last resort."""
+    on = row.condition(condition)
+    if condition is None or not condition.type.nullable:
+        return f"EXISTS (SELECT 1 FROM {other.item} WHERE {on})"
+    sides = _equality(condition, row.scope.rows[0], kept)
+    if sides is not None:
+        needle, value = sides
+        return f"{row.expression(needle)} IN (SELECT {row.expression(value)} FROM {other.item})"
+    return f"true IN (SELECT {on} FROM {other.item})"
+
+
+def _equality(condition: ir.Expression, row: tuple[str, ...], kept: Table) -> tuple[ir.Field, ir.Field] | None:
+    """The kept side's column and the other's, when the condition is that they are equal."""
+    match condition:
+        case ir.Call(arguments=(ir.Field(steps=(), outer=0) as one, ir.Field(steps=(), outer=0) as two)):
+            if condition.function.name != "equal" or not condition.function.urn.endswith("functions_comparison"):
+                return None
+            mine = [row[field.index] in kept.columns for field in (one, two)]
+            if mine == [True, False]:
+                return one, two
+            return (two, one) if mine == [False, True] else None
+        case _:
+            return None

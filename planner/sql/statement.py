@@ -1,0 +1,169 @@
+"""One fragment's SQL: a relation and all below it, down to the fragment's inputs, as one SELECT.
+
+The statement starts with SELECT, never with WITH, so that whoever runs it may put common table expressions for its
+inputs before it. Inputs are relations called src0, src1, ... (sources the fragment reads itself), in0, in1, ...
+(streams) and `context` (clock values, one row), all with columns c0, c1, ...
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, assert_never
+
+from .. import ir, tree
+from ..visit import subqueries
+from ..walk import unroll
+from .relations.aggregate import select_aggregate
+from .relations.cross import select_cross
+from .relations.expand import select_expand
+from .relations.fetch import select_fetch
+from .relations.filter import select_filter
+from .relations.join import select_join
+from .relations.lateral_join import select_lateral_join
+from .relations.project import select_project
+from .relations.set import select_set
+from .relations.sort import select_sort
+from .relations.topn import select_topn
+from .relations.values import select_values
+from .relations.window import select_window
+from .scope import TextScope
+from .table import Table, select_list
+from .writer import Writer
+
+
+class Leaves(Protocol):
+    """Where a statement ends: what it reads instead of rendering. Each answer is noted as an input of the fragment."""
+
+    def read(self, relation: ir.Read | ir.LocalFiles) -> tuple[str, Sequence[str]]:
+        """The input relation that holds a source, and the names of the read's columns in it."""
+        ...
+
+    def edge(self, relation: ir.Relation) -> str | None:
+        """The input relation that holds this relation's rows, when another fragment computes them."""
+        ...
+
+    def clock(self, variable: ir.Clock) -> str:
+        """A scalar subquery for a clock value."""
+        ...
+
+
+_Written: TypeAlias = (
+    ir.Read
+    | ir.LocalFiles
+    | ir.Values
+    | ir.Filter
+    | ir.Project
+    | ir.Fetch
+    | ir.Sort
+    | ir.TopN
+    | ir.Aggregate
+    | ir.Join
+    | ir.LateralJoin
+    | ir.Cross
+    | ir.Set
+    | ir.Window
+    | ir.Expand
+)
+"""Every relation but `Shared`, which needs its definition first."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Visit:
+    relation: ir.Relation
+    outer: tuple[tuple[str, ...], ...]
+
+
+class Statement:
+    """Renders one fragment. `shared` are the plan's common subtrees; those that are used become common table
+    expressions, each MATERIALIZED, so that all their uses see the same rows.
+    """
+
+    def __init__(self, leaves: Leaves, shared: Sequence[ir.Relation]) -> None:
+        self._leaves = leaves
+        self._shared = shared
+        self._aliases: Iterator[int] = itertools.count(1)
+        self._root: ir.Relation | None = None
+        self._common: dict[int, str] = {}
+        self.relations = 0
+
+    def select(self, root: ir.Relation) -> str:
+        """The SELECT. A fragment's own root is rendered even where it is an edge to others."""
+        self._root = root
+        select = self._render(root)
+        if not self._common:
+            return select
+        common = (f"s{at}({_names(self._shared[at])}) AS MATERIALIZED ({text})" for at, text in self._common.items())
+        return f"SELECT * FROM (WITH {', '.join(common)} {select})"
+
+    def _render(self, root: ir.Relation) -> str:
+        return unroll(self._step, _Visit(root, ()))
+
+    def _step(self, visit: _Visit) -> Generator[_Visit, str, str]:
+        relation, outer = visit.relation, visit.outer
+        edge = None if relation is self._root else self._leaves.edge(relation)
+        if edge is not None:
+            return f"SELECT {select_list(f'{edge}.c{at}' for at in range(len(relation.schema)))} FROM {edge}"
+        self.relations += 1
+        if isinstance(relation, ir.Shared):
+            return (yield from self._shared_use(relation))
+        writer = Writer(scope=TextScope(rows=((), *outer), clock=self._leaves.clock), aliases=self._aliases)
+        tables: list[Table] = []
+        for below in tree.inputs(relation):
+            around = (tables[0].columns, *outer) if isinstance(relation, ir.LateralJoin) and tables else outer
+            select = yield _Visit(below, around)
+            tables.append(writer.table(select, len(below.schema)))
+        row = tuple(column for table in tables for column in table.columns)
+        inner: dict[int, str] = {}
+        for expression in tree.expressions(relation):
+            for subquery in subqueries(expression):
+                inner[id(subquery.relation)] = yield _Visit(subquery.relation, (row, *outer))
+        return self._written(relation, tables, writer.with_subqueries(inner))
+
+    def _written(  # noqa: C901 (a line per relation)
+        self, relation: _Written, tables: list[Table], writer: Writer
+    ) -> str:
+        match relation:
+            case ir.Read() | ir.LocalFiles():
+                name, columns = self._leaves.read(relation)
+                return f"SELECT {select_list(f'{name}.{column}' for column in columns)} FROM {name}"
+            case ir.Values():
+                return select_values(relation, writer)
+            case ir.Filter():
+                return select_filter(relation, *tables, writer)
+            case ir.Project():
+                return select_project(relation, *tables, writer)
+            case ir.Fetch():
+                return select_fetch(relation, *tables, writer)
+            case ir.Sort():
+                return select_sort(relation, *tables, writer)
+            case ir.TopN():
+                return select_topn(relation, *tables, writer)
+            case ir.Aggregate():
+                return select_aggregate(relation, *tables, writer)
+            case ir.Join():
+                return select_join(relation, *tables, writer)
+            case ir.LateralJoin():
+                return select_lateral_join(relation, *tables, writer)
+            case ir.Cross():
+                return select_cross(relation, *tables)
+            case ir.Set():
+                return select_set(relation, [table.select for table in tables], writer)
+            case ir.Window():
+                return select_window(relation, *tables, writer)
+            case ir.Expand():
+                return select_expand(relation, *tables, writer)
+            case _:
+                assert_never(relation)
+
+    def _shared_use(self, relation: ir.Shared) -> Generator[_Visit, str, str]:
+        """The definition is rendered at the first use, and stands after those that it uses itself."""
+        if relation.ordinal not in self._common:
+            self._common[relation.ordinal] = yield _Visit(self._shared[relation.ordinal], ())
+        name = f"s{relation.ordinal}"
+        return f"SELECT {select_list(f'{name}.c{at}' for at in range(len(relation.schema)))} FROM {name}"
+
+
+def _names(relation: ir.Relation) -> str:
+    return ", ".join(f"c{at}" for at in range(max(len(relation.schema), 1)))

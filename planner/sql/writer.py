@@ -1,0 +1,68 @@
+"""What a relation's file is given to write its expressions with."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from .. import ir
+from . import expressions
+from .scope import TextScope
+from .table import Table
+from .types import sql_type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writer:
+    """Writes expressions that see the rows of `scope`; `aliases` numbers the tables of the whole statement."""
+
+    scope: TextScope
+    aliases: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    def expression(self, expression: ir.Expression) -> str:
+        return expressions.render(expression, self.scope)
+
+    def column(self, expression: ir.Expression) -> str:
+        """The expression as a column of a SELECT, of exactly its declared type."""
+        rendered = self.expression(expression)
+        match expression:
+            case ir.Field(steps=()) | ir.Literal() | ir.Cast():
+                return rendered
+            case _:
+                return f"CAST({rendered} AS {sql_type(expression.type)})"
+
+    def measure(self, measure: ir.Measure) -> str:
+        return f"CAST({expressions.render_measure(measure, self.scope)} AS {sql_type(measure.type)})"
+
+    def call(self, call: ir.WindowCall) -> str:
+        return f"CAST({expressions.render_window_call(call, self.scope)} AS {sql_type(call.type)})"
+
+    def condition(self, condition: ir.Expression | None) -> str:
+        return "true" if condition is None else self.expression(condition)
+
+    def table(self, select: str, width: int) -> Table:
+        """The SELECT as a table with an alias of its own."""
+        return Table(select=select, alias=f"r{next(self.aliases)}", width=width)
+
+    def with_subqueries(self, selects: Mapping[int, str]) -> Writer:
+        """A writer that knows the SELECTs of its expressions' subqueries, by their relations' ids."""
+        return replace(self, scope=replace(self.scope, subqueries=selects))
+
+    def over(self, *tables: Table) -> Writer:
+        """A writer whose current row is that of these tables, side by side."""
+        row = tuple(column for table in tables for column in table.columns)
+        return replace(self, scope=replace(self.scope, rows=(row, *self.scope.rows[1:])))
+
+    def order(self, keys: Sequence[ir.SortKey]) -> str:
+        """An ORDER BY clause, or nothing. Nulls as each key says; NaN is above all numbers, -0.0 is 0.0.
+
+        A constant does not order anything, and SQL would take an integer for a column's position.
+        """
+        terms = [self._term(key) for key in keys if not isinstance(key.expression, ir.Literal)]
+        return f" ORDER BY {', '.join(terms)}" if terms else ""
+
+    def _term(self, key: ir.SortKey) -> str:
+        clustered = key.direction is ir.Direction.CLUSTERED
+        direction = ir.Direction.ASC_NULLS_LAST if clustered else key.direction
+        return f"{self.expression(key.expression)} {direction.value}"
