@@ -12,9 +12,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Container, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 
@@ -38,7 +38,7 @@ from .pipelines import (
     StreamInput,
 )
 from .sql.statement import CONTEXT, Statement
-from .sql.types import arrow_type
+from .sql.types import arrow_type, unnamed
 from .types import Type
 from .visit import subqueries
 from .walk import unroll
@@ -82,6 +82,7 @@ def divide(plan: ir.Plan, static: Callable[[ir.Read], bool]) -> Division:
     kept = _Keeping(plan, facts)
     for root in roots:
         kept.look_below(root)
+    roots = tuple(_all_of(root) if id(root) in kept.uses else root for root in roots)
     return Division(
         sections=tuple(_section(plan, root, facts, kept.uses, row_wise=found is not None) for root in roots),
         kept={name: _section(plan, root, facts, {}) for name, root in kept.roots.items()},
@@ -123,6 +124,12 @@ class _Keeping:
         name = self._names.setdefault(id(definition), f"kept{len(self._names)}")
         self.roots[name] = definition
         return name
+
+
+def _all_of(relation: ir.Relation) -> ir.Relation:
+    """A relation that reads all of another: a pipeline's root is never itself a kept result."""
+    columns = tuple(ir.Field(index=at, type=type_) for at, type_ in enumerate(relation.schema))
+    return ir.Project(input=relation, expressions=columns, schema=relation.schema, place=relation.place)
 
 
 def _bare(relation: ir.Relation) -> bool:
@@ -186,31 +193,53 @@ def _too_deep(place: str) -> Problem:
 # --------------------------------------------------------------------------------------- for a shape of inputs
 
 
-def cut(division: Division, shape: Shape, schema: pa.Schema) -> PhysicalPlan:
-    """The physical plan for sources of this shape; `schema` is the root's, with the plan's names."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Output:
+    """What a plan's root hands out: columns and their types with the plan's names, those of structs' fields too."""
+
+    schema: pa.Schema
+    types: tuple[Type, ...]
+
+
+Columns: TypeAlias = Mapping[str, Mapping[str, Column]]
+"""By source and name, the columns as all reads of the source want them."""
+
+
+def cut(division: Division, columns: Columns, shape: Shape, output: Output) -> PhysicalPlan:
+    """The physical plan for sources of this shape."""
+    making = _Making(shared=division.shared, columns=columns, shape=shape)
     kept_nodes: dict[str, KeptNode] = {}
     kept: list[Kept] = []
     for name, section in division.kept.items():
-        root = _fragments(division, section, shape, kept_nodes, None)
+        root = _fragments(division, section, making, kept_nodes, None)
         kept_nodes[name] = KeptNode(name=name, schema=root.schema, size_class=root.size_class)
         kept.append(Kept(name=name, root=root, sources=sources_of(root)))
     pipelines = []
     for section in division.sections:
-        node = _fragments(division, section, shape, kept_nodes, schema)
+        node = _fragments(division, section, making, kept_nodes, output)
         sources = sources_of(node)
         start = Start.PIECE if section.row_wise and len(sources) == 1 else Start.SEAL
         pipelines.append(Pipeline(root=node, sources=sources, start=start))
     return PhysicalPlan(pipelines=tuple(pipelines), kept=tuple(kept))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Making:
+    """What every fragment of a plan is made from."""
+
+    shared: tuple[ir.Relation, ...]
+    columns: Columns
+    shape: Shape
+
+
 def _fragments(
-    division: Division, section: Section, shape: Shape, kept: dict[str, KeptNode], schema: pa.Schema | None
+    division: Division, section: Section, making: _Making, kept: dict[str, KeptNode], output: Output | None
 ) -> FragmentNode:
     """The section's fragments, each reading those before it. The last one is its root."""
     nodes: dict[int, PhysicalNode] = {use: kept[name] for use, name in division.uses.items() if name in kept}
     for edge in section.edges:
-        nodes[id(edge)] = _Fragment(division.shared, shape, nodes).of(edge, None)
-    return _Fragment(division.shared, shape, nodes).of(section.root, schema)
+        nodes[id(edge)] = _Fragment(making, nodes).of(edge, None)
+    return _Fragment(making, nodes).of(section.root, output)
 
 
 @dataclass(slots=True)
@@ -226,17 +255,16 @@ class _Use:
 class _Fragment:
     """One fragment being made. It answers the statement's questions about its leaves and notes them as inputs."""
 
-    def __init__(self, shared: Sequence[ir.Relation], shape: Shape, nodes: dict[int, PhysicalNode]) -> None:
-        self._shared = shared
-        self._shape = shape
+    def __init__(self, making: _Making, nodes: dict[int, PhysicalNode]) -> None:
+        self._making = making
         self._nodes = nodes
         self._sources: dict[str, _Use] = {}
         self._streams: dict[int, tuple[PhysicalNode, _Use]] = {}
         self._clocks: list[ir.Clock] = []
 
-    def of(self, root: ir.Relation, schema: pa.Schema | None) -> FragmentNode:
-        statement = Statement(self, self._shared)
-        sql = statement.select(root)
+    def of(self, root: ir.Relation, output: Output | None) -> FragmentNode:
+        statement = Statement(self, self._making.shared)
+        sql = statement.select(root, output.types if output else None)
         scans = [self._scan(name, use) for name, use in self._sources.items() if self._feed(name) is Feed.STREAM]
         streams = (
             *scans,
@@ -252,16 +280,16 @@ class _Fragment:
                 self._files(name, use) for name, use in self._sources.items() if self._feed(name) is Feed.FILES
             ),
             context=tuple(self._clocks),
-            schema=schema or arrow_schema(root.schema),
+            schema=output.schema if output else arrow_schema(root.schema),
             size_class=max(
                 (
-                    *(self._shape[name].size_class for name in self._sources),
+                    *(self._making.shape[name].size_class for name in self._sources),
                     *(each.node.size_class for each in streams),
                 ),
                 default=0,
             ),
-            row_wise=_is_row_wise(root, self._nodes),
-            blocking=_is_blocking(root, self._nodes),
+            row_wise=is_row_wise(root, self._nodes),
+            blocking=is_blocking(root, self._nodes),
             place=root.place,
             relations=statement.relations,
         )
@@ -273,8 +301,8 @@ class _Fragment:
         if use is None:
             use = self._sources[name] = _Use(relation=self._numbered(prefix), place=relation.place)
         use.reads += 1
-        for column, type_ in zip(relation.names, relation.schema, strict=True):
-            use.columns.setdefault(column, Column(name=column, type=arrow_type(type_), nullable=type_.nullable))
+        for column in relation.names:
+            use.columns.setdefault(column, self._making.columns[name][column])
         order = {column: f"c{at}" for at, column in enumerate(use.columns)}
         return use.relation, [order[column] for column in relation.names]
 
@@ -294,7 +322,7 @@ class _Fragment:
         return f"(SELECT c{self._clocks.index(variable)} FROM {CONTEXT})"
 
     def _feed(self, source: str) -> Feed:
-        return self._shape[source].feed
+        return self._making.shape[source].feed
 
     def _numbered(self, prefix: str) -> str:
         return f"{prefix}{len(self._sources) + len(self._streams)}"
@@ -305,7 +333,7 @@ class _Fragment:
             source=source,
             columns=columns,
             schema=pa.schema([pa.field(each.name, each.type, each.nullable) for each in columns]),
-            size_class=self._shape[source].size_class,
+            size_class=self._making.shape[source].size_class,
             place=use.place,
         )
         return StreamInput(node=node, relation=use.relation, replayed=use.reads > 1)
@@ -316,7 +344,7 @@ class _Fragment:
 
 def arrow_schema(types: Sequence[Type]) -> pa.Schema:
     """The schema of a relation inside the plan, where columns have no names."""
-    return pa.schema([pa.field(f"c{at}", arrow_type(each), each.nullable) for at, each in enumerate(types)])
+    return pa.schema([pa.field(f"c{at}", arrow_type(unnamed(each)), each.nullable) for at, each in enumerate(types)])
 
 
 def sources_of(root: PhysicalNode) -> tuple[str, ...]:
@@ -336,11 +364,11 @@ def sources_of(root: PhysicalNode) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _is_row_wise(root: ir.Relation, nodes: dict[int, PhysicalNode]) -> bool:
+def is_row_wise(root: ir.Relation, edges: Container[int]) -> bool:
     """Whether each row comes from one row of a single input, in order."""
     relation = root
     while True:
-        if isinstance(relation, ir.Read | ir.LocalFiles) or (relation is not root and id(relation) in nodes):
+        if isinstance(relation, ir.Read | ir.LocalFiles) or (relation is not root and id(relation) in edges):
             return True
         if not isinstance(relation, ir.Filter | ir.Project | ir.Expand):
             return False
@@ -349,10 +377,10 @@ def _is_row_wise(root: ir.Relation, nodes: dict[int, PhysicalNode]) -> bool:
         relation = relation.input
 
 
-def _is_blocking(root: ir.Relation, nodes: dict[int, PhysicalNode]) -> bool:
+def is_blocking(root: ir.Relation, edges: Container[int]) -> bool:
     """Whether all input is consumed before the first row comes out."""
     relation = root
-    while relation is root or id(relation) not in nodes:
+    while relation is root or id(relation) not in edges:
         match relation:
             case ir.Filter() | ir.Project() | ir.Expand() | ir.Fetch():
                 relation = relation.input

@@ -8,11 +8,12 @@ inputs before it. Inputs are relations called src0, src1, ... (sources the fragm
 from __future__ import annotations
 
 import itertools
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, assert_never
+from typing import Final, Protocol, TypeAlias, assert_never
 
 from .. import ir, tree
+from ..types import Type
 from ..visit import subqueries
 from ..walk import unroll
 from .relations.aggregate import select_aggregate
@@ -30,7 +31,11 @@ from .relations.values import select_values
 from .relations.window import select_window
 from .scope import TextScope
 from .table import Table, select_list
+from .types import has_struct, rename, unnamed
 from .writer import Writer
+
+CONTEXT: Final = "context"
+"""The one-row relation of clock values."""
 
 
 class Leaves(Protocol):
@@ -88,17 +93,19 @@ class Statement:
         self._common: dict[int, str] = {}
         self.relations = 0
 
-    def select(self, root: ir.Relation) -> str:
-        """The SELECT. A fragment's own root is rendered even where it is an edge to others."""
+    def select(self, root: ir.Relation, named: Sequence[Type] | None = None) -> str:
+        """The SELECT. A fragment's own root is rendered even where it is an edge to others. `named` are the root's
+        types where the fields of its structs shall have names.
+        """
         self._root = root
-        select = self._render(root)
+        select = unroll(self._step, _Visit(root, ()))
+        if named is not None and any(map(has_struct, named)):
+            table = Table(select=select, alias=f"r{next(self._aliases)}", width=len(named))
+            select = f"SELECT {select_list(map(rename, table.columns, named))} FROM {table.item}"
         if not self._common:
             return select
         common = (f"s{at}({_names(self._shared[at])}) AS MATERIALIZED ({text})" for at, text in self._common.items())
         return f"SELECT * FROM (WITH {', '.join(common)} {select})"
-
-    def _render(self, root: ir.Relation) -> str:
-        return unroll(self._step, _Visit(root, ()))
 
     def _step(self, visit: _Visit) -> Generator[_Visit, str, str]:
         relation, outer = visit.relation, visit.outer
@@ -127,33 +134,34 @@ class Statement:
         match relation:
             case ir.Read() | ir.LocalFiles():
                 name, columns = self._leaves.read(relation)
-                return f"SELECT {select_list(f'{name}.{column}' for column in columns)} FROM {name}"
+                names = [f"{name}.{column}" for column in columns]
+                return f"SELECT {select_list(map(_inside, names, relation.schema))} FROM {name}"
             case ir.Values():
                 return select_values(relation, writer)
             case ir.Filter():
-                return select_filter(relation, *tables, writer)
+                return select_filter(relation, tables[0], writer)
             case ir.Project():
-                return select_project(relation, *tables, writer)
+                return select_project(relation, tables[0], writer)
             case ir.Fetch():
-                return select_fetch(relation, *tables, writer)
+                return select_fetch(relation, tables[0], writer)
             case ir.Sort():
-                return select_sort(relation, *tables, writer)
+                return select_sort(relation, tables[0], writer)
             case ir.TopN():
-                return select_topn(relation, *tables, writer)
+                return select_topn(relation, tables[0], writer)
             case ir.Aggregate():
-                return select_aggregate(relation, *tables, writer)
+                return select_aggregate(relation, tables[0], writer)
             case ir.Join():
-                return select_join(relation, *tables, writer)
+                return select_join(relation, tables[0], tables[1], writer)
             case ir.LateralJoin():
-                return select_lateral_join(relation, *tables, writer)
+                return select_lateral_join(relation, tables[0], tables[1], writer)
             case ir.Cross():
-                return select_cross(relation, *tables)
+                return select_cross(relation, tables[0], tables[1])
             case ir.Set():
                 return select_set(relation, [table.select for table in tables], writer)
             case ir.Window():
-                return select_window(relation, *tables, writer)
+                return select_window(relation, tables[0], writer)
             case ir.Expand():
-                return select_expand(relation, *tables, writer)
+                return select_expand(relation, tables[0], writer)
             case _:
                 assert_never(relation)
 
@@ -163,6 +171,11 @@ class Statement:
             self._common[relation.ordinal] = yield _Visit(self._shared[relation.ordinal], ())
         name = f"s{relation.ordinal}"
         return f"SELECT {select_list(f'{name}.c{at}' for at in range(len(relation.schema)))} FROM {name}"
+
+
+def _inside(column: str, type_: Type) -> str:
+    """A source's column; inside a statement the fields of structs are f1, f2, ..., or unions would go by name."""
+    return rename(column, unnamed(type_))
 
 
 def _names(relation: ir.Relation) -> str:

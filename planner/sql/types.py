@@ -11,6 +11,7 @@ names (`rename` in SQL puts them right) and UUIDs (DuckDB gives text unless `arr
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
@@ -206,6 +207,26 @@ def named(type_: Type, names: Iterator[str]) -> Type:
                 return t.List(element=(yield element), nullable=nullable)
             case t.Map(key=key, value=value, nullable=nullable):
                 return t.Map(key=(yield key), value=(yield value), nullable=nullable)
+            case _:
+                return part
+
+    return unroll(step, type_)
+
+
+def unnamed(type_: Type) -> Type:
+    """The type with no names for its structs' fields, as it is inside a statement."""
+
+    def step(part: Type) -> Generator[Type, Type, Type]:
+        match part:
+            case t.Struct(fields=fields):
+                made = []
+                for field in fields:
+                    made.append((yield field))  # noqa: PERF401  # a comprehension cannot yield
+                return replace(part, fields=tuple(made), names=())
+            case t.List(element=element):
+                return replace(part, element=(yield element))
+            case t.Map(key=key, value=value):
+                return replace(part, key=(yield key), value=(yield value))
             case _:
                 return part
 

@@ -1,0 +1,268 @@
+"""What a plan becomes, for people and for programs: relations, pipelines, fragments, sources, and why.
+
+In the text a relation stands above its only input; where there are several, each is indented. The JSON has the same
+content, its relations as a flat list that refers to inputs by number, because plans can be thousands of levels deep.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, assert_never
+
+from ..proto.values import Determinism, Explanation, TaskOptions
+from . import ir, tree
+from .cut import DEPTH, Division, Output, Section, is_blocking, is_row_wise
+from .sources import PlannedSource
+from .visit import subqueries
+
+_PROMISES: Final = {
+    Determinism.STRICT: "the same rows in the same order, bit for bit, on every run",
+    Determinism.RELAXED: "the same rows on every run, in any order",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    """A relation in a fragment; `role` says what it is to the one above when that is not plain."""
+
+    depth: int
+    relation: ir.Relation
+    role: str
+    number: int
+    parent: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fragment:
+    name: str
+    why: str
+    root: ir.Relation
+    lines: tuple[_Line, ...]
+    row_wise: bool
+    blocking: bool
+
+
+@dataclass(slots=True)
+class _Naming:
+    """Names for fragments, by the relation that each computes."""
+
+    names: dict[int, str] = field(default_factory=dict)
+    relations: int = 0
+
+    def of(self, relation: ir.Relation) -> str:
+        return self.names.setdefault(id(relation), f"fragment {len(self.names) + 1}")
+
+
+def explain(
+    plan: ir.Plan, division: Division, sources: Sequence[PlannedSource], output: Output, options: TaskOptions
+) -> Explanation:
+    naming = _Naming()
+    kept = {name: _fragments(division, section, naming) for name, section in division.kept.items()}
+    pipelines = [_fragments(division, section, naming) for section in division.sections]
+    shared = [_lines(division, each, {}, naming) for each in plan.shared]
+    content = {
+        "mode": options.mode.value,
+        "determinism": options.determinism.value,
+        "promise": _PROMISES[options.determinism],
+        "channels": options.channels,
+        "columns": [{"name": each.name, "type": str(each.type), "nullable": each.nullable} for each in output.schema],
+        "sources": [_source(each) for each in sources],
+        "shared": [[_relation(division, line) for line in lines] for lines in shared],
+        "kept": [
+            {
+                "name": name,
+                "why": "only static sources feed it: computed once per task",
+                "fragments": _json(division, found),
+            }
+            for name, found in kept.items()
+        ],
+        "pipelines": [
+            {"start": _start(section), "fragments": _json(division, found)}
+            for section, found in zip(division.sections, pipelines, strict=True)
+        ],
+    }
+    return Explanation(text=_text(division, content, shared, kept, pipelines), json=json.dumps(content, indent=1))
+
+
+# -------------------------------------------------------------------------------------------- what there is
+
+
+def _fragments(division: Division, section: Section, naming: _Naming) -> tuple[_Fragment, ...]:
+    """The section's fragments, the one that gives its rows first."""
+    edges = {id(edge): naming.of(edge) for edge in section.edges}
+    found = [_fragment(division, section.root, "", edges, naming)]
+    why = f"cut off, being {DEPTH} relations deep"
+    found.extend(_fragment(division, edge, why, edges, naming) for edge in reversed(section.edges))
+    return tuple(found)
+
+
+def _fragment(division: Division, root: ir.Relation, why: str, edges: Mapping[int, str], naming: _Naming) -> _Fragment:
+    ends = {*edges, *division.uses}
+    return _Fragment(
+        name=naming.of(root),
+        why=why,
+        root=root,
+        lines=_lines(division, root, edges, naming),
+        row_wise=is_row_wise(root, ends),
+        blocking=is_blocking(root, ends),
+    )
+
+
+def _lines(division: Division, root: ir.Relation, edges: Mapping[int, str], naming: _Naming) -> tuple[_Line, ...]:
+    lines: list[_Line] = []
+    stack: list[tuple[ir.Relation, int, str, int | None]] = [(root, 0, "", None)]
+    while stack:
+        relation, depth, role, parent = stack.pop()
+        naming.relations += 1
+        number = naming.relations
+        if relation is not root and id(relation) in edges:
+            role = f"{role}{edges[id(relation)]}, "
+            lines.append(_Line(depth=depth, relation=relation, role=role, number=number, parent=parent))
+            continue
+        lines.append(_Line(depth=depth, relation=relation, role=role, number=number, parent=parent))
+        if id(relation) in division.uses:
+            continue
+        below = [*((each, "") for each in tree.inputs(relation)), *_subqueries(relation)]
+        deeper = depth + (len(below) > 1)
+        stack.extend((each, deeper, of, number) for each, of in reversed(below))
+    return tuple(lines)
+
+
+def _subqueries(relation: ir.Relation) -> Iterator[tuple[ir.Relation, str]]:
+    for expression in tree.expressions(relation):
+        for subquery in subqueries(expression):
+            yield subquery.relation, f"{subquery.kind.value} subquery: "
+
+
+def _start(section: Section) -> str:
+    return "piece" if section.row_wise else "seal"
+
+
+def _source(source: PlannedSource) -> dict[str, Any]:
+    return {
+        "name": source.name,
+        "kind": "static" if source.static else "fed",
+        "columns": [{"name": each.name, "type": str(each.type), "nullable": each.nullable} for each in source.columns],
+        "reads": list(source.places),
+        "files": [item.path for item in source.items],
+        "reader": "Parquet files: DuckDB, inside the fragment; anything else: through Arrow",
+    }
+
+
+# ------------------------------------------------------------------------------------------------- as JSON
+
+
+def _json(division: Division, fragments: Sequence[_Fragment]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": each.name,
+            "why": each.why,
+            "row_wise": each.row_wise,
+            "blocking": each.blocking,
+            "relations": [_relation(division, line) for line in each.lines],
+        }
+        for each in fragments
+    ]
+
+
+def _relation(division: Division, line: _Line) -> dict[str, Any]:
+    return {
+        "number": line.number,
+        "parent": line.parent,
+        "role": line.role.rstrip(", :"),
+        "relation": _describe(division, line.relation),
+        "place": line.relation.place,
+    }
+
+
+# ------------------------------------------------------------------------------------------------- as text
+
+
+def _text(
+    division: Division,
+    content: Mapping[str, Any],
+    shared: Sequence[Sequence[_Line]],
+    kept: Mapping[str, Sequence[_Fragment]],
+    pipelines: Sequence[Sequence[_Fragment]],
+) -> str:
+    lines = [
+        f"{content['mode']}, {content['determinism']} ({content['promise']}), channels: {content['channels']}",
+        f"columns: {_columns(content['columns'])}",
+    ]
+    for source in content["sources"]:
+        lines.append(f"source {source['name']} ({source['kind']}): {_columns(source['columns'])}")
+        lines.extend(f"  file {path}" for path in source["files"])
+        lines.append(f"  {source['reader']}")
+    for ordinal, found in enumerate(shared):
+        lines.append(f"shared {ordinal}, computed once for all its uses")
+        lines.extend(_line(division, line, 1) for line in found)
+    for name, fragments in kept.items():
+        lines.append(f"{name}: only static sources feed it: computed once per task")
+        lines.extend(_fragment_lines(division, fragments))
+    for number, (section, fragments) in enumerate(zip(division.sections, pipelines, strict=True), 1):
+        start = "starts with its first piece" if section.row_wise else "starts at the seal"
+        lines.append(f"pipeline {number}, {start}")
+        lines.extend(_fragment_lines(division, fragments))
+    return "\n".join(lines) + "\n"
+
+
+def _columns(columns: Sequence[Mapping[str, Any]]) -> str:
+    return ", ".join(f"{each['name']} {each['type']}{'' if each['nullable'] else ' not null'}" for each in columns)
+
+
+def _fragment_lines(division: Division, fragments: Sequence[_Fragment]) -> Iterator[str]:
+    for each in fragments:
+        marks = [text for text, holds in (("row-wise", each.row_wise), ("blocking", each.blocking)) if holds]
+        yield "  " + ", ".join([each.name, *marks, *([each.why] if each.why else [])])
+        for line in each.lines:
+            yield _line(division, line, 2)
+
+
+def _line(division: Division, line: _Line, indent: int) -> str:
+    return f"{'  ' * (indent + line.depth)}{line.role}{_describe(division, line.relation)}  [{line.relation.place}]"
+
+
+def _describe(division: Division, relation: ir.Relation) -> str:
+    kept = division.uses.get(id(relation))
+    return f"{kept}, {_name(relation)}" if kept else _name(relation)
+
+
+def _name(relation: ir.Relation) -> str:  # noqa: C901 (a line per relation)
+    match relation:
+        case ir.Read():
+            return f"read {relation.source} ({', '.join(relation.names)})"
+        case ir.LocalFiles():
+            return f"local files {relation.source} ({', '.join(relation.names)})"
+        case ir.Values():
+            return f"values, {len(relation.rows)} rows"
+        case ir.Filter():
+            return "filter"
+        case ir.Project():
+            return f"project, {len(relation.expressions)} columns"
+        case ir.Fetch():
+            return "fetch"
+        case ir.Sort():
+            return f"sort, {len(relation.keys)} keys"
+        case ir.TopN():
+            return f"top-n{' with ties' if relation.ties else ''}, {len(relation.keys)} keys"
+        case ir.Aggregate():
+            functions = ", ".join(measure.function.name for measure in relation.measures)
+            sets = f" in {len(relation.grouping_sets)} grouping sets" if len(relation.grouping_sets) > 1 else ""
+            return f"aggregate, {len(relation.keys)} keys{sets}" + (f": {functions}" if functions else "")
+        case ir.Join() | ir.LateralJoin():
+            lateral = "lateral " if isinstance(relation, ir.LateralJoin) else ""
+            return f"{lateral}join, {relation.type.value}"
+        case ir.Cross():
+            return "cross"
+        case ir.Set():
+            return f"set, {relation.operation.value} of {len(relation.inputs)}"
+        case ir.Window():
+            return f"window: {', '.join(call.function.name for call in relation.calls)}"
+        case ir.Expand():
+            return f"expand, {len(relation.alternatives)} alternatives"
+        case ir.Shared():
+            return f"shared {relation.ordinal}"
+        case _:
+            assert_never(relation)

@@ -1,0 +1,219 @@
+"""Chain deep expressions through projections, because DuckDB's parser takes only so many levels.
+
+`f(f(f(... x)))` becomes a projection that computes an inner part, below one that computes the rest from it. A part is
+moved out only from where it is evaluated for every row anyway: never from behind a CASE, a COALESCE, or the second
+operand of `and` or `or`, which may be there to keep it from failing. Chains of one `and` or `or` count as the balanced
+trees they are rendered as, and a CASE in another's ELSE is made one CASE with it, so neither needs this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ...proto.errors import PlanError, Problem
+from .. import ir, tree
+from ..boolean import is_and, is_connective, terms
+from ..types import nullable
+from ..visit import transform, transform_relations
+from ..walk import unroll
+
+LEVELS: Final = 100
+"""Levels left in one expression. DuckDB's planning time grows with the square of it."""
+
+LIMIT: Final = 250
+"""Levels it may have where nothing can be moved out. A level is up to three of the parser's, which takes 1,000."""
+
+
+def split_expressions(plan: ir.Plan) -> ir.Plan:
+    """Raises `PlanError` for an expression that is too deep and cannot be split."""
+    root, *shared = (transform_relations(each, _split) for each in (plan.root, *plan.shared))
+    return replace(plan, root=root, shared=tuple(shared))
+
+
+def _split(relation: ir.Relation) -> ir.Relation:
+    width = sum(len(each.schema) for each in tree.inputs(relation))
+    splitting = _Splitting(width)
+    new = [splitting.split(each, _may_move(relation, each)) for each in tree.expressions(relation)]
+    deepest = max((split.depth for split in new), default=0)
+    if deepest > LIMIT:
+        return _above_the_join(relation)
+    changed = tree.with_expressions(relation, splitting.placed(split.expression for split in new))
+    return splitting.under(changed) if splitting.moved else changed
+
+
+def _may_move(relation: ir.Relation, expression: ir.Expression) -> bool:
+    """Whether parts of the expression can be computed below the relation, for each row of its input."""
+    match relation:
+        case ir.Filter() | ir.Project() | ir.Sort() | ir.Window() | ir.Expand():
+            return True
+        case ir.TopN():
+            return any(key.expression is expression for key in relation.keys)
+        case ir.Aggregate():
+            guarded = (part for each in relation.measures if each.condition is not None for part in each.arguments)
+            return all(part is not expression for part in guarded)
+        case _:
+            return False
+
+
+def _above_the_join(relation: ir.Relation) -> ir.Relation:
+    """What cannot be computed below an inner join can be, above it: its condition's deep terms become a filter."""
+    if not isinstance(relation, ir.Join) or relation.type is not ir.JoinType.INNER or relation.condition is None:
+        raise PlanError(
+            Problem(
+                place=relation.place,
+                reason="TOO_DEEP",
+                message=f"an expression has more than {LIMIT} levels at a place where it cannot be computed in steps",
+            )
+        )
+    condition = relation.condition
+    found = terms(condition) if is_and(condition) else [condition]
+    deep = [term for term in found if _Splitting(0).split(term, move=False).depth > LEVELS]
+    left = [term for term in found if all(term is not each for each in deep)]
+    above: ir.Relation = replace(relation, condition=_connected(condition, left) if left else None)
+    for term in deep:
+        above = _split(ir.Filter(input=above, condition=term, schema=relation.schema, place=relation.place))
+    return above
+
+
+def _connected(condition: ir.Expression, found: Sequence[ir.Expression]) -> ir.Expression:
+    match condition, found:
+        case ir.Call(), [_, _, *_]:
+            return replace(condition, arguments=tuple(found))
+        case _:
+            return found[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    expression: ir.Expression
+    move: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """An expression with what was moved out of it replaced by columns of projection number `layer` or below.
+
+    `depth` is that of the SQL; for a connective `terms` are the operands of the balanced tree and `below` the depth of
+    the deepest.
+    """
+
+    expression: ir.Expression
+    depth: int
+    layer: int
+    terms: int = 1
+    below: int = 0
+
+
+class _Splitting:
+    """Moves parts out of the expressions of one relation, whose input has `width` columns."""
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self.moved: list[_Split] = []
+
+    def split(self, expression: ir.Expression, move: bool) -> _Split:
+        return unroll(self._step, _Part(expression, move))
+
+    def _step(self, part: _Part) -> Generator[_Part, _Split, _Split]:
+        expression = _one_case(part.expression)
+        operands: list[_Split] = []
+        for at, operand in enumerate(tree.operands(expression)):
+            operands.append((yield _Part(operand, part.move and _always(expression, at))))
+        rebuilt = tree.with_operands(expression, (each.expression for each in operands))
+        layer = max((each.layer for each in operands), default=0)
+        if is_connective(rebuilt):
+            return _connective(rebuilt, operands, layer)
+        depth = 1 + max((each.depth for each in operands), default=0)
+        split = _Split(rebuilt, depth, layer)
+        if not part.move or depth < LEVELS or isinstance(rebuilt, ir.Lambda):
+            return split
+        self.moved.append(replace(split, layer=layer + 1))
+        column = ir.Field(index=self._width + len(self.moved) - 1, type=rebuilt.type)
+        return _Split(column, 1, layer + 1)
+
+    def placed(self, expressions: Iterable[ir.Expression]) -> list[ir.Expression]:
+        """The expressions with the moved parts' columns where `under` puts them."""
+        places = {self._width + at: self._width + place for place, at in enumerate(self._order())}
+
+        def change(expression: ir.Expression) -> ir.Expression:
+            match expression:
+                case ir.Field(outer=0, index=index) if index >= self._width:
+                    return replace(expression, index=places[index])
+                case _:
+                    return expression
+
+        return [transform(each, change) for each in expressions] if self.moved else list(expressions)
+
+    def _order(self) -> list[int]:
+        return sorted(range(len(self.moved)), key=lambda at: (self.moved[at].layer, at))
+
+    def under(self, relation: ir.Relation) -> ir.Relation:
+        """The relation over projections that compute what was moved, and without the columns they add."""
+        (below,) = tree.inputs(relation)
+        own = len(below.schema)
+        expressions = self.placed(self.moved[at].expression for at in self._order())
+        layers = [self.moved[at].layer for at in self._order()]
+        for layer in range(1, max(layers) + 1):
+            added = [each for each, found in zip(expressions, layers, strict=True) if found == layer]
+            kept = (ir.Field(index=at, type=type_) for at, type_ in enumerate(below.schema))
+            columns = (*kept, *added)
+            schema = tuple(each.type for each in columns)
+            below = ir.Project(input=below, expressions=columns, schema=schema, place=relation.place)
+        extra = below.schema[own:]
+        match relation:
+            case ir.Filter() | ir.Sort() | ir.TopN():
+                wide: ir.Relation = replace(relation, input=below, schema=below.schema)
+                return _columns(wide, range(own))
+            case ir.Window():
+                wide = replace(relation, input=below, schema=(*below.schema, *relation.schema[own:]))
+                calls = range(own + len(extra), own + len(extra) + len(relation.calls))
+                return _columns(wide, (*range(own), *calls))
+            case _:
+                return tree.with_inputs(relation, (below,))
+
+
+def _columns(relation: ir.Relation, columns: Iterable[int]) -> ir.Relation:
+    fields = tuple(ir.Field(index=at, type=relation.schema[at]) for at in columns)
+    schema = tuple(field.type for field in fields)
+    return ir.Project(input=relation, expressions=fields, schema=schema, place=relation.place)
+
+
+def _always(expression: ir.Expression, operand: int) -> bool:
+    """Whether an operand is evaluated whenever the expression is."""
+    match expression:
+        case ir.IfThen() | ir.Switch():
+            return operand == 0
+        case ir.Call():
+            guarding = is_connective(expression) or expression.function.name == "coalesce"
+            return operand == 0 or not guarding
+        case ir.Lambda():
+            return False
+        case _:
+            return True
+
+
+def _one_case(expression: ir.Expression) -> ir.Expression:
+    """A CASE together with those in its ELSE."""
+    if not isinstance(expression, ir.IfThen) or not isinstance(expression.otherwise, ir.IfThen):
+        return expression
+    clauses = list(expression.clauses)
+    otherwise = expression.otherwise
+    while isinstance(otherwise, ir.IfThen) and nullable(otherwise.type) == nullable(expression.type):
+        clauses.extend(otherwise.clauses)
+        following = otherwise.otherwise
+        if following is None:
+            return replace(expression, clauses=tuple(clauses), otherwise=None)
+        otherwise = following  # type: ignore[assignment]  # the loop's test narrows it again
+    return replace(expression, clauses=tuple(clauses), otherwise=otherwise)
+
+
+def _connective(call: ir.Call, operands: Sequence[_Split], layer: int) -> _Split:
+    """Nested uses of one connective are one balanced tree of their terms."""
+    count = deepest = 0
+    for operand in operands:
+        same = is_connective(operand.expression, call.function.name)
+        count += operand.terms if same else 1
+        deepest = max(deepest, operand.below if same else operand.depth)
+    return _Split(call, deepest + max(count - 1, 1).bit_length(), layer, terms=count, below=deepest)
