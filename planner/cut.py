@@ -37,7 +37,7 @@ from .pipelines import (
     Start,
     StreamInput,
 )
-from .sql.statement import CONTEXT, Statement
+from .sql.statement import Statement
 from .sql.types import arrow_type, unnamed
 from .types import Type
 from .visit import subqueries
@@ -319,7 +319,11 @@ class _Fragment:
     def clock(self, variable: ir.Clock) -> str:
         if variable not in self._clocks:
             self._clocks.append(variable)
-        return f"(SELECT c{self._clocks.index(variable)} FROM {CONTEXT})"
+        return f"c{self._clocks.index(variable)}"
+
+    @property
+    def reads_clock(self) -> bool:
+        return bool(self._clocks)
 
     def _feed(self, source: str) -> Feed:
         return self._making.shape[source].feed

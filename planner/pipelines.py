@@ -75,7 +75,7 @@ class FragmentNode:
 
     `sql` is one SELECT (never a WITH, so that inputs may be defined before it) over the inputs' relations.
     `context` lists the clock values it wants: where there are any, a one-row relation called `context` holds them as
-    c0, c1, ... (TIMESTAMP as timestamp[us, UTC], DATE as date32, TIMEZONE as string) and may be read repeatedly.
+    c0, c1, ... (TIMESTAMP as timestamp[us, UTC], DATE as date32, TIMEZONE as string) and is read once.
     `size_class` is the largest of its inputs', an estimate and no more. `row_wise`: each output row comes from one
     input row, in order, so that pieces may run one by one. `blocking`: the root consumes all input before its first
     row, so nothing is lost by executing at once.

@@ -35,7 +35,10 @@ from .types import has_struct, rename, unnamed
 from .writer import Writer
 
 CONTEXT: Final = "context"
-"""The one-row relation of clock values."""
+"""The one-row relation of clock values, read once by a statement ..."""
+
+CLOCK: Final = "clock"
+"""... which reads this copy of it as often as it likes."""
 
 
 class Leaves(Protocol):
@@ -50,8 +53,11 @@ class Leaves(Protocol):
         ...
 
     def clock(self, variable: ir.Clock) -> str:
-        """A scalar subquery for a clock value."""
+        """The column of `context` and `clock` that holds a clock value."""
         ...
+
+    @property
+    def reads_clock(self) -> bool: ...
 
 
 _Written: TypeAlias = (
@@ -102,10 +108,13 @@ class Statement:
         if named is not None and any(map(has_struct, named)):
             table = Table(select=select, alias=f"r{next(self._aliases)}", width=len(named))
             select = f"SELECT {select_list(map(rename, table.columns, named))} FROM {table.item}"
-        if not self._common:
-            return select
-        common = (f"s{at}({_names(self._shared[at])}) AS MATERIALIZED ({text})" for at, text in self._common.items())
-        return f"SELECT * FROM (WITH {', '.join(common)} {select})"
+        common = [f"s{at}({_names(self._shared[at])}) AS MATERIALIZED ({text})" for at, text in self._common.items()]
+        if self._leaves.reads_clock:
+            common.insert(0, f"{CLOCK} AS MATERIALIZED (SELECT * FROM {CONTEXT})")
+        return f"SELECT * FROM (WITH {', '.join(common)} {select})" if common else select
+
+    def _clock(self, variable: ir.Clock) -> str:
+        return f"(SELECT {self._leaves.clock(variable)} FROM {CLOCK})"
 
     def _step(self, visit: _Visit) -> Generator[_Visit, str, str]:
         relation, outer = visit.relation, visit.outer
@@ -115,7 +124,7 @@ class Statement:
         self.relations += 1
         if isinstance(relation, ir.Shared):
             return (yield from self._shared_use(relation))
-        writer = Writer(scope=TextScope(rows=((), *outer), clock=self._leaves.clock), aliases=self._aliases)
+        writer = Writer(scope=TextScope(rows=((), *outer), clock=self._clock), aliases=self._aliases)
         tables: list[Table] = []
         for below in tree.inputs(relation):
             around = (tables[0].columns, *outer) if isinstance(relation, ir.LateralJoin) and tables else outer

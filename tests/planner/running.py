@@ -1,0 +1,123 @@
+"""The least that can run a physical plan: each fragment's SQL in a DuckDB of its own, inputs as the contract says.
+
+A stream that a statement asks for more often than it was announced fails the run.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+from tidegate.planner import ir
+from tidegate.planner.pipelines import (
+    Feed,
+    FragmentNode,
+    KeptNode,
+    PhysicalNode,
+    PhysicalPlan,
+    ScanNode,
+    Shape,
+    SourceShape,
+)
+from tidegate.planner.prepare import Prepared, prepare
+from tidegate.proto.values import TaskOptions
+
+CLOCKS = {
+    ir.Clock.TIMESTAMP: pa.scalar(
+        datetime.datetime(2024, 2, 29, 12, 30, tzinfo=datetime.UTC), pa.timestamp("us", "UTC")
+    ),
+    ir.Clock.DATE: pa.scalar(datetime.date(2024, 2, 29), pa.date32()),
+    ir.Clock.TIMEZONE: pa.scalar("UTC", pa.string()),
+}
+
+
+def shape_of(prepared: Prepared, tables: Mapping[str, pa.Table], feed: Feed = Feed.FILES) -> Shape:
+    return {
+        source.name: SourceShape(feed=feed, size_class=len(str(tables[source.name].num_rows)))
+        for source in prepared.sources
+    }
+
+
+def run_plan(
+    plan: ir.Plan, tables: Mapping[str, pa.Table], *, static: Sequence[str] = (), feed: Feed = Feed.FILES
+) -> pa.Table:
+    """The plan's answer over these tables."""
+    prepared = prepare(plan, TaskOptions(), static)
+    return run(prepared.physical(shape_of(prepared, tables, feed)), tables)
+
+
+def rows(plan: ir.Plan, tables: Mapping[str, pa.Table], **how: Any) -> list[tuple[object, ...]]:
+    return list(zip(*(column.to_pylist() for column in run_plan(plan, tables, **how).columns), strict=True))
+
+
+def run(physical: PhysicalPlan, tables: Mapping[str, pa.Table]) -> pa.Table:
+    kept: dict[str, pa.Table] = {}
+    for each in physical.kept:
+        kept[each.name] = _run(each.root, tables, kept)
+    results = [_run(each.root, tables, kept) for each in physical.pipelines]
+    return pa.concat_tables(results)
+
+
+class _Once:
+    """A stream that may be asked for once."""
+
+    def __init__(self, table: pa.Table, name: str) -> None:
+        self._table = table
+        self._name = name
+        self._asked = False
+
+    def __arrow_c_schema__(self) -> object:
+        return self._table.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        assert not self._asked, f"{self._name} was read twice"
+        self._asked = True
+        return self._table.__arrow_c_stream__()
+
+
+def _run(node: PhysicalNode, tables: Mapping[str, pa.Table], kept: Mapping[str, pa.Table]) -> pa.Table:
+    match node:
+        case KeptNode():
+            return kept[node.name]
+        case ScanNode():
+            return _columns(tables[node.source], [column.name for column in node.columns]).cast(node.schema)
+        case FragmentNode():
+            return _run_fragment(node, tables, kept)
+
+
+def _run_fragment(node: FragmentNode, tables: Mapping[str, pa.Table], kept: Mapping[str, pa.Table]) -> pa.Table:
+    definitions = []
+    with duckdb.connect(config={"threads": 1}) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        for stream in node.streams:
+            found = _positional(_run(stream.node, tables, kept))
+            if stream.replayed:
+                connection.register(f"{stream.relation} stream", _Once(found, stream.relation))
+                definitions.append(f'{stream.relation} AS MATERIALIZED (SELECT * FROM "{stream.relation} stream")')
+            else:
+                connection.register(stream.relation, _Once(found, stream.relation))
+        for file in node.files:
+            found = _columns(tables[file.source], [column.name for column in file.columns])
+            typed = found.cast(pa.schema([(column.name, column.type) for column in file.columns]))
+            connection.register(f"{file.relation} file", typed)
+            names = ", ".join(f"c{at}" for at in range(len(file.columns)))
+            definitions.append(f'{file.relation}({names}) AS NOT MATERIALIZED (SELECT * FROM "{file.relation} file")')
+        if node.context:
+            clock = {
+                f"c{at}": pa.array([CLOCKS[each].as_py()], CLOCKS[each].type) for at, each in enumerate(node.context)
+            }
+            connection.register("context", _Once(pa.table(clock), "context"))
+        assert node.sql.startswith("SELECT")
+        with_ = f"WITH {', '.join(definitions)} " if definitions else ""
+        return connection.sql(with_ + node.sql).to_arrow_table().rename_columns(node.schema.names).cast(node.schema)
+
+
+def _columns(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    return pa.table([table.column(name) for name in names], names=list(names))
+
+
+def _positional(table: pa.Table) -> pa.Table:
+    return table.rename_columns([f"c{at}" for at in range(table.num_columns)])
