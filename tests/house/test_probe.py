@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import pytest
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
 from tidegate.server import probe
 
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pyarrow as pa
+
 from tidegate.planner import ir
 from tidegate.planner import types as t
 from tidegate.planner.functions import binding

@@ -11,6 +11,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+
 from tidegate.planner import ir
 from tidegate.planner.pipelines import (
     Feed,

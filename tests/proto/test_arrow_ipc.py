@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tidegate.proto import arrow_ipc
 from tidegate.proto.errors import Exhausted, InvalidRequest
 

@@ -5,6 +5,7 @@ import pytest
 from google.protobuf.message import Message
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tidegate.proto import messages
 from tidegate.proto.errors import InternalError
 from tidegate.proto.frames import decode_frames, encode_frames

@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tidegate.proto import errors, messages
 from tidegate.proto.tidegate.v1 import plans_pb2, tasks_pb2
 from tidegate.proto.values import (

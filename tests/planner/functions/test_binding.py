@@ -1,6 +1,7 @@
 """Binding: spellings, overloads, conversions and result types, against what the official files say."""
 
 import pytest
+
 from tidegate.planner import ir
 from tidegate.planner import types as t
 from tidegate.planner.functions import bind, bind_scalar

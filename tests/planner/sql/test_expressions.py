@@ -4,6 +4,7 @@ import decimal
 
 import duckdb
 import pytest
+
 from tidegate.planner import ir
 from tidegate.planner import types as t
 from tidegate.planner.functions import bind_scalar
