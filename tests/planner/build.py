@@ -146,7 +146,7 @@ def join(
 ) -> ir.Join | ir.LateralJoin:
     kind = type_.value
     sides = {"semi": 1, "anti": 1, "mark": 1}.get(kind.rpartition("_")[2])
-    mine, other = (right, left) if kind.startswith("right") else (left, right)
+    mine = right if kind.startswith("right") else left
     schema = (*left.schema, *right.schema) if sides is None else mine.schema
     if kind.endswith("mark"):
         schema = (*mine.schema, BOOL)

@@ -5,7 +5,7 @@ A stream that a statement asks for more often than it was announced fails the ru
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,10 +27,8 @@ from tidegate.planner.prepare import Prepared, prepare
 from tidegate.proto.values import TaskOptions
 
 CLOCKS = {
-    ir.Clock.TIMESTAMP: pa.scalar(
-        datetime.datetime(2024, 2, 29, 12, 30, tzinfo=datetime.UTC), pa.timestamp("us", "UTC")
-    ),
-    ir.Clock.DATE: pa.scalar(datetime.date(2024, 2, 29), pa.date32()),
+    ir.Clock.TIMESTAMP: pa.scalar(dt.datetime(2024, 2, 29, 12, 30, tzinfo=dt.UTC), pa.timestamp("us", "UTC")),
+    ir.Clock.DATE: pa.scalar(dt.date(2024, 2, 29), pa.date32()),
     ir.Clock.TIMEZONE: pa.scalar("UTC", pa.string()),
 }
 
