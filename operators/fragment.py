@@ -22,13 +22,12 @@ from . import builds, failures
 from .conform import Conform
 from .file_relations import FileSource
 from .file_versions import check_versions
-from .inputs import ContextSource, FragmentInput, StreamSource
+from .inputs import ContextInput, ContextSource, FragmentInput, StreamSource
 from .instances import Instance
 from .operator import Operator, Stream
 from .piece import FilePiece, Piece
 from .scan import Scan
 from .statement import Statement
-from .streams import BatchStream
 
 
 class Fragment(Operator):
@@ -54,8 +53,7 @@ class Fragment(Operator):
         self._files = tuple(files)
         self._pieces: dict[str, tuple[FilePiece, ...]] = {file.source: () for file in files}
         self._inputs = tuple(FragmentInput(s, strict=strict, check=self._stop_if_interrupted) for s in streams)
-        self._context = None if context is None else (context, FragmentInput.for_context(context))
-        self._context_row: pa.RecordBatch | None = None
+        self._context = None if context is None else ContextInput(context)
         self._interrupted = threading.Event()
         self._connection = instance.connect()
         try:
@@ -65,7 +63,7 @@ class Fragment(Operator):
                 connection=self._connection,
                 streams=tuple(zip(self._sources, self._inputs, strict=True)),
                 files=self._files,
-                context=self._context,
+                context=None if context is None or self._context is None else (context.relation, self._context),
             )
         except BaseException as error:
             self.close()
@@ -89,9 +87,9 @@ class Fragment(Operator):
 
     def set_context(self, row: pa.RecordBatch) -> None:
         """The one row of the context relation in the next epochs."""
-        if self._context is None or row.num_rows != 1 or not row.schema.equals(self._context[0].schema):
-            raise InternalError(f"{self._place}: not the one context row that the fragment wants")
-        self._context_row = row
+        if self._context is None:
+            raise InternalError(f"{self._place}: the fragment has no context")
+        self._context.set(row)
 
     def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
         if len(inputs) != len(self._inputs):
@@ -130,10 +128,8 @@ class Fragment(Operator):
     def _begin(self, inputs: Sequence[Stream]) -> None:
         for relation, stream in zip(self._inputs, inputs, strict=True):
             relation.begin(stream)
-        if self._context is not None:
-            if self._context_row is None:
-                raise InternalError(f"{self._place}: the fragment runs without its context row")
-            self._context[1].begin(BatchStream(self._context_row.schema, [self._context_row]))
+        if self._context is not None and not self._context.is_set:
+            raise InternalError(f"{self._place}: the fragment runs without its context row")
 
     def _rows(self) -> Generator[pa.RecordBatch]:
         """Fetched, streamed, or run to the end first: chosen by sizes alone."""

@@ -34,6 +34,31 @@ class ContextSource:
     schema: pa.Schema
 
 
+class ContextInput:
+    """The context's row as DuckDB sees it, as often as it asks."""
+
+    rows = 1
+
+    def __init__(self, source: ContextSource) -> None:
+        self.schema = source.schema
+        self._row: pa.Table | None = None
+
+    def set(self, row: pa.RecordBatch) -> None:
+        if row.num_rows != 1 or not row.schema.equals(self.schema):
+            raise InternalError("not the one context row that the fragment wants")
+        self._row = pa.Table.from_batches([row])
+
+    @property
+    def is_set(self) -> bool:
+        return self._row is not None
+
+    def open(self, columns: Sequence[int] | None) -> pa.RecordBatchReader:
+        if self._row is None:
+            raise InternalError("the context was read before it was set")
+        row = self._row if columns is None else self._row.select(list(columns))
+        return row.to_reader()
+
+
 class FragmentInput:
     """A stream as DuckDB sees it, each epoch's once. `failure` is what went wrong above it, as it was raised there;
     `seen` and `bytes` count this epoch's rows.
@@ -51,14 +76,6 @@ class FragmentInput:
         self.schema = _positional(source.schema)
         self._stream: Stream | None = None
         self._asked = False
-
-    @classmethod
-    def for_context(cls, context: ContextSource) -> FragmentInput:
-        """One row, known under the names it comes with."""
-        source = StreamSource(relation=context.relation, schema=context.schema, size_class=1)
-        made = cls(source, strict=False, check=lambda: None)
-        made.schema = context.schema
-        return made
 
     def begin(self, stream: Stream) -> None:
         """Hand out `stream` when asked next."""

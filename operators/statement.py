@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from math import prod
@@ -10,9 +9,9 @@ from math import prod
 import pyarrow as pa
 
 from . import builds
-from .engine import Connection, Engine, batches_of
+from .engine import Connection, Engine, Relation, batches_of
 from .file_relations import FileSource, define
-from .inputs import ContextSource, FragmentInput, StreamSource
+from .inputs import FragmentInput, StreamSource
 from .piece import FilePiece
 from .quoting import identifier
 
@@ -24,7 +23,6 @@ FETCHED_ROWS = 10_000_000
 _PREPARED = "fragment"
 _RESULT = "fragment result"
 _STREAM_SUFFIX = " stream"
-_WITH = re.compile(r"\s*WITH(\s+RECURSIVE)?\s", re.IGNORECASE)
 
 
 class Statement:
@@ -40,7 +38,7 @@ class Statement:
         connection: Connection,
         streams: Sequence[tuple[StreamSource, FragmentInput]],
         files: Sequence[FileSource],
-        context: tuple[ContextSource, FragmentInput] | None,
+        context: tuple[str, Relation] | None,
     ) -> None:
         self.planned = 0
         self._engine = engine
@@ -49,9 +47,10 @@ class Statement:
         for source, relation in streams:
             engine.register(connection, _registered(source), relation)
         if context is not None:
-            engine.register(connection, context[0].relation, context[1])
-        replayed = [_materialized(source) for source, _ in streams if source.replayed]
-        self._sql = with_definitions(sql, replayed)
+            engine.register(connection, context[0], context[1])
+        self._text = sql
+        self._replayed = [_materialized(source) for source, _ in streams if source.replayed]
+        self._sql = with_definitions(sql, self._replayed)
         self.prepared = not files and _is_small([source for source, _ in streams])
         self.joins: bool | None = None
         if not files:
@@ -68,7 +67,7 @@ class Statement:
             made = define(file, pieces[file.source], len(values) + 1)
             definitions.append(made.sql)
             values.extend(made.values)
-        return with_definitions(self._sql, definitions), tuple(values)
+        return with_definitions(self._text, [*definitions, *self._replayed]), tuple(values)
 
     def explained_joins(self, sql: str, values: Sequence[object]) -> bool:
         row = self._connection.execute(f"EXPLAIN (FORMAT JSON) {sql}", list(values) or None).fetchone()
@@ -101,14 +100,8 @@ class Statement:
 
 
 def with_definitions(sql: str, definitions: Sequence[str]) -> str:
-    """`sql` with more common table expressions before its own."""
-    if not definitions:
-        return sql
-    head = ", ".join(definitions)
-    found = _WITH.match(sql)
-    if found is None:
-        return f"WITH {head} {sql}"
-    return f"WITH{found[1] or ''} {head}, {sql[found.end() :]}"
+    """`sql`, which does not begin with WITH, over these common table expressions."""
+    return f"WITH {', '.join(definitions)} {sql}" if definitions else sql
 
 
 def _is_small(streams: Sequence[StreamSource]) -> bool:
