@@ -1,0 +1,12 @@
+"""Substrait plans, of every release, binary or JSON, as `ir.Plan`.
+
+`decode_plan` is the way in. The message table (`nodes`) and the private descriptor pool (`pool`) take a plan apart
+without nesting, `decoder` drives one converter for each kind of relation and expression, `problems` collects all
+that is wrong.
+"""
+
+from __future__ import annotations
+
+from .plan import Decoded, decode_plan
+
+__all__ = ["Decoded", "decode_plan"]

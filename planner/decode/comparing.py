@@ -1,0 +1,88 @@
+"""Questions about types that relations and expressions ask."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .. import types as t
+from ..types import Type
+from .poison import is_unknown
+
+_FAMILIES: Final[dict[type, str]] = {
+    t.Boolean: "number",
+    t.Integer: "number",
+    t.Float: "number",
+    t.Decimal: "number",
+    t.String: "text",
+    t.VarChar: "text",
+    t.FixedChar: "text",
+    t.Binary: "binary",
+    t.FixedBinary: "binary",
+    t.Date: "instant",
+    t.Timestamp: "instant",
+    t.TimestampTz: "instant",
+    t.Time: "time",
+    t.IntervalYear: "interval",
+    t.IntervalDay: "interval",
+    t.IntervalCompound: "interval",
+    t.Uuid: "uuid",
+}
+
+
+def same_type(left: Type, right: Type) -> bool:
+    """Equal but for nullability and field names, at every level. Poison is the same as anything."""
+    if is_unknown(left) or is_unknown(right):
+        return True
+    match left, right:
+        case t.Struct(fields=these), t.Struct(fields=those):
+            return len(these) == len(those) and all(map(same_type, these, those))
+        case t.List(element=this), t.List(element=that):
+            return same_type(this, that)
+        case t.Map(key=key, value=value), t.Map(key=other_key, value=other_value):
+            return same_type(key, other_key) and same_type(value, other_value)
+        case _:
+            return t.nullable(left) == t.nullable(right)
+
+
+def either_nullable(left: Type, right: Type) -> Type:
+    """`left`, nullable where `right` is, at every level. Both are the same type."""
+    nullable = left.nullable or right.nullable
+    match left, right:
+        case t.Struct(fields=these, names=names), t.Struct(fields=those, names=other_names):
+            fields = tuple(map(either_nullable, these, those))
+            return t.Struct(fields=fields, names=names or other_names, nullable=nullable)
+        case t.List(element=this), t.List(element=that):
+            return t.List(element=either_nullable(this, that), nullable=nullable)
+        case t.Map(key=key, value=value), t.Map(key=other_key, value=other_value):
+            return t.Map(
+                key=either_nullable(key, other_key), value=either_nullable(value, other_value), nullable=nullable
+            )
+        case _:
+            return t.nullable(left) if nullable else left
+
+
+def castable(source: Type, target: Type) -> bool:
+    """Whether a cast from `source` to `target` means anything."""
+    if is_unknown(source) or is_unknown(target):
+        return True
+    match source, target:
+        case t.Struct(fields=these), t.Struct(fields=those):
+            return len(these) == len(those) and all(map(castable, these, those))
+        case t.List(element=this), t.List(element=that):
+            return castable(this, that)
+        case t.Map(key=key, value=value), t.Map(key=other_key, value=other_value):
+            return castable(key, other_key) and castable(value, other_value)
+        case ((t.Timestamp() | t.TimestampTz()), t.Time()):
+            return True
+    families = _FAMILIES.get(type(source)), _FAMILIES.get(type(target))
+    if None in families:
+        return False
+    return families[0] == families[1] or "text" in families
+
+
+def comparable(left: Type, right: Type) -> bool:
+    """Whether values of the two types can be equal."""
+    families = _FAMILIES.get(type(left)), _FAMILIES.get(type(right))
+    if is_unknown(left) or is_unknown(right) or None in families:
+        return same_type(left, right)
+    return families[0] == families[1]

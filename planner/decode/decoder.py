@@ -1,0 +1,270 @@
+"""The decoder: drives the converters of relations and expressions over a plan's table of messages.
+
+A converter is a generator: where it needs a relation or an expression inside its own it yields a request, and is
+sent the result. `planner.walk.unroll` keeps them on a stack of its own, so nothing recurses, whatever the depth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, TypeVar
+
+from .. import ir
+from ..types import Boolean
+from ..walk import unroll
+from . import expressions, poison, relations
+from .binding import Binder
+from .emit import emit
+from .extensions import Extensions
+from .habits import Habits
+from .literals import Literals
+from .nodes import Malformed, Message, Nodes
+from .place import Place
+from .problems import Problems
+from .scope import Scope
+from .types import Types
+
+MAX_DEPTH: Final = 10_000
+"""How many relations and expressions may nest. What is deeper is a problem, reported once."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RelationRequest:
+    number: int
+    place: Place
+    outer: Scope | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExpressionRequest:
+    number: int
+    place: Place
+    scope: Scope
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SharedRequest:
+    """The common subtree `ordinal`, which a reference at `place` asks for."""
+
+    ordinal: int
+    place: Place
+
+
+Request: TypeAlias = RelationRequest | ExpressionRequest | SharedRequest
+Result: TypeAlias = ir.Relation | ir.Expression
+
+T = TypeVar("T")
+Steps: TypeAlias = Generator[Request, Any, T]
+
+
+@dataclass(frozen=True, slots=True)
+class Subtree:
+    """A relation of the plan that is not its root, to be read by references."""
+
+    number: int
+    place: Place
+    detached: tuple[int, ...]
+
+
+class Decoder:
+    """One plan being decoded. Everything a converter may use hangs here."""
+
+    def __init__(
+        self,
+        nodes: Nodes,
+        problems: Problems,
+        extensions: Extensions,
+        types: Types,
+        binder: Binder,
+        habits: Habits,
+    ) -> None:
+        self.nodes = nodes
+        self.problems = problems
+        self.extensions = extensions
+        self.habits = habits
+        self.binder = binder
+        self.types = types
+        self.literals = Literals(nodes, problems, types)
+        self.detached: Sequence[int] = ()
+        self.open_detached: set[int] = set()
+        self.subtrees: dict[int, Subtree] = {}
+        self.shared: dict[int, tuple[int, ir.Relation]] = {}
+        self._unfinished: set[int] = set()
+        self._anchored: dict[int, tuple[ir.Relation, int]] = {}
+        self._depth = 0
+
+    def root(self, number: int, place: Place) -> ir.Relation:
+        """The relation `number`, with all that is in it."""
+        return self._drive(RelationRequest(number, place, None))
+
+    def subtree(self, ordinal: int) -> ir.Relation:
+        """A common subtree, whether a reference has asked for it or not."""
+        return self._drive(SharedRequest(ordinal, Place()))
+
+    # ------------------------------------------------------------------------------------ what converters yield
+
+    def relation(self, number: int, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
+        """The relation `number`; poison where there is none or where it is broken."""
+        if not number:
+            return self.missing_relation(place)
+        relation: ir.Relation = yield RelationRequest(number, place, outer)
+        return relation
+
+    def argument(self, number: int, place: Place, scope: Scope) -> Steps[ir.Expression]:
+        """The expression `number`, where a lambda may stand too; poison where there is none or where it is broken."""
+        if not number:
+            return self.missing_expression(place)
+        expression: ir.Expression = yield ExpressionRequest(number, place, scope)
+        return expression
+
+    def expression(self, number: int, place: Place, scope: Scope) -> Steps[ir.Expression]:
+        """As `argument`, where a lambda may not stand."""
+        expression = yield from self.argument(number, place, scope)
+        if isinstance(expression, ir.Lambda):
+            self.problems.add(place, "MISPLACED_LAMBDA", "a lambda can only be an argument of a function")
+            return poison.EXPRESSION
+        return expression
+
+    def expressions(
+        self, numbers: Sequence[int], place: Place, field: str, scope: Scope
+    ) -> Steps[tuple[ir.Expression, ...]]:
+        """The expressions of the repeated field `field` of the message at `place`."""
+        found = []
+        for index, number in enumerate(numbers):
+            found.append((yield from self.expression(number, place.at(field, index), scope)))
+        return tuple(found)
+
+    def condition(self, number: int, place: Place, scope: Scope) -> Steps[ir.Expression]:
+        """An expression that must be boolean."""
+        expression = yield from self.expression(number, place, scope)
+        if not isinstance(expression.type, Boolean):
+            message = f"a condition must be boolean, this is {expression.type}"
+            self.problems.add(place, "NOT_BOOLEAN", message)
+        return expression
+
+    # ----------------------------------------------------------------------------------- what converters ask for
+
+    def missing_relation(self, place: Place) -> ir.Relation:
+        self.problems.add(place, "MISSING", "a relation is missing here")
+        return poison.RELATION
+
+    def missing_expression(self, place: Place) -> ir.Expression:
+        self.problems.add(place, "MISSING", "an expression is missing here")
+        return poison.EXPRESSION
+
+    def scope(self, inputs: Sequence[ir.Relation], message: Message, outer: Scope | None) -> Scope:
+        """What the expressions of an operator over `inputs` see: the inputs' columns, one after the other."""
+        if any(each is poison.RELATION for each in inputs):
+            return Scope(schema=None, outer=outer)
+        anchors: dict[int, range] = {}
+        schema: ir.Schema = ()
+        for each in inputs:
+            if id(each) in self._anchored:
+                anchors[self._anchored[id(each)][1]] = range(len(schema), len(schema) + len(each.schema))
+            schema += each.schema
+        if message.common.rel_anchor:
+            anchors[message.common.rel_anchor] = range(len(schema))
+        return Scope(schema=schema, outer=outer, anchors=anchors)
+
+    def check_extension(self, message: Message, place: Place) -> None:
+        """Refuses an enhancement of the message. An optimization changes nothing."""
+        if message.advanced_extension.HasField("enhancement"):
+            self.refuse_enhancement(message.advanced_extension, place / "advanced_extension")
+
+    def refuse_enhancement(self, extension: Message, place: Place) -> None:
+        self.problems.add(
+            place / "enhancement",
+            "UNSUPPORTED_ENHANCEMENT",
+            f"the enhancement {extension.enhancement.type_url!r} is not supported, and as it changes what the plan"
+            " means it cannot be ignored",
+        )
+
+    def shared_relation(self, ordinal: int, place: Place) -> Steps[tuple[int, ir.Relation]]:
+        """The common subtree that a reference at `place` means, and where it stands in `ir.Plan.shared`."""
+        relation: ir.Relation = yield SharedRequest(ordinal, place)
+        return self.shared[ordinal][0] if ordinal in self.shared else 0, relation
+
+    # ------------------------------------------------------------------------------------------------- the drive
+
+    def _drive(self, request: Request) -> ir.Relation:
+        relation: ir.Relation = unroll(self._step, request)
+        return relation
+
+    def _step(self, request: Request) -> Steps[Result]:
+        self._depth += 1
+        try:
+            if self._depth > MAX_DEPTH:
+                message = f"nested deeper than {MAX_DEPTH:,} relations and expressions"
+                self.problems.add(request.place, "TOO_DEEP", message)
+                return poison.EXPRESSION if isinstance(request, ExpressionRequest) else poison.RELATION
+            match request:
+                case RelationRequest():
+                    return (yield from self._relation(request))
+                case ExpressionRequest():
+                    return (yield from self._expression(request))
+                case SharedRequest():
+                    return (yield from self._shared(request))
+        finally:
+            self._depth -= 1
+
+    def _take(self, number: int, place: Place) -> Message | None:
+        try:
+            return self.nodes.take(number)
+        except Malformed as error:
+            self.problems.add(place, "MALFORMED", str(error))
+            return None
+
+    def _relation(self, request: RelationRequest) -> Steps[ir.Relation]:
+        message = self._take(request.number, request.place)
+        if message is None:
+            return poison.RELATION
+        kind = message.WhichOneof("rel_type")
+        if kind is None:
+            return self.missing_relation(request.place)
+        place = request.place / kind
+        body = getattr(message, kind)
+        if kind in relations.REFUSED:
+            self.problems.add(place, "UNSUPPORTED_RELATION", relations.why_refused(kind, body))
+            return poison.RELATION
+        converter = relations.CONVERTERS[kind]
+        relation = yield from converter(self, body, place, request.outer)
+        if kind == "reference":
+            return relation
+        self.check_extension(body, place)
+        self.check_extension(body.common, place / "common")
+        relation = emit(self, relation, body.common, place)
+        if body.common.rel_anchor and relation is not poison.RELATION:
+            self._anchored[id(relation)] = relation, body.common.rel_anchor
+        return relation
+
+    def _expression(self, request: ExpressionRequest) -> Steps[ir.Expression]:
+        message = self._take(request.number, request.place)
+        if message is None:
+            return poison.EXPRESSION
+        kind = message.WhichOneof("rex_type")
+        if kind is None:
+            return self.missing_expression(request.place)
+        place = request.place / kind
+        if kind in expressions.REFUSED:
+            self.problems.add(place, "UNSUPPORTED_EXPRESSION", expressions.REFUSED[kind])
+            return poison.EXPRESSION
+        return (yield from expressions.CONVERTERS[kind](self, getattr(message, kind), place, request.scope))
+
+    def _shared(self, request: SharedRequest) -> Steps[ir.Relation]:
+        ordinal = request.ordinal
+        if ordinal in self.shared:
+            return self.shared[ordinal][1]
+        if ordinal in self._unfinished:
+            message = f"relation {ordinal} of the plan refers to itself, directly or through others"
+            self.problems.add(request.place, "CIRCULAR_REFERENCE", message)
+            return poison.RELATION
+        self._unfinished.add(ordinal)
+        subtree = self.subtrees[ordinal]
+        around, self.detached = self.detached, subtree.detached
+        relation = yield from self.relation(subtree.number, subtree.place, None)
+        self.detached = around
+        self._unfinished.discard(ordinal)
+        # a subtree comes after those that it refers to
+        self.shared[ordinal] = len(self.shared), relation
+        return relation

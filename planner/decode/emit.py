@@ -1,0 +1,60 @@
+"""What every relation may do last: choose and order its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from .. import ir
+from . import poison
+from .nodes import Message
+from .place import Place
+from .scope import column
+
+if TYPE_CHECKING:
+    from .decoder import Decoder
+
+
+def emit(decoder: Decoder, relation: ir.Relation, common: Message, place: Place) -> ir.Relation:
+    """`relation` with the columns that `common.emit` lists, in that order."""
+    if common.WhichOneof("emit_kind") != "emit" or relation is poison.RELATION:
+        return relation
+    mapping = tuple(common.emit.output_mapping)
+    if mapping == tuple(range(len(relation.schema))):
+        return relation
+    expressions = []
+    for position, index in enumerate(mapping):
+        type_ = column(relation.schema, index)
+        if type_ is None:
+            decoder.problems.add(
+                (place / "common" / "emit").at("output_mapping", position),
+                "OUT_OF_RANGE",
+                f"there is no column {index}: the relation has {len(relation.schema)} columns",
+            )
+            type_ = poison.UNKNOWN
+        expressions.append(ir.Field(index=index, type=type_))
+    if isinstance(relation, ir.Project) and relation.place == str(place) and len(set(mapping)) == len(mapping):
+        return _choose(relation, expressions)
+    return project(relation, expressions, place)
+
+
+def _choose(below: ir.Project, fields: list[ir.Field]) -> ir.Project:
+    """A projection that chooses among the expressions of the one just made: one relation instead of two."""
+    known = range(len(below.expressions))
+    chosen = [below.expressions[f.index] if f.index in known else poison.EXPRESSION for f in fields]
+    return project(below.input, chosen, below.place)
+
+
+def columns(relation: ir.Relation) -> tuple[ir.Field, ...]:
+    """References to all columns of a relation."""
+    return tuple(ir.Field(index=index, type=type_) for index, type_ in enumerate(relation.schema))
+
+
+def project(input_: ir.Relation, expressions: Sequence[ir.Expression], place: Place | str) -> ir.Project:
+    """A projection; its schema is its expressions' types."""
+    return ir.Project(
+        input=input_,
+        expressions=tuple(expressions),
+        schema=tuple(expression.type for expression in expressions),
+        place=str(place),
+    )

@@ -1,0 +1,52 @@
+"""Expressions: one converter for each kind in `Expression.rex_type`, or the reason why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from ... import ir
+from ..nodes import Message
+from ..place import Place
+from ..scope import Scope
+from .cast import convert_cast
+from .context_variable import convert_context_variable
+from .detached import convert_detached
+from .if_then import convert_if_then
+from .lambdas import convert_lambda
+from .literal import convert_literal
+from .nested import convert_nested
+from .or_list import convert_multi_or_list, convert_singular_or_list
+from .scalar_function import convert_scalar_function
+from .selection import convert_selection
+from .subquery import convert_subquery
+from .switch import convert_switch
+from .window_function import convert_window_function
+
+if TYPE_CHECKING:
+    from ..decoder import Decoder, Steps
+
+Converter: TypeAlias = "Callable[[Decoder, Message, Place, Scope], Steps[ir.Expression]]"
+
+CONVERTERS: Final[Mapping[str, Converter]] = {
+    "literal": convert_literal,
+    "selection": convert_selection,
+    "scalar_function": convert_scalar_function,
+    "window_function": convert_window_function,
+    "if_then": convert_if_then,
+    "switch_expression": convert_switch,
+    "singular_or_list": convert_singular_or_list,
+    "multi_or_list": convert_multi_or_list,
+    "cast": convert_cast,
+    "subquery": convert_subquery,
+    "nested": convert_nested,
+    "lambda": convert_lambda,
+    "execution_context_variable": convert_context_variable,
+    "detached_expression_ordinal": convert_detached,
+}
+
+REFUSED: Final[Mapping[str, str]] = {
+    "enum": "an enum is no value; it can only be an argument of a function",
+    "dynamic_parameter": "dynamic parameters are not supported; write the value as a literal into the plan",
+    "lambda_invocation": "calling a lambda on the spot is not supported; write its body with the arguments in place",
+}

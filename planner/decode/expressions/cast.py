@@ -1,0 +1,37 @@
+"""`Expression.cast`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ... import ir
+from ...types import nullable
+from .. import poison
+from ..comparing import castable
+from ..nodes import Message
+from ..place import Place
+from ..poison import is_unknown
+from ..scope import Scope
+
+if TYPE_CHECKING:
+    from ..decoder import Decoder, Steps
+
+_RETURN_NULL: Final = 1
+
+
+def convert_cast(decoder: Decoder, message: Message, place: Place, scope: Scope) -> Steps[ir.Expression]:
+    """The result is nullable where the operand is, whatever the plan says. Unspecified failures are errors."""
+    operand = yield from decoder.expression(message.input, place / "input", scope)
+    type_ = decoder.types.convert(message.type, place / "type")
+    if is_unknown(type_) or is_unknown(operand.type):
+        return poison.EXPRESSION
+    if not castable(operand.type, type_):
+        problem = f"{operand.type} cannot be cast to {type_}"
+        decoder.problems.add(place, "BAD_CAST", problem)
+        return poison.EXPRESSION
+    null_on_failure = message.failure_behavior == _RETURN_NULL
+    return ir.Cast(
+        operand=operand,
+        type=nullable(type_) if null_on_failure or operand.type.nullable else type_,
+        on_failure=ir.CastFailure.NULL if null_on_failure else ir.CastFailure.ERROR,
+    )

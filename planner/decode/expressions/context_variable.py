@@ -1,0 +1,33 @@
+"""`Expression.execution_context_variable`: the clock and the session's zone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ... import ir
+from ... import types as t
+from .. import poison
+from ..nodes import Message
+from ..place import Place
+from ..scope import Scope
+
+if TYPE_CHECKING:
+    from ..decoder import Decoder, Steps
+
+
+def convert_context_variable(decoder: Decoder, message: Message, place: Place, _: Scope) -> Steps[ir.Expression]:
+    match message.WhichOneof("execution_context_variable_type"):
+        case "current_timestamp" as kind:
+            precision = decoder.types.precision(message.current_timestamp.precision, place / kind)
+            if precision is None:
+                return poison.EXPRESSION
+            return ir.ContextVariable(
+                variable=ir.Clock.TIMESTAMP, type=t.TimestampTz(precision=precision, nullable=False)
+            )
+        case "current_date":
+            return ir.ContextVariable(variable=ir.Clock.DATE, type=t.Date(nullable=False))
+        case "current_timezone":
+            return ir.ContextVariable(variable=ir.Clock.TIMEZONE, type=t.String(nullable=False))
+        case _:
+            return decoder.missing_expression(place)
+    yield

@@ -1,0 +1,30 @@
+"""`Expression.detached_expression_ordinal`: an expression that the plan keeps beside its relation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ... import ir
+from .. import poison
+from ..place import Place
+from ..scope import Scope
+
+if TYPE_CHECKING:
+    from ..decoder import Decoder, Steps
+
+
+def convert_detached(decoder: Decoder, ordinal: int, place: Place, scope: Scope) -> Steps[ir.Expression]:
+    """The expression as if it stood here."""
+    if ordinal >= len(decoder.detached):
+        message = f"there is no detached expression {ordinal}: there are {len(decoder.detached)}"
+        decoder.problems.add(place, "OUT_OF_RANGE", message)
+        return poison.EXPRESSION
+    number = decoder.detached[ordinal]
+    if number in decoder.open_detached:
+        message = f"the detached expression {ordinal} contains itself"
+        decoder.problems.add(place, "CIRCULAR_REFERENCE", message)
+        return poison.EXPRESSION
+    decoder.open_detached.add(number)
+    expression = yield from decoder.argument(number, place, scope)
+    decoder.open_detached.discard(number)
+    return expression

@@ -1,0 +1,38 @@
+"""`Expression.if_then`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ... import ir
+from .. import poison
+from ..nodes import Message
+from ..place import Place
+from ..poison import is_unknown
+from ..scope import Scope
+from .branches import one_type
+
+if TYPE_CHECKING:
+    from ..decoder import Decoder, Steps
+
+
+def convert_if_then(decoder: Decoder, message: Message, place: Place, scope: Scope) -> Steps[ir.Expression]:
+    clauses: list[tuple[ir.Expression, ir.Expression]] = []
+    for index, clause in enumerate(message.ifs):
+        at = place.at("ifs", index)
+        condition = yield from decoder.condition(getattr(clause, "if"), at / "if", scope)
+        clauses.append((condition, (yield from decoder.expression(clause.then, at / "then", scope))))
+    otherwise = None
+    if getattr(message, "else"):
+        otherwise = yield from decoder.expression(getattr(message, "else"), place / "else", scope)
+    if not clauses:
+        decoder.problems.add(place, "MISSING", "there must be at least one clause")
+        return poison.EXPRESSION
+    results, type_ = one_type(decoder, [*(then for _, then in clauses)], otherwise, place)
+    if type_ is None or any(is_unknown(condition.type) for condition, _ in clauses):
+        return poison.EXPRESSION
+    return ir.IfThen(
+        clauses=tuple((condition, then) for (condition, _), then in zip(clauses, results, strict=False)),
+        otherwise=results[-1] if otherwise is not None else None,
+        type=type_,
+    )

@@ -1,0 +1,24 @@
+"""`Expression.lambda`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ... import ir
+from .. import poison
+from ..nodes import Message
+from ..place import Place
+from ..poison import is_unknown
+from ..scope import Scope
+
+if TYPE_CHECKING:
+    from ..decoder import Decoder, Steps
+
+
+def convert_lambda(decoder: Decoder, message: Message, place: Place, scope: Scope) -> Steps[ir.Expression]:
+    """A lambda's type here is its body's: its parameters say the rest."""
+    parameters = decoder.types.row(message.parameters.types, place / "parameters")
+    body = yield from decoder.expression(message.body, place / "body", scope.inside_lambda(parameters))
+    if is_unknown(body.type) or any(map(is_unknown, parameters)):
+        return poison.EXPRESSION
+    return ir.Lambda(parameters=parameters, body=body, type=body.type)

@@ -1,0 +1,60 @@
+"""`Expression.singular_or_list` and `multi_or_list`: IN with the values listed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ... import ir
+from ...types import Boolean
+from .. import poison
+from ..comparing import comparable
+from ..nodes import Message
+from ..place import Place
+from ..poison import is_unknown
+from ..scope import Scope
+
+if TYPE_CHECKING:
+    from ..decoder import Decoder, Steps
+
+
+def convert_singular_or_list(decoder: Decoder, message: Message, place: Place, scope: Scope) -> Steps[ir.Expression]:
+    value = yield from decoder.expression(message.value, place / "value", scope)
+    options = yield from decoder.expressions(message.options, place, "options", scope)
+    at = [place.at("options", index) for index in range(len(options))]
+    return _one_of(decoder, (value,), [(option,) for option in options], at, place)
+
+
+def convert_multi_or_list(decoder: Decoder, message: Message, place: Place, scope: Scope) -> Steps[ir.Expression]:
+    value = yield from decoder.expressions(message.value, place, "value", scope)
+    options: list[tuple[ir.Expression, ...]] = []
+    at = [place.at("options", index) for index in range(len(message.options))]
+    for record, where in zip(message.options, at, strict=True):
+        options.append((yield from decoder.expressions(record.fields, where, "fields", scope)))
+    return _one_of(decoder, value, options, at, place)
+
+
+def _one_of(
+    decoder: Decoder,
+    value: tuple[ir.Expression, ...],
+    options: Sequence[tuple[ir.Expression, ...]],
+    at: Sequence[Place],
+    place: Place,
+) -> ir.Expression:
+    if not value or not options:
+        decoder.problems.add(place, "MISSING", "there must be a value and at least one option")
+        return poison.EXPRESSION
+    for option, where in zip(options, at, strict=True):
+        if len(option) != len(value):
+            problem = f"an option of {len(option)} values for a value of {len(value)}"
+            decoder.problems.add(where, "WRONG_WIDTH", problem)
+            return poison.EXPRESSION
+        odd = next(((v, o) for v, o in zip(value, option, strict=True) if not comparable(v.type, o.type)), None)
+        if odd is not None:
+            problem = f"{odd[0].type} is never equal to {odd[1].type}"
+            decoder.problems.add(where, "MIXED_TYPES", problem)
+    everything = [each for row in (value, *options) for each in row]
+    if any(is_unknown(each.type) for each in everything):
+        return poison.EXPRESSION
+    nullable = any(each.type.nullable for each in everything)
+    return ir.OneOf(value=value, options=tuple(options), type=Boolean(nullable=nullable))

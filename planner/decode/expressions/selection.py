@@ -1,0 +1,215 @@
+"""`Expression.selection`: columns, lambdas' parameters, outer columns, and steps into any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from ... import ir
+from ... import types as t
+from ...types import Type
+from .. import poison
+from ..comparing import comparable
+from ..nodes import Malformed, Message
+from ..place import Place
+from ..poison import is_unknown
+from ..scope import Scope, column
+from ..types import MAX_TYPE_DEPTH
+
+if TYPE_CHECKING:
+    from ..decoder import Decoder, Steps
+
+Step: TypeAlias = "int | ir.ListElement | ir.MapKey"
+
+
+class _Row(NamedTuple):
+    """A row whose columns a reference can name; they may be the part of a longer row from column `first` on."""
+
+    schema: ir.Schema
+    outer: int = 0
+    first: int = 0
+    is_lambda: bool = False
+
+
+def convert_selection(decoder: Decoder, message: Message, place: Place, scope: Scope) -> Steps[ir.Expression]:
+    root = message.WhichOneof("root_type")
+    if root == "expression":
+        operand = yield from decoder.expression(message.expression, place / "expression", scope)
+        return _into(decoder, message, operand, place)
+    row = _row(decoder, message, place, scope)
+    if row is None:
+        return poison.EXPRESSION
+    return _column(decoder, message, row, place, scope)
+
+
+def _row(decoder: Decoder, message: Message, place: Place, scope: Scope) -> _Row | None:
+    """The row that is meant; None where it is poison or, once reported, where there is none such."""
+    match message.WhichOneof("root_type"):
+        case "outer_reference":
+            return _outer_row(decoder, message.outer_reference, place / "outer_reference", scope)
+        case "lambda_parameter_reference":
+            steps = message.lambda_parameter_reference.steps_out
+            if steps < len(scope.parameters):
+                return _Row(scope.parameters[steps], steps, is_lambda=True)
+            problem = f"there are {len(scope.parameters)} lambdas around this, so none {steps} steps out"
+            decoder.problems.add(place / "lambda_parameter_reference", "OUT_OF_RANGE", problem)
+            return None
+        case _:
+            # producers leave the root out where it is the row itself
+            return None if scope.schema is None else _Row(scope.schema)
+
+
+def _outer_row(decoder: Decoder, reference: Message, place: Place, scope: Scope) -> _Row | None:
+    if reference.WhichOneof("outer_reference_type") == "rel_reference":
+        found = scope.anchored(reference.rel_reference)
+        if found is None:
+            problem = f"no relation around this has the anchor {reference.rel_reference}"
+            decoder.problems.add(place / "rel_reference", "UNKNOWN_ANCHOR", problem)
+            return None
+        outer, steps, columns = found
+        return None if outer.schema is None else _Row(outer.schema[columns.start : columns.stop], steps, columns.start)
+    steps = reference.steps_out
+    enclosing = scope.enclosing(steps)
+    if steps < 1 or enclosing is None:
+        problem = f"there is no relation {steps} subqueries further out"
+        decoder.problems.add(place / "steps_out", "OUT_OF_RANGE", problem)
+        return None
+    return None if enclosing.schema is None else _Row(enclosing.schema, steps)
+
+
+def _column(decoder: Decoder, message: Message, row: _Row, place: Place, scope: Scope | None = None) -> ir.Expression:
+    path = _path(decoder, message, place)
+    if not path:
+        return poison.EXPRESSION
+    (first, at), *rest = path
+    if not isinstance(first, int):
+        decoder.problems.add(at, "BAD_REFERENCE", "a reference begins with a struct field: the row is a struct")
+        return poison.EXPRESSION
+    type_ = column(row.schema, first)
+    if type_ is None and decoder.habits.outer_references_lost:
+        row = _around(decoder, row, first, scope, at)
+        type_ = column(row.schema, first)
+    if type_ is None:
+        what = "parameters" if row.is_lambda else "columns"
+        problem = f"there is no field {first}: there are {len(row.schema)} {what}"
+        decoder.problems.add(at / "field", "OUT_OF_RANGE", problem)
+        return poison.EXPRESSION
+    end = _follow(decoder, type_, rest)
+    if end is None:
+        return poison.EXPRESSION
+    steps = tuple(step for step, _ in rest)
+    if not row.is_lambda:
+        return ir.Field(index=row.first + first, type=end, steps=steps, outer=row.outer)
+    parameter = ir.Parameter(index=first, type=type_, outer=row.outer)
+    return ir.NestedField(operand=parameter, steps=steps, type=end) if steps else parameter
+
+
+def _around(decoder: Decoder, row: _Row, index: int, scope: Scope | None, place: Place) -> _Row:
+    """The row around a subquery where that alone has a column `index`, else `row` again."""
+    outer = scope.outer if scope is not None and row.outer == 0 and not row.is_lambda else None
+    if outer is None or outer.schema is None or column(outer.schema, index) is None:
+        return row
+    decoder.problems.warn(place, f"there is no column {index} in the subquery; the row around it is meant")
+    return _Row(outer.schema, 1)
+
+
+def _into(decoder: Decoder, message: Message, operand: ir.Expression, place: Place) -> ir.Expression:
+    path = _path(decoder, message, place)
+    if not path or is_unknown(operand.type):
+        return poison.EXPRESSION
+    end = _follow(decoder, operand.type, path)
+    if end is None:
+        return poison.EXPRESSION
+    return ir.NestedField(operand=operand, steps=tuple(step for step, _ in path), type=end)
+
+
+def convert_key(decoder: Decoder, message: Message, relation: ir.Relation, place: Place) -> ir.Expression:
+    """A bare `FieldReference` to a column of `relation`, as the keys of joins are; poison where it is none."""
+    if relation is poison.RELATION:
+        return poison.EXPRESSION
+    if message.WhichOneof("root_type") not in (None, "root_reference"):
+        decoder.problems.add(place, "BAD_REFERENCE", "a key must be a column of its input")
+        return poison.EXPRESSION
+    return _column(decoder, message, _Row(relation.schema), place)
+
+
+# ------------------------------------------------------------------------------------------------------- paths
+
+
+def _path(decoder: Decoder, message: Message, place: Place) -> Sequence[tuple[Step, Place]]:
+    """The steps of a reference, each with its place. Empty, once reported, where it is broken."""
+    if message.WhichOneof("reference_type") != "direct_reference":
+        if message.WhichOneof("reference_type") == "masked_reference":
+            problem = "masked references are supported in reads only; write a reference for each field"
+            decoder.problems.add(place / "masked_reference", "UNSUPPORTED_REFERENCE", problem)
+        else:
+            decoder.problems.add(place, "MISSING", "a reference is missing here")
+        return ()
+    path: list[tuple[Step, Place]] = []
+    number, at = message.direct_reference, place / "direct_reference"
+    while number:
+        if len(path) > MAX_TYPE_DEPTH:
+            decoder.problems.add(at, "TOO_DEEP", f"a reference of more than {MAX_TYPE_DEPTH} steps")
+            return ()
+        try:
+            segment = decoder.nodes.take(number)
+        except Malformed as error:
+            decoder.problems.add(at, "MALFORMED", str(error))
+            return ()
+        kind = segment.WhichOneof("reference_type")
+        if kind is None:
+            decoder.problems.add(at, "MISSING", "a reference is missing here")
+            return ()
+        body = getattr(segment, kind)
+        at = at / kind
+        match kind:
+            case "struct_field":
+                path.append((body.field, at))
+            case "list_element":
+                path.append((ir.ListElement(offset=body.offset), at))
+            case _:
+                path.append((ir.MapKey(key=decoder.literals.convert(body.map_key, at / "map_key")), at))
+        number, at = body.child, at / "child"
+    if not path:
+        decoder.problems.add(place / "direct_reference", "MISSING", "a reference is missing here")
+    return path
+
+
+def _follow(decoder: Decoder, type_: Type, path: Sequence[tuple[Step, Place]]) -> Type | None:
+    """The type at the end of `path` into a value of `type_`: nullable if anything on the way is."""
+    may_be_null = type_.nullable
+    for step, at in path:
+        inner = _inside(type_, step)
+        if inner is None:
+            if not is_unknown(type_) and not (isinstance(step, ir.MapKey) and is_unknown(step.key.type)):
+                decoder.problems.add(at, "BAD_REFERENCE", f"{type_} has no {_name(step)}")
+            return None
+        # an element or a key may be absent
+        may_be_null = may_be_null or inner.nullable or not isinstance(step, int)
+        type_ = inner
+    if is_unknown(type_):
+        return None
+    return replace(type_, nullable=True) if may_be_null else type_
+
+
+def _inside(type_: Type, step: Step) -> Type | None:
+    match type_, step:
+        case t.Struct(fields=fields), int():
+            return column(fields, step)
+        case t.List(element=element), ir.ListElement():
+            return element
+        case t.Map(key=key, value=value), ir.MapKey(key=literal) if comparable(key, literal.type):
+            return value
+        case _:
+            return None
+
+
+def _name(step: Step) -> str:
+    match step:
+        case int():
+            return f"field {step}"
+        case ir.ListElement():
+            return "elements"
+        case ir.MapKey(key=key):
+            return f"keys of {key.type}"

@@ -1,0 +1,46 @@
+"""`Expression.switch_expression`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ... import ir
+from .. import poison
+from ..comparing import comparable
+from ..nodes import Message
+from ..place import Place
+from ..poison import is_unknown
+from ..scope import Scope
+from .branches import one_type
+
+if TYPE_CHECKING:
+    from ..decoder import Decoder, Steps
+
+
+def convert_switch(decoder: Decoder, message: Message, place: Place, scope: Scope) -> Steps[ir.Expression]:
+    match = yield from decoder.expression(message.match, place / "match", scope)
+    cases: list[ir.Literal] = []
+    thens: list[ir.Expression] = []
+    for index, clause in enumerate(message.ifs):
+        at = place.at("ifs", index)
+        case = decoder.literals.convert(getattr(clause, "if"), at / "if")
+        if not comparable(match.type, case.type):
+            problem = f"{match.type} is never equal to {case.type}"
+            decoder.problems.add(at / "if", "MIXED_TYPES", problem)
+        cases.append(case)
+        thens.append((yield from decoder.expression(clause.then, at / "then", scope)))
+    otherwise = None
+    if getattr(message, "else"):
+        otherwise = yield from decoder.expression(getattr(message, "else"), place / "else", scope)
+    if not cases:
+        decoder.problems.add(place, "MISSING", "there must be at least one clause")
+        return poison.EXPRESSION
+    results, type_ = one_type(decoder, thens, otherwise, place)
+    if type_ is None or is_unknown(match.type) or any(is_unknown(case.type) for case in cases):
+        return poison.EXPRESSION
+    return ir.Switch(
+        match=match,
+        clauses=tuple(zip(cases, results, strict=False)),
+        otherwise=results[-1] if otherwise is not None else None,
+        type=type_,
+    )

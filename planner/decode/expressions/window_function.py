@@ -1,0 +1,120 @@
+"""`Expression.window_function`, and what it shares with the window relation's functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Final
+
+from ... import ir
+from ...types import Type
+from .. import poison
+from ..calls import bind, declared_function, read_arguments, read_options
+from ..nodes import Message
+from ..phases import is_distinct, is_whole
+from ..place import Place
+from ..poison import is_unknown
+from ..scope import Scope
+from ..sorting import convert_sorts
+
+if TYPE_CHECKING:
+    from ..decoder import Decoder, Steps
+
+_BOUNDS: Final = {0: ir.BoundsKind.ROWS, 1: ir.BoundsKind.ROWS, 2: ir.BoundsKind.RANGE}
+
+
+def convert_window_function(decoder: Decoder, message: Message, place: Place, scope: Scope) -> Steps[ir.Expression]:
+    """The column that will hold the result: the call goes to the `Window` below the projection."""
+    inner = scope.without_windows()
+    partitions = yield from decoder.expressions(message.partitions, place, "partitions", inner)
+    sorts = yield from convert_sorts(decoder, message.sorts, place, inner)
+    call = yield from convert_call(decoder, message, place, inner, partitions, sorts, has_old=True)
+    if scope.windows is None:
+        problem = "a window function can only stand in a projection"
+        decoder.problems.add(place, "MISPLACED_WINDOW_FUNCTION", problem)
+        return poison.EXPRESSION
+    return poison.EXPRESSION if call is None else scope.windows.lift(call)
+
+
+def convert_call(
+    decoder: Decoder,
+    message: Message,
+    place: Place,
+    scope: Scope,
+    partitions: Sequence[ir.Expression],
+    sorts: Sequence[ir.SortKey],
+    *,
+    has_old: bool,
+) -> Steps[ir.WindowCall | None]:
+    """The call; None where it is poison."""
+    declared = declared_function(decoder, message.function_reference, place)
+    arguments = yield from read_arguments(decoder, message, place, scope, has_old=has_old)
+    options = read_options(decoder, message, place)
+    output: Type | None = decoder.types.optional(message.output_type, place / "output_type")
+    whole = is_whole(decoder, message, place)
+    lower = yield from _bound(decoder, message, "lower_bound", place, scope)
+    upper = yield from _bound(decoder, message, "upper_bound", place, scope)
+    bounds = _BOUNDS.get(message.bounds_type)
+    if bounds is None:
+        decoder.problems.add(place / "bounds_type", "BAD_BOUND", "the bounds must be ROWS or RANGE")
+    poisoned = any(is_unknown(each.type) for each in partitions) or any(is_unknown(s.expression.type) for s in sorts)
+    if declared is None or not whole or lower is None or upper is None or bounds is None or poisoned:
+        return None
+    bound = bind(decoder, ir.FunctionKind.WINDOW, declared, arguments, place, options=options, output=output)
+    if bound is None:
+        return None
+    return ir.WindowCall(
+        function=bound.function,
+        arguments=tuple(bound.arguments),
+        type=bound.type,
+        partitions=tuple(partitions),
+        sorts=tuple(sorts),
+        lower=lower,
+        upper=upper,
+        bounds=bounds,
+        distinct=is_distinct(message),
+        options=bound.options,
+        place=str(place),
+    )
+
+
+def _bound(decoder: Decoder, message: Message, field: str, place: Place, scope: Scope) -> Steps[ir.Bound | None]:
+    """A bound; None, once reported, where it is none. One that is absent is unbounded."""
+    bound = getattr(message, field)
+    at = place / field
+    kind = bound.WhichOneof("kind")
+    match kind:
+        case None | "unbounded":
+            return ir.Bound(offset=None)
+        case "current_row":
+            return ir.Bound(offset=0)
+    body = getattr(bound, kind)
+    if not body.offset_expr:
+        return ir.Bound(offset=-body.offset if kind == "preceding" else body.offset)
+    expression = yield from decoder.expression(body.offset_expr, at / kind / "offset_expr", scope)
+    if is_unknown(expression.type):
+        return None
+    offset = _offset(expression, backwards=kind == "preceding")
+    if offset is None:
+        problem = "an offset must be the literal of a number or an interval, and not null"
+        decoder.problems.add(at / kind / "offset_expr", "BAD_BOUND", problem)
+        return None
+    return ir.Bound(offset=offset)
+
+
+def _offset(expression: ir.Expression, *, backwards: bool) -> int | ir.Expression | None:
+    """A literal as a bound's offset, negative where it goes backwards."""
+    if not isinstance(expression, ir.Literal):
+        return None
+    sign = -1 if backwards else 1
+    match expression.value:
+        case bool():
+            return None
+        case int(value):
+            return sign * value
+        case float() | Decimal() as value:
+            return ir.Literal(value=sign * value, type=expression.type)
+        case (int(months), int(days), int(subseconds)):
+            return ir.Literal(value=(sign * months, sign * days, sign * subseconds), type=expression.type)
+        case _:
+            return None

@@ -1,0 +1,140 @@
+"""Reads JSON text of any depth, in time linear in its length.
+
+Python's own reader recurses, and its depth is the interpreter's. This one keeps its own stack. It takes what RFC
+8259 defines and nothing else: no NaN, no comments, no trailing commas. Of a key that is given twice the last counts.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, TypeAlias
+
+Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+
+_SPACE: Final = re.compile(r"[ \t\n\r]*")
+_SCALAR: Final = re.compile(r"(-?(?:0|[1-9]\d*))(\.\d+)?([eE][-+]?\d+)?|true|false|null", re.ASCII)
+_STRING: Final = re.compile(r'"([^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*)"')
+_ESCAPE: Final = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))')
+_ESCAPES: Final = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_WORDS: Final[dict[str, bool | None]] = {"true": True, "false": False, "null": None}
+_LONGEST_NUMBER: Final = 1000
+
+
+class JsonError(Exception):
+    """The text is not JSON."""
+
+
+def parse_json(text: str) -> Json:
+    """The value that `text` holds. Raises `JsonError`, which says where."""
+    return _Reader(text).read()
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+
+    def read(self) -> Json:
+        root: list[Json] = []
+        # the open containers, innermost last, and for an object the key that waits for its value
+        open_: list[dict[str, Json] | list[Json]] = [root]
+        keys: list[str] = [""]
+        while True:
+            value = self._value()
+            container = open_[-1]
+            if isinstance(container, dict):
+                container[keys[-1]] = value
+            else:
+                container.append(value)
+            if isinstance(value, dict | list) and not self._closes_at_once(value):
+                open_.append(value)
+                keys.append(self._key() if isinstance(value, dict) else "")
+                continue
+            self._close_what_ends(open_, keys)
+            if len(open_) == 1:
+                break
+        if self._next():
+            raise self._wrong("the end")
+        return root[0]
+
+    def _close_what_ends(self, open_: list[dict[str, Json] | list[Json]], keys: list[str]) -> None:
+        """After a value: go on to the next one of the innermost container, or close containers until there is one."""
+        while len(open_) > 1:
+            container = open_[-1]
+            end = "}" if isinstance(container, dict) else "]"
+            match self._next():
+                case ",":
+                    self._at += 1
+                    if isinstance(container, dict):
+                        keys[-1] = self._key()
+                    return
+                case found if found == end:
+                    self._at += 1
+                    open_.pop()
+                    keys.pop()
+                case _:
+                    raise self._wrong(f"',' or '{end}'")
+
+    def _next(self) -> str:
+        """The next character that is not space, or nothing at the end."""
+        self._at = _SPACE.match(self._text, self._at).end()  # type: ignore[union-attr]  # matches always
+        return self._text[self._at : self._at + 1]
+
+    def _value(self) -> Json:
+        match self._next():
+            case "{":
+                self._at += 1
+                return {}
+            case "[":
+                self._at += 1
+                return []
+            case '"':
+                return self._string()
+            case _:
+                return self._scalar()
+
+    def _closes_at_once(self, container: dict[str, Json] | list[Json]) -> bool:
+        if self._next() != ("}" if isinstance(container, dict) else "]"):
+            return False
+        self._at += 1
+        return True
+
+    def _key(self) -> str:
+        if self._next() != '"':
+            raise self._wrong("a key in quotes")
+        key = self._string()
+        if self._next() != ":":
+            raise self._wrong("':'")
+        self._at += 1
+        return key
+
+    def _string(self) -> str:
+        found = _STRING.match(self._text, self._at)
+        if found is None:
+            raise self._wrong("a string")
+        self._at = found.end()
+        body = found.group(1)
+        if "\\" not in body:
+            return body
+        plain = _ESCAPE.sub(lambda m: chr(int(m[1], 16)) if m[1] else _ESCAPES[m[2]], body)
+        try:
+            return plain.encode("utf-16", "surrogatepass").decode("utf-16")  # joins surrogate pairs
+        except UnicodeDecodeError as error:
+            raise JsonError(f"half a surrogate pair in the string that ends at character {self._at}") from error
+
+    def _scalar(self) -> Json:
+        found = _SCALAR.match(self._text, self._at)
+        if found is None or found.end() - found.start() > _LONGEST_NUMBER:
+            raise self._wrong("a value")
+        self._at = found.end()
+        text = found.group()
+        if found.group(1) is None:
+            return _WORDS[text]
+        return int(text) if found.group(2) is None and found.group(3) is None else float(text)
+
+    def _wrong(self, expected: str) -> JsonError:
+        found = self._text[self._at : self._at + 20]
+        line = self._text.count("\n", 0, self._at) + 1
+        column = self._at - self._text.rfind("\n", 0, self._at)
+        shown = repr(found) if found else "the end"
+        return JsonError(f"line {line}, column {column}: expected {expected}, found {shown}")

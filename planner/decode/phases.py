@@ -1,0 +1,34 @@
+"""What aggregate and window functions say about how they are run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from .nodes import Message
+from .place import Place
+
+if TYPE_CHECKING:
+    from .decoder import Decoder
+
+_UNSPECIFIED: Final = 0
+_INITIAL_TO_RESULT: Final = 3
+_DISTINCT: Final = 2
+
+
+def is_whole(decoder: Decoder, message: Message, place: Place) -> bool:
+    """Whether a function goes from its input to its result; the phases in between are refused.
+
+    Producers leave the phase out and mean a whole aggregation, though Substrait lets that imply intermediate input.
+    """
+    if message.phase in (_UNSPECIFIED, _INITIAL_TO_RESULT):
+        return True
+    decoder.problems.add(
+        place / "phase",
+        "UNSUPPORTED_PHASE",
+        "intermediate phases of aggregation are not supported; aggregate from the input to the result in one step",
+    )
+    return False
+
+
+def is_distinct(message: Message) -> bool:
+    return bool(message.invocation == _DISTINCT)

@@ -1,0 +1,49 @@
+"""Where something is in a plan: a path of protobuf field names and list indices.
+
+`relations[0].root.input.join.expression.scalar_function.arguments[1].value.literal`
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_HEAD = 1000
+_TAIL = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A path into a plan; `place / "step"` goes down.
+
+    A path stays about 2,000 characters short however deep the plan is: every node of the plan carries one, and
+    error details have to fit in a header. Of a longer path the middle is left out, whole steps at a time, and counted.
+    """
+
+    head: str = ""
+    skipped: int = 0
+    tail: str = ""
+
+    def __truediv__(self, step: str) -> Place:
+        if self.tail:
+            return self._longer(f"{self.tail}.{step}")
+        text = f"{self.head}.{step}" if self.head else step
+        if len(text) <= _HEAD:
+            return Place(text)
+        return Place(self.head, 0, step)
+
+    def at(self, field: str, index: int) -> Place:
+        """Element `index` of the repeated field `field`."""
+        return self / f"{field}[{index}]"
+
+    def _longer(self, tail: str) -> Place:
+        if len(tail) <= _TAIL:
+            return Place(self.head, self.skipped, tail)
+        steps = tail.split(".")
+        half = len(steps) // 2
+        return Place(self.head, self.skipped + half, ".".join(steps[half:]))
+
+    def __str__(self) -> str:
+        if not self.tail:
+            return self.head
+        between = f".({self.skipped} steps)." if self.skipped else "."
+        return f"{self.head}{between}{self.tail}"

@@ -1,0 +1,123 @@
+"""A whole plan: its declarations, its relations, its root."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ...proto.errors import PlanError, Problem
+from ...proto.values import PlanBytes
+from .. import ir
+from . import poison
+from .binding import Binder, Registry
+from .decoder import Decoder, Subtree
+from .extensions import read_extensions
+from .habits import Habits, candidates
+from .json_nodes import JsonNodes
+from .names import count_names
+from .nodes import Malformed, Message, Nodes
+from .place import Place
+from .problems import Problems
+from .types import Types
+from .wire import WireNodes
+
+_PER_RECORD: Final = 2
+_REGISTRY: Final = Registry()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Decoded:
+    """A plan without problems, and what its author may want to know all the same."""
+
+    plan: ir.Plan
+    warnings: tuple[str, ...]
+
+
+def decode_plan(plan: PlanBytes, binder: Binder = _REGISTRY) -> Decoded:
+    """Decodes a plan, binary or JSON, of any Substrait release.
+
+    Raises `PlanError` with every problem found, each with its place in the plan, and nothing else whatever the
+    bytes are. Takes time linear in the plan's size, however deep it nests, up to `decoder.MAX_DEPTH`.
+    """
+    try:
+        message = _nodes(plan).take(0)
+    except Malformed as error:
+        raise PlanError(Problem(place="", reason="MALFORMED", message=str(error))) from error
+    first: PlanError | None = None
+    for habits in candidates(message):
+        try:
+            return _decode(_nodes(plan), binder, habits)
+        except PlanError as error:
+            first = first or error
+    raise first or AssertionError("there is a way to read every plan")
+
+
+def _nodes(plan: PlanBytes) -> Nodes:
+    return WireNodes(plan.binary) if plan.binary is not None else JsonNodes(plan.json or "")
+
+
+def _decode(nodes: Nodes, binder: Binder, habits: Habits) -> Decoded:
+    problems = Problems()
+    message = nodes.take(0)
+    extensions = read_extensions(message, problems)
+    types = Types(nodes, problems, extensions, habits.unsigned_variation)
+    decoder = Decoder(nodes, problems, extensions, types, binder, habits)
+    _check_plan(decoder, message)
+    plan = _root(decoder, message)
+    problems.raise_any()
+    if plan is None:
+        raise AssertionError("a plan without problems has a root")
+    return Decoded(plan=plan, warnings=problems.warnings)
+
+
+def _check_plan(decoder: Decoder, message: Message) -> None:
+    """What a plan says beside its relations."""
+    enhancement_owner = message.advanced_extensions
+    if enhancement_owner.HasField("enhancement"):
+        decoder.refuse_enhancement(enhancement_owner, Place("advanced_extensions"))
+    if message.execution_behavior.variable_eval_mode == _PER_RECORD:
+        decoder.problems.add(
+            Place("execution_behavior") / "variable_eval_mode",
+            "UNSUPPORTED_EVALUATION",
+            "the clock is read once per epoch, not for every record; use VARIABLE_EVALUATION_MODE_PER_PLAN",
+        )
+    for index, alias in enumerate(message.type_aliases):
+        decoder.types.aliases[alias.type_alias_anchor] = alias.type, Place().at("type_aliases", index) / "type"
+
+
+def _root(decoder: Decoder, message: Message) -> ir.Plan | None:
+    """The plan, from its one root; None where there is none or where its relation is poison."""
+    roots: list[tuple[Message, Place]] = []
+    for index, each in enumerate(message.relations):
+        place = Place().at("relations", index)
+        match each.WhichOneof("rel_type"):
+            case "root":
+                roots.append((each, place / "root"))
+            case "rel":
+                decoder.subtrees[index] = Subtree(each.rel, place / "rel", tuple(each.detached_expressions))
+            case _:
+                decoder.problems.add(place, "MISSING", "a relation is missing here")
+    if len(roots) != 1:
+        problem = f"a plan must have exactly one root, which names the result's columns; this one has {len(roots)}"
+        decoder.problems.add(Place("relations"), "WRONG_ROOTS", problem)
+    found = [_plan(decoder, each, place, message.version.producer) for each, place in roots]
+    for ordinal in decoder.subtrees:
+        decoder.subtree(ordinal)
+    return found[0] if found else None
+
+
+def _plan(decoder: Decoder, message: Message, place: Place, producer: str) -> ir.Plan | None:
+    decoder.detached = tuple(message.detached_expressions)
+    relation = decoder.root(message.root.input, place / "input")
+    if relation is poison.RELATION:
+        return None
+    names = tuple(message.root.names)
+    expected = count_names(relation.schema)
+    if len(names) != expected:
+        problem = (
+            f"{len(names)} names for {len(relation.schema)} columns, which with their nested fields need {expected}"
+        )
+        decoder.problems.add(place / "names", "WRONG_WIDTH", problem)
+    return ir.Plan(
+        root=relation, names=names, shared=tuple(each for _, each in decoder.shared.values()), producer=producer
+    )

@@ -1,0 +1,44 @@
+"""Collects what is wrong with a plan while decoding goes on."""
+
+from __future__ import annotations
+
+from ...proto.errors import PlanError, Problem
+from .place import Place
+
+MAX_PROBLEMS = 100
+
+
+class Problems:
+    """What was found so far. After `MAX_PROBLEMS` the rest is only counted."""
+
+    def __init__(self) -> None:
+        self._found: list[Problem] = []
+        self._more = 0
+        self._warnings: dict[str, None] = {}
+
+    def add(self, place: Place, reason: str, message: str) -> None:
+        if len(self._found) < MAX_PROBLEMS:
+            self._found.append(Problem(place=str(place), reason=reason, message=message))
+        else:
+            self._more += 1
+
+    def warn(self, place: Place, message: str) -> None:
+        """Something that changes no answer, but that the plan's author may want to know. Kept once."""
+        if len(self._warnings) < MAX_PROBLEMS:
+            self._warnings[f"{place}: {message}"] = None
+
+    def __len__(self) -> int:
+        return len(self._found) + self._more
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return tuple(self._warnings)
+
+    def raise_any(self) -> None:
+        """Raise everything found as one `PlanError`, if anything was."""
+        if not self._found:
+            return
+        found = self._found
+        if self._more:
+            found = [*found, Problem(place="", reason="TOO_MANY_PROBLEMS", message=f"{self._more} more problems")]
+        raise PlanError(*found)

@@ -1,0 +1,72 @@
+"""Relations: one converter for each kind in `Rel.rel_type`, or the reason why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from ... import ir
+from ..nodes import Message
+from ..place import Place
+from ..scope import Scope
+from .aggregate import convert_aggregate
+from .cross import convert_cross
+from .exchange import convert_exchange
+from .expand import convert_expand
+from .fetch import convert_fetch
+from .filter import convert_filter
+from .join import convert_join
+from .lateral_join import convert_lateral_join
+from .nested_loop_join import convert_nested_loop_join
+from .physical_join import convert_hash_join, convert_merge_join
+from .project import convert_project
+from .read import convert_read
+from .reference import convert_reference
+from .set import convert_set
+from .sort import convert_sort
+from .top_n import convert_top_n
+from .window import convert_window
+
+if TYPE_CHECKING:
+    from ..decoder import Decoder, Steps
+
+Converter: TypeAlias = "Callable[[Decoder, Message, Place, Scope | None], Steps[ir.Relation]]"
+
+CONVERTERS: Final[Mapping[str, Converter]] = {
+    "read": convert_read,
+    "filter": convert_filter,
+    "fetch": convert_fetch,
+    "aggregate": convert_aggregate,
+    "sort": convert_sort,
+    "join": convert_join,
+    "lateral_join": convert_lateral_join,
+    "project": convert_project,
+    "set": convert_set,
+    "cross": convert_cross,
+    "reference": convert_reference,
+    "hash_join": convert_hash_join,
+    "merge_join": convert_merge_join,
+    "nested_loop_join": convert_nested_loop_join,
+    "window": convert_window,
+    "exchange": convert_exchange,
+    "expand": convert_expand,
+    "top_n": convert_top_n,
+}
+
+_WRITES: Final = "Tidegate answers queries; it writes no tables. Submit the input alone, and write what comes back"
+
+REFUSED: Final[Mapping[str, str]] = {
+    "write": _WRITES,
+    "ddl": "Tidegate answers queries; it makes, changes and drops no tables",
+    "update": _WRITES,
+    "extension_single": "extension relations are not supported",
+    "extension_multi": "extension relations are not supported",
+    "extension_leaf": "extension relations are not supported",
+}
+
+
+def why_refused(kind: str, body: Message) -> str:
+    """The reason, with the type URL of what an extension relation holds."""
+    if kind.startswith("extension_"):
+        return f"{REFUSED[kind]}; this one is {body.detail.type_url or 'without a type URL'}"
+    return REFUSED[kind]

@@ -1,0 +1,128 @@
+"""`AggregateRel`, with its grouping expressions beside the grouping sets or, before 0.88, in them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+from ... import ir
+from ... import types as t
+from ...types import Type
+from .. import poison
+from ..calls import bind, declared_function, read_arguments, read_options
+from ..nodes import Message
+from ..phases import is_distinct, is_whole
+from ..place import Place
+from ..poison import is_unknown
+from ..scope import Scope
+from ..sorting import convert_sorts
+
+if TYPE_CHECKING:
+    from ..decoder import Decoder, Steps
+
+_SETS: tuple[tuple[int, ...], ...] = ((),)
+
+
+def convert_aggregate(decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
+    below = yield from decoder.relation(message.input, place / "input", outer)
+    scope = decoder.scope([below], message, outer)
+    if message.grouping_expressions or not any(grouping.grouping_expressions for grouping in message.groupings):
+        # producers that fill both forms mean the same with both
+        keys = yield from decoder.expressions(message.grouping_expressions, place, "grouping_expressions", scope)
+        sets = _sets(decoder, message, len(keys), place)
+    else:
+        keys, sets = yield from _old_groupings(decoder, message, place, scope)
+    measures: list[ir.Measure | None] = []
+    for index, measure in enumerate(message.measures):
+        measures.append((yield from _measure(decoder, measure, place.at("measures", index), scope)))
+    if not message.measures and not message.groupings:
+        decoder.problems.add(place, "MISSING", "there must be a grouping or a measure")
+    if below is poison.RELATION:
+        return below
+    return ir.Aggregate(
+        input=below,
+        keys=keys,
+        grouping_sets=sets,
+        measures=tuple(measure for measure in measures if measure is not None),
+        schema=_schema(keys, sets, measures),
+        place=str(place),
+    )
+
+
+def _schema(
+    keys: tuple[ir.Expression, ...], sets: tuple[tuple[int, ...], ...], measures: list[ir.Measure | None]
+) -> ir.Schema:
+    """A key that is not in every grouping set is nullable."""
+    types: list[Type] = []
+    members = [set(each) for each in sets]
+    for index, key in enumerate(keys):
+        everywhere = all(index in each for each in members)
+        types.append(key.type if everywhere or is_unknown(key.type) else t.nullable(key.type))
+    types += [poison.UNKNOWN if measure is None else measure.type for measure in measures]
+    return (*types, t.Integer(bits=32, nullable=False)) if len(sets) > 1 else tuple(types)
+
+
+def _sets(decoder: Decoder, message: Message, keys: int, place: Place) -> tuple[tuple[int, ...], ...]:
+    sets: list[tuple[int, ...]] = []
+    for index, grouping in enumerate(message.groupings):
+        references = tuple(grouping.expression_references)
+        for position, reference in enumerate(references):
+            if reference >= keys:
+                at = place.at("groupings", index).at("expression_references", position)
+                decoder.problems.add(
+                    at, "OUT_OF_RANGE", f"there is no grouping expression {reference}: there are {keys}"
+                )
+        sets.append(tuple(dict.fromkeys(reference for reference in references if reference < keys)))
+    unused = set(range(keys)).difference(*sets) if sets else set(range(keys))
+    if unused:
+        problem = f"the grouping expressions {sorted(unused)} are in no grouping set"
+        decoder.problems.add(place / "grouping_expressions", "UNUSED_GROUPING", problem)
+    return tuple(sets) or _SETS
+
+
+def _old_groupings(
+    decoder: Decoder, message: Message, place: Place, scope: Scope
+) -> Steps[tuple[tuple[ir.Expression, ...], tuple[tuple[int, ...], ...]]]:
+    """Expressions that are written alike are one key."""
+    keys: list[ir.Expression] = []
+    position: dict[Hashable, int] = {}
+    sets: list[tuple[int, ...]] = []
+    for index, grouping in enumerate(message.groupings):
+        at = place.at("groupings", index)
+        members: list[int] = []
+        for inner, number in enumerate(grouping.grouping_expressions):
+            content = decoder.nodes.content(number)
+            if content not in position:
+                position[content] = len(keys)
+                keys.append((yield from decoder.expression(number, at.at("grouping_expressions", inner), scope)))
+            members.append(position[content])
+        sets.append(tuple(dict.fromkeys(members)))
+    return tuple(keys), tuple(sets)
+
+
+def _measure(decoder: Decoder, message: Message, place: Place, scope: Scope) -> Steps[ir.Measure | None]:
+    """A measure; None where it is poison."""
+    function, at = message.measure, place / "measure"
+    declared = declared_function(decoder, function.function_reference, at)
+    arguments = yield from read_arguments(decoder, function, at, scope)
+    sorts = yield from convert_sorts(decoder, function.sorts, at, scope)
+    options = read_options(decoder, function, at)
+    output = decoder.types.optional(function.output_type, at / "output_type")
+    condition = None
+    if message.filter:
+        condition = yield from decoder.condition(message.filter, place / "filter", scope)
+    if not is_whole(decoder, function, at) or declared is None:
+        return None
+    bound = bind(decoder, ir.FunctionKind.AGGREGATE, declared, arguments, at, options=options, output=output)
+    if bound is None:
+        return None
+    return ir.Measure(
+        function=bound.function,
+        arguments=tuple(bound.arguments),
+        type=bound.type,
+        distinct=is_distinct(function),
+        sorts=sorts,
+        condition=condition,
+        options=bound.options,
+        place=str(at),
+    )

@@ -1,0 +1,17 @@
+"""`ExchangeRel`: how rows are distributed is the executor's to decide, so an exchange is its input."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ... import ir
+from ..nodes import Message
+from ..place import Place
+from ..scope import Scope
+
+if TYPE_CHECKING:
+    from ..decoder import Decoder, Steps
+
+
+def convert_exchange(decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
+    return (yield from decoder.relation(message.input, place / "input", outer))

@@ -1,0 +1,67 @@
+"""`ExpandRel`."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from ... import ir
+from ... import types as t
+from ...types import Type
+from .. import poison
+from ..comparing import either_nullable, same_type
+from ..nodes import Message
+from ..place import Place
+from ..poison import is_unknown
+from ..scope import Scope
+
+if TYPE_CHECKING:
+    from ..decoder import Decoder, Steps
+
+
+def convert_expand(decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
+    """A switching field with fewer duplicates than others gives null for the rest."""
+    below = yield from decoder.relation(message.input, place / "input", outer)
+    scope = decoder.scope([below], message, outer)
+    fields: list[tuple[ir.Expression, ...]] = []
+    switching: list[bool] = []
+    for index, field in enumerate(message.fields):
+        at = place.at("fields", index)
+        kind = field.WhichOneof("field_type")
+        switching.append(kind == "switching_field")
+        if kind == "switching_field":
+            numbers = field.switching_field.duplicates
+            found = yield from decoder.expressions(numbers, at / "switching_field", "duplicates", scope)
+            fields.append(found or (decoder.missing_expression(at / "switching_field"),))
+        else:
+            fields.append(((yield from decoder.expression(field.consistent_field, at / "consistent_field", scope)),))
+    count = max((len(field) for field, switches in zip(fields, switching, strict=True) if switches), default=1)
+    columns: list[tuple[Type, tuple[ir.Expression, ...]]] = []
+    for index, (field, switches) in enumerate(zip(fields, switching, strict=True)):
+        type_ = _one_type(decoder, field, place.at("fields", index))
+        filled = field * count if not switches else field
+        missing = count - len(filled)
+        if missing and not is_unknown(type_):
+            type_ = t.nullable(type_)
+        columns.append((type_, filled + (ir.Literal(value=None, type=type_),) * missing))
+    if below is poison.RELATION:
+        return below
+    number = t.Integer(bits=64, nullable=False)
+    return ir.Expand(
+        input=below,
+        alternatives=tuple(tuple(values[i] for _, values in columns) for i in range(count)),
+        schema=(*(type_ for type_, _ in columns), number),
+        place=str(place),
+    )
+
+
+def _one_type(decoder: Decoder, field: tuple[ir.Expression, ...], place: Place) -> Type:
+    types = [each.type for each in field]
+    if any(map(is_unknown, types)):
+        return poison.UNKNOWN
+    odd = next((type_ for type_ in types if not same_type(types[0], type_)), None)
+    if odd is not None:
+        problem = f"all duplicates must have one type, these are {types[0]} and {odd}"
+        decoder.problems.add(place, "MIXED_TYPES", problem)
+        return poison.UNKNOWN
+    return reduce(either_nullable, types)

@@ -1,0 +1,59 @@
+"""`FetchRel`, with numbers (before 0.98) or expressions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ... import ir
+from ...types import Integer
+from .. import poison
+from ..nodes import Message
+from ..place import Place
+from ..poison import is_unknown
+from ..scope import Scope
+
+if TYPE_CHECKING:
+    from ..decoder import Decoder, Steps
+
+
+def convert_fetch(decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
+    below = yield from decoder.relation(message.input, place / "input", outer)
+    # nothing of the input can be referred to: one number holds for all rows
+    scope = Scope(schema=(), outer=outer)
+    offset: ir.Expression | None
+    if message.offset_expr:
+        offset = yield from row_count(decoder, message.offset_expr, place / "offset_expr", scope)
+    else:
+        offset = _number(decoder, message.offset, place / "offset") if message.offset else None
+    count: ir.Expression | None = None
+    if message.count_expr:
+        count = yield from row_count(decoder, message.count_expr, place / "count_expr", scope)
+    elif message.HasField("count") or decoder.habits.zero_count_absent:
+        # before 0.63 -1 stood for all rows
+        count = _number(decoder, message.count, place / "count") if message.count != -1 else None
+    if below is poison.RELATION:
+        return below
+    return ir.Fetch(input=below, offset=offset, count=count, schema=below.schema, place=str(place))
+
+
+def row_count(decoder: Decoder, number: int, place: Place, scope: Scope) -> Steps[ir.Expression]:
+    """An expression for a number of rows: an integer, and where it is a literal not negative."""
+    expression = yield from decoder.expression(number, place, scope)
+    if is_unknown(expression.type):
+        return expression
+    if not isinstance(expression.type, Integer):
+        problem = f"a number of rows must be an integer, this is {expression.type}"
+        decoder.problems.add(place, "NOT_INTEGER", problem)
+    if isinstance(expression, ir.Literal) and isinstance(expression.value, int) and expression.value < 0:
+        _negative(decoder, expression.value, place)
+    return expression
+
+
+def _number(decoder: Decoder, value: int, place: Place) -> ir.Literal:
+    if value < 0:
+        _negative(decoder, value, place)
+    return ir.Literal(value=value, type=Integer(bits=64, nullable=False))
+
+
+def _negative(decoder: Decoder, value: int, place: Place) -> None:
+    decoder.problems.add(place, "NEGATIVE", f"a number of rows cannot be negative, this is {value}")

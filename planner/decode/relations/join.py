@@ -1,0 +1,37 @@
+"""`JoinRel`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ... import ir
+from .. import poison
+from ..nodes import Message
+from ..place import Place
+from ..scope import Scope
+from .joining import LOGICAL, filtered, join_schema, join_type
+
+if TYPE_CHECKING:
+    from ..decoder import Decoder, Steps
+
+
+def convert_join(decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
+    """Producers leave the expression out where everything matches."""
+    left = yield from decoder.relation(message.left, place / "left", outer)
+    right = yield from decoder.relation(message.right, place / "right", outer)
+    scope = decoder.scope([left, right], message, outer)
+    condition = None
+    if message.expression:
+        condition = yield from decoder.condition(message.expression, place / "expression", scope)
+    type_ = join_type(decoder, message.type, LOGICAL, place)
+    join: ir.Relation = poison.RELATION
+    if type_ is not None and left is not poison.RELATION and right is not poison.RELATION:
+        join = ir.Join(
+            left=left,
+            right=right,
+            type=type_,
+            condition=condition,
+            schema=join_schema(left.schema, right.schema, type_),
+            place=str(place),
+        )
+    return (yield from filtered(decoder, join, message, place, outer))

@@ -1,0 +1,38 @@
+"""`NestedLoopJoinRel`: a join by any condition, whose types are numbered as the physical joins' are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ... import ir
+from .. import poison
+from ..nodes import Message
+from ..place import Place
+from ..scope import Scope
+from .joining import PHYSICAL, join_schema, join_type
+
+if TYPE_CHECKING:
+    from ..decoder import Decoder, Steps
+
+
+def convert_nested_loop_join(
+    decoder: Decoder, message: Message, place: Place, outer: Scope | None
+) -> Steps[ir.Relation]:
+    left = yield from decoder.relation(message.left, place / "left", outer)
+    right = yield from decoder.relation(message.right, place / "right", outer)
+    scope = decoder.scope([left, right], message, outer)
+    condition = None
+    if message.expression:
+        condition = yield from decoder.condition(message.expression, place / "expression", scope)
+    type_ = join_type(decoder, message.type, PHYSICAL, place)
+    if type_ is None or left is poison.RELATION or right is poison.RELATION:
+        return poison.RELATION
+    return ir.Join(
+        left=left,
+        right=right,
+        type=type_,
+        condition=condition,
+        schema=join_schema(left.schema, right.schema, type_),
+        place=str(place),
+        algorithm=ir.JoinAlgorithm.NESTED_LOOP,
+    )

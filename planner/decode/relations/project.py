@@ -1,0 +1,35 @@
+"""`ProjectRel`: the input's columns and then the expressions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ... import ir
+from .. import poison
+from ..emit import columns, project
+from ..nodes import Message
+from ..place import Place
+from ..scope import Scope, Windows
+
+if TYPE_CHECKING:
+    from ..decoder import Decoder, Steps
+
+
+def convert_project(decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
+    """Window functions among the expressions go to a `Window` of their own below."""
+    below = yield from decoder.relation(message.input, place / "input", outer)
+    windows = Windows(len(below.schema))
+    scope = replace(decoder.scope([below], message, outer), windows=windows)
+    expressions = yield from decoder.expressions(message.expressions, place, "expressions", scope)
+    if below is poison.RELATION:
+        return below
+    kept = columns(below)
+    if decoder.habits.project_replaces and message.common.WhichOneof("emit_kind") != "emit":
+        kept = ()
+    source = below
+    if windows.calls:
+        calls = tuple(windows.calls)
+        schema = below.schema + tuple(call.type for call in calls)
+        source = ir.Window(input=below, calls=calls, schema=schema, place=str(place))
+    return project(source, (*kept, *expressions), place)

@@ -1,0 +1,27 @@
+"""`ReferenceRel`: a common subtree, which is decoded once and used by number."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ... import ir
+from .. import poison
+from ..nodes import Message
+from ..place import Place
+from ..scope import Scope
+
+if TYPE_CHECKING:
+    from ..decoder import Decoder, Steps
+
+
+def convert_reference(decoder: Decoder, message: Message, place: Place, _: Scope | None) -> Steps[ir.Relation]:
+    """Outer references in the subtree reach nothing: it stands in no subquery of its own."""
+    ordinal = message.subtree_ordinal
+    if ordinal not in decoder.subtrees:
+        problem = f"relation {ordinal} of the plan is no common subtree; these are {sorted(decoder.subtrees) or 'none'}"
+        decoder.problems.add(place / "subtree_ordinal", "OUT_OF_RANGE", problem)
+        return poison.RELATION
+    position, relation = yield from decoder.shared_relation(ordinal, place)
+    if relation is poison.RELATION:
+        return relation
+    return ir.Shared(ordinal=position, schema=relation.schema, place=str(place))

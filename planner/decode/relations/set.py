@@ -1,0 +1,79 @@
+"""`SetRel`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+from ... import ir
+from ...types import Type
+from .. import poison
+from ..comparing import either_nullable, same_type
+from ..nodes import Message
+from ..place import Place
+from ..scope import Scope
+
+if TYPE_CHECKING:
+    from ..decoder import Decoder, Steps
+
+
+def _primary(types: Sequence[Type]) -> Type:
+    return types[0]
+
+
+def _any_nullable(types: Sequence[Type]) -> Type:
+    return reduce(either_nullable, types)
+
+
+def _all_nullable(types: Sequence[Type]) -> Type:
+    return replace(types[0], nullable=all(type_.nullable for type_ in types))
+
+
+def _primary_and_any(types: Sequence[Type]) -> Type:
+    return replace(types[0], nullable=types[0].nullable and any(type_.nullable for type_ in types[1:]))
+
+
+_OPERATIONS: Final[dict[int, tuple[ir.SetOperation, Callable[[Sequence[Type]], Type]]]] = {
+    1: (ir.SetOperation.MINUS_PRIMARY, _primary),
+    7: (ir.SetOperation.MINUS_PRIMARY_ALL, _primary),
+    2: (ir.SetOperation.MINUS_MULTISET, _primary),
+    3: (ir.SetOperation.INTERSECTION_PRIMARY, _primary_and_any),
+    4: (ir.SetOperation.INTERSECTION_MULTISET, _all_nullable),
+    8: (ir.SetOperation.INTERSECTION_MULTISET_ALL, _all_nullable),
+    5: (ir.SetOperation.UNION_DISTINCT, _any_nullable),
+    6: (ir.SetOperation.UNION_ALL, _any_nullable),
+}
+
+
+def convert_set(decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
+    inputs: list[ir.Relation] = []
+    for index, number in enumerate(message.inputs):
+        inputs.append((yield from decoder.relation(number, place.at("inputs", index), outer)))
+    if len(inputs) < 2:
+        decoder.problems.add(place / "inputs", "MISSING", f"there must be two inputs or more, there are {len(inputs)}")
+    operation = _OPERATIONS.get(message.op)
+    if operation is None:
+        decoder.problems.add(place / "op", "MISSING", "the operation is missing or unknown")
+    if operation is None or not inputs or any(each is poison.RELATION for each in inputs):
+        return poison.RELATION
+    for index, each in enumerate(inputs[1:], start=1):
+        if not _agree(decoder, inputs[0].schema, each.schema, place.at("inputs", index)):
+            return poison.RELATION
+    kind, nullability = operation
+    schema = tuple(nullability(types) for types in zip(*(each.schema for each in inputs), strict=True))
+    return ir.Set(inputs=tuple(inputs), operation=kind, schema=schema, place=str(place))
+
+
+def _agree(decoder: Decoder, first: ir.Schema, other: ir.Schema, place: Place) -> bool:
+    if len(first) != len(other):
+        problem = f"all inputs must have the same columns, the first has {len(first)} and this one {len(other)}"
+        decoder.problems.add(place, "WRONG_WIDTH", problem)
+        return False
+    for index, (type_, found) in enumerate(zip(first, other, strict=True)):
+        if not same_type(type_, found):
+            problem = f"column {index} is {found}, and in the first input {type_}; add a cast"
+            decoder.problems.add(place, "MIXED_TYPES", problem)
+            return False
+    return True

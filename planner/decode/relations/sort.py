@@ -1,0 +1,25 @@
+"""`SortRel`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ... import ir
+from .. import poison
+from ..nodes import Message
+from ..place import Place
+from ..scope import Scope
+from ..sorting import convert_sorts
+
+if TYPE_CHECKING:
+    from ..decoder import Decoder, Steps
+
+
+def convert_sort(decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
+    below = yield from decoder.relation(message.input, place / "input", outer)
+    keys = yield from convert_sorts(decoder, message.sorts, place, decoder.scope([below], message, outer))
+    if not keys:
+        decoder.problems.add(place / "sorts", "MISSING", "there must be at least one sort field")
+    if below is poison.RELATION:
+        return below
+    return ir.Sort(input=below, keys=keys, schema=below.schema, place=str(place))

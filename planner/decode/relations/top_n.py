@@ -1,0 +1,46 @@
+"""`TopNRel`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ... import ir
+from .. import poison
+from ..nodes import Message
+from ..place import Place
+from ..scope import Scope
+from ..sorting import convert_sorts
+from .fetch import row_count
+
+if TYPE_CHECKING:
+    from ..decoder import Decoder, Steps
+
+_ROWS_ONLY: Final = 1
+_WITH_TIES: Final = 2
+
+
+def convert_top_n(decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
+    below = yield from decoder.relation(message.input, place / "input", outer)
+    keys = yield from convert_sorts(decoder, message.sorts, place, decoder.scope([below], message, outer))
+    counts = Scope(schema=(), outer=outer)
+    offset: ir.Expression | None = None
+    count: ir.Expression | None = None
+    if message.offset:
+        offset = yield from row_count(decoder, message.offset, place / "offset", counts)
+    if message.count:
+        count = yield from row_count(decoder, message.count, place / "count", counts)
+    if not keys:
+        decoder.problems.add(place / "sorts", "MISSING", "there must be at least one sort field")
+    if message.mode not in (_ROWS_ONLY, _WITH_TIES):
+        decoder.problems.add(place / "mode", "MISSING", "the mode must be ROWS_ONLY or WITH_TIES")
+    if below is poison.RELATION:
+        return below
+    return ir.TopN(
+        input=below,
+        keys=keys,
+        offset=offset,
+        count=count,
+        ties=message.mode == _WITH_TIES,
+        schema=below.schema,
+        place=str(place),
+    )

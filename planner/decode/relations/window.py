@@ -1,0 +1,34 @@
+"""`ConsistentPartitionWindowRel`: the input's columns and then one for each function."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ... import ir
+from .. import poison
+from ..expressions.window_function import convert_call
+from ..nodes import Message
+from ..place import Place
+from ..scope import Scope
+from ..sorting import convert_sorts
+
+if TYPE_CHECKING:
+    from ..decoder import Decoder, Steps
+
+
+def convert_window(decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
+    below = yield from decoder.relation(message.input, place / "input", outer)
+    scope = decoder.scope([below], message, outer)
+    partitions = yield from decoder.expressions(message.partition_expressions, place, "partition_expressions", scope)
+    sorts = yield from convert_sorts(decoder, message.sorts, place, scope)
+    calls: list[ir.WindowCall | None] = []
+    for index, function in enumerate(message.window_functions):
+        at = place.at("window_functions", index)
+        calls.append((yield from convert_call(decoder, function, at, scope, partitions, sorts, has_old=False)))
+    if not calls:
+        decoder.problems.add(place / "window_functions", "MISSING", "there must be at least one window function")
+    if below is poison.RELATION:
+        return below
+    schema = below.schema + tuple(poison.UNKNOWN if call is None else call.type for call in calls)
+    whole = tuple(call for call in calls if call is not None)
+    return ir.Window(input=below, calls=whole, schema=schema, place=str(place))

@@ -1,0 +1,67 @@
+"""What an expression can refer to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from .. import ir
+from ..types import Type
+
+
+class Windows:
+    """The window calls found in the expressions of one projection, for the `Window` relation below it."""
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self.calls: list[ir.WindowCall] = []
+
+    def lift(self, call: ir.WindowCall) -> ir.Field:
+        """The column in which the call's result will be."""
+        self.calls.append(call)
+        return ir.Field(index=self._width + len(self.calls) - 1, type=call.type)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Scope:
+    """The row that an operator's expressions see, and around it the rows of the operators of enclosing subqueries.
+
+    `schema` is None where the input is broken: every field of it is poison. `anchors` says which columns are whose,
+    for outer references by relation: the operator's own, and its inputs'. `parameters` are those of the lambdas
+    around, innermost first.
+    """
+
+    schema: ir.Schema | None
+    outer: Scope | None = None
+    anchors: Mapping[int, range] = field(default_factory=dict)
+    parameters: tuple[ir.Schema, ...] = ()
+    windows: Windows | None = None
+
+    def inside_lambda(self, parameters: ir.Schema) -> Scope:
+        return replace(self, parameters=(parameters, *self.parameters), windows=None)
+
+    def without_windows(self) -> Scope:
+        return self if self.windows is None else replace(self, windows=None)
+
+    def enclosing(self, steps: int) -> Scope | None:
+        """The scope `steps` subqueries further out."""
+        scope: Scope | None = self
+        for _ in range(steps):
+            if scope is None:
+                return None
+            scope = scope.outer
+        return scope
+
+    def anchored(self, anchor: int) -> tuple[Scope, int, range] | None:
+        """The enclosing scope that knows `anchor`, how many subqueries out it is, and the anchor's columns."""
+        steps, scope = 1, self.outer
+        while scope is not None:
+            if anchor in scope.anchors:
+                return scope, steps, scope.anchors[anchor]
+            steps, scope = steps + 1, scope.outer
+        return None
+
+
+def column(schema: ir.Schema, index: int) -> Type | None:
+    """The type of a column, None beyond the last one or before the first."""
+    return schema[index] if 0 <= index < len(schema) else None

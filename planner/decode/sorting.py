@@ -1,0 +1,40 @@
+"""`SortField`, wherever it occurs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from .. import ir
+from .nodes import Message
+from .place import Place
+from .scope import Scope
+
+if TYPE_CHECKING:
+    from .decoder import Decoder, Steps
+
+_DIRECTIONS: Final = {
+    1: ir.Direction.ASC_NULLS_FIRST,
+    2: ir.Direction.ASC_NULLS_LAST,
+    3: ir.Direction.DESC_NULLS_FIRST,
+    4: ir.Direction.DESC_NULLS_LAST,
+    5: ir.Direction.CLUSTERED,
+}
+
+
+def convert_sorts(
+    decoder: Decoder, fields: Sequence[Message], place: Place, scope: Scope
+) -> Steps[tuple[ir.SortKey, ...]]:
+    """The keys of the repeated field `sorts` of the message at `place`."""
+    keys: list[ir.SortKey] = []
+    for index, field in enumerate(fields):
+        at = place.at("sorts", index)
+        expression = yield from decoder.expression(field.expr, at / "expr", scope)
+        direction = _DIRECTIONS.get(field.direction)
+        if field.WhichOneof("sort_kind") == "comparison_function_reference":
+            problem = "sorting by a comparison function is not supported; sort by an expression and a direction"
+            decoder.problems.add(at / "comparison_function_reference", "UNSUPPORTED_SORT", problem)
+        elif direction is None:
+            decoder.problems.add(at / "direction", "MISSING", "a sort field needs a direction")
+        keys.append(ir.SortKey(expression=expression, direction=direction or ir.Direction.ASC_NULLS_LAST))
+    return tuple(keys)

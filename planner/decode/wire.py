@@ -1,0 +1,109 @@
+"""Reads protobuf bytes into a table of messages."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from .nodes import Malformed, Message, Nodes
+from .pool import pool
+from .shapes import Descend, Hoist, Retype, Shape, shapes
+
+_VARINT: Final = 0
+_EIGHT_BYTES: Final = 1
+_LENGTH_DELIMITED: Final = 2
+_FOUR_BYTES: Final = 5
+
+
+class WireNodes(Nodes):
+    """The table of an encoded plan. Until it is taken a message is its type and the range of its bytes."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__()
+        self._data = data
+        self._table: list[tuple[str, int, int]] = [("substrait.Plan", 0, len(data))]
+
+    def content(self, number: int) -> bytes:
+        _, start, end = self._table[number]
+        return self._data[start:end]
+
+    def _read(self, number: int) -> Message:
+        name, start, end = self._table[number]
+        message = pool().message_class(name)()
+        try:
+            message.ParseFromString(bytes(self._rewrite(start, end, shapes()[name])))
+        except DecodeError as error:
+            raise Malformed(f"not a valid {name}: {error}") from error
+        return message
+
+    def _rewrite(self, start: int, end: int, shape: Shape) -> bytearray:
+        """The range's bytes with every recursive message replaced by its number in the table.
+
+        Recurses into messages of constant depth only. A field whose wire type is not its own is unknown to protobuf;
+        one that would be taken for a number in the table is left out.
+        """
+        data, rules = self._data, shape.by_number
+        out = bytearray()
+        position = copied = start
+        while position < end:
+            field_start = position
+            tag, position = _varint(data, position, end)
+            value_start = position
+            wire_type = tag & 7
+            if wire_type == _LENGTH_DELIMITED:
+                length, value_start = _varint(data, position, end)
+                position = value_start + length
+            elif wire_type == _VARINT:
+                _, position = _varint(data, position, end)
+            elif wire_type == _EIGHT_BYTES:
+                position += 8
+            elif wire_type == _FOUR_BYTES:
+                position += 4
+            else:
+                raise Malformed(f"not protobuf: wire type {wire_type} at byte {field_start}")
+            if position > end:
+                raise Malformed(f"not protobuf: the field at byte {field_start} is longer than what it is in")
+            rule = rules.get(tag >> 3)
+            if rule is None:
+                continue
+            out += data[copied:field_start]
+            copied = position
+            match rule:
+                case Hoist(name) if wire_type == _LENGTH_DELIMITED:
+                    _put_varint(out, tag & ~7 | _VARINT)
+                    _put_varint(out, len(self._table))
+                    self._table.append((name, value_start, position))
+                case Descend(below) if wire_type == _LENGTH_DELIMITED:
+                    inner = self._rewrite(value_start, position, below)
+                    _put_varint(out, tag)
+                    _put_varint(out, len(inner))
+                    out += inner
+                case Retype(number) if wire_type == _VARINT:
+                    _put_varint(out, number << 3 | _VARINT)
+                    out += data[value_start:position]
+                case Retype():
+                    out += data[field_start:position]
+                case _:
+                    pass
+        out += data[copied:end]
+        return out
+
+
+def _varint(data: bytes, position: int, end: int) -> tuple[int, int]:
+    result = shift = 0
+    while position < end and shift < 70:
+        byte = data[position]
+        position += 1
+        result |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return result, position
+        shift += 7
+    raise Malformed(f"not protobuf: a number is cut off or too long at byte {position}")
+
+
+def _put_varint(out: bytearray, value: int) -> None:
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
