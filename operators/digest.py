@@ -94,11 +94,11 @@ def _plain_array(array: pa.Array, type_: pa.DataType) -> pa.Array:
 
 
 def _valid(array: pa.Array) -> bytes:
-    return array.is_valid().to_numpy(zero_copy_only=False).tobytes()
+    return bytes(array.is_valid().to_numpy(zero_copy_only=False).tobytes())
 
 
 def _lengths(lengths: pa.Array) -> bytes:
-    return lengths.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False).astype("<i8").tobytes()
+    return bytes(lengths.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False).astype("<i8").tobytes())
 
 
 def _joined(array: pa.Array) -> bytes:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 import pyarrow as pa
 
@@ -91,11 +91,11 @@ class MemoryState:
 
 def whole(table: pa.Table) -> list[pa.RecordBatch]:
     """One batch, or none where there are no rows."""
-    return table.combine_chunks().to_batches()
+    return list(table.combine_chunks().to_batches())
 
 
 def one_row_each(table: pa.Table) -> list[pa.RecordBatch]:
-    return table.combine_chunks().to_batches(max_chunksize=1)
+    return list(table.combine_chunks().to_batches(max_chunksize=1))
 
 
 def with_empty_batches(table: pa.Table) -> list[pa.RecordBatch]:
@@ -248,7 +248,7 @@ class _Running:
     case: Case
     operator: Operator = field(init=False)
 
-    def __enter__(self) -> _Running:
+    def __enter__(self) -> Self:
         self.operator = self.case.make()
         return self
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from tidegate.operators.duckdb_private import PrivateEngine
 from tidegate.operators.engine import Engine, PublicEngine
 from tidegate.operators.instances import Instance, InstancePool, InstanceSettings

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
 from tidegate.operators.column import Column
 from tidegate.operators.fragment import Fragment
 from tidegate.operators.inputs import StreamSource

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+
 from tidegate.operators.instances import Instance
 
 from .data import over_streams, run
