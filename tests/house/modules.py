@@ -6,7 +6,7 @@ import ast
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[2]
@@ -41,7 +41,7 @@ class Module:
     def package(self) -> str:
         return self.name if self.path.name == "__init__.py" else self.name.rpartition(".")[0]
 
-    @property
+    @cached_property
     def imports(self) -> tuple[Import, ...]:
         return tuple(_imports(self, ast.parse(self.path.read_text()), late=False))
 
