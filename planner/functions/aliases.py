@@ -60,19 +60,23 @@ _UNITS: Final[dict[str, tuple[str, ...]]] = {
     "HOUR": ("HOUR",),
     "MINUTE": ("MINUTE",),
     "SECOND": ("SECOND",),
+    "MILLISECOND": ("MILLISECOND",),
+    "MICROSECOND": ("MICROSECOND",),
     "EPOCH": ("UNIX_TIME",),
 }
-"""SQL's `date_part` fields; several need Substrait's indexing (a first day counted as one, Sunday as zero).
+"""SQL's `date_part` fields; several need Substrait's indexing (a first day counted as one, Sunday as zero)."""
 
-Milliseconds and finer are not here: SQL counts them from the minute, Substrait from the next coarser unit.
-"""
+
+_INDEXED: Final = frozenset({"DAY_OF_YEAR", "MONDAY_DAY_OF_WEEK", "SUNDAY_DAY_OF_WEEK", "ISO_WEEK", "US_WEEK"})
+"""Substrait's own components that need an indexing, which some leave out: counted from one then."""
 
 
 def _date_part(arguments: Sequence[Argument]) -> tuple[Argument, ...] | None:
     """`date_part('YEAR', x)`, and `extract` with an enum that lacks its indexing."""
     if len(arguments) not in (2, 3):
         return None
-    unit = _UNITS.get((_text(arguments[0]) or "").upper().rstrip("S") or "")
+    named = (_text(arguments[0]) or "").upper()
+    unit = _UNITS.get(named.removesuffix("S")) or ((named, "ONE") if named in _INDEXED else None)
     return (*unit, *_zoned(arguments[1:])) if unit else None
 
 
@@ -112,6 +116,12 @@ def _exactly(count: int) -> Arrange:
     return lambda arguments: tuple(arguments) if len(arguments) == count else None
 
 
+def _with_blank(count: int) -> Arrange:
+    """The characters to trim or pad with, left out: blanks."""
+    blank = ir.Literal(value=" ", type=t.String(nullable=False))
+    return lambda arguments: (*arguments, blank) if len(arguments) == count else None
+
+
 _INSENSITIVE: Final = {"case_sensitivity": ("CASE_INSENSITIVE",)}
 
 _SCALAR: Final[dict[str, tuple[Alias, ...]]] = {
@@ -137,7 +147,12 @@ _SCALAR: Final[dict[str, tuple[Alias, ...]]] = {
     # DataFusion
     "bitwise_shift_left": (Alias(name="shift_left"),),
     "bitwise_shift_right": (Alias(name="shift_right"),),
-    "btrim": (Alias(name="trim"),),
+    "btrim": (Alias(name="trim", arrange=_exactly(2)), Alias(name="trim", arrange=_with_blank(1))),
+    "ltrim": (Alias(name="ltrim", arrange=_with_blank(1)),),
+    "rtrim": (Alias(name="rtrim", arrange=_with_blank(1)),),
+    "trim": (Alias(name="trim", arrange=_with_blank(1)),),
+    "lpad": (Alias(name="lpad", arrange=_with_blank(2)),),
+    "rpad": (Alias(name="rpad", arrange=_with_blank(2)),),
     "character_length": (Alias(name="char_length"),),
     "date_part": (Alias(name="extract", arrange=_date_part),),
     "datepart": (Alias(name="extract", arrange=_date_part),),

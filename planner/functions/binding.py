@@ -81,12 +81,13 @@ def bind(
     best = min(candidates, key=lambda candidate: candidate.rank)
     implementation = best.implementation
     derived = best.derived
-    if output is None and file is None and compound is None and best.arguments:
+    if output is None and file is None and best.arguments:
         derived = aliases.undeclared_result(implementation.name, type_of(best.arguments[0]), derived)
     asked = {key.lower(): tuple(v.upper() for v in values) for key, values in (options or {}).items()}
     if best.alias:
         asked = {**best.alias.options, **asked}
-    choose(implementation, asked, place)
+    if "NULL" in choose(implementation, asked, place).values():
+        derived = t.nullable(derived)
     return Bound(
         function=ir.Function(
             urn=implementation.urn,

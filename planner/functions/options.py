@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from ...proto.errors import PlanError, Problem
 from .registry import Implementation
-from .templates import entry
+from .templates import entry, refusal
+
+_OLD_VALUES: Final = {"NONE": "NULL"}
+"""Values by the names they had in earlier releases."""
 
 
 def choose(implementation: Implementation, asked: Mapping[str, Sequence[str]], place: str) -> dict[str, str]:
@@ -17,13 +21,12 @@ def choose(implementation: Implementation, asked: Mapping[str, Sequence[str]], p
     """
     found = entry(implementation.kind, implementation.file, implementation.name)
     if found is None:
-        raise _problem(
-            place, "UNSUPPORTED_FUNCTION", f"{implementation.urn}#{implementation.signature} is not supported"
-        )
+        why = refusal(implementation.file, implementation.name)
+        raise _problem(place, "UNSUPPORTED_FUNCTION", f"{implementation.signature} is not supported: {why}")
     choices: dict[str, str] = {}
     for option, values in implementation.options.items():
         supported = [value for value in found.options.get(option, ()) if value in values]
-        wanted = [value.upper() for value in asked.get(option, ())]
+        wanted = [_OLD_VALUES.get(value.upper(), value.upper()) for value in asked.get(option, ())]
         if not wanted:
             if supported:
                 choices[option] = supported[0]

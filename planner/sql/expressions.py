@@ -21,6 +21,7 @@ from ..functions.options import choose
 from ..functions.templates import entry
 from ..functions.templates.comparison import balanced
 from ..functions.templates.use import AggregateCall, Use
+from ..functions.templates.windows import RANKING
 from ..walk import unroll
 from . import casts
 from .literals import literal
@@ -164,12 +165,21 @@ def _applied(
             types=tuple(type_of(argument) for argument in use.arguments),
             result=use.type if exact else derived,
             choices=choose(implementation, use.options, use.place),
+            constants=tuple(_constant(argument) for argument in use.arguments),
+            place=use.place,
             aggregate=aggregate,
         )
     )
     if exact or t.nullable(derived) == t.nullable(use.type):
         return sql
     return casts.cast(sql, derived, use.type, ir.CastFailure.ERROR)
+
+
+def _constant(argument: ir.Expression | str) -> object:
+    """A literal's value, also behind the conversion to its parameter's type."""
+    if isinstance(argument, ir.Cast):
+        argument = argument.operand
+    return argument.value if isinstance(argument, ir.Literal) else None
 
 
 def render_measure(measure: ir.Measure, scope: Scope) -> str:
@@ -210,16 +220,13 @@ def render_sorts(sorts: Sequence[ir.SortKey], scope: Scope) -> str:
     return ", ".join(keys)
 
 
-_RANKING = frozenset({"row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lead", "lag"})
-
-
 def _over(call: ir.WindowCall, scope: Scope) -> str:
     parts = []
     if call.partitions:
         parts.append("PARTITION BY " + ", ".join(render(partition, scope) for partition in call.partitions))
     if call.sorts:
         parts.append("ORDER BY " + render_sorts(call.sorts, scope))
-    if call.function.name not in _RANKING:
+    if call.function.name not in RANKING:
         lower, upper = _bound(call.lower, "PRECEDING", scope), _bound(call.upper, "FOLLOWING", scope)
         parts.append(f"{call.bounds.value} BETWEEN {lower} AND {upper}")
     return " ".join(parts)

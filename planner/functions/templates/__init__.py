@@ -7,22 +7,39 @@ from types import MappingProxyType
 from typing import Final
 
 from ...ir import FunctionKind
-from . import aggregates, arithmetic, comparison, datetimes, decimals, strings
+from . import (
+    aggregates,
+    arithmetic,
+    comparison,
+    datetimes,
+    decimals,
+    lists,
+    logarithms,
+    regexps,
+    rounding,
+    strings,
+    windows,
+)
+from .refused import REFUSED
 from .use import Entry, Table
 
 _SCALAR: Final[Table] = {
     **arithmetic.TABLE,
     **decimals.TABLE,
+    **rounding.TABLE,
+    **logarithms.TABLE,
     **comparison.TABLE,
     **strings.TABLE,
+    **regexps.TABLE,
     **datetimes.TABLE,
+    **lists.TABLE,
 }
 
 TABLES: Final[Mapping[FunctionKind, Mapping[tuple[str, str], Entry]]] = MappingProxyType(
     {
         FunctionKind.SCALAR: _SCALAR,
         FunctionKind.AGGREGATE: aggregates.TABLE,
-        FunctionKind.WINDOW: {},
+        FunctionKind.WINDOW: windows.TABLE,
     }
 )
 
@@ -30,3 +47,8 @@ TABLES: Final[Mapping[FunctionKind, Mapping[tuple[str, str], Entry]]] = MappingP
 def entry(kind: FunctionKind, file: str, name: str) -> Entry | None:
     """The table's entry for an official function; None where Tidegate does not run it."""
     return TABLES[kind].get((file.removeprefix("functions_"), name))
+
+
+def refusal(file: str, name: str) -> str:
+    """Why Tidegate does not run an official function that has no entry."""
+    return REFUSED[file.removeprefix("functions_"), name]

@@ -6,7 +6,8 @@ from typing import Final
 
 from ... import types as t
 from ...sql.types import sql_type
-from .use import Entry, Table, Template, Use, let
+from ...types import Type
+from .use import Entry, Table, Template, Use, error, let
 
 OVERFLOW: Final = ("ERROR", "SATURATE", "SILENT")
 ROUNDING: Final = ("TIE_TO_EVEN",)
@@ -80,18 +81,176 @@ def _failure(choice: str, message: str) -> str:
     return f"error('{message}')" if choice == "ERROR" else "NULL"
 
 
+def _modulus(use: Use) -> str:
+    x, y = use.arguments
+    divisor = f"nullif({y}, 0)" if use.choices["on_domain_error"] == "NULL" else y
+    if use.choices.get("division_type") != "FLOOR":
+        return f"({x} % {divisor})"
+
+    def floored(b: str) -> str:
+        return let(
+            f"({x} % {b})", lambda r: f"CASE WHEN {r} <> 0 AND ({r} < 0) <> ({b} < 0) THEN {r} + {b} ELSE {r} END"
+        )
+
+    return use.cast(let(divisor, floored))
+
+
+def _negate(use: Use) -> str:
+    (x,) = use.arguments
+    if not isinstance(use.result, t.Integer):
+        return f"(-{x})"
+    return overflowing(f"(-{x})", f"-CAST({x} AS HUGEINT)", use.result, use.choices.get("overflow", "ERROR"))
+
+
+def _absolute(use: Use) -> str:
+    (x,) = use.arguments
+    if not isinstance(use.result, t.Integer):
+        return f"abs({x})"
+    return overflowing(f"abs({x})", f"abs(CAST({x} AS HUGEINT))", use.result, use.choices.get("overflow", "ERROR"))
+
+
+def _sign(use: Use) -> str:
+    """Of a float's zero and NaN, they themselves."""
+    (x,) = use.arguments
+    if isinstance(use.result, t.Integer):
+        return use.cast(f"sign({x})")
+    signs = let(x, lambda v: f"CASE WHEN isnan({v}) OR {v} = 0 THEN {v} WHEN {v} > 0 THEN 1 ELSE -1 END")
+    return use.cast(signs)
+
+
+def _power(use: Use) -> str:
+    x, y = use.arguments
+    if not isinstance(use.result, t.Integer):
+        return use.cast(f"pow({x}, {y})")
+    return use.cast(let(x, lambda base: let(y, lambda exponent: _integer_power(base, exponent))))
+
+
+def _integer_power(base: str, exponent: str) -> str:
+    """Exactly, by repeated multiplication: floating point would be off beyond 2**53."""
+    factors = f"list_transform(range({exponent}), lambda power_step: CAST({base} AS HUGEINT))"
+    product = f"list_reduce({factors}, lambda power_left, power_right: power_left * power_right, CAST(1 AS HUGEINT))"
+    return (
+        f"CASE WHEN {base} = 1 THEN 1 WHEN {base} = -1 THEN 1 - 2 * ({exponent} & 1)"
+        f" WHEN {exponent} < 0 THEN 1 // {base} WHEN {base} = 0 THEN CASE WHEN {exponent} = 0 THEN 1 ELSE 0 END"
+        f" WHEN {exponent} > 63 THEN {error('overflow in power')} ELSE {product} END"
+    )
+
+
+def _factorial(use: Use) -> str:
+    checked = let(
+        use.arguments[0],
+        lambda n: (
+            f"CASE WHEN {n} < 0 THEN {error('factorial of a negative number')} ELSE factorial(CAST({n} AS INTEGER)) END"
+        ),
+    )
+    return use.cast(checked)
+
+
+def _bitwise(symbol: str) -> Template:
+    return lambda use: f"({use.arguments[0]} {symbol} {use.arguments[1]})"
+
+
+def _integer(type_: Type) -> t.Integer:
+    if not isinstance(type_, t.Integer):
+        raise ValueError(f"{type_} where an integer belongs")
+    return type_
+
+
+def _shift_left(use: Use) -> str:
+    """Bits that leave the type are lost, as in two's complement; by its width or more, all are."""
+    type_ = _integer(use.result)
+    x, shift = use.arguments
+
+    def shifted(by: str) -> str:
+        moved = wrapped(f"CAST({x} AS HUGEINT) * (CAST(1 AS HUGEINT) << {by})", type_)
+        return f"CASE {_shift_guards(by, type_, f'{x} & 0')} ELSE {moved} END"
+
+    return use.cast(let(shift, shifted))
+
+
+def _shift_right(use: Use) -> str:
+    type_ = _integer(use.result)
+    x, shift = use.arguments
+    fill = let(x, lambda v: f"CASE WHEN {v} < 0 THEN -1 ELSE {v} & 0 END")
+    return use.cast(let(shift, lambda by: f"CASE {_shift_guards(by, type_, fill)} ELSE {x} >> {by} END"))
+
+
+def _shift_right_unsigned(use: Use) -> str:
+    type_ = _integer(use.result)
+    x, shift = use.arguments
+    size = f"CAST({2**type_.bits} AS HUGEINT)"
+    unsigned = f"((CAST({x} AS HUGEINT) + {size}) % {size})"
+
+    def shifted(by: str) -> str:
+        return f"CASE {_shift_guards(by, type_, f'{x} & 0')} ELSE {wrapped(f'{unsigned} >> {by}', type_)} END"
+
+    return use.cast(let(shift, shifted))
+
+
+def _shift_guards(by: str, type_: t.Integer, emptied: str) -> str:
+    return f"WHEN {by} < 0 THEN {error('shift by a negative number')} WHEN {by} >= {type_.bits} THEN {emptied}"
+
+
+def _math(function: str) -> Template:
+    """DuckDB computes these in double precision, NaN outside of their domain."""
+    return lambda use: use.cast(f"{function}({', '.join(use.arguments)})")
+
+
+def _bounded(function: str, outside: str) -> Template:
+    """`outside` is a condition on `x`: where it holds, the result is NaN or an error."""
+
+    def template(use: Use) -> str:
+        (x,) = use.arguments
+        if use.choices.get("on_domain_error", "NAN") == "NAN":
+            return use.cast(f"{function}({x})")
+        failure = error(f"{use.name} outside its domain")
+        return use.cast(let(x, lambda v: f"CASE WHEN {outside.format(x=v)} THEN {failure} ELSE {function}({v}) END"))
+
+    return template
+
+
 _INTEGER_OR_FLOAT: Final = {"overflow": OVERFLOW, "rounding": ROUNDING}
+_ROUNDED: Final = {"rounding": ROUNDING}
+_DOMAIN: Final = {"rounding": ROUNDING, "on_domain_error": ("NAN", "ERROR")}
+_DIVISION: Final = {
+    **_INTEGER_OR_FLOAT,
+    "on_domain_error": ("NAN", "NULL", "ERROR"),
+    "on_division_by_zero": ("IEEE", "ERROR", "NULL"),
+}
 
 TABLE: Final[Table] = {
     ("arithmetic", "add"): Entry(_operator("+"), _INTEGER_OR_FLOAT),
     ("arithmetic", "subtract"): Entry(_operator("-"), _INTEGER_OR_FLOAT),
     ("arithmetic", "multiply"): Entry(_operator("*"), _INTEGER_OR_FLOAT),
-    ("arithmetic", "divide"): Entry(
-        _divide,
-        {
-            **_INTEGER_OR_FLOAT,
-            "on_domain_error": ("NAN", "NULL", "ERROR"),
-            "on_division_by_zero": ("IEEE", "ERROR", "NULL"),
-        },
+    ("arithmetic", "divide"): Entry(_divide, _DIVISION),
+    ("arithmetic", "negate"): Entry(_negate, _INTEGER_OR_FLOAT),
+    ("arithmetic", "modulus"): Entry(
+        _modulus,
+        {"division_type": ("TRUNCATE", "FLOOR"), "overflow": OVERFLOW, "on_domain_error": ("ERROR", "NULL")},
     ),
+    ("arithmetic", "power"): Entry(_power, {"overflow": ("ERROR",)}),
+    ("arithmetic", "abs"): Entry(_absolute, _INTEGER_OR_FLOAT),
+    ("arithmetic", "sign"): Entry(_sign),
+    ("arithmetic", "factorial"): Entry(_factorial, {"overflow": ("ERROR",)}),
+    ("arithmetic", "bitwise_not"): Entry(lambda use: f"(~{use.arguments[0]})"),
+    ("arithmetic", "bitwise_and"): Entry(_bitwise("&")),
+    ("arithmetic", "bitwise_or"): Entry(_bitwise("|")),
+    ("arithmetic", "bitwise_xor"): Entry(lambda use: f"xor({', '.join(use.arguments)})"),
+    ("arithmetic", "shift_left"): Entry(_shift_left),
+    ("arithmetic", "shift_right"): Entry(_shift_right),
+    ("arithmetic", "shift_right_unsigned"): Entry(_shift_right_unsigned),
+    ("arithmetic", "sqrt"): Entry(_bounded("sqrt", "{x} < 0"), _DOMAIN),
+    ("arithmetic", "acos"): Entry(_bounded("acos", "abs({x}) > 1"), _DOMAIN),
+    ("arithmetic", "asin"): Entry(_bounded("asin", "abs({x}) > 1"), _DOMAIN),
+    ("arithmetic", "acosh"): Entry(_bounded("acosh", "{x} < 1"), _DOMAIN),
+    ("arithmetic", "atanh"): Entry(_bounded("atanh", "abs({x}) > 1"), _DOMAIN),
+    ("arithmetic", "atan2"): Entry(_math("atan2"), {"rounding": ROUNDING, "on_domain_error": ("NAN",)}),
+    **{
+        ("arithmetic", function): Entry(_math(function), _ROUNDED)
+        for function in ("exp", "cos", "sin", "tan", "cosh", "sinh", "tanh", "atan", "asinh", "radians", "degrees")
+    },
+    ("unsigned_integers", "add"): Entry(_operator("+"), _INTEGER_OR_FLOAT),
+    ("unsigned_integers", "subtract"): Entry(_operator("-"), _INTEGER_OR_FLOAT),
+    ("unsigned_integers", "multiply"): Entry(_operator("*"), _INTEGER_OR_FLOAT),
+    ("unsigned_integers", "divide"): Entry(_divide, _DIVISION),
 }

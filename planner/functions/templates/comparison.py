@@ -41,16 +41,41 @@ def _logic(symbol: str, empty: str) -> Template:
 
 
 def _between(use: Use) -> str:
-    return f"({comparable(use, 0)} BETWEEN {comparable(use, 1)} AND {comparable(use, 2)})"
+    """SQL's BETWEEN is false where one bound alone decides; Substrait's is null when either bound is."""
+    inside = f"({comparable(use, 0)} BETWEEN {comparable(use, 1)} AND {comparable(use, 2)})"
+    maybe = [use.arguments[i] for i in (1, 2) if use.type(i).nullable and use.constant(i) is None]
+    if not maybe:
+        return inside
+    return f"CASE WHEN {' OR '.join(f'{bound} IS NULL' for bound in maybe)} THEN NULL ELSE {inside} END"
+
+
+def _extreme(function: str) -> Template:
+    """DuckDB's least and greatest skip nulls."""
+
+    def template(use: Use) -> str:
+        found = f"{function}({', '.join(use.arguments)})"
+        maybe = [sql for i, sql in enumerate(use.arguments) if use.type(i).nullable]
+        if not maybe:
+            return found
+        return f"CASE WHEN {' OR '.join(f'{sql} IS NULL' for sql in maybe)} THEN NULL ELSE {found} END"
+
+    return template
+
+
+def _call(function: str) -> Template:
+    return lambda use: f"{function}({', '.join(use.arguments)})"
+
+
+_ORDER: Final[dict[str, str]] = {"equal": "=", "not_equal": "<>", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
+
+
+def comparisons(*names: str) -> dict[str, Entry]:
+    """Comparisons by their official names."""
+    return {name: Entry(_operator(_ORDER[name])) for name in names}
 
 
 TABLE: Final[Table] = {
-    ("comparison", "equal"): Entry(_operator("=")),
-    ("comparison", "not_equal"): Entry(_operator("<>")),
-    ("comparison", "lt"): Entry(_operator("<")),
-    ("comparison", "lte"): Entry(_operator("<=")),
-    ("comparison", "gt"): Entry(_operator(">")),
-    ("comparison", "gte"): Entry(_operator(">=")),
+    **{("comparison", name): made for name, made in comparisons(*_ORDER).items()},
     ("comparison", "is_distinct_from"): Entry(_operator("IS DISTINCT FROM")),
     ("comparison", "is_not_distinct_from"): Entry(_operator("IS NOT DISTINCT FROM")),
     ("comparison", "between"): Entry(_between),
@@ -60,13 +85,18 @@ TABLE: Final[Table] = {
     ("comparison", "is_not_true"): Entry(_around("", " IS NOT TRUE")),
     ("comparison", "is_false"): Entry(_around("", " IS FALSE")),
     ("comparison", "is_not_false"): Entry(_around("", " IS NOT FALSE")),
-    ("comparison", "coalesce"): Entry(lambda use: f"coalesce({', '.join(use.arguments)})"),
-    ("comparison", "nullif"): Entry(lambda use: f"nullif({', '.join(use.arguments)})"),
+    ("comparison", "is_nan"): Entry(_call("isnan")),
+    ("comparison", "is_finite"): Entry(_call("isfinite")),
+    ("comparison", "is_infinite"): Entry(_call("isinf")),
+    ("comparison", "coalesce"): Entry(_call("coalesce")),
+    ("comparison", "nullif"): Entry(_call("nullif")),
+    ("comparison", "least"): Entry(_extreme("least")),
+    ("comparison", "least_skip_null"): Entry(_call("least")),
+    ("comparison", "greatest"): Entry(_extreme("greatest")),
+    ("comparison", "greatest_skip_null"): Entry(_call("greatest")),
     ("boolean", "and"): Entry(_logic(" AND ", "true")),
     ("boolean", "or"): Entry(_logic(" OR ", "false")),
     ("boolean", "not"): Entry(_around("NOT ", "")),
-    ("datetime", "lt"): Entry(_operator("<")),
-    ("datetime", "lte"): Entry(_operator("<=")),
-    ("datetime", "gt"): Entry(_operator(">")),
-    ("datetime", "gte"): Entry(_operator(">=")),
+    ("boolean", "and_not"): Entry(lambda use: f"({use.arguments[0]} AND NOT {use.arguments[1]})"),
+    ("boolean", "xor"): Entry(_operator("<>")),
 }

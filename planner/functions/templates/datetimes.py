@@ -1,19 +1,154 @@
-"""Dates, times, timestamps and intervals."""
+"""Dates, times, timestamps and intervals. Instants are taken apart in the zone they name."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from .use import Entry, Table, Use
+from ... import types as t
+from .comparison import comparisons
+from .use import Entry, Table, Template, Use, let
 
-_FIELDS: Final[dict[str, str]] = {"YEAR": "year", "ISO_YEAR": "isoyear"}
+_FIELDS: Final[dict[str, str]] = {
+    "YEAR": "date_part('year', {x})",
+    "ISO_YEAR": "date_part('isoyear', {x})",
+    "US_YEAR": "date_part('year', {wednesday})",
+    "QUARTER": "date_part('quarter', {x})",
+    "MONTH": "date_part('month', {x})",
+    "DAY": "date_part('day', {x})",
+    "DAY_OF_YEAR": "date_part('doy', {x})",
+    "MONDAY_DAY_OF_WEEK": "date_part('isodow', {x})",
+    "SUNDAY_DAY_OF_WEEK": "(date_part('dow', {x}) + 1)",
+    "ISO_WEEK": "date_part('week', {x})",
+    "US_WEEK": "((date_part('doy', {wednesday}) - 1) // 7 + 1)",
+    "HOUR": "date_part('hour', {x})",
+    "MINUTE": "date_part('minute', {x})",
+    "SECOND": "date_part('second', {x})",
+    "MILLISECOND": "date_part('millisecond', {x})",
+    "MICROSECOND": "date_part('microsecond', {x})",
+    "SUBSECOND": "(date_part('microsecond', {x}) % 1000000)",
+    "UNIX_TIME": "CAST(floor(date_part('epoch', {x})) AS BIGINT)",
+}
+_WEDNESDAY: Final = "(CAST({x} AS DATE) + 3 - CAST(date_part('dow', {x}) AS INTEGER))"
+"""The middle of a week that starts on Sunday: it lies in the year that has most of the week."""
+
+
+def local(use: Use, x: str, index: int, zone: str) -> str:
+    """The instant `x` as the clock on a wall in `zone` shows it."""
+    _only_microseconds(use, index)
+    return f"({x} AT TIME ZONE {zone})"
+
+
+def _only_microseconds(use: Use, index: int) -> None:
+    type_ = use.type(index)
+    if isinstance(type_, t.Timestamp | t.TimestampTz) and type_.precision > 6:
+        use.refuse(f"DuckDB would cut {type_} to microseconds here (precision up to 6)")
 
 
 def _extract(use: Use) -> str:
     unit, *rest = use.arguments
-    return f"date_part('{_FIELDS[unit]}', {rest[-1]})"
+    indexed = use.types[1] is None
+    if indexed:
+        indexing, *rest = rest
+    at = 2 if indexed else 1
+    x, zone = rest[0], rest[1] if len(rest) > 1 else None
+    if unit == "TIMEZONE_OFFSET" and zone is not None:
+        wall = local(use, x, at, zone)
+        return f"((epoch_us({wall}) - epoch_us({x})) // 1000000)"
+    if unit not in _FIELDS:
+        use.refuse(f"{unit} is not supported")
+    if zone is not None and unit != "UNIX_TIME":
+        x = local(use, x, at, zone)
+    wednesday = _WEDNESDAY.format(x=x)
+    found = _FIELDS[unit].format(x=x, wednesday=wednesday)
+    return f"({found} - 1)" if indexed and indexing == "ZERO" else found
+
+
+def _extract_boolean(use: Use) -> str:
+    component, x, *zone = use.arguments
+    if component != "IS_LEAP_YEAR":
+        use.refuse(f"{component} is not supported")
+    if zone:
+        x = local(use, x, 1, zone[0])
+    leap = "CASE WHEN {y} % 100 = 0 THEN {y} % 400 = 0 ELSE {y} % 4 = 0 END"
+    return let(f"date_part('year', {x})", lambda y: leap.format(y=y))
+
+
+def _shift(sign: str) -> Template:
+    """A moment and an interval. With a zone, months are added to the wall's clock."""
+
+    def template(use: Use) -> str:
+        x, interval, *zone = use.arguments
+        _only_microseconds(use, 0)
+        if not zone:
+            return use.cast(f"({x} {sign} {interval})")
+        wall = f"({local(use, x, 0, zone[0])} {sign} {interval})"
+        return use.cast(f"({wall} AT TIME ZONE {zone[0]})")
+
+    return template
+
+
+def _add_intervals(use: Use) -> str:
+    return f"({use.arguments[0]} + {use.arguments[1]})"
+
+
+def _multiply(use: Use) -> str:
+    return f"({use.arguments[1]} * CAST({use.arguments[0]} AS BIGINT))"
+
+
+def _assume_timezone(use: Use) -> str:
+    _only_microseconds(use, 0)
+    return use.cast(f"(CAST({use.arguments[0]} AS TIMESTAMP) AT TIME ZONE {use.arguments[1]})")
+
+
+def _local_timestamp(use: Use) -> str:
+    return use.cast(local(use, use.arguments[0], 0, use.arguments[1]))
+
+
+def _parse(use: Use) -> str:
+    return use.cast(f"strptime({use.arguments[0]}, {use.arguments[1]})")
+
+
+def _parse_timestamp(use: Use) -> str:
+    """A zone in the text wins, then the one given; without either the text is in UTC."""
+    text, format_, *rest = use.arguments
+    known = use.constant(1)
+    if not isinstance(known, str):
+        use.refuse("the format has to be a constant")
+    parsed = f"strptime({text}, {format_})"
+    if "%z" in known or "%Z" in known:
+        return use.cast(parsed)
+    zone = rest[0] if len(rest) == 2 else "'UTC'"
+    return use.cast(f"({parsed} AT TIME ZONE {zone})")
+
+
+def _format(use: Use) -> str:
+    x, format_, *zone = use.arguments
+    match use.type(0):
+        case t.Time():
+            x = f"(DATE '1970-01-01' + {x})"
+        case t.TimestampTz():
+            x = local(use, x, 0, zone[0])
+        case _:
+            pass
+    return f"strftime({x}, {format_})"
 
 
 TABLE: Final[Table] = {
-    ("datetime", "extract"): Entry(_extract),
+    ("datetime", "extract"): Entry(
+        _extract,
+        note="milliseconds and microseconds count from the minute, as in the official cases; MONDAY_WEEK, SUNDAY_WEEK,"
+        " NANOSECOND and PICOSECOND are refused: text and cases leave them open",
+    ),
+    ("datetime", "extract_boolean"): Entry(_extract_boolean, note="IS_DST is refused"),
+    ("datetime", "add"): Entry(_shift("+")),
+    ("datetime", "subtract"): Entry(_shift("-")),
+    ("datetime", "add_intervals"): Entry(_add_intervals),
+    ("datetime", "multiply"): Entry(_multiply),
+    ("datetime", "assume_timezone"): Entry(_assume_timezone),
+    ("datetime", "local_timestamp"): Entry(_local_timestamp),
+    ("datetime", "strptime_time"): Entry(_parse),
+    ("datetime", "strptime_date"): Entry(_parse),
+    ("datetime", "strptime_timestamp"): Entry(_parse_timestamp),
+    ("datetime", "strftime"): Entry(_format),
+    **{("datetime", name): made for name, made in comparisons("lt", "lte", "gt", "gte").items()},
 }

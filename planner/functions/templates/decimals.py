@@ -7,7 +7,7 @@ from typing import Final
 from ... import types as t
 from ...sql.types import sql_type
 from ...types import Type
-from .use import Entry, Table, Template, Use
+from .use import Entry, Table, Template, Use, error, let
 
 MAX_DIGITS: Final = 38
 
@@ -87,6 +87,46 @@ def _divide(use: Use) -> str:
     return quotient(unscaled(use.arguments[0], x), unscaled(use.arguments[1], y), shift, result)
 
 
+def _modulus(use: Use) -> str:
+    x, y = decimal(use.type(0)), decimal(use.type(1))
+    natural = t.Decimal(
+        precision=min(MAX_DIGITS, max(x.precision - x.scale, y.precision - y.scale) + max(x.scale, y.scale)),
+        scale=max(x.scale, y.scale),
+    )
+    return fitted(f"({use.arguments[0]} % {use.arguments[1]})", natural, decimal(use.result))
+
+
+def _bitwise(symbol: str) -> Template:
+    def template(use: Use) -> str:
+        x, y = (f"CAST({argument} AS HUGEINT)" for argument in use.arguments)
+        return use.cast(f"xor({x}, {y})" if symbol == "xor" else f"({x} {symbol} {y})")
+
+    return template
+
+
+def _square_root(use: Use) -> str:
+    checked = let(
+        f"CAST({use.arguments[0]} AS DOUBLE)",
+        lambda x: f"CASE WHEN {x} < 0 THEN {error('sqrt of a negative number')} ELSE sqrt({x}) END",
+    )
+    return use.cast(checked)
+
+
+def _factorial(use: Use) -> str:
+    checked = let(
+        f"CAST({use.arguments[0]} AS INTEGER)",
+        lambda n: f"CASE WHEN {n} < 0 THEN {error('factorial of a negative number')} ELSE factorial({n}) END",
+    )
+    return use.cast(checked)
+
+
+def _power(use: Use) -> str:
+    power = f"pow(CAST({use.arguments[0]} AS DOUBLE), CAST({use.arguments[1]} AS DOUBLE))"
+    if use.choices.get("complex_number_result") != "ERROR":
+        return power
+    return let(power, lambda p: f"CASE WHEN isnan({p}) THEN {error('power with a complex result')} ELSE {p} END")
+
+
 _OVERFLOW: Final = {"overflow": ("ERROR",)}
 
 TABLE: Final[Table] = {
@@ -94,4 +134,13 @@ TABLE: Final[Table] = {
     ("arithmetic_decimal", "subtract"): Entry(_add("-"), _OVERFLOW),
     ("arithmetic_decimal", "multiply"): Entry(_multiply, _OVERFLOW),
     ("arithmetic_decimal", "divide"): Entry(_divide, _OVERFLOW),
+    ("arithmetic_decimal", "modulus"): Entry(_modulus, _OVERFLOW),
+    ("arithmetic_decimal", "negate"): Entry(lambda use: f"(-{use.arguments[0]})"),
+    ("arithmetic_decimal", "abs"): Entry(lambda use: f"abs({use.arguments[0]})"),
+    ("arithmetic_decimal", "bitwise_and"): Entry(_bitwise("&")),
+    ("arithmetic_decimal", "bitwise_or"): Entry(_bitwise("|")),
+    ("arithmetic_decimal", "bitwise_xor"): Entry(_bitwise("xor")),
+    ("arithmetic_decimal", "sqrt"): Entry(_square_root),
+    ("arithmetic_decimal", "factorial"): Entry(_factorial),
+    ("arithmetic_decimal", "power"): Entry(_power, {**_OVERFLOW, "complex_number_result": ("NAN", "ERROR")}),
 }

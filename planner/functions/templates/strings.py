@@ -1,4 +1,4 @@
-"""Strings."""
+"""Strings. Positions count characters from 1."""
 
 from __future__ import annotations
 
@@ -6,22 +6,42 @@ from typing import Final
 
 from .use import Entry, Table, Template, Use, error, let
 
-CASES: Final = ("CASE_SENSITIVE", "CASE_INSENSITIVE")
+_UPPER: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_LOWER: Final = _UPPER.lower()
+CASES: Final = ("CASE_SENSITIVE", "CASE_INSENSITIVE", "CASE_INSENSITIVE_ASCII")
 _CASE: Final = {"case_sensitivity": CASES}
+_CHARACTERS: Final = {"char_set": ("UTF8", "ASCII_ONLY")}
 
 
-def folded(use: Use, sql: str) -> str:
+def folded(use: Use, index: int) -> str:
     """An argument as the chosen case sensitivity compares it."""
-    return sql if use.choices.get("case_sensitivity", "CASE_SENSITIVE") == "CASE_SENSITIVE" else f"lower({sql})"
-
-
-def _like(use: Use) -> str:
-    """No character escapes another in Substrait's pattern, nor in DuckDB's LIKE without an ESCAPE clause."""
-    return f"({folded(use, use.arguments[0])} LIKE {folded(use, use.arguments[1])})"
+    sql = use.arguments[index]
+    match use.choices.get("case_sensitivity"):
+        case "CASE_INSENSITIVE":
+            return f"lower({sql})"
+        case "CASE_INSENSITIVE_ASCII":
+            return f"translate({sql}, '{_UPPER}', '{_LOWER}')"
+        case _:
+            return sql
 
 
 def _test(function: str) -> Template:
-    return lambda use: f"{function}({folded(use, use.arguments[0])}, {folded(use, use.arguments[1])})"
+    return lambda use: f"{function}({folded(use, 0)}, {folded(use, 1)})"
+
+
+def _like(use: Use) -> str:
+    """No character escapes another, in Substrait's pattern as in DuckDB's LIKE without an ESCAPE clause."""
+    return f"({folded(use, 0)} LIKE {folded(use, 1)})"
+
+
+def _call(function: str) -> Template:
+    return lambda use: f"{function}({', '.join(use.arguments)})"
+
+
+def _concat(use: Use) -> str:
+    if use.choices["null_handling"] == "IGNORE_NULLS":
+        return f"concat({', '.join(use.arguments)})"
+    return f"({' || '.join(use.arguments)})"
 
 
 def _substring(use: Use) -> str:
@@ -31,19 +51,122 @@ def _substring(use: Use) -> str:
         case "LEFT_OF_BEGINNING":
             return let(start, lambda s: _from_left(x, s, count))
         case "ERROR":
-            checked = let(
-                start, lambda s: f"CASE WHEN {s} < 0 THEN {error('substring with a negative start')} ELSE {s} END"
-            )
-            return _from_left(x, checked, count) if count is None else let(checked, lambda s: _from_left(x, s, count))
+            failure = error("substring with a negative start")
+            return let(start, lambda s: f"CASE WHEN {s} < 0 THEN {failure} ELSE {_from_left(x, s, count)} END")
         case _:
             return f"substring({', '.join(use.arguments)})"
 
 
 def _from_left(x: str, start: str, count: str | None) -> str:
     """What of the window [start, start + count) lies on the string, whose first character is 1."""
+    first = f"CASE WHEN {start} < 1 THEN 1 ELSE {start} END"
     if count is None:
-        return f"substring({x}, greatest({start}, 1))"
-    return f"substring({x}, greatest({start}, 1), greatest({start} + {count} - greatest({start}, 1), 0))"
+        return f"substring({x}, {first})"
+    hidden = f"CASE WHEN {start} < 1 THEN 1 - {start} ELSE 0 END"
+    return let(f"({count} - {hidden})", lambda n: f"substring({x}, {first}, CASE WHEN {n} < 0 THEN 0 ELSE {n} END)")
+
+
+def _replace(use: Use) -> str:
+    x, old, new = use.arguments
+    if use.choices["case_sensitivity"] == "CASE_SENSITIVE":
+        return f"replace({x}, {old}, {new})"
+    literally = f"replace({new}, '\\', '\\\\')"
+    return f"regexp_replace({x}, regexp_escape({old}), {literally}, 'gi')"
+
+
+def _count_substring(use: Use) -> str:
+    return f"(len(string_split({folded(use, 0)}, {folded(use, 1)})) - 1)"
+
+
+def _replace_slice(use: Use) -> str:
+    x, start, count, new = use.arguments
+
+    def replaced(v: str, s: str, n: str) -> str:
+        outside = f"{s} < 1 OR {s} > length({v}) OR {n} < 0"
+        return f"CASE WHEN {outside} THEN NULL ELSE left({v}, {s} - 1) || {new} || substring({v}, {s} + {n}) END"
+
+    return let(x, lambda v: let(start, lambda s: let(count, lambda n: replaced(v, s, n))))
+
+
+def _case(function: str, source: str, target: str) -> Template:
+    def template(use: Use) -> str:
+        (x,) = use.arguments
+        if use.choices["char_set"] == "ASCII_ONLY":
+            return f"translate({x}, '{source}', '{target}')"
+        return f"{function}({x})"
+
+    return template
+
+
+def _upper(use: Use, sql: str) -> str:
+    ascii_only = use.choices["char_set"] == "ASCII_ONLY"
+    return f"translate({sql}, '{_LOWER}', '{_UPPER}')" if ascii_only else f"upper({sql})"
+
+
+def _lower(use: Use, sql: str) -> str:
+    ascii_only = use.choices["char_set"] == "ASCII_ONLY"
+    return f"translate({sql}, '{_UPPER}', '{_LOWER}')" if ascii_only else f"lower({sql})"
+
+
+def _swapcase(use: Use) -> str:
+    (x,) = use.arguments
+    if use.choices["char_set"] == "ASCII_ONLY":
+        return f"translate({x}, '{_UPPER}{_LOWER}', '{_LOWER}{_UPPER}')"
+    swapped = "CASE WHEN letter = upper(letter) THEN lower(letter) ELSE upper(letter) END"
+    return f"array_to_string(list_transform(string_split({x}, ''), lambda letter: {swapped}), '')"
+
+
+def _capitalize(use: Use) -> str:
+    return let(use.arguments[0], lambda x: f"({_upper(use, f'left({x}, 1)')} || substring({x}, 2))")
+
+
+def _words(x: str, word: str) -> str:
+    """The string with `word`, an expression of `word`, in each of its words' place."""
+    parts = f"regexp_extract_all({x}, '\\s+|\\S+')"
+    return f"array_to_string(list_transform({parts}, lambda word: {word}), '')"
+
+
+def _initcap(use: Use) -> str:
+    return _words(use.arguments[0], f"{_upper(use, 'left(word, 1)')} || {_lower(use, 'substring(word, 2)')}")
+
+
+def _title(use: Use) -> str:
+    capital = f"{_upper(use, 'left(word, 1)')} || substring(word, 2)"
+    return _words(use.arguments[0], f"CASE WHEN lower(word) IN ('a', 'an', 'the') THEN word ELSE {capital} END")
+
+
+def _pad(function: str) -> Template:
+    def template(use: Use) -> str:
+        x, length, characters = use.arguments
+        wanted = let(length, lambda n: f"CASE WHEN {n} < 0 THEN 0 ELSE {n} END")
+        return f"{function}({x}, {wanted}, {characters})"
+
+    return template
+
+
+def _center(use: Use) -> str:
+    x, length, character = use.arguments
+    more_left = use.choices["padding"] == "LEFT"
+
+    def centered(v: str) -> str:
+        def padded(missing: str) -> str:
+            left = f"({missing} + 1) // 2" if more_left else f"{missing} // 2"
+            right = f"{missing} // 2" if more_left else f"({missing} + 1) // 2"
+            both = f"repeat({character}, {left}) || {v} || repeat({character}, {right})"
+            return f"CASE WHEN {missing} <= 0 THEN {v} ELSE {both} END"
+
+        return let(f"({length} - length({v}))", padded)
+
+    return let(x, centered)
+
+
+def _split(use: Use) -> str:
+    """Without a separator, the string is its own only part."""
+    x, separator = use.arguments
+    parts = f"string_split({x}, {separator})"
+    if not use.type(1).nullable or use.constant(1) is not None:
+        return parts
+    return f"CASE WHEN {separator} IS NULL AND {x} IS NOT NULL THEN [{x}] ELSE {parts} END"
 
 
 TABLE: Final[Table] = {
@@ -51,5 +174,33 @@ TABLE: Final[Table] = {
     ("string", "contains"): Entry(_test("contains"), _CASE),
     ("string", "starts_with"): Entry(_test("starts_with"), _CASE),
     ("string", "ends_with"): Entry(_test("ends_with"), _CASE),
+    ("string", "strpos"): Entry(_test("strpos"), _CASE),
+    ("string", "count_substring"): Entry(_count_substring, _CASE),
+    ("string", "replace"): Entry(_replace, {"case_sensitivity": ("CASE_SENSITIVE", "CASE_INSENSITIVE")}),
+    ("string", "concat"): Entry(_concat, {"null_handling": ("ACCEPT_NULLS", "IGNORE_NULLS")}),
+    ("string", "concat_ws"): Entry(
+        _call("concat_ws"), note="nulls among the strings are left out, as in the official cases"
+    ),
     ("string", "substring"): Entry(_substring, {"negative_start": ("WRAP_FROM_END", "LEFT_OF_BEGINNING", "ERROR")}),
+    ("string", "replace_slice"): Entry(_replace_slice),
+    ("string", "repeat"): Entry(_call("repeat")),
+    ("string", "reverse"): Entry(_call("reverse")),
+    ("string", "left"): Entry(_call("left")),
+    ("string", "right"): Entry(_call("right")),
+    ("string", "ltrim"): Entry(_call("ltrim")),
+    ("string", "rtrim"): Entry(_call("rtrim")),
+    ("string", "trim"): Entry(_call("trim")),
+    ("string", "lpad"): Entry(_pad("lpad")),
+    ("string", "rpad"): Entry(_pad("rpad")),
+    ("string", "center"): Entry(_center, {"padding": ("RIGHT", "LEFT")}),
+    ("string", "lower"): Entry(_case("lower", _UPPER, _LOWER), _CHARACTERS),
+    ("string", "upper"): Entry(_case("upper", _LOWER, _UPPER), _CHARACTERS),
+    ("string", "swapcase"): Entry(_swapcase, _CHARACTERS),
+    ("string", "capitalize"): Entry(_capitalize, _CHARACTERS),
+    ("string", "initcap"): Entry(_initcap, _CHARACTERS),
+    ("string", "title"): Entry(_title, _CHARACTERS),
+    ("string", "char_length"): Entry(_call("length")),
+    ("string", "bit_length"): Entry(_call("bit_length")),
+    ("string", "octet_length"): Entry(_call("strlen")),
+    ("string", "string_split"): Entry(_split),
 }

@@ -13,8 +13,9 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, NoReturn, TypeAlias
 
+from ....proto.errors import PlanError, Problem
 from ...sql import quote
 from ...sql.types import sql_type
 from ...types import Type
@@ -30,7 +31,7 @@ class Use:
     """One use. `arguments` are SQL, or an enum argument's value; `types` are theirs, None for an enum.
 
     `choices` has one supported value for every option the implementation has: the plan's first supported
-    preference, or the table's default.
+    preference, or the table's default. `constants` has the values of arguments that are literals.
     """
 
     name: str
@@ -38,6 +39,8 @@ class Use:
     types: tuple[ArgumentType | None, ...]
     result: Type
     choices: Mapping[str, str]
+    constants: tuple[object, ...] = ()
+    place: str = ""
     aggregate: AggregateCall | None = None
 
     def type(self, index: int) -> Type:
@@ -46,6 +49,14 @@ class Use:
         if found is None or isinstance(found, Signature):
             raise ValueError(f"argument {index} of {self.name} is not a value")
         return found
+
+    def constant(self, index: int) -> object:
+        """The value of an argument that is a literal; None for a null one and for everything else."""
+        return self.constants[index] if index < len(self.constants) else None
+
+    def refuse(self, why: str) -> NoReturn:
+        """This use cannot be honoured, though others of the function can."""
+        raise PlanError(Problem(place=self.place, reason="UNSUPPORTED_FUNCTION", message=f"{self.name}: {why}"))
 
     def cast(self, sql: str) -> str:
         """The SQL as the result's type."""
@@ -80,10 +91,13 @@ Template: TypeAlias = Callable[[Use], str]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A function in the table. `options` has the supported values of each option, the default first."""
+    """A function in the table. `options` has the supported values of each option, the default first, and
+    `note` what a reader of the coverage table should know.
+    """
 
     template: Template
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    note: str = ""
 
 
 Table: TypeAlias = dict[tuple[str, str], Entry]

@@ -1,0 +1,111 @@
+"""Rounding to whole numbers, and to decimal places in every direction there is."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ... import types as t
+from .decimals import decimal, scaled, unscaled
+from .use import Entry, Table, Template, Use, let
+
+_MODES: Final = (
+    "TIE_AWAY_FROM_ZERO",  # what SQL's round means
+    "TIE_TO_EVEN",
+    "TRUNCATE",
+    "CEILING",
+    "FLOOR",
+    "AWAY_FROM_ZERO",
+    "TIE_DOWN",
+    "TIE_UP",
+    "TIE_TOWARDS_ZERO",
+    "TIE_TO_ODD",
+)
+_UP: Final[dict[str, str]] = {
+    "TRUNCATE": "false",
+    "CEILING": "{r} > 0",
+    "FLOOR": "{r} < 0",
+    "AWAY_FROM_ZERO": "{r} <> 0",
+    "TIE_AWAY_FROM_ZERO": "2 * abs({r}) >= {f}",
+    "TIE_TOWARDS_ZERO": "2 * abs({r}) > {f}",
+    "TIE_DOWN": "2 * abs({r}) > {f} OR (2 * abs({r}) = {f} AND {r} < 0)",
+    "TIE_UP": "2 * abs({r}) > {f} OR (2 * abs({r}) = {f} AND {r} > 0)",
+    "TIE_TO_EVEN": "2 * abs({r}) > {f} OR (2 * abs({r}) = {f} AND {q} % 2 <> 0)",
+    "TIE_TO_ODD": "2 * abs({r}) > {f} OR (2 * abs({r}) = {f} AND {q} % 2 = 0)",
+}
+"""When the quotient {q} of a division by {f}, with remainder {r}, goes one step away from zero."""
+
+
+def _multiple(n: str, f: str, mode: str) -> str:
+    """The HUGEINT `n` rounded to a multiple of the HUGEINT `f`."""
+
+    def rounded(value: str, factor: str) -> str:
+        up = _UP[mode].format(r=f"({value} % {factor})", f=factor, q=f"({value} // {factor})")
+        return f"({value} - {value} % {factor} + CASE WHEN {up} THEN sign({value}) * {factor} ELSE 0 END)"
+
+    return let(n, lambda value: let(f, lambda factor: rounded(value, factor)))
+
+
+def _power_of_ten(exponent: str) -> str:
+    """10**exponent as a HUGEINT, at most 10**38; none for a negative exponent, which never gets here."""
+    return let(
+        exponent,
+        lambda e: f"CAST(CAST('1' || repeat('0', CASE WHEN {e} > 38 THEN 38 ELSE {e} END) AS VARCHAR) AS HUGEINT)",
+    )
+
+
+def _round(use: Use) -> str:
+    x, places = use.arguments
+    mode = use.choices["rounding"]
+    match use.result:
+        case t.Integer():
+            whole = _multiple(f"CAST({x} AS HUGEINT)", _power_of_ten(f"-({places})"), mode)
+            return use.cast(let(places, lambda s: f"CASE WHEN {s} >= 0 THEN CAST({x} AS HUGEINT) ELSE {whole} END"))
+        case t.Decimal():
+            argument, result = decimal(use.type(0)), decimal(use.result)
+            drop = f"({argument.scale} - ({places}))"
+            exact = unscaled(x, argument)
+            rounded = _multiple(exact, _power_of_ten(drop), mode)
+            kept = let(drop, lambda d: f"CASE WHEN {d} <= 0 THEN {exact} ELSE {rounded} END")
+            return scaled(kept, argument.scale, result)
+        case _:
+            return use.cast(let(x, lambda v: let(places, lambda s: _round_float(v, s, mode))))
+
+
+def _round_float(x: str, places: str, mode: str) -> str:
+    factor = f"pow(10.0::DOUBLE, {places})"
+    y = f"({x} * {factor})"
+    match mode:
+        case "TIE_AWAY_FROM_ZERO":
+            return f"round({x}, {places})"
+        case "TRUNCATE":
+            return f"trunc{y} / {factor}"
+        case "CEILING":
+            return f"ceil{y} / {factor}"
+        case "FLOOR":
+            return f"floor{y} / {factor}"
+        case "AWAY_FROM_ZERO":
+            return f"sign({x}) * ceil(abs{y}) / {factor}"
+        case "TIE_DOWN":
+            return f"ceil({y} - 0.5) / {factor}"
+        case "TIE_UP":
+            return f"floor({y} + 0.5) / {factor}"
+        case "TIE_TOWARDS_ZERO":
+            return f"sign({x}) * ceil(abs{y} - 0.5) / {factor}"
+        case _:
+            keep = "= 0" if mode == "TIE_TO_EVEN" else "<> 0"
+            tie = f"CASE WHEN trunc{y} % 2 {keep} THEN trunc{y} ELSE trunc{y} + sign({x}) END"
+            return f"CASE WHEN abs({y} - trunc{y}) = 0.5 THEN {tie} ELSE round({y}, 0) END / {factor}"
+
+
+def _whole(function: str) -> Template:
+    return lambda use: use.cast(f"{function}({use.arguments[0]})")
+
+
+TABLE: Final[Table] = {
+    ("rounding", "ceil"): Entry(_whole("ceil")),
+    ("rounding", "floor"): Entry(_whole("floor")),
+    ("rounding", "round"): Entry(_round, {"rounding": _MODES}),
+    ("rounding_decimal", "ceil"): Entry(_whole("ceil")),
+    ("rounding_decimal", "floor"): Entry(_whole("floor")),
+    ("rounding_decimal", "round"): Entry(_round, {"rounding": _MODES}),
+}

@@ -1,0 +1,108 @@
+"""What an official case gives here: bound, rendered, run by DuckDB, and held against what the case expects."""
+
+from __future__ import annotations
+
+import math
+
+import duckdb
+import pyarrow as pa
+from tidegate.planner import ir
+from tidegate.planner import types as t
+from tidegate.planner.functions import bind, bind_scalar
+from tidegate.planner.sql.expressions import render, render_measure, render_window_call
+from tidegate.planner.sql.literals import literal
+from tidegate.planner.sql.types import sql_type
+from tidegate.proto.errors import PlanError
+
+from .official_cases import ERROR, UNDEFINED, Case
+
+UNKNOWN_OPTIONS = frozenset({"spaces_only", "full_unicode", "lookaround"})
+"""Options that cases name and no extension file has; what they ask for is what the functions do (but look-around)."""
+
+_DIGITS = {32: 1e-6, 64: 1e-13}
+
+
+class Row:
+    """A scope with one table, `r`, whose columns are c0, c1, ..."""
+
+    def column(self, index, outer):
+        return f"r.c{index}"
+
+    def subquery(self, relation):
+        raise AssertionError("official cases have no subqueries")
+
+    def context(self, variable):
+        raise AssertionError("official cases have no clock")
+
+
+def failure(case: Case, connection: duckdb.DuckDBPyConnection) -> str | None:
+    """Why the case fails; None where it passes."""
+    options = {name: values for name, values in case.options.items() if name not in UNKNOWN_OPTIONS}
+    try:
+        sql, type_ = _query(case, options)
+    except PlanError as error:
+        return f"refused: {error}"
+    try:
+        relation = connection.sql(sql)
+        actual = relation.to_arrow_table().column(0)
+    except duckdb.Error as error:
+        return None if case.expected in (ERROR, UNDEFINED) else f"{error} in {sql}"
+    if case.expected == UNDEFINED:
+        return None
+    if case.expected == ERROR:
+        return f"no error but {plain(actual)} from {sql}"
+    expected = case.expected if isinstance(case.expected, list) else [case.expected]
+    if t.nullable(type_) != t.nullable(expected[0].type if expected else type_):
+        return f"type {type_}, not {expected[0].type}"
+    if not isinstance(type_, t.Decimal) and relation.types[0] != duckdb.type(sql_type(type_)):
+        return f"a {relation.types[0]} in DuckDB from {sql}"
+    wanted = [value.value for value in expected]
+    got = plain(actual)
+    return None if _alike(got, wanted, type_) else f"{got}, not {wanted}, from {sql}"
+
+
+def _query(case: Case, options: dict[str, list[str]]) -> tuple[str, t.Type]:
+    expected = case.expected[0] if isinstance(case.expected, list) and case.expected else case.expected
+    output = expected.type if isinstance(expected, ir.Literal) else None
+    if case.kind is ir.FunctionKind.SCALAR:
+        made = bind_scalar(case.name, case.urn, case.arguments, options=options)
+        return f"SELECT {render(made, Row())} AS answer", made.type
+    bound = bind(case.kind, case.name, case.urn, case.arguments, options=options, output=output)
+    parts = {"function": bound.function, "arguments": bound.arguments, "type": bound.type, "options": bound.options}
+    if case.kind is ir.FunctionKind.AGGREGATE:
+        made = render_measure(ir.Measure(**parts), Row())
+    else:
+        order = (ir.SortKey(expression=ir.Field(index=0, type=case.columns[0]), direction=ir.Direction.ASC_NULLS_LAST),)
+        made = render_window_call(ir.WindowCall(**parts, sorts=order), Row())
+    return f"SELECT {made} AS answer FROM {_table(case)}", bound.type
+
+
+def _table(case: Case) -> str:
+    columns = ", ".join(f"c{i}" for i in range(len(case.columns))) or "c0"
+    if not case.rows:
+        nulls = ", ".join(f"CAST(NULL AS {sql_type(type_)})" for type_ in case.columns) or "1"
+        return f"(SELECT * FROM (VALUES ({nulls})) WHERE false) r({columns})"
+    rows = ", ".join(f"({', '.join(literal(v.value, v.type) for v in row)})" for row in case.rows)
+    return f"(VALUES {rows}) r({columns})"
+
+
+def plain(column: pa.ChunkedArray) -> list[object]:
+    """Values as `ir.Literal` writes them: counts of units for moments, (months, days, microseconds) for intervals."""
+    type_ = column.type
+    if pa.types.is_date32(type_):
+        return column.cast(pa.int32()).to_pylist()
+    if pa.types.is_timestamp(type_) or pa.types.is_time(type_):
+        return column.cast(pa.int64()).to_pylist()
+    values = column.to_pylist()
+    if pa.types.is_interval(type_):
+        return [v if v is None else (v.months, v.days, v.nanoseconds // 1000) for v in values]
+    return [tuple(v) if isinstance(v, list) else v for v in values]
+
+
+def _alike(got: object, wanted: object, type_: t.Type) -> bool:
+    if isinstance(got, list | tuple) and isinstance(wanted, list | tuple):
+        element = type_.element if isinstance(type_, t.List) and isinstance(got, tuple) else type_
+        return len(got) == len(wanted) and all(_alike(g, w, element) for g, w in zip(got, wanted, strict=True))
+    if isinstance(type_, t.Float) and got is not None and wanted is not None:
+        return (math.isnan(got) and math.isnan(wanted)) or math.isclose(got, wanted, rel_tol=_DIGITS[type_.bits])
+    return got == wanted
