@@ -1,1 +1,109 @@
-"""Tidegate's client: submit a Substrait plan once, feed it splits, read Arrow results epoch by epoch."""
+"""Tidegate's client: submit a Substrait plan once, feed it splits, read Arrow results epoch by epoch.
+
+::
+
+    import tidegate
+
+    with tidegate.connect("host:50051") as client, client.create_task(plan) as task:
+        epoch = task.run_epoch({"lineitem": "part-0.parquet"})
+        print(epoch.number, epoch.table())
+
+`tidegate.local()` is the same without a server. Names are loaded when they are first used, so that importing this
+package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from .client import Client as Client
+    from .connecting import connect as connect
+    from .connecting import local as local
+    from .epoch import Epoch as Epoch
+    from .proto.errors import EpochError as EpochError
+    from .proto.errors import ExecutionError as ExecutionError
+    from .proto.errors import Exhausted as Exhausted
+    from .proto.errors import Forbidden as Forbidden
+    from .proto.errors import InternalError as InternalError
+    from .proto.errors import InvalidRequest as InvalidRequest
+    from .proto.errors import NotFound as NotFound
+    from .proto.errors import OutOfRange as OutOfRange
+    from .proto.errors import PlanError as PlanError
+    from .proto.errors import Problem as Problem
+    from .proto.errors import Refused as Refused
+    from .proto.errors import RequestError as RequestError
+    from .proto.errors import SplitError as SplitError
+    from .proto.errors import TaskCancelled as TaskCancelled
+    from .proto.errors import TaskFailed as TaskFailed
+    from .proto.errors import TidegateError as TidegateError
+    from .proto.errors import Unavailable as Unavailable
+    from .proto.values import Barrier as Barrier
+    from .proto.values import Blocked as Blocked
+    from .proto.values import BlockedState as BlockedState
+    from .proto.values import Cursor as Cursor
+    from .proto.values import Data as Data
+    from .proto.values import EpochStatistics as EpochStatistics
+    from .proto.values import FileSplit as FileSplit
+    from .proto.values import Finished as Finished
+    from .proto.values import Statistics as Statistics
+    from .proto.values import TaskInfo as TaskInfo
+    from .proto.values import TaskState as TaskState
+    from .splits import upload as upload
+    from .task import Task as Task
+
+_NAMES: Final = {
+    "connecting": ("connect", "local"),
+    "client": ("Client",),
+    "task": ("Task",),
+    "epoch": ("Epoch",),
+    "splits": ("upload",),
+    "proto.values": (
+        "FileSplit",
+        "Cursor",
+        "Data",
+        "Blocked",
+        "BlockedState",
+        "Barrier",
+        "Finished",
+        "TaskInfo",
+        "TaskState",
+        "Statistics",
+        "EpochStatistics",
+    ),
+    "proto.errors": (
+        "TidegateError",
+        "PlanError",
+        "Problem",
+        "RequestError",
+        "InvalidRequest",
+        "NotFound",
+        "Refused",
+        "OutOfRange",
+        "Exhausted",
+        "Forbidden",
+        "SplitError",
+        "ExecutionError",
+        "EpochError",
+        "TaskFailed",
+        "TaskCancelled",
+        "Unavailable",
+        "InternalError",
+    ),
+}
+_MODULES: Final = {name: module for module, names in _NAMES.items() for name in names}
+
+__all__ = list(_MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

@@ -6,7 +6,7 @@ Batches of results do not pass through here (`proto.frames`), Arrow itself is re
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from . import values as v
@@ -77,12 +77,16 @@ def plan_value(message: pb.PlanBytes) -> v.PlanBytes:
             raise InvalidRequest("the request has no plan: set plan.binary or plan.json", reason="PLAN_MISSING")
 
 
-def options_message(options: v.TaskOptions) -> pb.TaskOptions:
+OPTIONS: Final = frozenset(("mode", "determinism", "on_error", *_PLAIN_OPTIONS))
+
+
+def options_message(options: v.TaskOptions, given: Collection[str] = OPTIONS) -> pb.TaskOptions:
+    """The options, or those of them that were `given`."""
     return pb.TaskOptions(
-        mode=_enum_number(_MODES, options.mode),
-        determinism=_enum_number(_DETERMINISMS, options.determinism),
-        on_error=_enum_number(_ON_ERRORS, options.on_error),
-        **{name: getattr(options, name) for name in _PLAIN_OPTIONS},
+        mode=_enum_number(_MODES, options.mode) if "mode" in given else None,
+        determinism=_enum_number(_DETERMINISMS, options.determinism) if "determinism" in given else None,
+        on_error=_enum_number(_ON_ERRORS, options.on_error) if "on_error" in given else None,
+        **{name: getattr(options, name) for name in _PLAIN_OPTIONS if name in given},
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -56,11 +56,12 @@ class PlanBytes:
     json: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class FileSplit:
     """A file, folder or glob on the server. `rows` is half open; `row_groups` are record batches in Arrow files."""
 
     path: str
+    _: KW_ONLY
     format: str = ""
     rows: tuple[int, int] | None = None
     row_groups: tuple[int, ...] | None = None
@@ -153,6 +154,17 @@ class Finished:
 
 
 Frame: TypeAlias = Data | Blocked | Barrier | Finished
+
+
+def after(frame: Frame, cursor: Cursor) -> Cursor:
+    """The place after `frame`, which was read at `cursor`."""
+    match frame:
+        case Data():
+            return Cursor(frame.cursor.epoch, frame.cursor.row + frame.rows)
+        case Barrier():
+            return Cursor(frame.epoch + 1, 0)
+        case Blocked() | Finished():
+            return cursor
 
 
 class TaskState(enum.Enum):

@@ -1,0 +1,110 @@
+"""A gRPC channel that raises Tidegate's errors and outlives a broken connection."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final, Protocol, TypeVar
+
+import grpc
+from google.protobuf.message import Message
+
+from .proto.allocator import tune_allocator
+from .proto.errors import TidegateError, Unavailable
+from .proto.failures import error
+
+A = TypeVar("A")
+
+FIRST_PAUSE: Final = 0.05
+LONGEST_PAUSE: Final = 1.0
+
+_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", -1),  # the server's answers are bounded by what we ask for
+    ("grpc.max_send_message_length", -1),  # what is too much, the server says
+    ("grpc.http2.max_frame_size", 1 << 20),
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.http2.max_pings_without_data", 0),
+)
+
+
+class Answers(Protocol):
+    """A call that is being answered many times."""
+
+    def __iter__(self) -> Iterator[bytes]: ...
+    def __next__(self) -> bytes: ...
+    def cancel(self) -> bool: ...
+
+
+class Channel:
+    """Calls by name. `retry_seconds` is how long a broken connection is tried again."""
+
+    def __init__(self, address: str, retry_seconds: float) -> None:
+        tune_allocator()
+        self.address = address
+        self._retry_seconds = retry_seconds
+        self._channel = grpc.insecure_channel(address, options=_OPTIONS)
+        self._methods: dict[str, Callable[..., Any]] = {}
+        self._closed = threading.Event()
+
+    def call(self, method: str, request: Message, answer: Callable[[bytes], A], *, again: bool = True) -> A:
+        """A unary call; one that may be made `again` is, as long as the server cannot be reached."""
+        send = self._method(method, self._channel.unary_unary)
+        return self._retried(lambda: answer(send(request.SerializeToString())), again)
+
+    def send(self, method: str, requests: Callable[[], Iterator[Message]], answer: Callable[[bytes], A]) -> A:
+        """A call with many messages, made again from the first of them."""
+        send = self._method(method, self._channel.stream_unary)
+        return self._retried(lambda: answer(send(each.SerializeToString() for each in requests())), again=True)
+
+    def post(self, method: str, request: Message) -> grpc.Future[bytes]:
+        """A call whose answer nobody waits for."""
+        future: grpc.Future[bytes] = self._future(method)(request.SerializeToString())
+        return future
+
+    def stream(self, method: str, request: Message) -> Answers:
+        """The answers of a streaming call as bytes; iterating raises `grpc.RpcError`, for `failed` to tell apart."""
+        stream: Answers = self._method(method, self._channel.unary_stream)(request.SerializeToString())
+        return stream
+
+    def _method(self, name: str, kind: Callable[..., Any]) -> Callable[..., Any]:
+        if self._closed.is_set():
+            raise Unavailable("this client has been closed", reason="CLOSED")
+        if name not in self._methods:
+            self._methods[name] = kind(name)
+        return self._methods[name]
+
+    def _future(self, name: str) -> Callable[[bytes], Any]:
+        future: Callable[[bytes], Any] = self._method(name, self._channel.unary_unary).future  # type: ignore[attr-defined]
+        return future
+
+    def _retried(self, call: Callable[[], A], again: bool) -> A:
+        deadline = time.monotonic() + self._retry_seconds
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                return call()
+            except grpc.RpcError as broken:
+                failed = self.failed(broken)
+                if not again or not isinstance(failed, Unavailable) or time.monotonic() + pause > deadline:
+                    raise failed from None
+            self._closed.wait(pause * random.uniform(0.5, 1.0))  # noqa: S311 (spreads clients, hides nothing)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def failed(self, broken: grpc.RpcError) -> TidegateError:
+        """What the server said, or that it could not be reached."""
+        if not isinstance(broken, grpc.Call):
+            return Unavailable(str(broken))
+        status, sentence = broken.code().name, broken.details() or ""
+        if status in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"):
+            sentence = f"the server {self.address} cannot be reached: {sentence}"
+        return error(status, sentence, broken.trailing_metadata() or ())
+
+    def close(self) -> None:
+        self._closed.set()
+        self._channel.close()

@@ -1,0 +1,104 @@
+"""The client: plans become tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+
+from .options import chosen
+from .plans import Plan, plan_bytes
+from .proto.errors import Problem
+from .proto.service import Service
+from .proto.values import Capabilities, Cursor, Explanation, Split, TaskInfo
+from .splits import SplitLike, Upload, several, split
+from .task import Task
+
+
+class Client:
+    """Talks to a service, here or over gRPC; made by `tidegate.connect` and `tidegate.local`. A context manager.
+
+    Options are those of a task: `mode="per_epoch"`, `determinism="strict"` or `"relaxed"`, `channels=1`,
+    `on_error="fail"` or `"skip_epoch"`, `max_pending_epochs`, `time_zone`, and the limits `memory_limit`,
+    `queue_bytes`, `output_bytes`, `spill_quota` (bytes) and `idle_seconds`.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def create_task(
+        self,
+        plan: Plan,
+        *,
+        tables: Mapping[str, SplitLike | Sequence[SplitLike]] | None = None,
+        **options: Any,
+    ) -> Task:
+        """Submit a plan once. `tables` are static: whole in every epoch.
+
+        A plan is `bytes` (protobuf), `str` (JSON), a `pathlib.Path` (a file of this machine) or a Substrait message.
+        """
+        return Task(self._service, self._create(plan, tables, options))
+
+    def query(
+        self,
+        plan: Plan,
+        splits: Mapping[str, SplitLike | Sequence[SplitLike]] | None = None,
+        *,
+        tables: Mapping[str, SplitLike | Sequence[SplitLike]] | None = None,
+        **options: Any,
+    ) -> pa.Table:
+        """One shot: a task, one epoch of it, its rows; relaxed unless told otherwise."""
+        info = self._create(plan, tables, {"determinism": "relaxed", **options})
+        with Task(self._service, info, eager=True) as task:
+            return task.run_epoch(splits or {}).table()
+
+    def task(self, id: str, *, cursor: Cursor | None = None) -> Task:  # noqa: A002 (what a task's handle is called)
+        """Attach to a task again, at `cursor`, or after all that was acknowledged."""
+        return Task(self._service, self._service.get_task(id), cursor)
+
+    def tasks(self) -> Sequence[TaskInfo]:
+        """Every task of the service."""
+        return self._service.list_tasks()
+
+    def validate(self, plan: Plan) -> Sequence[Problem]:
+        """Everything wrong with a plan, each problem with its place; empty when it runs."""
+        return self._service.validate(plan_bytes(plan))[0]
+
+    def warnings(self, plan: Plan) -> Sequence[str]:
+        """What planning has to say that is not an error."""
+        return self._service.validate(plan_bytes(plan))[1]
+
+    def explain(self, plan: Plan, *, static_sources: Iterable[str] = (), **options: Any) -> Explanation:
+        """Relations, pipelines and fragments of a plan: `.text` for people, `.json` for programs."""
+        return self._service.explain(plan_bytes(plan), chosen(options), tuple(static_sources))
+
+    def capabilities(self) -> Capabilities:
+        """What the service can run: its version, a Substrait dialect document, its engines' versions."""
+        return self._service.capabilities()
+
+    def close(self) -> None:
+        """Hang up; a local service ends with its tasks, a server's tasks go on."""
+        self._service.close()
+
+    def _create(
+        self, plan: Plan, tables: Mapping[str, SplitLike | Sequence[SplitLike]] | None, options: Mapping[str, Any]
+    ) -> TaskInfo:
+        encoded, wanted = plan_bytes(plan), chosen(options)
+        bound: dict[str, list[Split]] = {
+            name: [split(each, self._upload) for each in several(given)] for name, given in (tables or {}).items()
+        }
+        return self._service.create_task(encoded, wanted, bound)
+
+    def _upload(self, name: str, data: Upload) -> str:
+        """A table's file, sent before there is a task; the task that names it keeps it."""
+        return self._service.upload("", name, data)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

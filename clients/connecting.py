@@ -1,0 +1,42 @@
+"""Two ways to a service: over gRPC, or in this process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from .client import Client
+
+
+def connect(address: str, *, retry_seconds: float = 20.0) -> Client:
+    """A client of the server at HOST:PORT (or unix:PATH). Does not wait for it; the first call does.
+
+    A connection that breaks is tried again for `retry_seconds`; then calls raise `Unavailable`.
+    """
+    from .remote import RemoteService
+
+    return Client(RemoteService(address, retry_seconds))
+
+
+def local(
+    *,
+    roots: Iterable[str | os.PathLike[str]] = ("/",),
+    spill_directory: str | os.PathLike[str] | None = None,
+    threads: int | None = None,
+) -> Client:
+    """A service of one's own in this process: the same API, no server.
+
+    Plans and splits may read files below `roots`: everything this process may, unless it is told otherwise.
+    """
+    from .executor.embedded import open_service
+    from .proto.allocator import tune_allocator
+
+    tune_allocator()
+    return Client(
+        open_service(
+            roots=[Path(root) for root in roots],
+            spill_directory=None if spill_directory is None else Path(spill_directory),
+            threads=threads,
+        )
+    )

@@ -1,0 +1,103 @@
+"""The feeding half of a task's client: numbers the splits and remembers what is sealed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+from .proto.errors import NotFound, Refused
+from .proto.service import Service
+from .proto.values import MIB, Added, InlineSplit, Split, TaskInfo
+from .splits import SplitLike, Upload, several, split
+
+STEP_BYTES: Final = 8 * MIB  # of inline data in one call
+STEP_SPLITS: Final = 1000
+
+Numbered = tuple[str, Split, int | None]
+
+
+class Feed:
+    """`sealed` is the last sealed epoch this client knows of."""
+
+    def __init__(self, service: Service, info: TaskInfo) -> None:
+        self._service = service
+        self._task = info.id
+        self._lock = threading.RLock()
+        self._take(info)
+
+    def _take(self, info: TaskInfo) -> None:
+        self.sealed = info.sealed_epoch
+        fed = [source for source in info.sources if not source.static]
+        self._last = {source.name: source.last_added for source in fed}
+        self._unsealed = {source.name for source in fed if source.last_added > source.last_sealed}
+
+    def refresh(self) -> None:
+        """Learn what others have added and sealed."""
+        with self._lock:
+            self._take(self._service.get_task(self._task))
+
+    def add(
+        self, source: str, data: SplitLike, *, sequence: int | None, epoch: int | None, watermark: int | None
+    ) -> Added:
+        with self._lock:
+            number = self._last.get(source, 0) + 1 if sequence is None else sequence
+            made = split(data, self._upload, watermark=watermark)
+            added, _ = self._service.add_splits(self._task, [(source, made, number)], epoch=epoch)
+            self._last[source] = max(number, self._last.get(source, 0))
+            if added[0].epoch > self.sealed:
+                self._unsealed.add(source)
+            return added[0]
+
+    def seal(self, epoch: int | None, through: Mapping[str, int] | None) -> int:
+        with self._lock:
+            number = self._service.request_barrier(self._task, epoch, through)
+            if number > self.sealed:
+                self.sealed = number
+                self._unsealed.clear()
+            return number
+
+    def steps(self, number: int, splits: Mapping[str, SplitLike | Sequence[SplitLike]]) -> Iterator[Callable[[], None]]:
+        """Calls that add all the splits to epoch `number`, the last of which seals it. Each may be repeated."""
+        with self._lock:
+            if self._unsealed:
+                names = ", ".join(sorted(self._unsealed))
+                raise Refused(
+                    f"splits of {names} are not sealed yet: request_barrier() and read_epoch() first",
+                    reason="UNSEALED_SPLITS",
+                )
+            if unknown := set(splits) - set(self._last):
+                raise NotFound(
+                    f"no source to feed is called {', '.join(sorted(unknown))}; there are: {', '.join(self._last)}",
+                    reason="UNKNOWN_SOURCE",
+                )
+            last = dict(self._last)
+            held: list[Numbered] = []
+            size = 0
+            for source, given in splits.items():
+                for each in several(given):
+                    made = split(each, self._upload)
+                    last[source] += 1
+                    held.append((source, made, last[source]))
+                    size += sum(batch.nbytes for batch in made.batches) if isinstance(made, InlineSplit) else 0
+                    if size >= STEP_BYTES or len(held) >= STEP_SPLITS:
+                        yield self._step(number, held, None)
+                        held, size = [], 0
+            # Naming the last number of every source refuses to seal what somebody else has added meanwhile.
+            yield self._step(number, held, last)
+
+    def _step(self, number: int, splits: list[Numbered], through: Mapping[str, int] | None) -> Callable[[], None]:
+        def step() -> None:
+            with self._lock:
+                self._service.add_splits(self._task, splits, epoch=number, barrier=through is not None, through=through)
+                for source, _, sequence in splits:
+                    self._last[source] = max(sequence or 0, self._last[source])
+                    self._unsealed.add(source)
+                if through is not None:
+                    self.sealed = number
+                    self._unsealed.clear()
+
+        return step
+
+    def _upload(self, name: str, data: Upload) -> str:
+        return self._service.upload(self._task, name, data)

@@ -1,0 +1,74 @@
+"""Holds the rows of an epoch: in memory up to a bound, the rest in a file of its own."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from .proto.values import MIB
+
+HOLD_BYTES: Final = 256 * MIB
+
+
+class Holding:
+    """Batches in, the same batches out. Written first, then `finish`ed, then read as often as one likes."""
+
+    def __init__(self, schema: pa.Schema, hold_bytes: int = HOLD_BYTES) -> None:
+        self.schema = schema
+        self.rows = 0
+        self._hold_bytes = hold_bytes
+        self._bytes = 0
+        self._memory: deque[pa.RecordBatch] = deque()
+        self._file: Path | None = None
+        self._writer: pa.RecordBatchWriter | None = None
+        self._spilled: pa.MemoryMappedFile | None = None
+
+    def append(self, batch: pa.RecordBatch) -> None:
+        self.rows += batch.num_rows
+        self._bytes += batch.nbytes
+        if self._writer is None and self._bytes <= self._hold_bytes:
+            self._memory.append(batch)
+            return
+        if self._writer is None:
+            with tempfile.NamedTemporaryFile(prefix="tidegate-epoch-", suffix=".arrow", delete=False) as file:
+                self._file = Path(file.name)
+            self._writer = pa.ipc.new_stream(str(self._file), self.schema)
+        self._writer.write_batch(batch)
+
+    def finish(self) -> None:
+        """No more batches. A spilled file loses its name here and goes with this object."""
+        if self._writer is None or self._file is None:
+            return
+        self._writer.close()
+        self._writer = None
+        self._spilled = pa.memory_map(str(self._file))
+        self._file.unlink()
+        self._file = None
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        yield from self._memory
+        yield from self._from_file()
+
+    def drain(self) -> Iterator[pa.RecordBatch]:
+        """The batches, each forgotten once it is out."""
+        while self._memory:
+            yield self._memory.popleft()
+        yield from self._from_file()
+        self.close()
+
+    def _from_file(self) -> Iterator[pa.RecordBatch]:
+        if self._spilled is not None:
+            self._spilled.seek(0)
+            with pa.ipc.open_stream(self._spilled) as reader:
+                yield from reader
+
+    def close(self) -> None:
+        """Give memory and file back; batches already handed out stay good."""
+        self.finish()
+        self._memory.clear()
+        self._spilled = None

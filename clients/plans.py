@@ -1,0 +1,52 @@
+"""The forms a plan may be given in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol, TypeAlias, runtime_checkable
+
+from .proto.errors import InvalidRequest
+from .proto.values import PlanBytes
+
+
+@runtime_checkable
+class SerializableMessage(Protocol):
+    """A protobuf message, from whichever Substrait package."""
+
+    def SerializeToString(self) -> bytes: ...  # noqa: N802 (protobuf's name)
+
+
+Plan: TypeAlias = bytes | str | Path | SerializableMessage | PlanBytes
+
+
+def plan_bytes(plan: Plan) -> PlanBytes:
+    """`bytes` are protobuf, `str` is JSON, a `Path` is a file (JSON if it ends so), a Substrait message is itself."""
+    match plan:
+        case PlanBytes():
+            return plan
+        case bytes() | bytearray() | memoryview():
+            return PlanBytes(binary=bytes(plan))
+        case str():
+            return PlanBytes(json=plan)
+        case Path():
+            return _read(plan)
+        case SerializableMessage():
+            return PlanBytes(binary=plan.SerializeToString())
+        case _:
+            kind = type(plan).__name__
+            raise InvalidRequest(
+                f"a plan is bytes (protobuf), str (JSON), a pathlib.Path or a Substrait message, not {kind}",
+                reason="NOT_A_PLAN",
+            )
+
+
+def _read(path: Path) -> PlanBytes:
+    try:
+        if path.suffix.lower() == ".json":
+            return PlanBytes(json=path.read_text(encoding="utf-8"))
+        return PlanBytes(binary=path.read_bytes())
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise InvalidRequest(
+            f"the plan file {path} cannot be read on this machine, the client's: {reason}", reason="PLAN_UNREADABLE"
+        ) from error

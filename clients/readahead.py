@@ -1,0 +1,74 @@
+"""The rest of a large epoch as a stream: the server sends ahead what `next` is about to ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import grpc
+import pyarrow as pa
+
+from .channel import Channel
+from .proto import messages
+from .proto.frames import decode_frames
+from .proto.tidegate.v1 import tasks_pb2 as pb
+from .proto.values import Blocked, Cursor, Data, Frame, after
+
+RESULTS = "/tidegate.v1.TaskService/Results"
+ACKNOWLEDGE = "/tidegate.v1.TaskService/Acknowledge"
+
+
+class ReadAhead:
+    """A `Results` stream that follows `frames`. It is `done` at the epoch's barrier, and when anything goes wrong."""
+
+    def __init__(self, channel: Channel, task: str, schema: pa.Schema, frames: Sequence[Frame]) -> None:
+        self._channel = channel
+        self._task = task
+        self._schema = schema
+        self._cursor = after(frames[-1], Cursor(0, 0))
+        self._unsaid: Cursor | None = None
+        self._saying: grpc.Future[bytes] | None = None
+        self.done = False
+        request = pb.ResultsRequest(task=task)
+        getattr(request, "from").CopyFrom(messages.cursor_message(self._cursor))
+        self._stream = channel.stream(RESULTS, request)
+
+    @staticmethod
+    def worthwhile(frames: Sequence[Frame]) -> bool:
+        """Whether an answer ended because it was full: there is more."""
+        return bool(frames) and isinstance(frames[-1], Data)
+
+    def take(self, cursor: Cursor, acknowledge: Cursor | None) -> Sequence[Frame]:
+        """The next frames, if they are those at `cursor`; nothing when they have to be asked for after all."""
+        if cursor != self._cursor:
+            self.close()
+            return ()
+        self._acknowledge(acknowledge)
+        try:
+            frames = decode_frames(next(self._stream), self._schema)
+        except (grpc.RpcError, StopIteration):
+            self.close()  # asking for them says why, or comes through again
+            return ()
+        if isinstance(frames[-1], Blocked):
+            self.close()
+            return frames[:-1]
+        self._cursor = after(frames[-1], self._cursor)
+        if not self.worthwhile(frames):
+            self._acknowledge(None, last=True)
+            self.close()
+        return frames
+
+    def _acknowledge(self, cursor: Cursor | None, *, last: bool = False) -> None:
+        """Said without waiting; while one is on its way, the newest is kept for later."""
+        self._unsaid = self.unsaid(cursor)
+        if self._unsaid is not None and (last or self._saying is None or self._saying.done()):
+            request = pb.AcknowledgeRequest(task=self._task, cursor=messages.cursor_message(self._unsaid))
+            self._saying = self._channel.post(ACKNOWLEDGE, request)
+            self._unsaid = None
+
+    def unsaid(self, cursor: Cursor | None) -> Cursor | None:
+        """The newest of `cursor` and what has not been acknowledged yet."""
+        return max((each for each in (cursor, self._unsaid) if each is not None), default=None)
+
+    def close(self) -> None:
+        self.done = True
+        self._stream.cancel()

@@ -1,0 +1,239 @@
+"""The service over gRPC."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+
+from .channel import Channel
+from .options import ChosenOptions
+from .proto import messages
+from .proto.errors import Problem
+from .proto.frames import decode_frames
+from .proto.tidegate.v1 import plans_pb2 as plans
+from .proto.tidegate.v1 import tasks_pb2 as pb
+from .proto.values import (
+    MIB,
+    Added,
+    Capabilities,
+    Cursor,
+    Explanation,
+    FileSplit,
+    Frame,
+    InlineSplit,
+    PlanBytes,
+    Split,
+    TaskInfo,
+    TaskOptions,
+)
+from .readahead import ReadAhead
+from .splits import CHUNK_BYTES
+
+TASKS: Final = "/tidegate.v1.TaskService/"
+PLANS: Final = "/tidegate.v1.PlanService/"
+INLINE_BYTES: Final = 16 * MIB  # a split of more Arrow data than this travels as a file
+POLL_BYTES: Final = 2 * MIB
+
+
+class RemoteService:
+    """Implements `proto.service.Service`. Calls that may be repeated are, while the server cannot be reached."""
+
+    def __init__(self, address: str, retry_seconds: float) -> None:
+        self._channel = Channel(address, retry_seconds)
+        self._schemas: dict[str, pa.Schema] = {}
+        self._ahead: dict[str, ReadAhead] = {}
+        self._sent: dict[tuple[str, str, int | None], FileSplit] = {}
+
+    def create_task(self, plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]]) -> TaskInfo:
+        given = options.given if isinstance(options, ChosenOptions) else messages.OPTIONS
+        request = pb.CreateTaskRequest(
+            plan=messages.plan_message(plan),
+            options=messages.options_message(options, given),
+            tables={name: pb.Table(splits=map(messages.split_message, splits)) for name, splits in tables.items()},
+        )
+        # Not made again: the task of a lost answer would be nobody's.
+        answer = self._channel.call(TASKS + "CreateTask", request, pb.CreateTaskResponse.FromString, again=False)
+        return self._known(messages.task_value(answer.task))
+
+    def add_splits(
+        self,
+        task: str,
+        splits: Iterable[tuple[str, Split, int | None]],
+        *,
+        epoch: int | None = None,
+        barrier: bool = False,
+        through: Mapping[str, int] | None = None,
+    ) -> tuple[list[Added], int | None]:
+        named = [(source, self._travelling(task, source, split, number), number) for source, split, number in splits]
+        request = pb.AddSplitsRequest(
+            task=task,
+            splits=[
+                pb.SplitOfSource(source=source, split=messages.split_message(split), sequence=number or 0)
+                for source, split, number in named
+            ],
+            epoch=epoch,
+            barrier=pb.Seal(through=through) if barrier else None,
+        )
+        again = barrier or all(number is not None for _, _, number in named)
+        answer = self._channel.call(TASKS + "AddSplits", request, pb.AddSplitsResponse.FromString, again=again)
+        for source, _, number in named:
+            self._sent.pop((task, source, number), None)
+        return list(map(messages.added_value, answer.splits)), answer.epoch if answer.HasField("epoch") else None
+
+    def _travelling(self, task: str, source: str, split: Split, number: int | None) -> Split:
+        """The split as it goes into a message: much data is sent ahead as a file, once for each of the numbers."""
+        if not isinstance(split, InlineSplit) or sum(batch.nbytes for batch in split.batches) <= INLINE_BYTES:
+            return split
+        place = (task, source, number)
+        if place not in self._sent:
+            path = self.upload(task, f"{source}-{number}.arrow", _ArrowFile(split))
+            self._sent[place] = FileSplit(path, format="arrow", watermark=split.watermark)
+        return self._sent[place]
+
+    def upload(self, task: str, name: str, chunks: Iterable[bytes]) -> str:
+        def requests() -> Iterator[pb.UploadRequest]:
+            yield pb.UploadRequest(task=task, name=name)
+            for chunk in chunks:
+                yield pb.UploadRequest(data=chunk)
+
+        return self._channel.send(TASKS + "Upload", requests, pb.UploadResponse.FromString).path
+
+    def no_more_splits(self, task: str, source: str | None = None, through: Mapping[str, int] | None = None) -> None:
+        request = pb.NoMoreSplitsRequest(task=task, source=source, through=through)
+        self._channel.call(TASKS + "NoMoreSplits", request, pb.NoMoreSplitsResponse.FromString)
+
+    def request_barrier(self, task: str, epoch: int | None = None, through: Mapping[str, int] | None = None) -> int:
+        # Made again without a number it joins what the first one sealed, unless somebody added or read meanwhile.
+        request = pb.RequestBarrierRequest(task=task, epoch=epoch, through=through)
+        return self._channel.call(TASKS + "RequestBarrier", request, pb.RequestBarrierResponse.FromString).epoch
+
+    def next(
+        self,
+        task: str,
+        cursor: Cursor,
+        *,
+        acknowledge: Cursor | None = None,
+        max_bytes: int | None = None,
+        wait: float = 0.0,
+    ) -> Sequence[Frame]:
+        ahead = self._ahead.pop(task, None)
+        if ahead is not None and max_bytes is None:
+            if frames := ahead.take(cursor, acknowledge):
+                if not ahead.done:
+                    self._ahead[task] = ahead
+                return frames
+            acknowledge = ahead.unsaid(acknowledge)
+        elif ahead is not None:
+            ahead.close()
+        request = pb.NextRequest(
+            task=task,
+            acknowledge=messages.cursor_message(acknowledge) if acknowledge else None,
+            max_bytes=POLL_BYTES if max_bytes is None else max_bytes,
+            wait_ms=int(wait * 1000),
+            **{"from": messages.cursor_message(cursor)},
+        )
+        schema = self._schema(task)
+        frames = self._channel.call(TASKS + "Next", request, partial(decode_frames, schema=schema))
+        if max_bytes is None and ReadAhead.worthwhile(frames):
+            self._ahead[task] = ReadAhead(self._channel, task, schema, frames)
+        return frames
+
+    def acknowledge(self, task: str, cursor: Cursor) -> None:
+        request = pb.AcknowledgeRequest(task=task, cursor=messages.cursor_message(cursor))
+        self._channel.call(TASKS + "Acknowledge", request, pb.AcknowledgeResponse.FromString)
+
+    def get_task(self, task: str) -> TaskInfo:
+        answer = self._channel.call(TASKS + "GetTask", pb.GetTaskRequest(task=task), pb.Task.FromString)
+        return self._known(messages.task_value(answer))
+
+    def list_tasks(self) -> Sequence[TaskInfo]:
+        answer = self._channel.call(TASKS + "ListTasks", pb.ListTasksRequest(), pb.ListTasksResponse.FromString)
+        return [messages.task_value(each) for each in answer.tasks]
+
+    def cancel_task(self, task: str) -> None:
+        self._channel.call(TASKS + "CancelTask", pb.CancelTaskRequest(task=task), pb.CancelTaskResponse.FromString)
+
+    def delete_task(self, task: str) -> None:
+        if (ahead := self._ahead.pop(task, None)) is not None:
+            ahead.close()
+        self._schemas.pop(task, None)
+        self._channel.call(TASKS + "DeleteTask", pb.DeleteTaskRequest(task=task), pb.DeleteTaskResponse.FromString)
+
+    def validate(self, plan: PlanBytes) -> tuple[Sequence[Problem], Sequence[str]]:
+        request = plans.ValidateRequest(plan=messages.plan_message(plan))
+        answer = self._channel.call(PLANS + "Validate", request, plans.ValidateResponse.FromString)
+        return messages.problems_value(answer), list(answer.warnings)
+
+    def explain(self, plan: PlanBytes, options: TaskOptions, static_sources: Sequence[str] = ()) -> Explanation:
+        given = options.given if isinstance(options, ChosenOptions) else messages.OPTIONS
+        request = plans.ExplainRequest(
+            plan=messages.plan_message(plan),
+            options=messages.options_message(options, given),
+            static_sources=static_sources,
+        )
+        answer = self._channel.call(PLANS + "Explain", request, plans.ExplainResponse.FromString)
+        return Explanation(text=answer.text, json=answer.json)
+
+    def capabilities(self) -> Capabilities:
+        request = plans.CapabilitiesRequest()
+        return messages.capabilities_value(
+            self._channel.call(PLANS + "Capabilities", request, plans.CapabilitiesResponse.FromString)
+        )
+
+    def close(self) -> None:
+        for ahead in self._ahead.values():
+            ahead.close()
+        self._ahead.clear()
+        self._channel.close()
+
+    def _known(self, task: TaskInfo) -> TaskInfo:
+        self._schemas[task.id] = task.schema
+        return task
+
+    def _schema(self, task: str) -> pa.Schema:
+        if task not in self._schemas:
+            self.get_task(task)
+        return self._schemas[task]
+
+
+class _ArrowFile:
+    """Inline data as an Arrow IPC stream, in chunks, from its beginning each time."""
+
+    def __init__(self, split: InlineSplit) -> None:
+        self._split = split
+
+    def __iter__(self) -> Iterator[bytes]:
+        sink = _Chunks()
+        with pa.ipc.new_stream(sink, self._split.schema) as writer:
+            for batch in self._split.batches:
+                writer.write_batch(batch)
+                yield from sink.take(CHUNK_BYTES)
+        yield from sink.take(1)
+
+
+class _Chunks:
+    """A file to write to, of which whole chunks are taken out."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+
+    def write(self, data: bytes) -> int:
+        self._held += memoryview(data)
+        return len(data)
+
+    def flush(self) -> None:
+        """Nothing lies between."""
+
+    def close(self) -> None:
+        """What is held can still be taken."""
+
+    def take(self, least: int) -> Iterator[bytes]:
+        if len(self._held) >= least:
+            whole, self._held = bytes(self._held), bytearray()
+            for start in range(0, len(whole), CHUNK_BYTES):
+                yield whole[start : start + CHUNK_BYTES]

@@ -1,0 +1,96 @@
+"""The forms a split may be given in: a path, a `FileSplit`, an upload, Arrow data in any shape."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import pyarrow as pa
+
+from .proto.errors import InvalidRequest
+from .proto.values import MIB, FileSplit, InlineSplit, Split
+
+CHUNK_BYTES = 1 * MIB
+
+
+@runtime_checkable
+class ArrowStream(Protocol):
+    """Whatever speaks the Arrow C stream protocol: tables, readers, pandas and polars frames, DuckDB relations."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+@runtime_checkable
+class ArrowArray(Protocol):
+    """Whatever speaks the Arrow C array protocol: record batches, struct arrays."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file of the client's machine that travels to the server; made by `tidegate.upload`."""
+
+    path: Path
+    format: str = ""
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The file's bytes, from its beginning each time."""
+        with self.path.open("rb") as file:
+            yield from iter(lambda: file.read(CHUNK_BYTES), b"")
+
+
+SplitLike: TypeAlias = str | os.PathLike[str] | FileSplit | InlineSplit | Upload | ArrowStream | ArrowArray
+Uploader: TypeAlias = Callable[[str, Upload], str]
+_numbers = itertools.count(1)
+
+
+def upload(path: str | os.PathLike[str], *, format: str = "") -> Upload:  # noqa: A002 (FileSplit's word)
+    """Use a file of this machine as a split or a table: it is sent to the server and kept there as long as the task.
+
+    Paths given as plain strings are the server's.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise InvalidRequest(f"no file {path} on this machine, the client's, to upload", reason="FILE_NOT_FOUND")
+    return Upload(file, format)
+
+
+def split(data: SplitLike, uploader: Uploader, *, watermark: int | None = None) -> Split:
+    """What the service takes; `uploader` sends a client's file and returns its path on the server."""
+    made = _split(data, uploader)
+    return made if watermark is None else replace(made, watermark=watermark)
+
+
+def _split(data: Any, uploader: Uploader) -> Split:
+    match data:
+        case FileSplit() | InlineSplit():
+            return data
+        case str() | os.PathLike():
+            return FileSplit(os.fspath(data))
+        case Upload():
+            # Numbered, because files of one name may come from several folders.
+            return FileSplit(uploader(f"{next(_numbers)}-{data.path.name}", data), format=data.format)
+        case pa.RecordBatch():
+            return InlineSplit(schema=data.schema, batches=(data,))
+        case ArrowStream():
+            reader = pa.RecordBatchReader.from_stream(data)
+            return InlineSplit(schema=reader.schema, batches=tuple(reader))
+        case ArrowArray():
+            batch = pa.record_batch(data)
+            return InlineSplit(schema=batch.schema, batches=(batch,))
+        case _:
+            raise InvalidRequest(
+                "a split is a path, tidegate.FileSplit, tidegate.upload(path) or Arrow data (anything with "
+                f"__arrow_c_stream__), not {type(data).__name__}",
+                reason="NOT_A_SPLIT",
+            )
+
+
+def several(data: SplitLike | Sequence[SplitLike]) -> Sequence[SplitLike]:
+    """One split or a list of them, as a list."""
+    return data if isinstance(data, (list, tuple)) else [data]  # type: ignore[list-item]

@@ -1,0 +1,309 @@
+"""A task as its user sees it: feed, seal, read."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Final, Self
+
+import pyarrow as pa
+
+from .epoch import Epoch
+from .feeding import Feed
+from .holding import Holding
+from .proto.errors import Exhausted, NotFound, Refused
+from .proto.service import Service
+from .proto.values import (
+    Added,
+    Barrier,
+    Blocked,
+    Cursor,
+    Data,
+    Finished,
+    Frame,
+    SourceInfo,
+    Statistics,
+    TaskInfo,
+    TaskOptions,
+    after,
+)
+from .splits import SplitLike
+
+POLL_SECONDS: Final = 30.0  # of one long poll; waiting longer is several
+
+
+class Task:
+    """A plan being run. A context manager that deletes the task at its end.
+
+    One thread may feed while another reads. What was read is acknowledged, that is given back to the server, when
+    the next thing is asked for: a batch when the next one is pulled, an epoch when the next one is read. So a client
+    that starts again at `cursor` finds everything that it was not yet done with.
+    """
+
+    def __init__(self, service: Service, info: TaskInfo, cursor: Cursor | None = None, *, eager: bool = False) -> None:
+        self._service = service
+        self._info = info
+        self._feed = Feed(service, info)
+        self._lock = threading.RLock()
+        self._position = self._cursor = cursor or info.acknowledged  # next to fetch; what the user is done with
+        self._acknowledged = info.acknowledged
+        self._unacknowledged_bytes = 0
+        # Beyond this the server would spill (eager) or wait for ever for room.
+        limit = info.options.output_bytes
+        self._allowance = limit // 4 if eager else limit // 2 + info.options.spill_quota // 2
+        self._partial: Holding | None = None
+        self._start = self._position
+
+    @property
+    def id(self) -> str:
+        return self._info.id
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the result."""
+        return self._info.schema
+
+    @property
+    def sources(self) -> Mapping[str, SourceInfo]:
+        """The plan's sources by name, as they were when the task was created or attached to."""
+        return {source.name: source for source in self._info.sources}
+
+    @property
+    def options(self) -> TaskOptions:
+        return self._info.options
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What planning had to say that is not an error."""
+        return self._info.warnings
+
+    @property
+    def cursor(self) -> Cursor:
+        """Where to start again: everything before it has been handed out and is done with."""
+        return self._cursor
+
+    # Feeding
+
+    def add_split(
+        self,
+        source: str,
+        split: SplitLike,
+        *,
+        sequence: int | None = None,
+        epoch: int | None = None,
+        watermark: int | None = None,
+    ) -> Added:
+        """Add a path, `FileSplit`, `upload(path)` or Arrow data to a source.
+
+        `sequence` is counted by the task unless given; `epoch` refuses unless that is the open epoch.
+        """
+        return self._feed.add(source, split, sequence=sequence, epoch=epoch, watermark=watermark)
+
+    def request_barrier(self, epoch: int | None = None, *, through: Mapping[str, int] | None = None) -> int:
+        """Seal what was added into the next epoch and return its number. Does not wait for the epoch."""
+        return self._feed.seal(epoch, through)
+
+    def no_more_splits(self, source: str | None = None, *, through: Mapping[str, int] | None = None) -> None:
+        """End a source, or all of them."""
+        self._service.no_more_splits(self.id, source, through)
+
+    def run_epoch(self, splits: Mapping[str, SplitLike | Sequence[SplitLike]]) -> Epoch:
+        """Feed the splits, seal them, read the result; returns once the epoch is complete.
+
+        Refused while epochs are unread or splits of somebody (of this client too) are not sealed. Raises
+        `EpochError` where the epoch was skipped.
+        """
+        with self._lock:
+            number = self._feed.sealed + 1
+            if self._position.epoch < number:
+                raise Refused(
+                    f"epochs {self._position.epoch} to {number - 1} are sealed and unread: read_epoch() first",
+                    reason="UNREAD_EPOCHS",
+                )
+            self._begin()
+            for step in self._feed.steps(number, splits):
+                while True:
+                    try:
+                        step()
+                        break
+                    except Exhausted as full:
+                        if full.reason != "OUTPUT_UNREAD":
+                            raise
+                        self._make_room()
+            return self._complete(self._read_sealed())
+
+    # Reading
+
+    def read_epoch(self) -> pa.Table:
+        """The next unread epoch. Refused when nothing is sealed; raises `EpochError` where the epoch was skipped."""
+        with self._lock:
+            if self._position.epoch > self._feed.sealed:
+                self._feed.refresh()
+            if self._position.epoch > self._feed.sealed:
+                raise Refused(
+                    f"epoch {self._position.epoch} is not sealed: request_barrier() first", reason="NOTHING_SEALED"
+                )
+            self._begin()
+            return self._complete(self._read_sealed()).table()
+
+    def epochs(self, timeout: float | None = None) -> Iterator[Epoch]:
+        """Every epoch from here on, until the task has finished; a skipped one has `error` set.
+
+        Waits for the next one, at most `timeout` seconds (then `TimeoutError`, after which one may go on).
+        """
+        while True:
+            with self._lock:
+                self._begin()
+                barrier = self._read(None if timeout is None else time.monotonic() + timeout)
+                if barrier is None:
+                    return
+                epoch = self._epoch(barrier)
+            yield epoch
+
+    def next(
+        self,
+        cursor: Cursor | None = None,
+        *,
+        acknowledge: Cursor | None = None,
+        max_bytes: int | None = None,
+        wait: float = 0.0,
+    ) -> Sequence[Frame]:
+        """Frames as they come: `Data`, `Blocked`, `Barrier`, `Finished`, from `cursor` (or where reading stands) on.
+
+        Waits up to `wait` seconds for something other than `Blocked`. Acknowledges only what it is told to.
+        """
+        with self._lock:
+            place = self._start if self._partial is not None else self._position
+            frames = self._service.next(
+                self.id, cursor or place, acknowledge=acknowledge, max_bytes=max_bytes, wait=wait
+            )
+            self._partial = None
+            self._position = cursor or place
+            for frame in frames:
+                self._position = after(frame, self._position)
+            self._cursor = self._position
+            self._acknowledged = max(self._acknowledged, acknowledge or self._acknowledged)
+            return frames
+
+    def acknowledge(self, cursor: Cursor | None = None) -> None:
+        """Let the server forget everything before `cursor` (before where this client stands)."""
+        self._service.acknowledge(self.id, cursor or self._cursor)
+        self._acknowledged = max(self._acknowledged, cursor or self._cursor)
+
+    def _begin(self) -> None:
+        """The user asks for the next epoch, so is done with those before."""
+        if self._partial is None:
+            self._partial = Holding(self.schema)
+            self._start = self._cursor = self._position
+
+    def _read_sealed(self) -> Barrier:
+        barrier = self._read(None)
+        if barrier is None:
+            raise Refused("the task has finished: there is no further epoch", reason="TASK_FINISHED")
+        return barrier
+
+    def _read(self, deadline: float | None) -> Barrier | None:
+        """Read up to the next barrier; nothing when the task has finished. What was read stays if this raises."""
+        while True:
+            wait = POLL_SECONDS if deadline is None else min(POLL_SECONDS, max(0.0, deadline - time.monotonic()))
+            for frame in self._frames(wait):
+                match frame:
+                    case Barrier():
+                        return frame
+                    case Finished():
+                        self._partial = None
+                        return None
+                    case Blocked() if deadline is not None and time.monotonic() >= deadline:
+                        raise TimeoutError(f"epoch {self._position.epoch} did not come in time")
+                    case Blocked() if deadline is None and frame.missing:
+                        raise self._unsealable(frame)
+                    case Blocked() | Data():
+                        pass
+
+    def _unsealable(self, blocked: Blocked) -> Refused:
+        numbers = "; ".join(f"{source}: {', '.join(map(str, some))}" for source, some in blocked.missing.items())
+        return Refused(f"epoch {self._position.epoch} waits for splits that are missing ({numbers})", reason="MISSING")
+
+    def _frames(self, wait: float) -> Sequence[Frame]:
+        acknowledge = self._due()
+        frames = self._service.next(self.id, self._position, acknowledge=acknowledge, wait=wait)
+        self._acknowledged = max(self._acknowledged, acknowledge or self._acknowledged)
+        for frame in frames:
+            if isinstance(frame, Data) and self._partial is not None:
+                for batch in frame.batches:
+                    self._partial.append(batch)
+                    self._unacknowledged_bytes += batch.nbytes
+            self._position = after(frame, self._position)
+        return frames
+
+    def _due(self) -> Cursor | None:
+        """What to acknowledge with the next call: what the user is done with; more only where it must make room."""
+        if self._unacknowledged_bytes > self._allowance:
+            self._unacknowledged_bytes = 0
+            return self._position
+        return self._cursor if self._cursor > self._acknowledged else None
+
+    def _make_room(self) -> None:
+        """The server takes no more splits until results are read and acknowledged."""
+        self._unacknowledged_bytes = self._allowance + 1
+        self._frames(wait=1.0)
+
+    def _epoch(self, barrier: Barrier) -> Epoch:
+        holding, self._partial = self._partial, None
+        if holding is None:
+            raise AssertionError("an epoch was read without a place for it")
+        holding.finish()
+        self._feed.sealed = max(self._feed.sealed, barrier.epoch)
+        if barrier.error is not None:  # its rows are void
+            holding.close()
+            self._cursor = self._position
+        return Epoch(barrier, holding, self._start, self._moved)
+
+    def _complete(self, barrier: Barrier) -> Epoch:
+        epoch = self._epoch(barrier)
+        if (error := epoch.error) is not None:
+            raise error
+        return epoch
+
+    def _moved(self, cursor: Cursor, given: Cursor | None) -> None:
+        """An epoch's reader has come to `cursor`, and is done with what lies before `given`."""
+        if cursor <= self._cursor:
+            return
+        self._cursor = cursor
+        if given is not None and given > self._acknowledged:
+            self._service.acknowledge(self.id, given)
+            self._acknowledged = given
+
+    # The task itself
+
+    def info(self) -> TaskInfo:
+        """What the service knows of the task now."""
+        return self._service.get_task(self.id)
+
+    def statistics(self) -> Statistics:
+        """The task's counters; times are in microseconds."""
+        return self.info().statistics
+
+    def cancel(self) -> None:
+        """End the task; every waiter is told."""
+        self._service.cancel_task(self.id)
+
+    def delete(self) -> None:
+        """Cancel the task if it still runs, and forget it. Deleting it again does nothing."""
+        try:
+            self._service.delete_task(self.id)
+        except NotFound:
+            return
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.delete()
+
+    def __repr__(self) -> str:
+        return f"<tidegate.Task {self.id} at {self._cursor.epoch}:{self._cursor.row}>"

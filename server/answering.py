@@ -1,0 +1,89 @@
+"""What every endpoint does alike: errors become statuses, blocking calls run in a pool, RPCs find their methods."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import Executor
+from typing import Any, NoReturn, ParamSpec, TypeVar
+
+import grpc
+import grpc.aio
+from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+from ..proto.errors import InternalError, TidegateError
+from ..proto.failures import failure
+
+log = logging.getLogger("tidegate.server")
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Context = grpc.aio.ServicerContext[Any, Any]
+Answer = Message | bytes
+
+
+class Endpoint:
+    """A group of RPCs. `CreateTask` is answered by the method `create_task`; bytes are an answer already encoded."""
+
+    descriptor: ServiceDescriptor
+
+    def __init__(self, pool: Executor) -> None:
+        self._pool = pool
+
+    async def blocking(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run a call that may take its time where it stops nobody else."""
+        return await asyncio.get_running_loop().run_in_executor(
+            self._pool, functools.partial(function, *args, **kwargs)
+        )
+
+    def handler(self) -> grpc.GenericRpcHandler[Any, Any]:
+        methods = {method.name: self._method(method) for method in self.descriptor.methods}
+        return grpc.method_handlers_generic_handler(self.descriptor.full_name, methods)
+
+    def _method(self, method: MethodDescriptor) -> grpc.RpcMethodHandler[Any, Any]:
+        answer = getattr(self, re.sub(r"(?<!^)(?=[A-Z])", "_", method.name).lower())
+        read = GetMessageClass(method.input_type).FromString
+        if method.server_streaming:
+            return grpc.unary_stream_rpc_method_handler(_streaming(answer), read, _encoded)
+        if method.client_streaming:
+            return grpc.stream_unary_rpc_method_handler(_single(answer), read, _encoded)
+        return grpc.unary_unary_rpc_method_handler(_single(answer), read, _encoded)
+
+
+def _encoded(answer: Answer) -> bytes:
+    return answer if isinstance(answer, bytes) else answer.SerializeToString()
+
+
+def _single(answer: Callable[[Any, Context], Awaitable[Answer]]) -> Callable[[Any, Context], Awaitable[Answer]]:
+    async def call(request: Any, context: Context) -> Answer:
+        try:
+            return await answer(request, context)
+        except Exception as error:  # noqa: BLE001 (told to the client, and logged if it is a bug)
+            await _refuse(context, error)
+
+    return call
+
+
+def _streaming(answer: Callable[[Any, Context], AsyncIterator[Answer]]) -> Callable[[Any, Context], Awaitable[None]]:
+    async def call(request: Any, context: Context) -> None:
+        try:
+            async for each in answer(request, context):
+                await context.write(each)
+        except Exception as error:  # noqa: BLE001 (told to the client, and logged if it is a bug)
+            await _refuse(context, error)
+
+    return call
+
+
+async def _refuse(context: Context, error: Exception) -> NoReturn:
+    if isinstance(error, InternalError) or not isinstance(error, TidegateError):
+        log.error("a call failed with an error that is not a refusal", exc_info=error)
+    if not isinstance(error, TidegateError):
+        error = InternalError("a bug in Tidegate stopped this call; the server's log has the traceback")
+    said = failure(error)
+    await context.abort(grpc.StatusCode[said.status], said.sentence, said.metadata)

@@ -1,0 +1,24 @@
+"""What the endpoints need of the executor: the service, and a way to wait for results without a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from ..proto.service import Service
+from ..proto.values import Cursor, Frame
+
+
+class Backend(Service, Protocol):
+    def poll(
+        self, task: str, cursor: Cursor, *, acknowledge: Cursor | None = None, max_bytes: int | None = None
+    ) -> Sequence[Frame]:
+        """`next` without waiting; never blocks."""
+        ...
+
+    def subscribe(self, task: str, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` (from any thread, it must not block) whenever a poll may answer differently than before.
+
+        The result ends the subscription.
+        """
+        ...

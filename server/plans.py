@@ -1,0 +1,33 @@
+"""PlanService: what is in a plan, what is wrong with it, what this server can run."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+
+from ..proto import messages
+from ..proto.service import Service
+from ..proto.tidegate.v1 import plans_pb2 as pb
+from ..proto.values import TaskOptions
+from .answering import Context, Endpoint
+
+
+class Plans(Endpoint):
+    descriptor = pb.DESCRIPTOR.services_by_name["PlanService"]
+
+    def __init__(self, service: Service, pool: Executor, defaults: TaskOptions) -> None:
+        super().__init__(pool)
+        self._service = service
+        self._defaults = defaults
+
+    async def validate(self, request: pb.ValidateRequest, _: Context) -> pb.ValidateResponse:
+        problems, warnings = await self.blocking(self._service.validate, messages.plan_value(request.plan))
+        return messages.validation_message(problems, warnings)
+
+    async def explain(self, request: pb.ExplainRequest, _: Context) -> pb.ExplainResponse:
+        options = messages.options_value(request.options, self._defaults)
+        plan = messages.plan_value(request.plan)
+        explanation = await self.blocking(self._service.explain, plan, options, tuple(request.static_sources))
+        return pb.ExplainResponse(text=explanation.text, json=explanation.json)
+
+    async def capabilities(self, _request: pb.CapabilitiesRequest, _: Context) -> pb.CapabilitiesResponse:
+        return messages.capabilities_message(await self.blocking(self._service.capabilities))

@@ -1,0 +1,92 @@
+"""A gRPC server over a backend: starts, says where it listens, ends cleanly."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Final, Self
+
+import grpc.aio
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from ..proto.errors import Unavailable
+from .answering import Endpoint
+from .backend import Backend
+from .plans import Plans
+from .settings import Settings
+from .tasks import Tasks
+from .waiting import Waiting
+
+log = logging.getLogger("tidegate.server")
+
+_OPTIONS: Final = (
+    ("grpc.so_reuseport", 0),  # a port in use is an error, not a lottery between two servers
+    ("grpc.http2.max_frame_size", 1 << 20),
+    ("grpc.keepalive_time_ms", 60_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+    ("grpc.http2.max_ping_strikes", 0),
+)
+
+
+class Server:
+    """An async context manager: inside it the server listens at `address`."""
+
+    def __init__(self, backend: Backend, settings: Settings) -> None:
+        self._settings = settings
+        self._pool = ThreadPoolExecutor(settings.blocking_calls, thread_name_prefix="tidegate-call")
+        self._waiting = Waiting(backend)
+        self._tasks = Tasks(backend, self._pool, self._waiting, settings.defaults)
+        self._endpoints: tuple[Endpoint, ...] = (self._tasks, Plans(backend, self._pool, settings.defaults))
+        self._health = health.aio.HealthServicer()  # type: ignore[attr-defined]
+        self.address = settings.listen
+
+    async def __aenter__(self) -> Self:
+        limit = self._settings.max_message_bytes
+        sizes = (("grpc.max_receive_message_length", limit), ("grpc.max_send_message_length", limit))
+        self._server = grpc.aio.server(options=(*_OPTIONS, *sizes), maximum_concurrent_rpcs=self._settings.max_calls)
+        self._server.add_generic_rpc_handlers(tuple(endpoint.handler() for endpoint in self._endpoints))
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        names = [endpoint.descriptor.full_name for endpoint in self._endpoints]
+        shown = (*names, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        reflection.enable_server_reflection(shown, self._server)
+        self.address = self._listen()
+        await self._server.start()
+        for name in ("", *names):
+            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        return self
+
+    def _listen(self) -> str:
+        listen = self._settings.listen
+        try:
+            port = self._server.add_insecure_port(listen)
+        except RuntimeError as error:
+            raise Unavailable(f"cannot listen on {listen}: is the port in use?", reason="CANNOT_LISTEN") from error
+        return listen if listen.startswith("unix:") else f"{listen.rpartition(':')[0]}:{port}"
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._health.enter_graceful_shutdown()
+        self._waiting.stop()
+        await self._server.stop(self._settings.grace_seconds)
+        self._tasks.close()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+async def serve(backend: Backend, settings: Settings, ready: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT; `ready` is told the address."""
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ended.set)
+    async with Server(backend, settings) as server:
+        ready(server.address)
+        await ended.wait()
+        log.info("shutting down")

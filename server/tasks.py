@@ -1,0 +1,160 @@
+"""TaskService: tasks, their splits and barriers, their results."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import Any, Final
+
+from ..proto import messages
+from ..proto.errors import InvalidRequest
+from ..proto.frames import encode_frames
+from ..proto.tidegate.v1 import tasks_pb2 as pb
+from ..proto.values import MIB, Added, Blocked, Finished, Frame, TaskInfo, TaskOptions, TaskState, after
+from .answering import Context, Endpoint
+from .backend import Backend
+from .waiting import Waiting
+
+ANSWER_BYTES: Final = 1 * MIB  # of rows in one answer, unless the client says otherwise
+MOST_ANSWER_BYTES: Final = 16 * MIB
+LONGEST_WAIT: Final = 300.0
+SHORTEST_INTERVAL: Final = 0.05  # of WatchTask
+
+
+class Tasks(Endpoint):
+    descriptor = pb.DESCRIPTOR.services_by_name["TaskService"]
+
+    def __init__(self, backend: Backend, pool: Executor, waiting: Waiting, defaults: TaskOptions) -> None:
+        super().__init__(pool)
+        self._backend = backend
+        self._waiting = waiting
+        self._defaults = defaults
+        # An upload keeps a thread for as long as its client takes; those must not be the threads of short calls.
+        self._uploads = ThreadPoolExecutor(8, thread_name_prefix="tidegate-upload")
+
+    async def create_task(self, request: pb.CreateTaskRequest, _: Context) -> pb.CreateTaskResponse:
+        return pb.CreateTaskResponse(task=await self.blocking(self._create, request))
+
+    def _create(self, request: pb.CreateTaskRequest) -> pb.Task:
+        plan = messages.plan_value(request.plan)
+        options = messages.options_value(request.options, self._defaults)
+        tables = {
+            name: [messages.split_value(split) for split in table.splits] for name, table in request.tables.items()
+        }
+        return messages.task_message(self._backend.create_task(plan, options, tables))
+
+    async def add_split(self, request: pb.AddSplitRequest, _: Context) -> pb.AddSplitResponse:
+        several = pb.AddSplitsRequest(task=request.task)
+        several.splits.add(source=request.source, split=request.split, sequence=request.sequence)
+        if request.HasField("epoch"):
+            several.epoch = request.epoch
+        added, _epoch = await self.blocking(self._add, several)
+        return messages.added_message(added[0])
+
+    async def add_splits(self, request: pb.AddSplitsRequest, _: Context) -> pb.AddSplitsResponse:
+        added, epoch = await self.blocking(self._add, request)
+        return pb.AddSplitsResponse(splits=map(messages.added_message, added), epoch=epoch)
+
+    def _add(self, request: pb.AddSplitsRequest) -> tuple[list[Added], int | None]:
+        # Decoded one by one as the executor takes them, so that a refused one's successors cost nothing.
+        splits = (
+            (each.source, messages.split_value(each.split), messages.sequence_value(each.sequence))
+            for each in request.splits
+        )
+        return self._backend.add_splits(
+            request.task,
+            splits,
+            epoch=request.epoch if request.HasField("epoch") else None,
+            barrier=request.HasField("barrier"),
+            through=dict(request.barrier.through) or None,
+        )
+
+    async def upload(self, requests: AsyncIterator[pb.UploadRequest], _: Context) -> pb.UploadResponse:
+        first = await anext(requests, None)
+        if first is None:
+            raise InvalidRequest("an upload needs at least one message, which names the task and the file")
+        loop = asyncio.get_running_loop()
+
+        def chunks() -> Iterator[bytes]:
+            yield first.data
+            while (request := asyncio.run_coroutine_threadsafe(_next(requests), loop).result()) is not None:
+                yield request.data
+
+        path = await loop.run_in_executor(self._uploads, self._backend.upload, first.task, first.name, chunks())
+        return pb.UploadResponse(path=path)
+
+    async def no_more_splits(self, request: pb.NoMoreSplitsRequest, _: Context) -> pb.NoMoreSplitsResponse:
+        source = request.source if request.HasField("source") else None
+        await self.blocking(self._backend.no_more_splits, request.task, source, dict(request.through) or None)
+        return pb.NoMoreSplitsResponse()
+
+    async def request_barrier(self, request: pb.RequestBarrierRequest, _: Context) -> pb.RequestBarrierResponse:
+        epoch = request.epoch if request.HasField("epoch") else None
+        through = dict(request.through) or None
+        return pb.RequestBarrierResponse(
+            epoch=await self.blocking(self._backend.request_barrier, request.task, epoch, through)
+        )
+
+    async def next(self, request: pb.NextRequest, _: Context) -> bytes:
+        frames = await self._waiting.frames(
+            request.task,
+            messages.cursor_value(getattr(request, "from")),
+            acknowledge=messages.cursor_value(request.acknowledge) if request.HasField("acknowledge") else None,
+            max_bytes=_answer_bytes(request),
+            wait=min(request.wait_ms / 1000, LONGEST_WAIT),
+        )
+        return encode_frames(frames)
+
+    async def results(self, request: pb.ResultsRequest, _: Context) -> AsyncIterator[bytes]:
+        cursor = messages.cursor_value(getattr(request, "from"))
+        max_bytes = _answer_bytes(request)
+        said: Frame | None = None
+        while not isinstance(said, Finished):
+            # BLOCKED is said once, then waited out.
+            wait = LONGEST_WAIT if isinstance(said, Blocked) else 0.0
+            frames = await self._waiting.frames(request.task, cursor, acknowledge=None, max_bytes=max_bytes, wait=wait)
+            if list(frames) == [said]:
+                continue
+            yield encode_frames(frames)
+            for said in frames:
+                cursor = after(said, cursor)
+
+    async def acknowledge(self, request: pb.AcknowledgeRequest, _: Context) -> pb.AcknowledgeResponse:
+        await self.blocking(self._backend.acknowledge, request.task, messages.cursor_value(request.cursor))
+        return pb.AcknowledgeResponse()
+
+    async def get_task(self, request: pb.GetTaskRequest, _: Context) -> pb.Task:
+        return messages.task_message(await self.blocking(self._backend.get_task, request.task))
+
+    async def list_tasks(self, _request: pb.ListTasksRequest, _: Context) -> pb.ListTasksResponse:
+        return pb.ListTasksResponse(tasks=map(messages.task_message, await self.blocking(self._backend.list_tasks)))
+
+    async def watch_task(self, request: pb.WatchTaskRequest, _: Context) -> AsyncIterator[pb.Task]:
+        interval = max(request.interval_ms / 1000, SHORTEST_INTERVAL)
+        seen: TaskInfo | None = None
+        while seen is None or seen.state is TaskState.RUNNING:
+            task = await self.blocking(self._backend.get_task, request.task)
+            if task != seen:
+                yield messages.task_message(task)
+            seen = task
+            await self._waiting.pause(interval)
+
+    async def cancel_task(self, request: pb.CancelTaskRequest, _: Context) -> pb.CancelTaskResponse:
+        await self.blocking(self._backend.cancel_task, request.task)
+        return pb.CancelTaskResponse()
+
+    async def delete_task(self, request: pb.DeleteTaskRequest, _: Context) -> pb.DeleteTaskResponse:
+        await self.blocking(self._backend.delete_task, request.task)
+        return pb.DeleteTaskResponse()
+
+    def close(self) -> None:
+        self._uploads.shutdown(wait=False, cancel_futures=True)
+
+
+async def _next(requests: AsyncIterator[Any]) -> Any:
+    return await anext(requests, None)
+
+
+def _answer_bytes(request: pb.NextRequest | pb.ResultsRequest) -> int:
+    return min(request.max_bytes, MOST_ANSWER_BYTES) if request.HasField("max_bytes") else ANSWER_BYTES
