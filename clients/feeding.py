@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from .proto.errors import NotFound, Refused
 from .proto.service import Service
-from .proto.values import MIB, Added, InlineSplit, Split, TaskInfo
+from .proto.values import MIB, Added, Cursor, Frame, InlineSplit, Split, TaskInfo
 from .splits import SplitLike, Upload, several, split
 
 STEP_BYTES: Final = 8 * MIB  # of inline data in one call
 STEP_SPLITS: Final = 1000
 
 Numbered = tuple[str, Split, int | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Splits that go into one call; with `through` it is the last one and seals."""
+
+    splits: Sequence[Numbered]
+    through: Mapping[str, int] | None
 
 
 class Feed:
@@ -57,47 +66,51 @@ class Feed:
                 self._unsealed.clear()
             return number
 
-    def steps(self, number: int, splits: Mapping[str, SplitLike | Sequence[SplitLike]]) -> Iterator[Callable[[], None]]:
-        """Calls that add all the splits to epoch `number`, the last of which seals it. Each may be repeated."""
+    def steps(self, splits: Mapping[str, SplitLike | Sequence[SplitLike]]) -> Iterator[Step]:
+        """The splits in calls of a fair size, of which the last is to seal them. Each may be made again."""
+        if self._unsealed:
+            names = ", ".join(sorted(self._unsealed))
+            raise Refused(
+                f"splits of {names} are not sealed yet: request_barrier() and read_epoch() first",
+                reason="UNSEALED_SPLITS",
+            )
+        if unknown := set(splits) - set(self._last):
+            raise NotFound(
+                f"no source to feed is called {', '.join(sorted(unknown))}; there are: {', '.join(self._last)}",
+                reason="UNKNOWN_SOURCE",
+            )
+        last = dict(self._last)
+        held: list[Numbered] = []
+        size = 0
+        for source, given in splits.items():
+            for each in several(given):
+                if size >= STEP_BYTES or len(held) >= STEP_SPLITS:
+                    yield Step(splits=held, through=None)
+                    held, size = [], 0
+                made = split(each, self._upload)
+                last[source] += 1
+                held.append((source, made, last[source]))
+                size += sum(batch.nbytes for batch in made.batches) if isinstance(made, InlineSplit) else 0
+        # Naming the last number of every source refuses to seal what somebody else has added meanwhile.
+        yield Step(splits=held, through=last)
+
+    def take(self, step: Step, number: int, cursor: Cursor, acknowledge: Cursor | None) -> Sequence[Frame]:
+        """Add a step's splits to epoch `number`; the frames at `cursor` that the last one brings."""
         with self._lock:
-            if self._unsealed:
-                names = ", ".join(sorted(self._unsealed))
-                raise Refused(
-                    f"splits of {names} are not sealed yet: request_barrier() and read_epoch() first",
-                    reason="UNSEALED_SPLITS",
+            if step.through is None:
+                self._service.add_splits(self._task, step.splits, epoch=number)
+                frames: Sequence[Frame] = ()
+            else:
+                frames = self._service.run_epoch(
+                    self._task, step.splits, cursor, epoch=number, through=step.through, acknowledge=acknowledge
                 )
-            if unknown := set(splits) - set(self._last):
-                raise NotFound(
-                    f"no source to feed is called {', '.join(sorted(unknown))}; there are: {', '.join(self._last)}",
-                    reason="UNKNOWN_SOURCE",
-                )
-            last = dict(self._last)
-            held: list[Numbered] = []
-            size = 0
-            for source, given in splits.items():
-                for each in several(given):
-                    made = split(each, self._upload)
-                    last[source] += 1
-                    held.append((source, made, last[source]))
-                    size += sum(batch.nbytes for batch in made.batches) if isinstance(made, InlineSplit) else 0
-                    if size >= STEP_BYTES or len(held) >= STEP_SPLITS:
-                        yield self._step(number, held, None)
-                        held, size = [], 0
-            # Naming the last number of every source refuses to seal what somebody else has added meanwhile.
-            yield self._step(number, held, last)
-
-    def _step(self, number: int, splits: list[Numbered], through: Mapping[str, int] | None) -> Callable[[], None]:
-        def step() -> None:
-            with self._lock:
-                self._service.add_splits(self._task, splits, epoch=number, barrier=through is not None, through=through)
-                for source, _, sequence in splits:
-                    self._last[source] = max(sequence or 0, self._last[source])
-                    self._unsealed.add(source)
-                if through is not None:
-                    self.sealed = number
-                    self._unsealed.clear()
-
-        return step
+            for source, _, sequence in step.splits:
+                self._last[source] = sequence or self._last[source]
+                self._unsealed.add(source)
+            if step.through is not None:
+                self.sealed = number
+                self._unsealed.clear()
+            return frames
 
     def _upload(self, name: str, data: Upload) -> str:
         return self._service.upload(self._task, name, data)

@@ -12,7 +12,7 @@ from .channel import Channel
 from .options import ChosenOptions
 from .proto import messages
 from .proto.errors import Problem
-from .proto.frames import decode_frames
+from .proto.frames import decode_frames, decode_read
 from .proto.tidegate.v1 import plans_pb2 as plans
 from .proto.tidegate.v1 import tasks_pb2 as pb
 from .proto.values import (
@@ -67,21 +67,51 @@ class RemoteService:
         barrier: bool = False,
         through: Mapping[str, int] | None = None,
     ) -> tuple[list[Added], int | None]:
-        named = [(source, self._travelling(task, source, split, number), number) for source, split, number in splits]
-        request = pb.AddSplitsRequest(
+        request = self._adding(task, splits, epoch, pb.Seal(through=through) if barrier else None)
+        again = barrier or all(each.sequence for each in request.splits)
+        answer = self._channel.call(TASKS + "AddSplits", request, pb.AddSplitsResponse.FromString, again=again)
+        self._added(request)
+        return list(map(messages.added_value, answer.splits)), answer.epoch if answer.HasField("epoch") else None
+
+    def run_epoch(
+        self,
+        task: str,
+        splits: Iterable[tuple[str, Split, int | None]],
+        cursor: Cursor,
+        *,
+        epoch: int,
+        through: Mapping[str, int] | None = None,
+        acknowledge: Cursor | None = None,
+    ) -> Sequence[Frame]:
+        request = self._adding(task, splits, epoch, pb.Seal(through=through))
+        getattr(request.read, "from").CopyFrom(messages.cursor_message(cursor))
+        if acknowledge is not None:
+            request.read.acknowledge.CopyFrom(messages.cursor_message(acknowledge))
+        frames = self._channel.call(TASKS + "AddSplits", request, partial(decode_read, schema=self._schema(task)))
+        self._added(request)
+        return frames
+
+    def _adding(
+        self, task: str, splits: Iterable[tuple[str, Split, int | None]], epoch: int | None, barrier: pb.Seal | None
+    ) -> pb.AddSplitsRequest:
+        return pb.AddSplitsRequest(
             task=task,
             splits=[
-                pb.SplitOfSource(source=source, split=messages.split_message(split), sequence=number or 0)
-                for source, split, number in named
+                pb.SplitOfSource(
+                    source=source,
+                    split=messages.split_message(self._travelling(task, source, split, number)),
+                    sequence=number or 0,
+                )
+                for source, split, number in splits
             ],
             epoch=epoch,
-            barrier=pb.Seal(through=through) if barrier else None,
+            barrier=barrier,
         )
-        again = barrier or all(number is not None for _, _, number in named)
-        answer = self._channel.call(TASKS + "AddSplits", request, pb.AddSplitsResponse.FromString, again=again)
-        for source, _, number in named:
-            self._sent.pop((task, source, number), None)
-        return list(map(messages.added_value, answer.splits)), answer.epoch if answer.HasField("epoch") else None
+
+    def _added(self, request: pb.AddSplitsRequest) -> None:
+        if self._sent:
+            for each in request.splits:
+                self._sent.pop((request.task, each.source, each.sequence or None), None)
 
     def _travelling(self, task: str, source: str, split: Split, number: int | None) -> Split:
         """The split as it goes into a message: much data is sent ahead as a file, once for each of the numbers."""

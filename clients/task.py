@@ -11,7 +11,7 @@ from typing import Final, Self
 import pyarrow as pa
 
 from .epoch import Epoch
-from .feeding import Feed
+from .feeding import Feed, Step
 from .holding import Holding
 from .proto.errors import Exhausted, NotFound, Refused
 from .proto.service import Service
@@ -39,7 +39,9 @@ class Task:
 
     One thread may feed while another reads. What was read is acknowledged, that is given back to the server, when
     the next thing is asked for: a batch when the next one is pulled, an epoch when the next one is read. So a client
-    that starts again at `cursor` finds everything that it was not yet done with.
+    that starts again at `cursor` finds everything that it was not yet done with; except of an epoch beyond all the
+    server may keep (`output_bytes` and `spill_quota`), which cannot be read to its end otherwise.
+    With `eager`, for a task that nobody comes back to, rows are acknowledged as they are read.
     """
 
     def __init__(self, service: Service, info: TaskInfo, cursor: Cursor | None = None, *, eager: bool = False) -> None:
@@ -49,10 +51,7 @@ class Task:
         self._lock = threading.RLock()
         self._position = self._cursor = cursor or info.acknowledged  # next to fetch; what the user is done with
         self._acknowledged = info.acknowledged
-        self._unacknowledged_bytes = 0
-        # Beyond this the server would spill (eager) or wait for ever for room.
-        limit = info.options.output_bytes
-        self._allowance = limit // 4 if eager else limit // 2 + info.options.spill_quota // 2
+        self._eager = eager
         self._partial: Holding | None = None
         self._start = self._position
 
@@ -123,16 +122,24 @@ class Task:
                     reason="UNREAD_EPOCHS",
                 )
             self._begin()
-            for step in self._feed.steps(number, splits):
-                while True:
-                    try:
-                        step()
-                        break
-                    except Exhausted as full:
-                        if full.reason != "OUTPUT_UNREAD":
-                            raise
-                        self._make_room()
-            return self._complete(self._read_sealed())
+            barrier: Barrier | None = None
+            for step in self._feed.steps(splits):
+                barrier = self._fed(step, number)
+            return self._complete(barrier or self._read_sealed())
+
+    def _fed(self, step: Step, number: int) -> Barrier | None:
+        """Feed, and read where the server takes no more until something was read; the barrier if it is there."""
+        while True:
+            try:
+                due = self._due()
+                frames = self._feed.take(step, number, self._position, due)
+            except Exhausted as full:
+                if full.reason != "OUTPUT_UNREAD":
+                    raise
+                self._frames(wait=1.0)
+                self.acknowledge(self._position)
+            else:
+                return self._taken(frames, due)
 
     # Reading
 
@@ -206,49 +213,53 @@ class Task:
 
     def _read(self, deadline: float | None) -> Barrier | None:
         """Read up to the next barrier; nothing when the task has finished. What was read stays if this raises."""
+        wait = 0.0  # at first, to see at once if nothing can come
         while True:
-            wait = POLL_SECONDS if deadline is None else min(POLL_SECONDS, max(0.0, deadline - time.monotonic()))
-            for frame in self._frames(wait):
-                match frame:
-                    case Barrier():
-                        return frame
-                    case Finished():
-                        self._partial = None
-                        return None
-                    case Blocked() if deadline is not None and time.monotonic() >= deadline:
-                        raise TimeoutError(f"epoch {self._position.epoch} did not come in time")
-                    case Blocked() if deadline is None and frame.missing:
-                        raise self._unsealable(frame)
-                    case Blocked() | Data():
-                        pass
+            frames = self._frames(wait)
+            if (barrier := _barrier(frames)) is not None:
+                return barrier
+            match frames[-1] if frames else None:
+                case Finished():
+                    self._partial = None
+                    return None
+                case Blocked() if deadline is not None and time.monotonic() >= deadline:
+                    raise TimeoutError(f"epoch {self._position.epoch} did not come in time")
+                case Blocked(missing=missing) if deadline is None and missing:
+                    raise self._unsealable(missing)
+                case _:
+                    left = POLL_SECONDS if deadline is None else max(0.0, deadline - time.monotonic())
+                    wait = min(POLL_SECONDS, left)
 
-    def _unsealable(self, blocked: Blocked) -> Refused:
-        numbers = "; ".join(f"{source}: {', '.join(map(str, some))}" for source, some in blocked.missing.items())
+    def _unsealable(self, missing: Mapping[str, tuple[int, ...]]) -> Refused:
+        numbers = "; ".join(f"{source}: {', '.join(map(str, some))}" for source, some in missing.items())
         return Refused(f"epoch {self._position.epoch} waits for splits that are missing ({numbers})", reason="MISSING")
 
     def _frames(self, wait: float) -> Sequence[Frame]:
-        acknowledge = self._due()
-        frames = self._service.next(self.id, self._position, acknowledge=acknowledge, wait=wait)
-        self._acknowledged = max(self._acknowledged, acknowledge or self._acknowledged)
+        """Read on from the position into the partial epoch."""
+        due = self._due()
+        try:
+            frames = self._service.next(self.id, self._position, acknowledge=due, wait=wait)
+        except Refused as refused:
+            if refused.reason != "OUTPUT_FULL":
+                raise
+            self.acknowledge(self._position)
+            return ()
+        self._taken(frames, due)
+        return frames
+
+    def _due(self) -> Cursor | None:
+        """What to acknowledge with the next call: what the user is done with."""
+        done = self._position if self._eager else self._cursor
+        return done if done > self._acknowledged else None
+
+    def _taken(self, frames: Sequence[Frame], acknowledged: Cursor | None) -> Barrier | None:
+        self._acknowledged = acknowledged or self._acknowledged
         for frame in frames:
             if isinstance(frame, Data) and self._partial is not None:
                 for batch in frame.batches:
                     self._partial.append(batch)
-                    self._unacknowledged_bytes += batch.nbytes
             self._position = after(frame, self._position)
-        return frames
-
-    def _due(self) -> Cursor | None:
-        """What to acknowledge with the next call: what the user is done with; more only where it must make room."""
-        if self._unacknowledged_bytes > self._allowance:
-            self._unacknowledged_bytes = 0
-            return self._position
-        return self._cursor if self._cursor > self._acknowledged else None
-
-    def _make_room(self) -> None:
-        """The server takes no more splits until results are read and acknowledged."""
-        self._unacknowledged_bytes = self._allowance + 1
-        self._frames(wait=1.0)
+        return _barrier(frames)
 
     def _epoch(self, barrier: Barrier) -> Epoch:
         holding, self._partial = self._partial, None
@@ -307,3 +318,7 @@ class Task:
 
     def __repr__(self) -> str:
         return f"<tidegate.Task {self.id} at {self._cursor.epoch}:{self._cursor.row}>"
+
+
+def _barrier(frames: Sequence[Frame]) -> Barrier | None:
+    return next((frame for frame in frames if isinstance(frame, Barrier)), None)

@@ -125,6 +125,28 @@ class TaskManager:
     ) -> tuple[list[Added], int | None]:
         return self._task(task).add_splits(splits, epoch=epoch, barrier=barrier, through=through)
 
+    def run_epoch(
+        self,
+        task: str,
+        splits: Iterable[tuple[str, Split, int | None]],
+        cursor: Cursor,
+        *,
+        epoch: int,
+        through: Mapping[str, int] | None = None,
+        acknowledge: Cursor | None = None,
+    ) -> Sequence[Frame]:
+        found = self._task(task)
+        found.add_splits(splits, epoch=epoch, barrier=True, through=through)
+        return self.work_and_poll(task, cursor, acknowledge=acknowledge)
+
+    def work_and_poll(
+        self, task: str, cursor: Cursor, *, acknowledge: Cursor | None = None, max_bytes: int | None = None
+    ) -> Sequence[Frame]:
+        """`poll` once the calling thread has run the task's work, if that is short and no other thread has it yet."""
+        found = self._task(task)
+        found.work()
+        return found.poll(cursor, acknowledge, max_bytes)
+
     def upload(self, task: str, name: str, chunks: Iterable[bytes]) -> str:
         return self._task(task).upload(name, chunks)
 

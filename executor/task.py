@@ -217,6 +217,13 @@ class Task:
                     return frames
             self._scheduler.lend(self._slot)
 
+    def work(self) -> None:
+        """Lend the calling thread to the task for a slice, if it waits for one and its epochs are short."""
+        with self._board.lock:
+            lend = self._may_lend(_LONGEST_WAIT_SECONDS)
+        if lend:
+            self._scheduler.lend(self._slot)
+
     def _may_lend(self, remaining: float) -> bool:
         """A caller that waits anyway runs short epochs itself: handing them to another thread would cost more."""
         last_us = self._board.last_epoch_us

@@ -18,6 +18,7 @@ from .values import Barrier as BarrierFrame
 from .values import Blocked, Cursor, Data, Finished, Frame
 
 _FRAME, _DATA = b"\x0a", b"\x0a"  # NextResponse.frames, Frame.data
+_READ = b"\x1a"  # AddSplitsResponse.read
 _EPOCH, _ROW, _ROWS, _BATCHES = b"\x08", b"\x10", b"\x18", b"\x22"
 _LENGTH_WIDTH = 5  # of the two enclosing lengths, so that padding does not change where it pads to
 _ALIGNMENT = 8
@@ -26,13 +27,24 @@ _WIDEST = 10
 
 def encode_frames(frames: Sequence[Frame]) -> bytes:
     """A `NextResponse` with these frames; a `Data` of several batches becomes one of one batch each."""
+    return b"".join(_parts(frames, 0))
+
+
+def encode_added(answer: pb.AddSplitsResponse, frames: Sequence[Frame]) -> bytes:
+    """An `AddSplitsResponse` that has read these frames."""
+    head = answer.SerializeToString() + _READ
+    parts = _parts(frames, len(head) + _LENGTH_WIDTH)
+    return b"".join((head, _varint(sum(map(len, parts)), _LENGTH_WIDTH), *parts))
+
+
+def _parts(frames: Sequence[Frame], size: int) -> list[bytes | pa.Buffer]:
+    """The pieces of a `NextResponse` that starts at byte `size`."""
     parts: list[bytes | pa.Buffer] = []
-    size = 0
     for frame in frames:
         for part in _data_parts(frame, size) if isinstance(frame, Data) else _other_parts(frame):
             parts.append(part)
             size += len(part)
-    return b"".join(parts)
+    return parts
 
 
 def _other_parts(frame: Blocked | BarrierFrame | Finished) -> tuple[bytes, bytes]:
@@ -76,7 +88,15 @@ def _varint(value: int, width: int = 0) -> bytes:
     return bytes(out)
 
 
-def decode_frames(data: bytes, schema: pa.Schema) -> list[Frame]:
+def decode_read(data: bytes, schema: pa.Schema) -> list[Frame]:
+    """The frames that an `AddSplitsResponse` has read."""
+    for number, value in _fields(memoryview(data)):
+        if number == 3 and isinstance(value, memoryview):
+            return decode_frames(value, schema)
+    raise _malformed()
+
+
+def decode_frames(data: bytes | memoryview, schema: pa.Schema) -> list[Frame]:
     """The frames of a `NextResponse`; their batches point into `data`."""
     view = memoryview(data)
     frames: list[Frame] = []

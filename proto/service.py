@@ -40,6 +40,19 @@ class Service(Protocol):
         """Add (source, split, sequence) in order; with `barrier`, seal them and return the epoch's number too."""
         ...
 
+    def run_epoch(
+        self,
+        task: str,
+        splits: Iterable[tuple[str, Split, int | None]],
+        cursor: Cursor,
+        *,
+        epoch: int,
+        through: Mapping[str, int] | None = None,
+        acknowledge: Cursor | None = None,
+    ) -> Sequence[Frame]:
+        """Add splits, seal them as `epoch` and read from `cursor`: what is there of a short epoch, else BLOCKED."""
+        ...
+
     def upload(self, task: str, name: str, chunks: Iterable[bytes]) -> str:
         """Keep a client's file for as long as the task; the path returned can be used in splits."""
         ...

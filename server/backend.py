@@ -16,6 +16,12 @@ class Backend(Service, Protocol):
         """`next` without waiting; never blocks."""
         ...
 
+    def work_and_poll(
+        self, task: str, cursor: Cursor, *, acknowledge: Cursor | None = None, max_bytes: int | None = None
+    ) -> Sequence[Frame]:
+        """`poll` once the calling thread has run the task's work, if that is short and no other thread has it yet."""
+        ...
+
     def subscribe(self, task: str, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` (from any thread, it must not block) whenever a poll may answer differently than before.
 

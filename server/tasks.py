@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ..proto import messages
 from ..proto.errors import InvalidRequest
-from ..proto.frames import encode_frames
+from ..proto.frames import encode_added, encode_frames
 from ..proto.tidegate.v1 import tasks_pb2 as pb
 from ..proto.values import MIB, Added, Blocked, Finished, Frame, TaskInfo, TaskOptions, TaskState, after
 from .answering import Context, Endpoint
@@ -52,9 +52,22 @@ class Tasks(Endpoint):
         added, _epoch = await self.blocking(self._add, several)
         return messages.added_message(added[0])
 
-    async def add_splits(self, request: pb.AddSplitsRequest, _: Context) -> pb.AddSplitsResponse:
-        added, epoch = await self.blocking(self._add, request)
-        return pb.AddSplitsResponse(splits=map(messages.added_message, added), epoch=epoch)
+    async def add_splits(self, request: pb.AddSplitsRequest, _: Context) -> bytes:
+        return await self.blocking(self._add_and_read, request)
+
+    def _add_and_read(self, request: pb.AddSplitsRequest) -> bytes:
+        added, epoch = self._add(request)
+        answer = pb.AddSplitsResponse(splits=map(messages.added_message, added), epoch=epoch)
+        if not request.HasField("read"):
+            return answer.SerializeToString()
+        read = request.read
+        frames = self._backend.work_and_poll(
+            request.task,
+            messages.cursor_value(getattr(read, "from")),
+            acknowledge=messages.cursor_value(read.acknowledge) if read.HasField("acknowledge") else None,
+            max_bytes=_answer_bytes(read),
+        )
+        return encode_added(answer, frames)
 
     def _add(self, request: pb.AddSplitsRequest) -> tuple[list[Added], int | None]:
         # Decoded one by one as the executor takes them, so that a refused one's successors cost nothing.
@@ -156,5 +169,5 @@ async def _next(requests: AsyncIterator[Any]) -> Any:
     return await anext(requests, None)
 
 
-def _answer_bytes(request: pb.NextRequest | pb.ResultsRequest) -> int:
+def _answer_bytes(request: pb.NextRequest | pb.ResultsRequest | pb.Read) -> int:
     return min(request.max_bytes, MOST_ANSWER_BYTES) if request.HasField("max_bytes") else ANSWER_BYTES

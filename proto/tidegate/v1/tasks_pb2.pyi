@@ -223,16 +223,18 @@ class AddSplitResponse(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., duplicate: _Optional[bool] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class AddSplitsRequest(_message.Message):
-    __slots__ = ("task", "splits", "epoch", "barrier")
+    __slots__ = ("task", "splits", "epoch", "barrier", "read")
     TASK_FIELD_NUMBER: _ClassVar[int]
     SPLITS_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     BARRIER_FIELD_NUMBER: _ClassVar[int]
+    READ_FIELD_NUMBER: _ClassVar[int]
     task: str
     splits: _containers.RepeatedCompositeFieldContainer[SplitOfSource]
     epoch: int
     barrier: Seal
-    def __init__(self, task: _Optional[str] = ..., splits: _Optional[_Iterable[_Union[SplitOfSource, _Mapping]]] = ..., epoch: _Optional[int] = ..., barrier: _Optional[_Union[Seal, _Mapping]] = ...) -> None: ...
+    read: Read
+    def __init__(self, task: _Optional[str] = ..., splits: _Optional[_Iterable[_Union[SplitOfSource, _Mapping]]] = ..., epoch: _Optional[int] = ..., barrier: _Optional[_Union[Seal, _Mapping]] = ..., read: _Optional[_Union[Read, _Mapping]] = ...) -> None: ...
 
 class SplitOfSource(_message.Message):
     __slots__ = ("source", "split", "sequence")
@@ -257,13 +259,24 @@ class Seal(_message.Message):
     through: _containers.ScalarMap[str, int]
     def __init__(self, through: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
+class Read(_message.Message):
+    __slots__ = ("acknowledge", "max_bytes")
+    FROM_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGE_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    acknowledge: Cursor
+    max_bytes: int
+    def __init__(self, acknowledge: _Optional[_Union[Cursor, _Mapping]] = ..., max_bytes: _Optional[int] = ..., **kwargs) -> None: ...
+
 class AddSplitsResponse(_message.Message):
-    __slots__ = ("splits", "epoch")
+    __slots__ = ("splits", "epoch", "read")
     SPLITS_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    READ_FIELD_NUMBER: _ClassVar[int]
     splits: _containers.RepeatedCompositeFieldContainer[AddSplitResponse]
     epoch: int
-    def __init__(self, splits: _Optional[_Iterable[_Union[AddSplitResponse, _Mapping]]] = ..., epoch: _Optional[int] = ...) -> None: ...
+    read: NextResponse
+    def __init__(self, splits: _Optional[_Iterable[_Union[AddSplitResponse, _Mapping]]] = ..., epoch: _Optional[int] = ..., read: _Optional[_Union[NextResponse, _Mapping]] = ...) -> None: ...
 
 class UploadRequest(_message.Message):
     __slots__ = ("task", "name", "data")

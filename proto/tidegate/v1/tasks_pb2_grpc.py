@@ -124,8 +124,9 @@ class TaskServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def AddSplits(self, request, context):
-        """Adds splits in order, and seals them where a `barrier` is asked for: a small epoch in one call. A refusal says
-        nothing of the splits before the one refused; sending them again is harmless, as they keep their sequences.
+        """Adds splits in order, seals them where a `barrier` is asked for, and reads where a `read` is: a small epoch in one
+        call. A refusal says nothing of the steps before the one refused; doing them again is harmless, as splits keep
+        their sequences and the barrier its epoch.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

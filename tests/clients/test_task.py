@@ -1,0 +1,294 @@
+"""A task as its user sees it, in this process and over gRPC alike."""
+
+from __future__ import annotations
+
+import threading
+
+import pyarrow as pa
+import pytest
+import tidegate
+from tidegate.task import Task
+
+from ..executor.fakes import POISON, FakeEngine
+from .conftest import Start
+
+
+def numbers(*values: int) -> pa.Table:
+    return pa.table({"x": pa.array(values, pa.int64())})
+
+
+def values(data: pa.Table | pa.RecordBatch) -> list[int]:
+    return data["x"].to_pylist()
+
+
+def test_run_epoch_feeds_seals_and_reads(start: Start) -> None:
+    epoch = start().run_epoch({"a": numbers(1, 2, 3)})
+    assert (epoch.number, epoch.rows, values(epoch.table())) == (1, 3, [1, 2, 3])
+    assert epoch.statistics.splits == 1
+
+
+def test_a_task_lives_across_epochs(start: Start) -> None:
+    task = start()
+    assert [values(task.run_epoch({"a": numbers(n)}).table()) for n in range(5)] == [[n] for n in range(5)]
+
+
+def test_a_list_is_several_splits_in_order(start: Start) -> None:
+    epoch = start().run_epoch({"a": [numbers(2), numbers(1), numbers(3)]})
+    assert (values(epoch.table()), epoch.statistics.splits) == ([2, 1, 3], 3)
+
+
+def test_an_epoch_without_splits_is_empty(start: Start) -> None:
+    assert start().run_epoch({}).table().num_rows == 0
+
+
+def test_the_same_in_steps(start: Start) -> None:
+    task = start()
+    added = [task.add_split("a", numbers(n)) for n in (1, 2)]
+    assert [(each.sequence, each.epoch, each.duplicate) for each in added] == [(1, 1, False), (2, 1, False)]
+    assert task.request_barrier() == 1
+    assert values(task.read_epoch()) == [1, 2]
+
+
+def test_reading_when_nothing_is_sealed_is_an_error_and_no_hang(start: Start) -> None:
+    task = start()
+    task.add_split("a", numbers(1))
+    with pytest.raises(tidegate.Refused, match="epoch 1 is not sealed") as refused:
+        task.read_epoch()
+    assert refused.value.reason == "NOTHING_SEALED"
+
+
+def test_reading_what_another_client_sealed(start: Start) -> None:
+    task = start()
+    other = Task(task._service, task.info())
+    other.run_epoch({"a": numbers(7)})
+    assert values(task.read_epoch()) == [7]
+
+
+def test_run_epoch_is_refused_while_epochs_are_unread(start: Start) -> None:
+    task = start()
+    task.add_split("a", numbers(1))
+    task.request_barrier()
+    with pytest.raises(tidegate.Refused, match="sealed and unread"):
+        task.run_epoch({"a": numbers(2)})
+    assert values(task.read_epoch()) == [1]
+    assert values(task.run_epoch({"a": numbers(2)}).table()) == [2]
+
+
+def test_run_epoch_is_refused_while_own_splits_are_unsealed(start: Start) -> None:
+    task = start()
+    task.add_split("a", numbers(1))
+    with pytest.raises(tidegate.Refused, match="splits of a are not sealed"):
+        task.run_epoch({"a": numbers(2)})
+
+
+def test_run_epoch_is_refused_when_somebody_else_has_added_unseen(start: Start) -> None:
+    task = start(FakeEngine(sources=("a", "b")))
+    Task(task._service, task.info()).add_split("b", numbers(9))
+    with pytest.raises(tidegate.Refused, match="split 1 of it is already in the open epoch"):
+        task.run_epoch({"a": numbers(1)})
+
+
+def test_iterating_consumes_and_moves_the_cursor(start: Start) -> None:
+    task = start()
+    epoch = task.run_epoch({"a": [numbers(1, 2), numbers(3)]})
+    assert task.cursor == tidegate.Cursor(1, 0)
+    assert values(next(epoch)) == [1, 2]
+    assert task.cursor == tidegate.Cursor(1, 2)
+    assert [values(batch) for batch in epoch] == [[3]]
+    assert task.cursor == tidegate.Cursor(2, 0)
+    with pytest.raises(tidegate.Refused, match="has been consumed"):
+        epoch.table()
+
+
+def test_a_batch_is_acknowledged_when_the_next_one_is_pulled(start: Start) -> None:
+    task = start()
+    epoch = task.run_epoch({"a": [numbers(1, 2), numbers(3), numbers(4)]})
+    seen = [task.info().acknowledged for _ in epoch]
+    assert seen == [tidegate.Cursor(1, 0), tidegate.Cursor(1, 2), tidegate.Cursor(1, 3)]
+
+
+def test_the_table_may_be_asked_for_again(start: Start) -> None:
+    epoch = start().run_epoch({"a": numbers(1)})
+    assert epoch.table().equals(epoch.table())
+
+
+def test_a_client_starts_again_in_the_middle_of_an_epoch(start: Start) -> None:
+    task = start()
+    epoch = task.run_epoch({"a": [numbers(1, 2), numbers(3), numbers(4)]})
+    next(epoch), next(epoch)
+    again = Task(task._service, task.info(), task.cursor)
+    assert values(again.read_epoch()) == [4]
+    assert values(again.run_epoch({"a": numbers(5)}).table()) == [5]
+
+
+def test_a_cursor_that_was_acknowledged_is_out_of_range(start: Start) -> None:
+    task = start()
+    task.run_epoch({"a": numbers(1)})
+    task.acknowledge(tidegate.Cursor(2, 0))
+    with pytest.raises(tidegate.OutOfRange, match="reading can start at row 0 of epoch 2"):
+        Task(task._service, task.info(), tidegate.Cursor(1, 0)).read_epoch()
+
+
+def test_epochs_until_the_task_has_finished(start: Start) -> None:
+    task = start()
+    for n in range(3):
+        task.add_split("a", numbers(n))
+        task.request_barrier()
+    task.add_split("a", numbers(3))
+    task.no_more_splits()
+    assert [(epoch.number, values(epoch.table())) for epoch in task.epochs()] == [(n + 1, [n]) for n in range(4)]
+
+
+def test_epochs_wait_for_a_seal_that_comes_later(start: Start) -> None:
+    task = start()
+    feeder = Task(task._service, task.info())
+
+    def feed() -> None:
+        feeder.add_split("a", numbers(1))
+        feeder.request_barrier()
+        feeder.no_more_splits()
+
+    thread = threading.Timer(0.05, feed)
+    thread.start()
+    assert [values(epoch.table()) for epoch in task.epochs(timeout=60)] == [[1]]
+    thread.join()
+
+
+def test_epochs_time_out_and_go_on(start: Start) -> None:
+    task = start()
+    task.add_split("a", numbers(1))
+    with pytest.raises(TimeoutError, match="epoch 1 did not come in time"):
+        next(task.epochs(timeout=0.01))
+    task.request_barrier()
+    assert values(next(task.epochs(timeout=60)).table()) == [1]
+
+
+def test_rows_read_before_a_time_out_are_not_lost(start: Start) -> None:
+    task = start(FakeEngine(early=True))
+    task.add_split("a", numbers(1))
+    with pytest.raises(TimeoutError):
+        next(task.epochs(timeout=0.5))
+    task.add_split("a", numbers(2))
+    task.request_barrier()
+    assert values(task.read_epoch()) == [1, 2]
+
+
+def test_an_epoch_larger_than_an_answer_comes_whole(start: Start) -> None:
+    task = start(FakeEngine(repeat=200))
+    epoch = task.run_epoch({"a": numbers(*range(10_000))})
+    assert values(epoch.table()) == [*range(10_000)] * 200
+    assert values(task.run_epoch({"a": numbers(*range(100))}).table()) == [*range(100)] * 200
+
+
+def test_output_beyond_every_limit_is_read_while_it_is_made(start: Start) -> None:
+    task = start(FakeEngine(repeat=100), output_bytes=100_000, spill_quota=200_000)
+    assert task.run_epoch({"a": numbers(*range(5_000))}).rows == 500_000
+
+
+def test_feeding_goes_on_by_reading_when_the_output_is_full(start: Start) -> None:
+    limits = {"output_bytes": 50_000, "queue_bytes": 50_000, "spill_quota": 100_000}
+    task = start(FakeEngine(early=True), **limits)
+    many = [numbers(*range(n * 3_000, (n + 1) * 3_000)) for n in range(40)]
+    assert values(task.run_epoch({"a": many}).table()) == [*range(120_000)]
+
+
+def test_a_failed_epoch_fails_its_task(start: Start) -> None:
+    task = start()
+    task.run_epoch({"a": numbers(1)})
+    with pytest.raises(tidegate.TaskFailed, match="poison"):
+        task.run_epoch({"a": numbers(POISON)})
+
+
+def test_a_skipped_epoch_raises_and_the_task_goes_on(start: Start) -> None:
+    task = start(on_error="skip_epoch")
+    with pytest.raises(tidegate.EpochError, match="poison") as skipped:
+        task.run_epoch({"a": numbers(POISON)})
+    assert skipped.value.epoch == 1
+    assert values(task.run_epoch({"a": numbers(2)}).table()) == [2]
+
+
+def test_epochs_yield_a_skipped_one_with_its_error(start: Start) -> None:
+    task = start(on_error="skip_epoch")
+    for n in (1, POISON, 3):
+        task.add_split("a", numbers(n))
+        task.request_barrier()
+    task.no_more_splits()
+    good, skipped, after = task.epochs()
+    assert (good.error, after.error) == (None, None)
+    assert isinstance(skipped.error, tidegate.EpochError)
+    with pytest.raises(tidegate.EpochError, match="poison"):
+        skipped.table()
+
+
+def test_typed_frames_for_those_who_want_them(start: Start) -> None:
+    task = start()
+    assert task.next() == [tidegate.Blocked(state=tidegate.BlockedState.UNSEALED)]
+    task.add_split("a", numbers(1, 2))
+    task.request_barrier()
+    data, barrier = task.next(wait=60)
+    assert isinstance(data, tidegate.Data)
+    assert isinstance(barrier, tidegate.Barrier)
+    assert (data.cursor, data.rows, barrier.epoch, barrier.rows) == (tidegate.Cursor(1, 0), 2, 1, 2)
+    assert task.cursor == tidegate.Cursor(2, 0)
+
+
+def test_frames_again_from_an_older_cursor_in_other_batches(start: Start) -> None:
+    task = start()
+    task.run_epoch({"a": numbers(1, 2, 3)})
+    (one,) = task.next(tidegate.Cursor(1, 1), max_bytes=1)
+    assert isinstance(one, tidegate.Data)
+    assert [values(batch) for batch in one.batches] == [[2]]
+    assert task.cursor == tidegate.Cursor(1, 2)
+
+
+def test_a_seal_that_waits_for_missing_splits_says_which(start: Start) -> None:
+    task = start()
+    task.add_split("a", numbers(1))
+    task.request_barrier(through={"a": 3})
+    with pytest.raises(tidegate.Refused, match=r"waits for splits that are missing \(a: 2, 3\)"):
+        task.read_epoch()
+    task.add_split("a", numbers(3), sequence=3)
+    task.add_split("a", numbers(2), sequence=2)
+    assert values(task.read_epoch()) == [1, 2, 3]
+
+
+def test_a_cancelled_task_says_so(start: Start) -> None:
+    task = start()
+    task.cancel()
+    with pytest.raises(tidegate.TaskCancelled):
+        task.run_epoch({"a": numbers(1)})
+
+
+def test_a_task_deletes_itself_at_the_end_of_its_context(start: Start) -> None:
+    with start() as task:
+        task.run_epoch({"a": numbers(1)})
+    with pytest.raises(tidegate.NotFound, match=task.id):
+        task.info()
+
+
+def test_deleting_twice_does_nothing(start: Start) -> None:
+    task = start()
+    task.delete()
+    task.delete()
+
+
+def test_an_unknown_source_names_the_known_ones(start: Start) -> None:
+    with pytest.raises(tidegate.NotFound, match="is called b; there are: a"):
+        start().run_epoch({"b": numbers(1)})
+    with pytest.raises(tidegate.NotFound, match="a"):
+        start().add_split("b", numbers(1))
+
+
+def test_statistics_count_splits_and_barriers(start: Start) -> None:
+    task = start()
+    task.run_epoch({"a": [numbers(1), numbers(2)]})
+    statistics = task.statistics()
+    assert (statistics.barriers_completed, statistics.splits["a"].finished) == (1, 2)
+
+
+def test_watermarks_are_handed_on(start: Start) -> None:
+    task = start()
+    task.add_split("a", numbers(1), watermark=70)
+    task.add_split("a", numbers(2), watermark=50)
+    task.request_barrier()
+    assert next(task.epochs()).watermark == 50

@@ -1,0 +1,68 @@
+"""Servers for tests: in a thread of this process, over an engine of a few lines."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+
+from tidegate.client import Client
+from tidegate.executor.manager import TaskManager
+from tidegate.proto.values import TaskOptions
+from tidegate.remote import RemoteService
+from tidegate.server.backend import Backend
+from tidegate.server.serving import Server
+from tidegate.server.settings import Settings
+
+from ..executor.fakes import FakeEngine
+
+
+@contextlib.contextmanager
+def served(backend: Backend, **settings: object) -> Iterator[str]:
+    """The address of a server over this backend."""
+    address: Future[str] = Future()
+    ended = asyncio.Event()
+    loop = asyncio.new_event_loop()
+
+    async def run() -> None:
+        async with Server(backend, Settings(**{"listen": "127.0.0.1:0", "grace_seconds": 1.0, **settings})) as server:
+            address.set_result(server.address)
+            await ended.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(run(),))
+    thread.start()
+    try:
+        yield address.result(timeout=20)
+    finally:
+        loop.call_soon_threadsafe(ended.set)
+        thread.join(timeout=20)
+        loop.close()
+
+
+@contextlib.contextmanager
+def manager(engine: FakeEngine | None = None, **defaults: object) -> Iterator[TaskManager]:
+    made = TaskManager(engine or FakeEngine(), threads=2, defaults=TaskOptions(**defaults))
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@contextlib.contextmanager
+def fake_server(engine: FakeEngine | None = None, **settings: object) -> Iterator[str]:
+    with manager(engine) as backend, served(backend, **settings) as address:
+        yield address
+
+
+@contextlib.contextmanager
+def remote_client(engine: FakeEngine | None = None, *, retry_seconds: float = 10.0) -> Iterator[Client]:
+    with fake_server(engine) as address, Client(RemoteService(address, retry_seconds)) as client:
+        yield client
+
+
+@contextlib.contextmanager
+def embedded_client(engine: FakeEngine | None = None) -> Iterator[Client]:
+    with manager(engine) as backend:
+        yield Client(backend)
