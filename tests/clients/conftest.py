@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 
 import pytest
+
 from tidegate.client import Client
 from tidegate.task import Task
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-import tidegate
 from substrait.plan_pb2 import Plan
+
+import tidegate
 from tidegate.client import Client
 from tidegate.plans import plan_bytes
 from tidegate.proto.values import Determinism, PlanBytes

@@ -6,6 +6,7 @@ import threading
 
 import pyarrow as pa
 import pytest
+
 import tidegate
 from tidegate.task import Task
 
