@@ -93,10 +93,11 @@ class Decoder:
         self._unfinished: set[int] = set()
         self._anchored: dict[int, tuple[ir.Relation, int]] = {}
         self._depth = 0
+        self._refused_depth = False
 
     def root(self, number: int, place: Place) -> ir.Relation:
         """The relation `number`, with all that is in it."""
-        return self._drive(RelationRequest(number, place, None))
+        return self._drive(RelationRequest(number, place, None)) if number else self.missing_relation(place)
 
     def subtree(self, ordinal: int) -> ir.Relation:
         """A common subtree, whether a reference has asked for it or not."""
@@ -195,8 +196,7 @@ class Decoder:
         self._depth += 1
         try:
             if self._depth > MAX_DEPTH:
-                message = f"nested deeper than {MAX_DEPTH:,} relations and expressions"
-                self.problems.add(request.place, "TOO_DEEP", message)
+                self._refuse_depth(request.place)
                 return poison.EXPRESSION if isinstance(request, ExpressionRequest) else poison.RELATION
             match request:
                 case RelationRequest():
@@ -207,6 +207,13 @@ class Decoder:
                     return (yield from self._shared(request))
         finally:
             self._depth -= 1
+
+    def _refuse_depth(self, place: Place) -> None:
+        """Once is enough: what is beside the first part that is too deep is mostly too deep as well."""
+        if not self._refused_depth:
+            self._refused_depth = True
+            message = f"nested deeper than {MAX_DEPTH:,} relations and expressions"
+            self.problems.add(place, "TOO_DEEP", message)
 
     def _take(self, number: int, place: Place) -> Message | None:
         try:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from google.protobuf import descriptor_pool, json_format, message_factory
+
 from tidegate.planner import ir
 from tidegate.planner.decode import Decoded, decode_plan
 from tidegate.planner.decode.pool import restored_files

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from tidegate.planner import ir
 from tidegate.planner.decode import Decoded, decode_plan
 from tidegate.planner.tree import inputs

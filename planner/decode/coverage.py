@@ -1,0 +1,169 @@
+"""The coverage table: all that Substrait defines, and whether Tidegate decodes it. `python -m` writes docs/coverage.md.
+
+Every row comes from the descriptors and from the registries that decode by them, so the table cannot say what the
+code does not do.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from . import expressions, literals, relations, types
+from .pool import pool
+from .relations import local_files, read
+from .restored import RESTORED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """`note` says why it is refused, or what a reader should know."""
+
+    name: str
+    supported: bool
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    title: str
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Oneof:
+    """A choice that Substrait defines, and the registries that between them must cover it."""
+
+    title: str
+    message: str
+    oneof: str
+    handled: Collection[str]
+    refused: Mapping[str, str]
+    notes: Mapping[str, str]
+
+    @property
+    def defined(self) -> tuple[str, ...]:
+        fields = pool().descriptor(self.message).oneofs_by_name[self.oneof].fields
+        return tuple(field.name for field in fields)
+
+
+ONEOFS: Final = (
+    Oneof(
+        title="Relations",
+        message="substrait.Rel",
+        oneof="rel_type",
+        handled=relations.CONVERTERS,
+        refused=relations.REFUSED,
+        notes={
+            "exchange": "rows pass unchanged: where they are exchanged is Tidegate's to decide",
+            "hash_join": "keys compared by EQ, IS_NOT_DISTINCT_FROM or a function; old left_keys and right_keys too",
+            "merge_join": "as hash_join",
+            "fetch": "numbers (old) or expressions",
+            "aggregate": "grouping sets; old and new encodings; only whole aggregations, no intermediate phases",
+            "sort": "by expression and direction; no comparison functions",
+            "top_n": "with or without ties",
+            "reference": "common subtrees are decoded once",
+        },
+    ),
+    Oneof(
+        title="Reads",
+        message="substrait.ReadRel",
+        oneof="read_type",
+        handled=read.CONVERTERS,
+        refused=read.REFUSED,
+        notes={
+            "virtual_table": "literals (old) or expressions",
+            "named_table": "a source by that name, parts joined by dots",
+        },
+    ),
+    Oneof(
+        title="File formats",
+        message="substrait.ReadRel.LocalFiles.FileOrFiles",
+        oneof="file_format",
+        handled=local_files.FORMATS,
+        refused=local_files.REFUSED_FORMATS,
+        notes={"text": "CSV: comma, double quotes, one header line"},
+    ),
+    Oneof(
+        title="Expressions",
+        message="substrait.Expression",
+        oneof="rex_type",
+        handled=expressions.CONVERTERS,
+        refused=expressions.REFUSED,
+        notes={
+            "selection": "columns, outer columns, lambda parameters, and steps into structs, lists and maps; no masks",
+            "window_function": "in projections; bounds that are literals",
+            "lambda": "as an argument of a function",
+            "subquery": "scalar, IN, EXISTS, UNIQUE, ANY and ALL",
+        },
+    ),
+    Oneof(
+        title="Types",
+        message="substrait.Type",
+        oneof="kind",
+        handled=types.CONVERTERS,
+        refused=types.REFUSED,
+        notes={
+            "user_defined": "u8, u16, u32 and u64",
+            "timestamp": "as precision_timestamp, precision 6",
+            "timestamp_tz": "as precision_timestamp_tz, precision 6",
+            "time": "as precision_time, precision 6",
+        },
+    ),
+    Oneof(
+        title="Literals",
+        message="substrait.Expression.Literal",
+        oneof="literal_type",
+        handled=literals.CONVERTERS,
+        refused=literals.REFUSED,
+        notes={
+            "old_precision_timestamp": "precision_timestamp as a plain number of microseconds",
+            "old_precision_timestamp_tz": "precision_timestamp_tz as a plain number of microseconds",
+        },
+    ),
+)
+
+
+def section(oneof: Oneof) -> Section:
+    """The rows of one choice, in the order in which Substrait defines them. What is gone from it says so."""
+    old = {field.name for field in RESTORED if field.message == oneof.message}
+
+    def row(name: str) -> Row:
+        supported = name in oneof.handled
+        note = oneof.notes.get(name, "") if supported else oneof.refused[name]
+        if supported and name in old:
+            note = f"removed from Substrait, still read; {note}".removesuffix("; ")
+        return Row(name=name, supported=supported, note=note)
+
+    return Section(title=oneof.title, rows=tuple(map(row, oneof.defined)))
+
+
+def document(sections: Iterable[Section]) -> str:
+    """The sections as a page."""
+    lines = [
+        "# Coverage",
+        "",
+        "Made by `python -m tidegate.planner.decode.coverage` from the code that decodes plans.",
+        "What is refused is refused by name, with its place in the plan.",
+    ]
+    for each in sections:
+        lines += ["", f"## {each.title}", "", "| | | |", "|---|---|---|"]
+        lines += [f"| `{row.name}` | {'yes' if row.supported else 'refused'} | {row.note} |" for row in each.rows]
+    return "\n".join(lines) + "\n"
+
+
+def page() -> str:
+    """The whole of docs/coverage.md. Other parts of the planner add their sections here."""
+    return document(map(section, ONEOFS))
+
+
+def main(arguments: list[str]) -> None:
+    """Writes the page to the path given, else to docs/coverage.md in the current folder."""
+    Path(arguments[0] if arguments else "docs/coverage.md").write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
