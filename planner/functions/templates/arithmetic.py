@@ -99,7 +99,8 @@ def _negate(use: Use) -> str:
     (x,) = use.arguments
     if not isinstance(use.result, t.Integer):
         return f"(-{x})"
-    return overflowing(f"(-{x})", f"-CAST({x} AS HUGEINT)", use.result, use.choices.get("overflow", "ERROR"))
+    # DuckDB's negation of a constant gives the next wider type where it must: the cast finds that
+    return overflowing(use.cast(f"-{x}"), f"-CAST({x} AS HUGEINT)", use.result, use.choices.get("overflow", "ERROR"))
 
 
 def _absolute(use: Use) -> str:
