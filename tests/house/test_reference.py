@@ -1,0 +1,67 @@
+"""What the documents list is what the code has: options with their defaults, refusals with their reasons."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import enum
+import re
+from collections.abc import Iterator
+
+from tidegate.proto import errors
+from tidegate.proto.values import GIB, MIB, TaskOptions
+
+from .modules import TOP, modules
+
+PAGE = (TOP / "docs" / "tasks-and-barriers.md").read_text()
+REFUSALS = {each.__name__: each.default_reason for each in errors.RequestError.__subclasses__()}
+
+
+def section(title: str) -> str:
+    found = re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    assert found is not None, f"no section {title!r}"
+    return found.group(1)
+
+
+def rows(title: str) -> Iterator[list[str]]:
+    for line in section(title).splitlines():
+        if line.startswith("| `"):
+            yield [cell.strip() for cell in line.strip("|").split(" | ")]
+
+
+def shown(value: object) -> str:
+    match value:
+        case enum.Enum():
+            return f"`{value.value}`"
+        case int() if value and value % GIB == 0:
+            return f"{value // GIB} GiB"
+        case int() if value and value % MIB == 0:
+            return f"{value // MIB} MiB"
+        case int() | float():
+            return f"{value:g}"
+        case _:
+            return str(value)
+
+
+def refusals() -> Iterator[tuple[str, str]]:
+    """(reason, error) of every refusal that the code can raise."""
+    for module in modules().values():
+        for node in ast.walk(ast.parse(module.path.read_text())):
+            match node:
+                case ast.Call(func=ast.Name(id=name)) if name in REFUSALS:
+                    given = [each.value for each in node.keywords if each.arg == "reason"]
+                    if not given:
+                        yield REFUSALS[name], name
+                    for reason in given:
+                        if isinstance(reason, ast.Constant):
+                            yield str(reason.value), name
+
+
+def test_the_options_are_those_of_a_task_with_their_defaults() -> None:
+    listed = {row[0].strip("`"): row[1] for row in rows("Options")}
+    assert listed == {field.name: shown(field.default) for field in dataclasses.fields(TaskOptions)}
+
+
+def test_every_refusal_is_listed_with_its_reason_and_error() -> None:
+    listed = {(row[0].strip("`"), row[1].strip("`")) for row in rows("Refusals")}
+    assert listed == set(refusals())
