@@ -1,0 +1,53 @@
+"""The command line: `tidegate serve | run | explain | validate | tasks`.
+
+Exit codes: 0 when all went well, 1 for an error (one line on stderr), 2 for wrong usage, 130 when interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from ...proto.errors import PlanError, TidegateError
+from . import explain, run, serve, tasks, validate
+
+_COMMANDS = (serve, run, explain, validate, tasks)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    try:
+        code: int = options.command(options)
+        sys.stdout.flush()
+    except TidegateError as error:
+        return _failed(_line(error))
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read our output has left
+        return 1
+    except OSError as error:
+        return _failed(str(error))
+    except KeyboardInterrupt:
+        return 130
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="tidegate", description="A query-plan service that speaks Substrait.")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in _COMMANDS:
+        command.register(commands)
+    return parser
+
+
+def _failed(line: str) -> int:
+    print(f"tidegate: {line}", file=sys.stderr)
+    return 1
+
+
+def _line(error: TidegateError) -> str:
+    if isinstance(error, PlanError):
+        more = len(error.problems) - 1
+        return f"{error.problems[0]}" + (f" (and {more} more: see tidegate validate)" if more else "")
+    return " ".join(error.message.split())

@@ -1,0 +1,66 @@
+"""What several commands' options have in common."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from ... import Client
+
+Subparsers = Any  # argparse has no public name for what add_subparsers returns
+
+DEFAULT_ADDRESS: Final = "127.0.0.1:50051"
+_UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def size(text: str) -> int:
+    """Bytes: 1048576, 64MiB, 4G."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", text, re.IGNORECASE)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 64MiB")
+    return int(float(found[1]) * _UNITS[found[2].upper()])
+
+
+def at_least_one(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+    return int(text)
+
+
+def named_path(text: str) -> tuple[str, str]:
+    """NAME=PATH."""
+    name, separator, path = text.partition("=")
+    if not (name and separator and path):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=PATH")
+    return name, path
+
+
+def add_plan(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("plan", metavar="PLAN", type=Path, help="a Substrait plan; JSON if it ends in .json")
+
+
+def add_server(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--server", metavar="HOST:PORT", help="ask this server (default: work in this process)")
+
+
+def add_how(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--mode", choices=["per_epoch"], default="per_epoch", help="default: %(default)s")
+    parser.add_argument("--channels", metavar="N", type=at_least_one, default=1, help="default: %(default)s")
+    parser.add_argument(
+        "--relaxed", action="store_true", help="promise the same rows but not their order, and use every core"
+    )
+
+
+def how(options: argparse.Namespace) -> dict[str, Any]:
+    determinism = "relaxed" if options.relaxed else "strict"
+    return {"mode": options.mode, "channels": options.channels, "determinism": determinism}
+
+
+def client(options: argparse.Namespace) -> Client:
+    """Of the server that was named, or of this process."""
+    from ... import connect, local
+
+    return connect(options.server) if options.server else local()

@@ -1,0 +1,142 @@
+"""Where `tidegate run` puts rows: a file, a folder with a file an epoch, or a few of them on the screen."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+
+SHOWN_ROWS: Final = 20
+FOLDER_FORMAT: Final = ".parquet"
+
+
+class Output(AbstractContextManager["Output"], Protocol):
+    """What was written gets its name at the end of the context, and goes if that ends with an error."""
+
+    def epoch(self, batches: Iterable[pa.RecordBatch]) -> int:
+        """Take the next epoch's batches; how many rows they were."""
+        ...
+
+
+def _arrow(path: str, schema: pa.Schema) -> AbstractContextManager[Any]:
+    return pa.ipc.new_file(path, schema)  # type: ignore[no-any-return]
+
+
+def _parquet(path: str, schema: pa.Schema) -> AbstractContextManager[Any]:
+    from pyarrow import parquet
+
+    return parquet.ParquetWriter(path, schema)  # type: ignore[no-any-return]
+
+
+def _csv(path: str, schema: pa.Schema) -> AbstractContextManager[Any]:
+    from pyarrow import csv
+
+    return csv.CSVWriter(path, schema)  # type: ignore[no-any-return]
+
+
+_WRITERS: Final[dict[str, Callable[[str, pa.Schema], AbstractContextManager[Any]]]] = {
+    ".arrow": _arrow,
+    ".parquet": _parquet,
+    ".csv": _csv,
+}
+
+
+def writable(text: str) -> Path:
+    """A path whose ending says what to write; without an ending it is a folder."""
+    path = Path(text)
+    if path.suffix not in _WRITERS and (path.suffix and not path.is_dir()):
+        raise ValueError(f"{text}: write a file that ends in {', '.join(_WRITERS)}, or into a folder")
+    return path
+
+
+def open_output(path: Path | None, schema: pa.Schema) -> Output:
+    if path is None:
+        return Screen(schema)
+    if path.suffix in _WRITERS and not path.is_dir():
+        return File(path, schema)
+    return Folder(path, schema)
+
+
+class File(Output):
+    """All epochs in one file, which has its name once it is complete."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._path = path
+        self._partial = path.with_name(f"{path.name}.partial")
+        self._writer: Any = _WRITERS[path.suffix](str(self._partial), schema)
+
+    def epoch(self, batches: Iterable[pa.RecordBatch]) -> int:
+        rows = 0
+        for batch in batches:
+            self._writer.write_batch(batch)
+            rows += batch.num_rows
+        return rows
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._writer.close()
+        if kind is None:
+            os.replace(self._partial, self._path)
+        else:
+            self._partial.unlink(missing_ok=True)
+
+
+class Folder(Output):
+    """A Parquet file an epoch."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._path = path
+        self._schema = schema
+        self._epochs = 0
+        path.mkdir(parents=True, exist_ok=True)
+
+    def epoch(self, batches: Iterable[pa.RecordBatch]) -> int:
+        self._epochs += 1
+        with File(self._path / f"epoch-{self._epochs:06d}{FOLDER_FORMAT}", self._schema) as file:
+            return file.epoch(batches)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Every epoch's file is complete already."""
+
+
+class Screen(Output):
+    """The first rows of each epoch, in columns."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+
+    def epoch(self, batches: Iterable[pa.RecordBatch]) -> int:
+        shown: list[list[str]] = [self._schema.names]
+        rows = 0
+        for batch in batches:
+            first = batch.slice(0, max(0, SHOWN_ROWS + 1 - len(shown)))
+            columns = [[_cell(value) for value in column] for column in first.columns]
+            shown += [[column[i] for column in columns] for i in range(first.num_rows)]
+            rows += batch.num_rows
+        widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+        for row in shown:
+            line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+            sys.stdout.write(line.rstrip() + "\n")
+        if rows > SHOWN_ROWS:
+            sys.stdout.write(f"... {rows - SHOWN_ROWS:,} more rows; --output writes them all\n")
+        return rows
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing is kept."""
+
+
+def _cell(value: pa.Scalar) -> str:
+    text = "null" if not value.is_valid else str(value.as_py())
+    text = text.replace("\n", "\\n").replace("\t", "\\t")
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,113 @@
+"""`tidegate run`: a plan, its splits, its rows."""
+
+from __future__ import annotations
+
+import argparse
+import glob
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from . import options as common
+
+if TYPE_CHECKING:
+    from ... import Task
+
+
+def register(commands: common.Subparsers) -> None:
+    what = "Run a plan over splits, here or on a server, and write its rows."
+    parser = commands.add_parser("run", help="run a plan over splits", description=what)
+    common.add_plan(parser)
+    parser.add_argument(
+        "--split",
+        metavar="SOURCE=PATH",
+        type=common.named_path,
+        action="append",
+        default=[],
+        help="a file, folder or glob as a split of a source; may be repeated (paths are the server's)",
+    )
+    parser.add_argument(
+        "--table",
+        metavar="NAME=PATH",
+        type=common.named_path,
+        action="append",
+        default=[],
+        help="a static table: whole in every epoch; may be repeated",
+    )
+    parser.add_argument(
+        "--splits-per-epoch",
+        metavar="N",
+        type=common.at_least_one,
+        help="seal an epoch after N splits of each source (default: all in one epoch); globs become a split a file",
+    )
+    parser.add_argument(
+        "--output",
+        metavar="FILE",
+        help="FILE.arrow, FILE.parquet, FILE.csv, or a folder with one file an epoch (default: show some rows)",
+    )
+    common.add_how(parser)
+    common.add_server(parser)
+    parser.set_defaults(command=run, parser=parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    from .output import open_output, writable
+    from .progress import Progress
+
+    try:
+        target = writable(options.output) if options.output else None
+    except ValueError as error:
+        options.parser.error(str(error))
+    splits, tables = _epochs(options), _grouped(options.table)
+    started = time.perf_counter()
+    with (
+        common.client(options) as client,
+        client.create_task(options.plan, tables=tables, **common.how(options)) as task,
+    ):
+        for warning in task.warnings:
+            print(f"warning: {warning}")
+        total = sum(len(paths) for epoch in splits for paths in epoch.values())
+        rows = 0
+        with open_output(target, task.schema) as output:
+            for epoch in splits:
+                with Progress(total, lambda: _state(task)):
+                    result = task.run_epoch(epoch)
+                rows += output.epoch(result)
+        seconds = time.perf_counter() - started
+        how = task.options
+        determinism = "" if how.determinism.value == "strict" else f", {how.determinism.value}"
+        channels = f"{how.channels} channel" + ("s" if how.channels != 1 else "")
+        count = f"{len(splits)} epoch" + ("s" if len(splits) != 1 else "")
+        print(f"{rows:,} rows in {count}, {seconds:.3f} s, {how.mode.value}{determinism}, {channels}")
+    return 0
+
+
+def _state(task: Task) -> tuple[int, int]:
+    statistics = task.statistics()
+    return sum(split.finished for split in statistics.splits.values()), statistics.output_rows
+
+
+def _grouped(named: list[tuple[str, str]]) -> dict[str, list[str]]:
+    groups: dict[str, list[str]] = {}
+    for name, path in named:
+        groups.setdefault(name, []).append(path)
+    return groups
+
+
+def _epochs(options: argparse.Namespace) -> list[dict[str, list[str]]]:
+    """The splits of each epoch; one epoch at least."""
+    size = options.splits_per_epoch
+    if size is None:
+        return [_grouped(options.split)]
+    here = options.server is None
+    each = [(source, file) for source, path in options.split for file in (_files(path) if here else [path])]
+    groups = _grouped(each)
+    count = max((-(-len(paths) // size) for paths in groups.values()), default=1)
+    return [{name: paths[i * size : (i + 1) * size] for name, paths in groups.items()} for i in range(count)]
+
+
+def _files(path: str) -> list[str]:
+    """The files of a glob or folder of this machine, sorted; a path that is neither is itself."""
+    if Path(path).is_dir():
+        return sorted(str(file) for file in Path(path).iterdir() if file.is_file()) or [path]
+    return sorted(glob.glob(path, recursive=True)) or [path]

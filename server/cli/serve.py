@@ -1,0 +1,72 @@
+"""`tidegate serve`: a server until SIGTERM."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from pathlib import Path
+from typing import Any
+
+from . import options as common
+
+
+def register(commands: common.Subparsers) -> None:
+    parser = commands.add_parser("serve", help="run a server", description="Serve until SIGTERM or Ctrl-C.")
+    parser.add_argument(
+        "--listen",
+        metavar="HOST:PORT",
+        default=common.DEFAULT_ADDRESS,
+        help="port 0 takes a free one, unix:PATH a socket; the address is printed when ready (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--root",
+        metavar="DIR",
+        type=Path,
+        action="append",
+        help="a folder whose files may be read; may be repeated (default: the working directory)",
+    )
+    parser.add_argument("--spill", metavar="DIR", type=Path, help="where data that does not fit in memory goes")
+    parser.add_argument("--threads", metavar="N", type=common.at_least_one, help="default: one per core")
+    parser.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="warning")
+    limits = parser.add_argument_group("limits of a task, unless its creator sets them (sizes such as 64MiB)")
+    for name in ("memory-limit", "queue-bytes", "output-bytes", "spill-quota"):
+        limits.add_argument(f"--{name}", metavar="SIZE", type=common.size)
+    limits.add_argument("--max-pending-epochs", metavar="N", type=common.at_least_one)
+    limits.add_argument("--idle-seconds", metavar="S", type=float, help="delete a task nobody has asked for this long")
+    calls = parser.add_argument_group("limits of calls")
+    calls.add_argument("--max-message-bytes", metavar="SIZE", type=common.size, help="default: 64MiB")
+    calls.add_argument("--max-calls", metavar="N", type=common.at_least_one, help="at the same time (default: 4096)")
+    parser.set_defaults(command=serve)
+
+
+def serve(options: argparse.Namespace) -> int:
+    import asyncio
+
+    from ...executor.embedded import open_service
+    from ...proto.allocator import tune_allocator
+    from ...proto.values import TaskOptions
+    from ..serving import serve as serve_until_ended
+    from ..settings import Settings
+
+    logging.basicConfig(
+        level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True
+    )
+    tune_allocator()
+    names = ("memory_limit", "queue_bytes", "output_bytes", "spill_quota", "max_pending_epochs", "idle_seconds")
+    defaults = TaskOptions(**_given(options, names))
+    roots = tuple(options.root or [Path.cwd()])
+    settings = Settings(listen=options.listen, defaults=defaults, **_given(options, ("max_message_bytes", "max_calls")))
+    service = open_service(roots=roots, spill_directory=options.spill, threads=options.threads, defaults=defaults)
+    try:
+        asyncio.run(serve_until_ended(service, settings, _ready))
+    finally:
+        service.close()
+    return 0
+
+
+def _given(options: argparse.Namespace, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+
+
+def _ready(address: str) -> None:
+    print(f"tidegate is listening on {address}", flush=True)

@@ -1,0 +1,42 @@
+"""`tidegate tasks`: what runs on a server."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from . import options as common
+
+if TYPE_CHECKING:
+    from ... import TaskInfo
+
+
+def register(commands: common.Subparsers) -> None:
+    parser = commands.add_parser("tasks", help="list a server's tasks", description="List a server's tasks.")
+    parser.add_argument("--server", metavar="HOST:PORT", default=common.DEFAULT_ADDRESS, help="default: %(default)s")
+    parser.set_defaults(command=tasks)
+
+
+def tasks(options: argparse.Namespace) -> int:
+    with common.client(options) as client:
+        found = client.tasks()
+    if not found:
+        print("no tasks")
+        return 0
+    rows = [("task", "state", "sealed", "completed", "rows", "splits queued"), *map(_row, found)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    return 0
+
+
+def _row(task: TaskInfo) -> tuple[str, ...]:
+    queued = sum(split.queued for split in task.statistics.splits.values())
+    return (
+        task.id,
+        task.state.value,
+        str(task.sealed_epoch),
+        str(task.completed_epoch),
+        f"{task.statistics.output_rows:,}",
+        str(queued),
+    )

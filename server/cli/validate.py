@@ -1,0 +1,27 @@
+"""`tidegate validate`: everything wrong with a plan."""
+
+from __future__ import annotations
+
+import argparse
+
+from . import options as common
+
+
+def register(commands: common.Subparsers) -> None:
+    what = "List every problem of a plan; exit code 1 if there are any."
+    parser = commands.add_parser("validate", help="list a plan's problems", description=what)
+    common.add_plan(parser)
+    common.add_server(parser)
+    parser.set_defaults(command=validate)
+
+
+def validate(options: argparse.Namespace) -> int:
+    with common.client(options) as client:
+        problems, warnings = client.validate(options.plan), client.warnings(options.plan)
+    for warning in warnings:
+        print(f"warning: {warning}")
+    for problem in problems:
+        print(f"{problem} [{problem.reason}]")
+    if not problems:
+        print("the plan can run")
+    return 1 if problems else 0

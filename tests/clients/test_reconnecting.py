@@ -1,0 +1,136 @@
+"""A broken connection: the client comes back, says the same again, and goes on from its cursor."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+import tidegate
+
+from ..executor.fakes import FakeEngine
+from ..server.running import fake_server
+
+
+class Proxy:
+    """Passes bytes to `target`; `cut` breaks every connection, `answers_lost` drops what the server says."""
+
+    def __init__(self, target: str) -> None:
+        host, _, port = target.rpartition(":")
+        self._target = (host, int(port))
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._open: list[socket.socket] = []
+        self.connections = 0
+        self.answers_lost = False
+        self.cut_after: int | None = None
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self._listener.accept()
+                far = socket.create_connection(self._target)
+                self.connections += 1
+                self._open += [near, far]
+                for source, sink, answers in ((near, far, False), (far, near, True)):
+                    threading.Thread(target=self._pass, args=(source, sink, answers), daemon=True).start()
+
+    def _pass(self, source: socket.socket, sink: socket.socket, answers: bool) -> None:
+        with source, contextlib.suppress(OSError):
+            while data := source.recv(65_536):
+                if answers and self.answers_lost:
+                    self.answers_lost = False
+                    self.cut()
+                    return
+                sink.sendall(data)
+                if answers and self.cut_after is not None:
+                    self.cut_after -= len(data)
+                    if self.cut_after < 0:
+                        self.cut_after = None
+                        self.cut()
+                        return
+
+    def cut(self) -> None:
+        for each in self._open:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+        self._open.clear()
+
+    def close(self) -> None:
+        self._listener.close()
+        self.cut()
+
+
+@contextlib.contextmanager
+def proxied(engine: FakeEngine | None = None) -> Iterator[tuple[Proxy, tidegate.Task]]:
+    with fake_server(engine) as address:
+        proxy = Proxy(address)
+        try:
+            with tidegate.connect(proxy.address) as client, client.create_task(b"plan") as task:
+                yield proxy, task
+        finally:
+            proxy.close()
+
+
+def numbers(*values: int) -> pa.Table:
+    return pa.table({"x": pa.array(values, pa.int64())})
+
+
+def test_a_task_goes_on_after_its_connection_broke() -> None:
+    with proxied() as (proxy, task):
+        task.run_epoch({"a": numbers(1)})
+        proxy.cut()
+        assert task.run_epoch({"a": numbers(2)}).table()["x"].to_pylist() == [2]
+        assert proxy.connections == 2
+
+
+def test_an_epoch_whose_answer_was_lost_is_neither_lost_nor_doubled() -> None:
+    with proxied() as (proxy, task):
+        task.run_epoch({"a": numbers(1)})
+        proxy.answers_lost = True
+        assert task.run_epoch({"a": numbers(2)}).table()["x"].to_pylist() == [2]
+        assert task.statistics().splits["a"].added == 2
+
+
+def test_a_split_and_a_barrier_whose_answers_were_lost() -> None:
+    with proxied() as (proxy, task):
+        proxy.answers_lost = True
+        assert task.add_split("a", numbers(1)).sequence == 1
+        proxy.answers_lost = True
+        assert task.request_barrier() == 1
+        assert task.read_epoch()["x"].to_pylist() == [1]
+        assert task.statistics().barriers_requested == 1
+
+
+@pytest.mark.parametrize("after", [1_000_000, 3_000_000, 10_000_000])
+def test_a_large_result_goes_on_from_the_cursor(after: int) -> None:
+    with proxied(FakeEngine(repeat=200)) as (proxy, task):
+        proxy.cut_after = after
+        table = task.run_epoch({"a": numbers(*range(10_000))}).table()
+        assert table["x"].to_pylist() == [*range(10_000)] * 200
+        assert proxy.connections == 2
+
+
+def test_a_server_that_is_not_there_is_said_to_be_after_a_while() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+    with (
+        tidegate.connect(address, retry_seconds=0.2) as client,
+        pytest.raises(tidegate.Unavailable, match=f"{address} cannot be reached"),
+    ):
+        client.tasks()
+
+
+def test_a_closed_client_says_so() -> None:
+    client = tidegate.connect("127.0.0.1:1")
+    client.close()
+    with pytest.raises(tidegate.Unavailable, match="has been closed"):
+        client.tasks()

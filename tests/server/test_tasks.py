@@ -1,0 +1,180 @@
+"""The task service as any gRPC client sees it, through stock generated stubs."""
+
+from __future__ import annotations
+
+import grpc
+import pyarrow as pa
+import pytest
+
+from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
+
+from .conftest import Stubs, inline, kinds, rows
+
+
+def test_a_created_task_names_its_sources_and_schema(stubs: Stubs) -> None:
+    task = stubs.tasks.CreateTask(pb.CreateTaskRequest(plan=pb.PlanBytes(binary=b"plan"))).task
+    assert pa.ipc.read_schema(pa.py_buffer(task.schema)).names == ["x"]
+    assert [source.name for source in task.sources] == ["a"]
+    assert task.state == pb.TASK_STATE_RUNNING
+
+
+def test_a_split_a_barrier_an_epoch(stubs: Stubs) -> None:
+    task = stubs.create()
+    added = stubs.tasks.AddSplit(pb.AddSplitRequest(task=task, source="a", split=inline(1, 2)))
+    assert (added.sequence, added.epoch, added.duplicate) == (1, 1, False)
+    assert stubs.tasks.RequestBarrier(pb.RequestBarrierRequest(task=task)).epoch == 1
+    frames = stubs.next(task, wait_ms=60_000)
+    assert (kinds(frames), rows(frames)) == (["data", "barrier"], [1, 2])
+
+
+def test_a_repeated_split_is_a_duplicate(stubs: Stubs) -> None:
+    request = pb.AddSplitRequest(task=stubs.create(), source="a", split=inline(1), sequence=1)
+    assert [stubs.tasks.AddSplit(request).duplicate for _ in range(2)] == [False, True]
+
+
+def test_a_small_epoch_in_one_call(stubs: Stubs) -> None:
+    task = stubs.create()
+    for number in (1, 2, 3):
+        answer = stubs.tasks.AddSplits(
+            pb.AddSplitsRequest(
+                task=task,
+                splits=[pb.SplitOfSource(source="a", split=inline(number), sequence=number)],
+                epoch=number,
+                barrier=pb.Seal(through={"a": number}),
+                read=pb.Read(**{"from": pb.Cursor(epoch=number)}),
+            )
+        )
+        assert (answer.epoch, answer.splits[0].epoch) == (number, number)
+        frames = list(answer.read.frames)
+        assert kinds(frames) in (["data", "barrier"], ["blocked"])
+        assert rows(stubs.next(task, number, wait_ms=60_000)) == [number]
+
+
+def test_next_says_that_a_seal_is_awaited(stubs: Stubs) -> None:
+    (frame,) = stubs.next(stubs.create())
+    assert frame.blocked.state == pb.Blocked.STATE_UNSEALED
+
+
+def test_next_names_the_splits_that_a_seal_waits_for(stubs: Stubs) -> None:
+    task = stubs.create()
+    stubs.tasks.RequestBarrier(pb.RequestBarrierRequest(task=task, through={"a": 2}))
+    (frame,) = stubs.next(task)
+    assert list(frame.blocked.missing["a"].numbers) == [1, 2]
+
+
+def test_a_long_poll_ends_with_blocked_when_its_time_is_over(stubs: Stubs) -> None:
+    assert kinds(stubs.next(stubs.create(), wait_ms=10)) == ["blocked"]
+
+
+def test_reading_again_gives_the_same_rows_until_they_are_acknowledged(stubs: Stubs) -> None:
+    task = stubs.create()
+    stubs.tasks.AddSplit(pb.AddSplitRequest(task=task, source="a", split=inline(1, 2, 3)))
+    stubs.tasks.RequestBarrier(pb.RequestBarrierRequest(task=task))
+    assert rows(stubs.next(task, wait_ms=60_000)) == rows(stubs.next(task)) == [1, 2, 3]
+    stubs.tasks.Acknowledge(pb.AcknowledgeRequest(task=task, cursor=pb.Cursor(epoch=1, row=2)))
+    assert rows(stubs.next(task, row=2)) == [3]
+    with pytest.raises(grpc.RpcError, match="reading can start at row 2 of epoch 1") as refused:
+        stubs.next(task, row=1)
+    assert refused.value.code() is grpc.StatusCode.OUT_OF_RANGE
+
+
+def test_results_are_the_same_frames_until_the_task_has_finished(stubs: Stubs) -> None:
+    task = stubs.create()
+    for number in (1, 2):
+        stubs.tasks.AddSplit(pb.AddSplitRequest(task=task, source="a", split=inline(number)))
+        stubs.tasks.RequestBarrier(pb.RequestBarrierRequest(task=task))
+    stubs.tasks.NoMoreSplits(pb.NoMoreSplitsRequest(task=task))
+    frames = [frame for answer in stubs.tasks.Results(pb.ResultsRequest(task=task)) for frame in answer.frames]
+    said = [frame for frame in frames if frame.WhichOneof("kind") != "blocked"]
+    assert kinds(said) == ["data", "barrier", "data", "barrier", "finished"]
+    assert rows(said) == [1, 2]
+
+
+def test_results_say_once_that_nothing_comes_and_then_wait(stubs: Stubs) -> None:
+    task = stubs.create()
+    answers = iter(stubs.tasks.Results(pb.ResultsRequest(task=task)))
+    assert kinds(next(answers).frames) == ["blocked"]
+    stubs.tasks.NoMoreSplits(pb.NoMoreSplitsRequest(task=task))
+    assert [kinds(answer.frames) for answer in answers] == [["finished"]]
+
+
+def test_watching_a_task_shows_its_statistics_change_and_ends_with_it(stubs: Stubs) -> None:
+    task = stubs.create()
+    watch = iter(stubs.tasks.WatchTask(pb.WatchTaskRequest(task=task, interval_ms=50)))
+    assert next(watch).statistics.splits["a"].added == 0
+    stubs.tasks.AddSplit(pb.AddSplitRequest(task=task, source="a", split=inline(1)))
+    assert next(watch).statistics.splits["a"].added == 1
+    stubs.tasks.CancelTask(pb.CancelTaskRequest(task=task))
+    assert [seen.state for seen in watch] == [pb.TASK_STATE_CANCELLED]
+
+
+def test_tasks_are_listed_until_they_are_deleted(stubs: Stubs) -> None:
+    task = stubs.create()
+    assert [each.id for each in stubs.tasks.ListTasks(pb.ListTasksRequest()).tasks] == [task]
+    stubs.tasks.DeleteTask(pb.DeleteTaskRequest(task=task))
+    assert not stubs.tasks.ListTasks(pb.ListTasksRequest()).tasks
+
+
+def test_an_upload_gives_a_path_for_splits(stubs: Stubs) -> None:
+    task = stubs.create()
+    parts = [pb.UploadRequest(task=task, name="n.parquet", data=b"ab"), pb.UploadRequest(data=b"cd")]
+    path = stubs.tasks.Upload(iter(parts)).path
+    assert path.endswith(".parquet")
+    with open(path, "rb") as kept:
+        assert kept.read() == b"abcd"
+
+
+def test_cancelling_releases_a_waiter(stubs: Stubs) -> None:
+    task = stubs.create()
+    request = pb.NextRequest(task=task, wait_ms=60_000)
+    waiting = stubs.tasks.Next.future(request)
+    stubs.tasks.CancelTask(pb.CancelTaskRequest(task=task))
+    assert waiting.exception(timeout=30).code() is grpc.StatusCode.CANCELLED
+
+
+EMPTY = pb.Split()
+REFUSALS = [
+    ("AddSplit", pb.AddSplitRequest(task="none", source="a", split=inline(1)), "NOT_FOUND", "UNKNOWN_TASK"),
+    ("GetTask", pb.GetTaskRequest(task="none"), "NOT_FOUND", "UNKNOWN_TASK"),
+    ("Next", pb.NextRequest(task="none"), "NOT_FOUND", "UNKNOWN_TASK"),
+    ("RequestBarrier", pb.RequestBarrierRequest(task="none"), "NOT_FOUND", "UNKNOWN_TASK"),
+    ("NoMoreSplits", pb.NoMoreSplitsRequest(task="none"), "NOT_FOUND", "UNKNOWN_TASK"),
+    ("Acknowledge", pb.AcknowledgeRequest(task="none"), "NOT_FOUND", "UNKNOWN_TASK"),
+    ("CancelTask", pb.CancelTaskRequest(task="none"), "NOT_FOUND", "UNKNOWN_TASK"),
+    ("DeleteTask", pb.DeleteTaskRequest(task="none"), "NOT_FOUND", "UNKNOWN_TASK"),
+    ("CreateTask", pb.CreateTaskRequest(), "INVALID_ARGUMENT", "PLAN_MISSING"),
+    ("AddSplit", pb.AddSplitRequest(task="{task}", source="b", split=inline(1)), "NOT_FOUND", "UNKNOWN_SOURCE"),
+    ("AddSplit", pb.AddSplitRequest(task="{task}", source="a", split=EMPTY), "INVALID_ARGUMENT", "SPLIT_MISSING"),
+    (
+        "AddSplit",
+        pb.AddSplitRequest(task="{task}", source="a", split=pb.Split(inline=pb.InlineSplit(arrow=b"no"))),
+        "INVALID_ARGUMENT",
+        "MALFORMED_ARROW",
+    ),
+    ("RequestBarrier", pb.RequestBarrierRequest(task="{task}", epoch=7), "FAILED_PRECONDITION", None),
+    ("Upload", [], "INVALID_ARGUMENT", "INVALID_REQUEST"),
+    ("Upload", [pb.UploadRequest(task="none", name="f.csv")], "NOT_FOUND", "UNKNOWN_TASK"),
+]
+
+
+@pytest.mark.parametrize(("method", "request_", "status", "reason"), REFUSALS, ids=lambda value: str(value)[:30])
+def test_a_refusal_has_a_status_a_sentence_and_a_reason(
+    stubs: Stubs, method: str, request_: object, status: str, reason: str | None
+) -> None:
+    if getattr(request_, "task", "") == "{task}":
+        request_ = type(request_).FromString(request_.SerializeToString())
+        request_.task = stubs.create()
+    with pytest.raises(grpc.RpcError) as refused:
+        getattr(stubs.tasks, method)(iter(request_) if isinstance(request_, list) else request_)
+    said = dict(refused.value.trailing_metadata())
+    assert refused.value.code().name == status
+    assert len(refused.value.details()) > 10
+    assert said["tidegate-reason"] == reason or reason is None
+
+
+@pytest.mark.parametrize("method", ["Results", "WatchTask"])
+def test_a_streams_refusal_has_a_status_and_a_reason(stubs: Stubs, method: str) -> None:
+    request = pb.ResultsRequest(task="none") if method == "Results" else pb.WatchTaskRequest(task="none")
+    with pytest.raises(grpc.RpcError, match="no task 'none'") as refused:
+        list(getattr(stubs.tasks, method)(request))
+    assert dict(refused.value.trailing_metadata())["tidegate-reason"] == "UNKNOWN_TASK"
