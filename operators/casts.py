@@ -17,6 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
 
+from .retype import NullInside, nullable, retype, same_layout
+
 
 class LossyCast(Exception):
     """The value at `row` of the array does not fit."""
@@ -144,9 +146,14 @@ def _checked(array: pa.Array, target: pa.DataType) -> pa.Array:
     if kinds.is_integer(array.type) and kinds.is_decimal(target):
         # Arrow wants room for every int64; ours only need to fit one by one.
         array = array.cast(pa.decimal128(20, 0))
-    if same_layout(array.type, target):
-        return array.view(target)
-    return array.cast(target, safe=True)
+    if not kinds.is_nested(target):
+        return array.cast(target, safe=True)
+    if not same_layout(array.type, target):
+        array = array.cast(nullable(target), safe=True)
+    try:
+        return retype(array, target)
+    except NullInside as error:
+        raise LossyCast(error.row, array[error.row], target) from error
 
 
 def _narrowed(array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -157,19 +164,6 @@ def _narrowed(array: pa.Array, target: pa.DataType) -> pa.Array:
     if row >= 0:
         raise LossyCast(row, array[row], target)
     return narrow
-
-
-def same_layout(left: pa.DataType, right: pa.DataType) -> bool:
-    """Whether nested types differ in names of items and in nullability alone, so that a view is enough."""
-    if left.equals(right):
-        return True
-    if left.id != right.id or not kinds.is_nested(left) or left.num_fields != right.num_fields:
-        return False
-    if kinds.is_fixed_size_list(left) and left.list_size != right.list_size:
-        return False
-    if kinds.is_struct(left) and [field.name for field in left] != [field.name for field in right]:
-        return False
-    return all(same_layout(left.field(i).type, right.field(i).type) for i in range(left.num_fields))
 
 
 def _first_failing(array: pa.Array, target: pa.DataType) -> int:
@@ -187,6 +181,7 @@ def _first_failing(array: pa.Array, target: pa.DataType) -> int:
 
 
 def _shown(value: pa.Scalar) -> str:
-    temporal = kinds.is_temporal(value.type) or kinds.is_decimal(value.type)
-    text = value.cast(pa.string()).as_py() if temporal else repr(value.as_py())
+    # Python has no nanoseconds, and shows the type of a decimal.
+    as_text = kinds.is_timestamp(value.type) or kinds.is_time(value.type) or kinds.is_decimal(value.type)
+    text = value.cast(pa.string()).as_py() if as_text else repr(value.as_py())
     return text if len(text) <= 80 else text[:77] + "..."

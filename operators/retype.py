@@ -1,0 +1,121 @@
+"""Nested arrays under another nested type of the same layout: other names of items, other nullability.
+
+Values stay where they are. A required field may be null only below a null; then its validity is dropped.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import types as kinds
+
+
+class NullInside(Exception):
+    """A field that is required has a null, in row `row`."""
+
+    def __init__(self, row: int) -> None:
+        super().__init__(f"a required value inside is null, row {row}")
+        self.row = row
+
+
+def same_layout(left: pa.DataType, right: pa.DataType) -> bool:
+    """Whether nested types differ in names of items and in nullability alone."""
+    if left.equals(right):
+        return True
+    if left.id != right.id or not kinds.is_nested(left) or left.num_fields != right.num_fields:
+        return False
+    if kinds.is_fixed_size_list(left) and left.list_size != right.list_size:
+        return False
+    if kinds.is_struct(left) and [field.name for field in left] != [field.name for field in right]:
+        return False
+    return all(same_layout(left.field(i).type, right.field(i).type) for i in range(left.num_fields))
+
+
+def nullable(type_: pa.DataType) -> pa.DataType:
+    """`type_` with everything inside it nullable (but the keys of maps)."""
+    if kinds.is_struct(type_):
+        return pa.struct([pa.field(field.name, nullable(field.type)) for field in type_])
+    if kinds.is_fixed_size_list(type_):
+        return pa.list_(_nullable_field(type_.value_field), type_.list_size)
+    if kinds.is_list(type_):
+        return pa.list_(_nullable_field(type_.value_field))
+    if kinds.is_map(type_):
+        return pa.map_(type_.key_field, _nullable_field(type_.item_field))
+    return type_
+
+
+def _nullable_field(field: pa.Field) -> pa.Field:
+    return field.with_type(nullable(field.type)).with_nullable(True)
+
+
+def retype(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """`array` as `target`, which has the same layout. Raises `NullInside`."""
+    if array.type.equals(target):
+        return array
+    if kinds.is_struct(target):
+        return _struct(array, target)
+    if kinds.is_map(target):
+        return _over(array, target, [_entries(array, target)])
+    _refuse_null_items(array, target.value_field)
+    return _over(array, target, [_required(retype(array.values, target.value_type), target.value_field)])
+
+
+def _struct(array: pa.StructArray, target: pa.DataType) -> pa.Array:
+    children = []
+    for i, field in enumerate(target):
+        child = retype(array.field(i), field.type)
+        if not field.nullable and child.null_count:
+            bare = np.flatnonzero(_nulls(child) & ~_nulls(array))
+            if bare.size:
+                raise NullInside(int(bare[0]))
+        children.append(_required(child, field))
+    return pa.StructArray.from_arrays(children, fields=list(target), mask=array.is_null() if array.null_count else None)
+
+
+def _entries(array: pa.MapArray, target: pa.DataType) -> pa.Array:
+    _refuse_null_items(array, target.item_field)
+    items = _required(retype(array.items, target.item_type), target.item_field)
+    keys = retype(array.keys, target.key_type)
+    return pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
+
+
+def _refuse_null_items(array: pa.Array, field: pa.Field) -> None:
+    """Items that no list has in it do not count."""
+    items = array.items if kinds.is_map(array.type) else array.values
+    if field.nullable or not items.null_count:
+        return
+    for row, value in enumerate(array):
+        found = value.as_py() or ()
+        if any((item[1] if kinds.is_map(array.type) else item) is None for item in found):
+            raise NullInside(row)
+
+
+def _required(array: pa.Array, field: pa.Field) -> pa.Array:
+    """Without validity where the field is required."""
+    if field.nullable or not array.null_count:
+        return array
+    if isinstance(array, pa.ExtensionArray):
+        return pa.ExtensionArray.from_storage(array.type, _required(array.storage, field))
+    if kinds.is_struct(array.type):
+        children = [array.field(i) for i in range(array.type.num_fields)]
+        return pa.StructArray.from_arrays(children, fields=list(array.type))
+    if kinds.is_map(array.type):
+        entries = pa.StructArray.from_arrays(
+            [array.keys, array.items], fields=[array.type.key_field, array.type.item_field]
+        )
+        return _over(array, array.type, [entries], valid=True)
+    return _over(array, array.type, [array.values] if kinds.is_nested(array.type) else None, valid=True)
+
+
+def _over(array: pa.Array, type_: pa.DataType, children: list[pa.Array] | None, *, valid: bool = False) -> pa.Array:
+    """The array's own buffers (without validity where all is `valid`) over other children."""
+    own = array.buffers()[: 1 if kinds.is_fixed_size_list(type_) else 2 if children is not None else None]
+    if valid:
+        own = [None, *own[1:]]
+    nulls = 0 if valid else array.null_count
+    return pa.Array.from_buffers(type_, len(array), own, nulls, array.offset, children)
+
+
+def _nulls(array: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    found: np.ndarray[tuple[int], np.dtype[np.bool_]] = array.is_null().to_numpy(zero_copy_only=False)
+    return found

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from tidegate.operators.engine import PublicEngine, choose, default_engine, works
+from tidegate.operators.instances import Instance, InstancePool, InstanceSettings
+from tidegate.proto.errors import InternalError, InvalidRequest
+
+from .data import write
+
+SMALL = InstanceSettings(memory_limit=1 << 28)
+
+
+def setting(instance: Instance, name: str) -> object:
+    row = instance.connect().execute("SELECT current_setting($1)", [name]).fetchone()
+    return row[0] if row else None
+
+
+def test_settings_hold_on_every_connection(pool: InstancePool) -> None:
+    instance = pool.take(InstanceSettings(memory_limit=1 << 28, time_zone="Asia/Tokyo", spill_limit=1 << 30))
+    expected = {"TimeZone": "Asia/Tokyo", "threads": 1, "memory_limit": "256.0 MiB", "nested_loop_join_threshold": 0}
+    expected |= {"asof_loop_join_threshold": 0, "merge_join_threshold": 0, "max_temp_directory_size": "1.0 GiB"}
+    assert {name: setting(instance, name) for name in expected} == expected
+    instance.close()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SET threads = 8",
+        "SELECT * FROM read_csv('/etc/passwd')",
+        "SELECT * FROM read_text('{root}/../secret')",
+        "SELECT * FROM read_parquet('{root}/link.parquet')",
+        "COPY (SELECT 1) TO '{root}/../out.csv'",
+        "ATTACH '{root}/../x.db'",
+        "INSTALL httpfs",
+        "LOAD httpfs",
+        "SELECT * FROM read_csv('https://example.com/x.csv')",
+    ],
+)
+def test_a_locked_instance_refuses(statement: str, instance: Instance, root: Path) -> None:
+    (root.parent / "secret").write_text("x")
+    outside = write(root.parent / "outside.parquet", pa.table({"x": [1]}))
+    (root / "link.parquet").symlink_to(outside)
+    with pytest.raises(duckdb.Error):
+        instance.connect().execute(statement.format(root=root)).fetchall()
+
+
+def test_a_locked_instance_reads_below_its_roots(instance: Instance, root: Path) -> None:
+    path = write(root / "x.parquet", pa.table({"x": [1, 2]}))
+    assert instance.connect().execute("SELECT count(*) FROM read_parquet($1)", [str(path)]).fetchall() == [(2,)]
+
+
+def test_an_unknown_time_zone_is_refused_by_name(pool: InstancePool) -> None:
+    with pytest.raises(InvalidRequest, match="'Mars/Olympus'"):
+        pool.take(InstanceSettings(memory_limit=1 << 28, time_zone="Mars/Olympus"))
+
+
+def test_one_made_ahead_is_taken(pool: InstancePool) -> None:
+    pool.prepare(SMALL, 2)
+    first, second = pool.take(SMALL), pool.take(SMALL)
+    assert first is not second
+    pool.give_back(first)
+    assert pool.take(SMALL) is first
+    first.close()
+    second.close()
+
+
+def test_one_with_an_open_connection_is_not_used_again(pool: InstancePool) -> None:
+    instance = pool.take(SMALL)
+    instance.connect()
+    pool.give_back(instance)
+    assert pool.take(SMALL) is not instance
+
+
+def test_closing_removes_the_temp_folders(pool: InstancePool, tmp_path: Path) -> None:
+    pool.prepare(SMALL, 2)
+    assert len(os.listdir(tmp_path / "spill")) == 2
+    pool.close()
+    assert os.listdir(tmp_path / "spill") == []
+    with pytest.raises(InternalError):
+        pool.take(SMALL)
+
+
+def test_the_private_engine_is_chosen_where_it_works() -> None:
+    assert default_engine().prepares
+
+
+def test_without_a_working_private_engine_the_public_one_is_chosen() -> None:
+    class Broken(PublicEngine):
+        def stream(self, *arguments: object) -> pa.RecordBatchReader:
+            raise AttributeError("_submit")
+
+    def missing() -> PublicEngine:
+        raise ImportError("duckdb._sources")
+
+    assert not works(Broken())
+    assert type(choose(Broken)) is PublicEngine
+    assert type(choose(missing)) is PublicEngine

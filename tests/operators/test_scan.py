@@ -1,0 +1,362 @@
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import orc
+
+from tidegate.operators.column import Column
+from tidegate.operators.operator import Operator
+from tidegate.operators.piece import FilePiece, InlinePiece
+from tidegate.operators.scan import Scan
+from tidegate.operators.splits import expand, open_pieces
+from tidegate.operators.testing import CHECKS, Case
+from tidegate.proto.errors import SplitError
+from tidegate.proto.values import FileSplit
+
+from .data import column, pieces_of, scanned, write
+
+ROWS = pa.table(
+    {
+        "i": pa.array([1, None, 3], pa.int64()),
+        "s": pa.array(["a", "", None]),
+        "d": pa.array([decimal.Decimal("1.10"), None, decimal.Decimal("-2.25")], pa.decimal128(9, 2)),
+        "t": pa.array(
+            [dt.datetime.fromisoformat("2024-01-02T03:04:05.000006"), None, dt.datetime.fromisoformat("1969-12-31")],
+            pa.timestamp("us"),
+        ),
+        "day": pa.array([dt.date(2024, 2, 29), None, dt.date(1, 1, 1)]),
+        "f": pa.array([1.5, None, -0.25]),
+        "b": pa.array([True, None, False]),
+    }
+)
+COLUMNS = [column(field.name, field.type) for field in ROWS.schema]
+
+
+def write_arrow(path: Path, table: pa.Table) -> None:
+    with pa.ipc.new_file(path, table.schema) as writer:
+        writer.write_table(table, max_chunksize=2)
+
+
+def write_arrow_stream(path: Path, table: pa.Table) -> None:
+    with pa.ipc.new_stream(path, table.schema) as writer:
+        writer.write_table(table, max_chunksize=2)
+
+
+def write_json(path: Path, table: pa.Table) -> None:
+    lines = []
+    for row in table.to_pylist():
+        fields = []
+        for key, value in row.items():
+            if value is None:
+                text = "null"
+            elif isinstance(value, bool):
+                text = str(value).lower()
+            elif isinstance(value, int | float | decimal.Decimal):
+                text = str(value)
+            else:
+                text = f'"{value}"'
+            fields.append(f'"{key}": {text}')
+        lines.append("{" + ", ".join(fields) + "}")
+    path.write_text("\n".join(lines))
+
+
+WRITERS: dict[str, Callable[[Path, pa.Table], object]] = {
+    "f.parquet": write,
+    "f.arrow": write_arrow,
+    "f.arrows": write_arrow_stream,
+    "f.orc": lambda path, table: orc.write_table(table, path),
+    "f.csv": lambda path, table: pyarrow.csv.write_csv(table, path),
+    "f.json": write_json,
+}
+formats = pytest.mark.parametrize("name", WRITERS)
+
+
+def written(name: str, root: Path, table: pa.Table = ROWS) -> Path:
+    WRITERS[name](root / name, table)
+    return root / name
+
+
+@formats
+def test_every_format_gives_the_plans_rows_and_types(name: str, root: Path) -> None:
+    assert scanned(COLUMNS, pieces_of(written(name, root), root)) == ROWS.to_pylist()
+
+
+@formats
+def test_columns_go_by_name_in_the_plans_order_and_without_regard_to_case(name: str, root: Path) -> None:
+    wanted = [column("B", pa.bool_()), column("i", pa.int64())]
+    rows = scanned(wanted, pieces_of(written(name, root), root))
+    assert rows == [{"B": row["b"], "i": row["i"]} for row in ROWS.to_pylist()]
+
+
+@formats
+def test_a_missing_column_is_null_or_an_error_that_names_it(name: str, root: Path) -> None:
+    pieces = pieces_of(written(name, root), root)
+    assert scanned([column("none", pa.int8())], pieces) == [{"none": None}] * 3
+    with pytest.raises(SplitError, match=rf"{name} .*'none'"):
+        scanned([column("none", pa.int8(), nullable=False)], pieces)
+
+
+@formats
+def test_no_columns_still_have_rows(name: str, root: Path) -> None:
+    assert len(scanned([], pieces_of(written(name, root), root))) == 3
+
+
+@formats
+def test_a_null_in_a_required_column_names_file_column_and_row(name: str, root: Path) -> None:
+    pieces = pieces_of(written(name, root), root)
+    with pytest.raises(SplitError, match=rf"{name} \(split 1 of source 't'\): .*'i' is null, row 1"):
+        scanned([column("i", pa.int64(), nullable=False)], pieces)
+
+
+@formats
+def test_a_value_that_does_not_fit_names_file_and_value(name: str, root: Path) -> None:
+    pieces = pieces_of(written(name, root, pa.table({"i": [1, 300]})), root)
+    with pytest.raises(SplitError, match=rf"{name} .*300"):
+        scanned([column("i", pa.int8())], pieces)
+
+
+@formats
+def test_without_rows_there_is_no_batch(name: str, root: Path) -> None:
+    assert scanned(COLUMNS, pieces_of(written(name, root, ROWS.slice(0, 0)), root)) == []
+
+
+@formats
+@pytest.mark.parametrize("damage", ["cut short", "other content"])
+def test_a_corrupt_file_is_named(name: str, damage: str, root: Path) -> None:
+    path = written(name, root)
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) - 7] + b'"' if damage == "cut short" else b'\xff\x00{"' * 9)
+    with pytest.raises(SplitError, match=name):
+        scanned([*COLUMNS, column("x", pa.int64(), nullable=False)], pieces_of(path, root))
+
+
+@formats
+def test_a_file_that_changed_or_went_since_it_was_accepted_is_named(name: str, root: Path) -> None:
+    path = written(name, root)
+    pieces = pieces_of(path, root)
+    written(name, root, ROWS.slice(0, 2))
+    with pytest.raises(SplitError, match=f"{name} .*changed"):
+        scanned(COLUMNS, pieces)
+    path.unlink()
+    with pytest.raises(SplitError, match=f"{name} .*any more"):
+        scanned(COLUMNS, pieces)
+
+
+@pytest.mark.parametrize("name", ["f.parquet", "f.arrow"])
+@pytest.mark.parametrize("rows", [(0, 0), (0, 1), (1, 3), (2, 3), (0, 3)])
+def test_a_range_of_rows(name: str, rows: tuple[int, int], root: Path) -> None:
+    path = written(name, root)
+    assert scanned(COLUMNS, pieces_of(path, root, rows=rows)) == ROWS.to_pylist()[slice(*rows)]
+
+
+def test_record_batches_of_an_arrow_file(root: Path) -> None:
+    split = FileSplit(path=str(written("f.arrow", root)), row_groups=(1,))
+    pieces = open_pieces(expand(split, [str(root)], "split 1"))
+    assert scanned(COLUMNS, pieces) == ROWS.to_pylist()[2:]
+
+
+def test_a_range_of_an_arrow_stream_is_refused(root: Path) -> None:
+    with pytest.raises(SplitError, match="as a whole"):
+        pieces_of(written("f.arrows", root), root, rows=(0, 1))
+
+
+def test_inline_rows_are_matched_and_cast_too(root: Path) -> None:
+    batches = tuple(pa.table({"X": pa.array(["a", "b", "a"]).dictionary_encode(), "y": [1, 2, 3]}).to_batches())
+    piece = InlinePiece(batches=batches, schema=batches[0].schema, origin="split 7 of source 't'", row_count=3)
+    wanted = [column("y", pa.int16(), nullable=False), column("x", pa.string())]
+    assert scanned(wanted, [piece]) == [{"y": 1, "x": "a"}, {"y": 2, "x": "b"}, {"y": 3, "x": "a"}]
+    with pytest.raises(SplitError, match=r"split 7 of source 't'.*'z' is missing"):
+        scanned([column("z", pa.int8(), nullable=False)], [piece])
+
+
+def test_pieces_come_in_order_and_keep_their_folders_values(root: Path) -> None:
+    write(root / "y=2024" / "f.parquet", pa.table({"x": [1]}))
+    write(root / "y=2023" / "f.parquet", pa.table({"x": [2]}))
+    wanted = [column("x", pa.int64()), column("Y", pa.int16(), nullable=False)]
+    assert scanned(wanted, pieces_of(root, root)) == [{"x": 2, "Y": 2023}, {"x": 1, "Y": 2024}]
+
+
+@pytest.mark.parametrize(
+    ("folder", "type_", "value"),
+    [
+        ("v=-5", pa.int8(), -5),
+        ("v=2024-02-29", pa.date32(), dt.date(2024, 2, 29)),
+        ("v=1.50", pa.decimal128(5, 2), decimal.Decimal("1.50")),
+        ("v=true", pa.bool_(), True),
+        ("v=2024-01-01 10%3A00%3A00", pa.timestamp("us"), dt.datetime.fromisoformat("2024-01-01T10:00")),
+        ("v=__HIVE_DEFAULT_PARTITION__", pa.int8(), None),
+        ("v=", pa.string(), ""),
+    ],
+)
+def test_a_folders_value_has_the_plans_type(folder: str, type_: pa.DataType, value: object, root: Path) -> None:
+    write(root / folder / "f.parquet", pa.table({"x": [1]}))
+    assert scanned([column("v", type_)], pieces_of(root, root)) == [{"v": value}]
+
+
+@pytest.mark.parametrize(
+    ("folder", "type_"), [("v=300", pa.int8()), ("v=1.555", pa.decimal128(5, 2)), ("v=x", pa.bool_())]
+)
+def test_a_folders_value_that_does_not_fit_is_an_error(folder: str, type_: pa.DataType, root: Path) -> None:
+    write(root / folder / "f.parquet", pa.table({"x": [1]}))
+    with pytest.raises(SplitError, match=folder):
+        scanned([column("v", type_)], pieces_of(root, root))
+
+
+def test_a_files_own_column_comes_before_its_folders(root: Path) -> None:
+    write(root / "v=1" / "f.parquet", pa.table({"v": [7]}))
+    assert scanned([column("v", pa.int64())], pieces_of(root, root)) == [{"v": 7}]
+
+
+def test_columns_that_differ_by_case_alone_are_told_apart_or_refused(root: Path) -> None:
+    pieces = pieces_of(write(root / "f.parquet", pa.table({"x": [1], "X": [2]})), root)
+    assert scanned([column("X", pa.int64()), column("x", pa.int64())], pieces) == [{"X": 2, "x": 1}]
+    (root / "f.parquet").unlink()
+    pieces = pieces_of(write(root / "f.parquet", pa.table({"xy": [1], "XY": [2]})), root)
+    with pytest.raises(SplitError, match="more than one column is called 'Xy'"):
+        scanned([column("Xy", pa.int64())], pieces)
+
+
+def test_a_column_whose_name_has_a_dot_is_not_a_nested_one(root: Path) -> None:
+    table = pa.table({"a": [{"b": 1}], "a.b": [2]})
+    pieces = pieces_of(write(root / "f.parquet", table), root)
+    assert scanned([column("a.b", pa.int64())], pieces) == [{"a.b": 2}]
+
+
+def test_csv_is_read_by_its_header_and_the_plans_types(root: Path) -> None:
+    (root / "f.csv").write_text('\ufeffzip,"na,me",x\n01234,"a\nb",1\n,"",\n')
+    wanted = [column("zip", pa.string()), column("na,me", pa.string()), column("x", pa.float64())]
+    rows = scanned(wanted, pieces_of(root / "f.csv", root))
+    assert rows == [{"zip": "01234", "na,me": "a\nb", "x": 1.0}, {"zip": None, "na,me": "", "x": None}]
+
+
+def test_csv_keeps_the_empty_lines_of_a_single_column(root: Path) -> None:
+    (root / "f.csv").write_text("x\n1\n\n3\n")
+    assert scanned([column("x", pa.int64())], pieces_of(root / "f.csv", root)) == [{"x": 1}, {"x": None}, {"x": 3}]
+
+
+def test_tabs_separate_tsv_and_text_may_be_compressed(root: Path) -> None:
+    (root / "f.tsv.gz").write_bytes(gzip.compress(b"a\tb\n1\t2\n"))
+    (root / "g.jsonl.gz").write_bytes(gzip.compress(b'{"a": 3, "b": 4}\n'))
+    assert scanned([column("b", pa.int8()), column("a", pa.int8())], pieces_of(root, root)) == [
+        {"b": 2, "a": 1},
+        {"b": 4, "a": 3},
+    ]
+
+
+def test_json_takes_keys_that_come_and_go_and_skips_others(root: Path) -> None:
+    (root / "f.json").write_text('{"A": 1, "z": {"q": []}}\n{"b": "x"}\n\n{"A": 9223372036854775807, "b": null}\n')
+    rows = scanned([column("a", pa.int64()), column("b", pa.string())], pieces_of(root / "f.json", root))
+    assert rows == [{"a": 1, "b": None}, {"a": None, "b": "x"}, {"a": 2**63 - 1, "b": None}]
+
+
+@pytest.mark.parametrize(
+    ("array", "type_"),
+    [
+        (pa.array(["a", "b"], pa.large_string()), pa.string()),
+        (pa.array(["a", "b"]).dictionary_encode(), pa.string()),
+        (pa.array([b"ab", b"cd"], pa.binary(2)), pa.binary()),
+        (pa.array([[1], [2, 3]], pa.large_list(pa.int16())), pa.list_(pa.int64())),
+        (pa.array([{"a": 1, "b": 2}], pa.struct([("a", pa.int8()), ("b", pa.int8())])), pa.struct([("b", pa.int64())])),
+        (pa.array([1_000, None], pa.timestamp("ns")), pa.timestamp("us")),
+        (pa.array([1_001], pa.timestamp("ns")), pa.timestamp("ns")),
+        (pa.array([1], pa.duration("ms")), pa.duration("us")),
+        (pa.array([1], pa.time32("s")), pa.time64("us")),
+        (pa.array([2**63 - 1]), pa.decimal128(19, 0)),
+        (pa.array([2**24], pa.int32()), pa.float32()),
+    ],
+)
+def test_types_that_hold_the_same_values_become_the_plans(array: pa.Array, type_: pa.DataType, root: Path) -> None:
+    write_arrow(root / "f.arrow", pa.table({"x": array}))
+    scan = Scan("t", [column("x", type_)])
+    scan.assign("t", pieces_of(root / "f.arrow", root))
+    (batch,) = list(scan.run(()))
+    assert batch.schema.field("x").type == type_
+    assert len(batch) == len(array)
+
+
+@pytest.mark.parametrize(
+    ("array", "type_", "value"),
+    [
+        (pa.array([1, 2**53 + 1]), pa.float64(), "9007199254740993"),
+        (pa.array([1.0, 0.1]), pa.float32(), "0.1"),
+        (pa.array([1.0, 1.5]), pa.int64(), "1.5"),
+        (pa.array([1_000, 1_001], pa.timestamp("ns")), pa.timestamp("us"), "00.000001001"),
+        (pa.array([decimal.Decimal("1.00"), decimal.Decimal("1.01")]), pa.decimal128(5, 1), "1.01"),
+        (pa.array([b"a", b"\xff"]), pa.string(), "xff"),
+        (pa.array([b"ab", b"a"]), pa.binary(2), "b'a'"),
+        (
+            pa.array([(0, 0, 1_000), (0, 0, 1)], pa.month_day_nano_interval()),
+            pa.month_day_nano_interval(),
+            "nanoseconds=1",
+        ),
+    ],
+)
+def test_a_value_that_would_change_is_named_with_its_row(
+    array: pa.Array, type_: pa.DataType, value: str, root: Path
+) -> None:
+    write_arrow(root / "f.arrow", pa.table({"x": array}))
+    with pytest.raises(SplitError, match=rf"f\.arrow .*'x', row 1 .*{value}"):
+        scanned([column("x", type_)], pieces_of(root / "f.arrow", root))
+
+
+@pytest.mark.parametrize(
+    ("array", "type_"),
+    [
+        (pa.array(["1"]), pa.int64()),
+        (pa.array([1]), pa.string()),
+        (pa.array([1.5]), pa.decimal128(5, 2)),
+        (pa.array([1], pa.timestamp("us")), pa.timestamp("us", "UTC")),
+        (pa.array([dt.date(2024, 1, 1)]), pa.timestamp("us")),
+        (pa.array([True]), pa.int8()),
+        (pa.array([[1.5]]), pa.list_(pa.float32())),
+    ],
+)
+def test_a_cast_that_could_not_be_lossless_is_refused_by_type(array: pa.Array, type_: pa.DataType, root: Path) -> None:
+    write_arrow(root / "f.arrow", pa.table({"x": array}))
+    with pytest.raises(SplitError, match="no lossless cast"):
+        scanned([column("x", type_)], pieces_of(root / "f.arrow", root))
+
+
+def test_rows_and_bytes_read_are_counted(root: Path) -> None:
+    scan = Scan("t", [column("x", pa.int64())])
+    scan.assign("t", pieces_of(write(root / "f.parquet", pa.table({"x": [1, 2], "y": ["a", "b"]})), root))
+    batches = list(scan.run(()))
+    assert (scan.rows_read, scan.bytes_read) == (2, sum(batch.nbytes for batch in batches))
+
+
+def test_an_interrupt_stops_a_scan(root: Path) -> None:
+    scan = Scan("t", [column("x", pa.int64())])
+    scan.assign("t", pieces_of(write(root / "f.parquet", pa.table({"x": range(200_000)})), root))
+    batches = scan.run(())
+    next(batches)
+    scan.interrupt()
+    with pytest.raises(SplitError, match="interrupted"):
+        next(batches)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_a_scan_conforms(check: Callable[[Case], None], root: Path) -> None:
+    pieces = pieces_of(write(root / "f.parquet", pa.table({"x": range(150_000)}), row_group_size=50_000), root)
+    columns: list[Column] = [column("x", pa.int64())]
+
+    def assign(operator: Operator) -> None:
+        assert isinstance(operator, Scan)
+        operator.assign("t", pieces)
+
+    check(Case(make=lambda: Scan("t", columns), epochs=[[], []], before=assign))
+
+
+def test_pieces_of_one_file_that_continue_each_other_are_read_in_one_go(root: Path) -> None:
+    path = write(root / "f.parquet", pa.table({"x": range(250_000)}), row_group_size=100_000)
+    pieces = pieces_of(path, root)
+    assert [piece.row_count for piece in pieces if isinstance(piece, FilePiece)] == [100_000, 100_000, 50_000]
+    assert scanned([column("x", pa.int64())], pieces[1:]) == [{"x": x} for x in range(100_000, 250_000)]
+    assert pq.read_metadata(path).num_row_groups == 3

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tidegate.operators.piece import FilePiece, InlinePiece, Piece
+from tidegate.operators.splits import estimated_rows, expand, native, native_obstacle, open_pieces
+from tidegate.proto.errors import Forbidden, InvalidRequest, NotFound, SplitError
+from tidegate.proto.values import FileSplit
+
+from .data import column, expanded, pieces_of, write
+
+TABLE = pa.table({"x": list(range(10))})
+ORIGIN = "split 3 of source 't'"
+
+
+def names(pieces: tuple[FilePiece, ...], root: Path) -> list[str]:
+    return [os.path.relpath(piece.path, root) for piece in pieces]
+
+
+def ranges(pieces: Sequence[Piece]) -> list[tuple[int, int] | None]:
+    return [piece.rows for piece in pieces if isinstance(piece, FilePiece)]
+
+
+def files(root: Path, *paths: str) -> None:
+    for path in paths:
+        write(root / path, TABLE)
+
+
+def test_a_folder_expands_sorted_by_path_components_without_hidden_files(root: Path) -> None:
+    files(root, "b.parquet", "a/z.parquet", "a-b/a.parquet", "a/k/y.parquet")
+    files(root, ".h/x.parquet", "_t/x.parquet", "_x.parquet", ".x.parquet")
+    assert names(expanded(root, root), root) == ["a/k/y.parquet", "a/z.parquet", "a-b/a.parquet", "b.parquet"]
+
+
+def test_a_pattern_expands_in_the_same_order(root: Path) -> None:
+    files(root, "b/1.parquet", "a/2.parquet", "a/1.parquet", "a/_1.parquet", "c/d/1.parquet")
+    assert names(expanded(root / "*" / "*.parquet", root), root) == ["a/1.parquet", "a/2.parquet", "b/1.parquet"]
+    assert len(expanded(root / "**" / "*.parquet", root)) == 4
+    assert len(expanded(root / "[ab]*", root)) == 3
+
+
+def test_a_file_whose_name_looks_like_a_pattern_is_itself(root: Path) -> None:
+    files(root, "a[1].parquet", "a1.parquet")
+    assert names(expanded(root / "a[1].parquet", root), root) == ["a[1].parquet"]
+
+
+def test_folders_below_the_root_give_columns(tmp_path: Path) -> None:
+    root = tmp_path / "env=prod"
+    files(root, "y=2024/c=a%2Fb/f.parquet", "y=__HIVE_DEFAULT_PARTITION__/c=/f.parquet")
+    first, second = expanded(root, root)
+    assert first.partition == (("y", "2024"), ("c", "a/b"))
+    assert second.partition == (("y", None), ("c", ""))
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["../out/f.parquet", "/etc/passwd", "../nothing.parquet", "link.parquet", "out", "../out/*", "*/../../out/*"],
+)
+def test_outside_of_the_roots_is_forbidden_whether_it_exists_or_not(path: str, root: Path) -> None:
+    write(root.parent / "out" / "f.parquet", TABLE)
+    (root / "link.parquet").symlink_to(root.parent / "out" / "f.parquet")
+    (root / "out").symlink_to(root.parent / "out")
+    with pytest.raises(Forbidden):
+        expanded(root / path, root)
+
+
+def test_a_link_inside_a_folder_that_leads_outside_is_forbidden(root: Path) -> None:
+    files(root, "a.parquet")
+    write(root.parent / "out.parquet", TABLE)
+    (root / "b.parquet").symlink_to(root.parent / "out.parquet")
+    with pytest.raises(Forbidden, match=r"b\.parquet"):
+        expanded(root, root)
+
+
+def test_a_link_to_a_file_below_a_root_is_that_file(root: Path) -> None:
+    files(root, "a.parquet")
+    (root / "b.parquet").symlink_to(root / "a.parquet")
+    assert names(expanded(root / "b.parquet", root), root) == ["a.parquet"]
+
+
+def test_a_circle_of_folders_ends(root: Path) -> None:
+    files(root, "a/f.parquet")
+    (root / "a" / "again").symlink_to(root)
+    assert names(expanded(root, root), root) == ["a/f.parquet"]
+
+
+@pytest.mark.parametrize("path", ["none.parquet", "*.nothing", "empty"])
+def test_what_does_not_exist_is_named_as_missing_on_the_server(path: str, root: Path) -> None:
+    (root / "empty").mkdir()
+    with pytest.raises(NotFound, match=f"{path.replace('*', '.')}.*on the server"):
+        expanded(root / path, root)
+
+
+@pytest.mark.parametrize(
+    ("split", "message"),
+    [
+        (FileSplit(path="a.xyz"), "name one of arrow, csv, json, orc, parquet"),
+        (FileSplit(path="a.parquet", format="avro"), "unknown format 'avro'"),
+        (FileSplit(path="s3://bucket/a.parquet"), "s3://"),
+        (FileSplit(path=""), "empty"),
+        (FileSplit(path="a\x00b"), "NUL"),
+        (FileSplit(path="a.parquet", rows=(5, 2)), "no range"),
+        (FileSplit(path="a.parquet", rows=(-1, 2)), "no range"),
+        (FileSplit(path="a.parquet", rows=(0, 1), row_groups=(0,)), "not both"),
+        (FileSplit(path="a.parquet", row_groups=(0, 0)), "at most once"),
+        (FileSplit(path="a.parquet", row_groups=(-1,)), "count from 0"),
+        (FileSplit(path="a.csv", rows=(0, 1)), "as a whole"),
+        (FileSplit(path=".", rows=(0, 1)), "single file"),
+        (FileSplit(path="pipe", format="csv"), "not a file"),
+    ],
+)
+def test_a_split_that_can_never_be_read_is_refused(
+    split: FileSplit, message: str, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files(root, "a.parquet", "b.parquet")
+    (root / "a.xyz").touch()
+    (root / "a.csv").write_text("x\n1\n")
+    os.mkfifo(root / "pipe")
+    if split.path == ".":
+        for name in ("a.xyz", "pipe"):
+            (root / name).unlink()
+    monkeypatch.chdir(root)
+    with pytest.raises(InvalidRequest, match=message):
+        expand(split, [str(root)], ORIGIN)
+
+
+def test_expanding_reads_no_content(root: Path) -> None:
+    (root / "broken.parquet").write_bytes(b"no parquet")
+    (piece,) = expanded(root / "broken.parquet", root)
+    assert (piece.schema, piece.version.size) == (None, 10)
+    with pytest.raises(SplitError, match=r"broken\.parquet .*cannot be read as parquet"):
+        open_pieces([piece])
+
+
+def test_row_groups_become_pieces_of_up_to_100_000_rows(root: Path) -> None:
+    path = write(root / "f.parquet", pa.table({"x": range(250_000)}), row_group_size=40_000)
+    pieces = pieces_of(path, root)
+    assert ranges(pieces) == [(0, 80_000), (80_000, 160_000), (160_000, 250_000)]
+    assert [piece.row_count for piece in pieces] == [80_000, 80_000, 90_000]
+    assert estimated_rows(pieces) == 250_000
+
+
+def test_a_range_is_cut_at_row_groups_too(root: Path) -> None:
+    path = write(root / "f.parquet", pa.table({"x": range(300_000)}), row_group_size=100_000)
+    pieces = pieces_of(path, root, rows=(50_000, 200_001))
+    assert ranges(pieces) == [(50_000, 100_000), (100_000, 200_000), (200_000, 200_001)]
+
+
+def test_row_groups_are_read_in_the_order_asked(root: Path) -> None:
+    path = write(root / "f.parquet", pa.table({"x": range(10)}), row_group_size=3)
+    split = FileSplit(path=str(path), row_groups=(3, 0, 1))
+    pieces = open_pieces(expand(split, [str(root)], ORIGIN))
+    assert ranges(pieces) == [(9, 10), (0, 6)]
+
+
+@pytest.mark.parametrize("split", [{"rows": (0, 11)}, {"row_groups": (4,)}])
+def test_bounds_are_checked_against_the_file(split: dict[str, tuple[int, ...]], root: Path) -> None:
+    path = write(root / "f.parquet", pa.table({"x": range(10)}), row_group_size=3)
+    asked = FileSplit(path=str(path), rows=split.get("rows"), row_groups=split.get("row_groups"))  # type: ignore[arg-type]
+    with pytest.raises(SplitError, match=r"10 rows|4 row groups"):
+        open_pieces(expand(asked, [str(root)], ORIGIN))
+
+
+def test_a_file_without_rows_is_still_a_piece(root: Path) -> None:
+    path = write(root / "f.parquet", TABLE.slice(0, 0))
+    assert [piece.row_count for piece in pieces_of(path, root)] == [0]
+
+
+def test_footers_prove_that_a_required_column_has_no_null(root: Path) -> None:
+    path = write(root / "f.parquet", pa.table({"a": [1, 2], "b": [1, None], "c": [1, 2]}))
+    columns = [column("A", pa.int64(), nullable=False), column("b", pa.int64(), nullable=False)]
+    (piece,) = pieces_of(path, root, columns)
+    assert isinstance(piece, FilePiece)
+    assert piece.never_null == {"a"}
+
+
+def test_a_changed_file_is_not_opened(root: Path) -> None:
+    path = write(root / "f.parquet", TABLE)
+    pieces = expanded(path, root)
+    write(path, pa.table({"x": [1]}))
+    with pytest.raises(SplitError, match=r"f\.parquet .*split 1 of source 't'.* has changed"):
+        open_pieces(pieces)
+
+
+@pytest.mark.parametrize(
+    ("table", "type_", "obstacle"),
+    [
+        ({"x": pa.array([1], pa.int32())}, pa.int64(), None),
+        ({"x": pa.array([1], pa.int64())}, pa.int32(), None),
+        ({"x": pa.array(["a"]).dictionary_encode()}, pa.string(), None),
+        ({"x": pa.array(["a"], pa.large_string())}, pa.string(), None),
+        ({"x": pa.array([1], pa.timestamp("ms"))}, pa.timestamp("us"), None),
+        ({"x": pa.array([1], pa.timestamp("us", "Asia/Tokyo"))}, pa.timestamp("us", "UTC"), None),
+        ({"y": [1]}, pa.list_(pa.int32()), None),
+        ({"x": [1.5]}, pa.float32(), "double and wanted as float"),
+        ({"x": [1]}, pa.float64(), "int64 and wanted as double"),
+        ({"x": pa.array([1], pa.timestamp("ns"))}, pa.timestamp("us"), "wanted as"),
+        ({"x": ["1"]}, pa.int64(), "no lossless cast"),
+        ({"x": [1], "X": [1]}, pa.int64(), "differ by case alone"),
+        ({"x": [b"ab"]}, pa.binary(2), "fixed_size_binary"),
+    ],
+)
+def test_duckdb_reads_a_file_itself_only_where_it_gives_the_plans_types(
+    table: dict[str, object], type_: pa.DataType, obstacle: str | None, root: Path
+) -> None:
+    pieces = pieces_of(write(root / "f.parquet", pa.table(table)), root)
+    found = native_obstacle(pieces, [column("x", type_)])
+    assert native(pieces, [column("x", type_)]) is (obstacle is None)
+    assert obstacle is None or obstacle in str(found)
+
+
+def test_inline_rows_and_other_formats_are_not_for_duckdb(root: Path) -> None:
+    (root / "f.csv").write_text("x\n1\n")
+    inline = InlinePiece(batches=(), schema=TABLE.schema, origin=ORIGIN, row_count=0)
+    assert native_obstacle([inline], []) == f"{ORIGIN} is not a Parquet file"
+    assert "f.csv" in str(native_obstacle(pieces_of(root / "f.csv", root), []))
