@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 Message: TypeAlias = Any
 """A message of the private pool: protobuf's dynamic classes have no static types."""
 
-MAX_REPEATS: Final = 100_000
+MAX_REPEATS: Final = 50_000
 """How often messages may be taken that were taken before. Type aliases and detached expressions are used many times
 and refer to each other, so a small plan could stand for one of any size.
 """

@@ -1,0 +1,123 @@
+"""Class of bug: the JSON form of a plan read otherwise than the binary one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from google.protobuf import json_format
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.planner import ir
+from tidegate.planner.decode import decode_plan
+from tidegate.planner.decode.json_text import JsonError, parse_json
+from tidegate.planner.tree import inputs
+from tidegate.proto.errors import PlanError
+from tidegate.proto.values import PlanBytes
+
+from .plans import I64, TRUE, _plan_class, decode, filter_, number, plan, problem, project, table
+
+PLANS = sorted((Path(__file__).parents[2] / "conformance" / "plans").glob("*/q*.bin"))
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def shape(relation: ir.Relation) -> list[object]:
+    return [type(relation).__name__, relation.schema, relation.place, *map(shape, inputs(relation))]
+
+
+@pytest.mark.parametrize("path", PLANS[::7], ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize("original_names", [True, False])
+def test_a_plan_means_the_same_in_json_and_in_protobuf(path: Path, *, original_names: bool) -> None:
+    binary = path.read_bytes()
+    text = json_format.MessageToJson(_plan_class().FromString(binary), preserving_proto_field_name=original_names)
+    one, other = decode_plan(PlanBytes(binary=binary)).plan, decode_plan(PlanBytes(json=text)).plan
+    assert shape(one.root) == shape(other.root)
+    assert one.names == other.names
+
+
+@given(VALUES)
+def test_json_is_read_as_python_reads_it(value: object) -> None:
+    assert parse_json(json.dumps(value)) == value
+    assert parse_json(json.dumps(value, ensure_ascii=False, indent=1)) == value
+
+
+@given(st.text(alphabet='{}[]",:0123456789.eE+-truefalsn \\u', max_size=12))
+def test_text_is_refused_where_python_refuses_it(text: str) -> None:
+    try:
+        expected = json.loads(text)
+    except ValueError:
+        with pytest.raises(JsonError):
+            parse_json(text)
+    else:
+        assert parse_json(text) == expected
+
+
+def test_json_of_any_depth_is_read() -> None:
+    depth = 20_000
+    value = parse_json("[" * depth + "]" * depth)
+    for _ in range(depth - 1):
+        assert isinstance(value, list)
+        (value,) = value
+    assert value == []
+
+
+def test_broken_json_says_where() -> None:
+    with pytest.raises(PlanError, match=r"line 2, column 3: expected a key in quotes, found '}'"):
+        decode_plan(PlanBytes(json='{"relations": [],\n  }'))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "3", '"plan"', "null"])
+def test_what_is_no_object_is_no_plan(text: str) -> None:
+    with pytest.raises(PlanError) as raised:
+        decode_plan(PlanBytes(json=text))
+    assert raised.value.reason == "MALFORMED"
+
+
+def test_a_field_that_does_not_exist_is_a_problem_where_it_is() -> None:
+    found = problem(plan(filter_(filter_(table(I64), TRUE), TRUE, conditon=TRUE), ["a"]))
+    assert (found.place, found.reason) == ("relations[0].root.input", "MALFORMED")
+    assert "conditon" in found.message
+
+
+@pytest.mark.parametrize("junk", [1, "x", [], True, [{}]])
+def test_a_relation_that_is_no_object_is_a_problem(junk: object) -> None:
+    assert problem(plan(filter_(junk, TRUE), ["a"])).reason == "MALFORMED"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("spelling", "type_"),
+    [
+        ("JOIN_TYPE_SEMI", ir.JoinType.LEFT_SEMI),
+        ("JOIN_TYPE_ANTI", ir.JoinType.LEFT_ANTI),
+        ("JOIN_TYPE_SINGLE", ir.JoinType.LEFT_SINGLE),
+        ("JOIN_TYPE_LEFT_SEMI", ir.JoinType.LEFT_SEMI),
+        (5, ir.JoinType.LEFT_SEMI),
+    ],
+)
+def test_join_types_are_read_in_every_spelling(spelling: object, type_: ir.JoinType) -> None:
+    join = {"join": {"left": table(I64), "right": table(I64, name="u"), "type": spelling, "expression": TRUE}}
+    width = 2 if type_ is ir.JoinType.LEFT_SINGLE else 1
+    root = decode(plan(join, ["a", "b"][:width])).plan.root
+    assert isinstance(root, ir.Join)
+    assert root.type is type_
+
+
+def test_old_timestamps_that_were_plain_numbers_are_read() -> None:
+    new = {"value": 7, "precision": 3}
+    literals = [{"literal": {"precisionTimestamp": each}} for each in ("5", new)]
+    root = decode(plan(project(table(I64), *literals), ["a", "b", "c"])).plan.root
+    assert isinstance(root, ir.Project)
+    assert [getattr(each, "value", None) for each in root.expressions] == [None, 5, 7]
+
+
+def test_null_is_as_good_as_absent() -> None:
+    fetch = {"fetch": {"input": table(I64), "countExpr": number(3), "offsetExpr": None, "advancedExtension": None}}
+    root = decode(plan(fetch, ["a"])).plan.root
+    assert isinstance(root, ir.Fetch)
+    assert root.offset is None
