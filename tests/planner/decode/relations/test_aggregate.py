@@ -1,0 +1,124 @@
+"""`AggregateRel`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidegate.planner import ir
+from tidegate.planner import types as t
+
+from ..plans import (
+    I64,
+    TEXT,
+    TRUE,
+    Node,
+    call,
+    decode,
+    decode_binary,
+    field,
+    function,
+    number,
+    only,
+    plan,
+    problem,
+    table,
+)
+
+SUM = {"measure": function("sum", field(0))}
+
+
+def aggregate(*groupings: Node, keys: tuple[Node, ...] = (), measures: tuple[Node, ...] = (SUM,)) -> Node:
+    body = {
+        "input": table(I64, TEXT),
+        "groupings": [*groupings],
+        "groupingExpressions": [*keys],
+        "measures": [*measures],
+    }
+    return {"aggregate": body}
+
+
+def refers(*positions: int) -> Node:
+    return {"expressionReferences": [*positions]}
+
+
+def old(*expressions: Node) -> Node:
+    return {"groupingExpressions": [*expressions]}
+
+
+def test_keys_come_before_measures() -> None:
+    root = only(decode(plan(aggregate(refers(0), keys=(field(1),)), ["b", "s"])).plan.root, ir.Aggregate)
+    assert root.grouping_sets == ((0,),)
+    assert [each.function.name for each in root.measures] == ["sum"]
+    assert root.schema == (t.String(nullable=False), t.Integer(bits=64))
+
+
+def test_without_groupings_it_is_one_group() -> None:
+    assert only(decode(plan(aggregate(), ["s"])).plan.root, ir.Aggregate).grouping_sets == ((),)
+
+
+def test_old_groupings_hold_their_own_expressions() -> None:
+    root = only(decode_binary(plan(aggregate(old(field(1), field(0))), ["b", "a", "s"])).plan.root, ir.Aggregate)
+    assert [each.index for each in root.keys] == [1, 0]
+    assert root.grouping_sets == ((0, 1),)
+
+
+@pytest.mark.parametrize("read", [decode, decode_binary])
+def test_old_grouping_sets_share_expressions_that_are_written_alike(read: type) -> None:
+    sum_of_two = call("add", field(0), number(1))
+    written = aggregate(old(field(1), sum_of_two), old(sum_of_two), old())
+    root = only(read(plan(written, ["b", "x", "s", "set"])).plan.root, ir.Aggregate)
+    assert len(root.keys) == 2
+    assert root.grouping_sets == ((0, 1), (1,), ())
+
+
+def test_of_both_encodings_at_once_the_new_one_counts() -> None:
+    both = {**refers(0), **old(field(1))}
+    root = only(decode_binary(plan(aggregate(both, keys=(field(1),)), ["b", "s"])).plan.root, ir.Aggregate)
+    assert len(root.keys) == 1
+
+
+def test_several_grouping_sets_make_missing_keys_nullable_and_are_numbered() -> None:
+    written = aggregate(refers(0, 1), refers(0), keys=(field(0), field(1)))
+    root = only(decode(plan(written, ["a", "b", "s", "set"])).plan.root, ir.Aggregate)
+    assert [type_.nullable for type_ in root.schema] == [False, True, True, False]
+    assert root.schema[-1] == t.Integer(bits=32, nullable=False)
+
+
+def test_measures_have_filters_sorts_and_distinct() -> None:
+    sorts = [{"expr": field(1), "direction": 2}]
+    measure = {
+        "measure": function("sum", field(0), sorts=sorts, invocation="AGGREGATION_INVOCATION_DISTINCT"),
+        "filter": TRUE,
+    }
+    (found,) = only(decode(plan(aggregate(measures=(measure,)), ["s"])).plan.root, ir.Aggregate).measures
+    assert found.distinct
+    assert found.condition.value is True
+    assert found.sorts[0].direction is ir.Direction.ASC_NULLS_LAST
+
+
+def test_old_arguments_are_plain_expressions() -> None:
+    measure = {"measure": {"functionReference": 6, "args": [field(0)]}}
+    (found,) = only(decode_binary(plan(aggregate(measures=(measure,)), ["s"])).plan.root, ir.Aggregate).measures
+    assert found.arguments[0].index == 0
+
+
+@pytest.mark.parametrize(
+    ("written", "reason"),
+    [
+        (aggregate(refers(3), keys=(field(0),)), "OUT_OF_RANGE"),
+        (aggregate(refers(), keys=(field(0),)), "UNUSED_GROUPING"),
+        (aggregate(measures=()), "MISSING"),
+        (aggregate(measures=({"measure": function("sum", field(0), phase=1)},)), "UNSUPPORTED_PHASE"),
+        (aggregate(measures=({**SUM, "filter": number(1)},)), "NOT_BOOLEAN"),
+        (aggregate(measures=({"measure": function("sum", field(1))},)), "NO_MATCHING_FUNCTION"),
+    ],
+)
+def test_faults_of_an_aggregate(written: Node, reason: str) -> None:
+    from ..plans import problems
+
+    assert reason in {each.reason for each in problems(plan(written, ["s"]))}
+
+
+def test_the_place_of_a_measure_is_in_its_relation() -> None:
+    found = problem(plan(aggregate(measures=({"measure": {"functionReference": 99}},)), ["s"]))
+    assert found.place == "relations[0].root.input.aggregate.measures[0].measure.function_reference"
