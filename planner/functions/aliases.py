@@ -108,10 +108,6 @@ def _first(enum: str) -> Arrange:
     return lambda arguments: (enum, *arguments)
 
 
-def _swapped(arguments: Sequence[Argument]) -> tuple[Argument, ...] | None:
-    return (arguments[1], arguments[0]) if len(arguments) == 2 else None
-
-
 def _exactly(count: int) -> Arrange:
     return lambda arguments: tuple(arguments) if len(arguments) == count else None
 
@@ -163,7 +159,7 @@ _SCALAR: Final[dict[str, tuple[Alias, ...]]] = {
     ),
     "like": (Alias(name="like", arrange=_drop_escape),),
     "length": (Alias(name="char_length"),),
-    "log": (Alias(name="logb", arrange=_swapped), Alias(name="log10", arrange=_exactly(1))),
+    "log": (Alias(name="logb", arrange=_exactly(2)), Alias(name="log10", arrange=_exactly(1))),
     "mod": (Alias(name="modulus"),),
     "modulo": (Alias(name="modulus"),),
     "negative": (Alias(name="negate"),),

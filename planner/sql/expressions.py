@@ -8,13 +8,14 @@ Where a column, an enclosing row or a subquery is in SQL is the relations' busin
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from ...proto.errors import PlanError, Problem
 from .. import ir
 from .. import types as t
+from ..boolean import is_connective, terms
 from ..functions import binding
 from ..functions.aliases import type_of
 from ..functions.options import choose
@@ -121,28 +122,11 @@ def _stepped(sql: str, steps: Sequence[int | ir.ListElement | ir.MapKey]) -> str
 
 
 def _call(call: ir.Call, part: _Part) -> _Step:
-    arguments = yield from _each(_flat(call), part)
-    if call.function.name in _ASSOCIATIVE and len(arguments) > len(call.arguments):
-        return balanced(_ASSOCIATIVE[call.function.name], arguments)
-    return _applied(call, arguments, None)
-
-
-_ASSOCIATIVE: Mapping[str, str] = {"and": " AND ", "or": " OR "}
-
-
-def _flat(call: ir.Call) -> Sequence[ir.Expression | str]:
-    """The arguments; a nest of one associative function is one list of them, however deep it is."""
-    if call.function.name not in _ASSOCIATIVE:
-        return call.arguments
-    flat: list[ir.Expression | str] = []
-    pending = list(reversed(call.arguments))
-    while pending:
-        argument = pending.pop()
-        if isinstance(argument, ir.Call) and argument.function.name == call.function.name and argument.arguments:
-            pending.extend(reversed(argument.arguments))
-        else:
-            flat.append(argument)
-    return flat
+    """A nest of one connective is one list of terms, however deep it is."""
+    if is_connective(call):
+        connected = yield from _each(terms(call), part)
+        return balanced(f" {call.function.name.upper()} ", connected) if connected else _applied(call, (), None)
+    return _applied(call, (yield from _each(call.arguments, part)), None)
 
 
 def _applied(

@@ -6,6 +6,7 @@ import math
 
 import duckdb
 import pyarrow as pa
+
 from tidegate.planner import ir
 from tidegate.planner import types as t
 from tidegate.planner.functions import bind, bind_scalar

@@ -17,6 +17,7 @@ from pathlib import Path
 from antlr4 import CommonTokenStream, InputStream
 from substrait_antlr.func_test_case.FuncTestCaseLexer import FuncTestCaseLexer
 from substrait_antlr.func_test_case.FuncTestCaseParser import FuncTestCaseParser
+
 from tidegate.planner import ir
 from tidegate.planner import types as t
 from tidegate.planner.functions import Signature, bind_scalar

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from ... import types as t
 from ...sql.types import sql_type
 from ...types import Type
-from .use import Entry, Table, Template, Use, error, let
+from .use import Entry, Table, Template, Use, error, let, let_all
 
 OVERFLOW: Final = ("ERROR", "SATURATE", "SILENT")
 ROUNDING: Final = ("TIE_TO_EVEN",)
@@ -62,7 +63,7 @@ def _divide(use: Use) -> str:
         divisor = f"nullif({y}, 0)" if use.choices["on_division_by_zero"] == "NULL" else y
         wide = f"CAST({x} AS HUGEINT) // CAST({divisor} AS HUGEINT)"
         return overflowing(f"({x} // {divisor})", wide, use.result, use.choices.get("overflow", "ERROR"))
-    return let(x, lambda a: let(y, lambda b: _divide_floats(a, b, use)))
+    return let_all(use.arguments, lambda values: _divide_floats(values[0], values[1], use))
 
 
 def _divide_floats(x: str, y: str, use: Use) -> str:
@@ -123,7 +124,7 @@ def _power(use: Use) -> str:
     x, y = use.arguments
     if not isinstance(use.result, t.Integer):
         return use.cast(f"pow({x}, {y})")
-    return use.cast(let(x, lambda base: let(y, lambda exponent: _integer_power(base, exponent))))
+    return use.cast(let_all(use.arguments, lambda values: _integer_power(values[0], values[1])))
 
 
 def _integer_power(base: str, exponent: str) -> str:
@@ -160,32 +161,36 @@ def _integer(type_: Type) -> t.Integer:
 def _shift_left(use: Use) -> str:
     """Bits that leave the type are lost, as in two's complement; by its width or more, all are."""
     type_ = _integer(use.result)
-    x, shift = use.arguments
 
-    def shifted(by: str) -> str:
+    def shifted(values: Sequence[str]) -> str:
+        x, by = values
         moved = wrapped(f"CAST({x} AS HUGEINT) * (CAST(1 AS HUGEINT) << {by})", type_)
         return f"CASE {_shift_guards(by, type_, f'{x} & 0')} ELSE {moved} END"
 
-    return use.cast(let(shift, shifted))
+    return use.cast(let_all(use.arguments, shifted))
 
 
 def _shift_right(use: Use) -> str:
     type_ = _integer(use.result)
-    x, shift = use.arguments
-    fill = let(x, lambda v: f"CASE WHEN {v} < 0 THEN -1 ELSE {v} & 0 END")
-    return use.cast(let(shift, lambda by: f"CASE {_shift_guards(by, type_, fill)} ELSE {x} >> {by} END"))
+
+    def shifted(values: Sequence[str]) -> str:
+        x, by = values
+        fill = f"CASE WHEN {x} < 0 THEN -1 ELSE {x} & 0 END"
+        return f"CASE {_shift_guards(by, type_, fill)} ELSE {x} >> {by} END"
+
+    return use.cast(let_all(use.arguments, shifted))
 
 
 def _shift_right_unsigned(use: Use) -> str:
     type_ = _integer(use.result)
-    x, shift = use.arguments
-    size = f"CAST({2**type_.bits} AS HUGEINT)"
-    unsigned = f"((CAST({x} AS HUGEINT) + {size}) % {size})"
 
-    def shifted(by: str) -> str:
+    def shifted(values: Sequence[str]) -> str:
+        x, by = values
+        size = f"CAST({2**type_.bits} AS HUGEINT)"
+        unsigned = f"((CAST({x} AS HUGEINT) + {size}) % {size})"
         return f"CASE {_shift_guards(by, type_, f'{x} & 0')} ELSE {wrapped(f'{unsigned} >> {by}', type_)} END"
 
-    return use.cast(let(shift, shifted))
+    return use.cast(let_all(use.arguments, shifted))
 
 
 def _shift_guards(by: str, type_: t.Integer, emptied: str) -> str:

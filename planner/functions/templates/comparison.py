@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ... import types as t
-from .use import Entry, Table, Template, Use
+from .use import Entry, Table, Template, Use, let_all
 
 
 def balanced(symbol: str, parts: Sequence[str]) -> str:
@@ -42,22 +42,30 @@ def _logic(symbol: str, empty: str) -> Template:
 
 def _between(use: Use) -> str:
     """SQL's BETWEEN is false where one bound alone decides; Substrait's is null when either bound is."""
-    inside = f"({comparable(use, 0)} BETWEEN {comparable(use, 1)} AND {comparable(use, 2)})"
-    maybe = [use.arguments[i] for i in (1, 2) if use.type(i).nullable and use.constant(i) is None]
+    maybe = [i for i in (1, 2) if use.type(i).nullable and use.constant(i) is None]
     if not maybe:
-        return inside
-    return f"CASE WHEN {' OR '.join(f'{bound} IS NULL' for bound in maybe)} THEN NULL ELSE {inside} END"
+        return f"({comparable(use, 0)} BETWEEN {comparable(use, 1)} AND {comparable(use, 2)})"
+
+    def guarded(bounds: Sequence[str]) -> str:
+        nulls = " OR ".join(f"{bounds[i - 1]} IS NULL" for i in maybe)
+        return f"CASE WHEN {nulls} THEN NULL ELSE {comparable(use, 0)} BETWEEN {bounds[0]} AND {bounds[1]} END"
+
+    return let_all([comparable(use, 1), comparable(use, 2)], guarded)
 
 
 def _extreme(function: str) -> Template:
     """DuckDB's least and greatest skip nulls."""
 
     def template(use: Use) -> str:
-        found = f"{function}({', '.join(use.arguments)})"
-        maybe = [sql for i, sql in enumerate(use.arguments) if use.type(i).nullable]
+        maybe = [i for i in range(len(use.arguments)) if use.type(i).nullable]
         if not maybe:
-            return found
-        return f"CASE WHEN {' OR '.join(f'{sql} IS NULL' for sql in maybe)} THEN NULL ELSE {found} END"
+            return f"{function}({', '.join(use.arguments)})"
+
+        def guarded(values: Sequence[str]) -> str:
+            nulls = " OR ".join(f"{values[i]} IS NULL" for i in maybe)
+            return f"CASE WHEN {nulls} THEN NULL ELSE {function}({', '.join(values)}) END"
+
+        return let_all(use.arguments, guarded)
 
     return template
 

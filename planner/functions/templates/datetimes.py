@@ -52,14 +52,12 @@ def _extract(use: Use) -> str:
     at = 2 if indexed else 1
     x, zone = rest[0], rest[1] if len(rest) > 1 else None
     if unit == "TIMEZONE_OFFSET" and zone is not None:
-        wall = local(use, x, at, zone)
-        return f"((epoch_us({wall}) - epoch_us({x})) // 1000000)"
+        return let(x, lambda v: f"((epoch_us({local(use, v, at, zone)}) - epoch_us({v})) // 1000000)")
     if unit not in _FIELDS:
         use.refuse(f"{unit} is not supported")
     if zone is not None and unit != "UNIX_TIME":
         x = local(use, x, at, zone)
-    wednesday = _WEDNESDAY.format(x=x)
-    found = _FIELDS[unit].format(x=x, wednesday=wednesday)
+    found = let(x, lambda v: _FIELDS[unit].format(x=v, wednesday=_WEDNESDAY.format(x=v)))
     return f"({found} - 1)" if indexed and indexing == "ZERO" else found
 
 

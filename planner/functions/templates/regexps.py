@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from ...sql import quote
-from .use import Entry, Table, Use, let
+from .use import Entry, Table, Use, let_all
 
 _OPTIONS: Final = {
     "case_sensitivity": ("CASE_SENSITIVE", "CASE_INSENSITIVE"),
@@ -63,9 +64,12 @@ def _replace(use: Use) -> str:
     position = rest[0]
     if use.constant(3) == 1:
         return f"regexp_replace({x}, {_pattern(use)}, {new})"
-    return let(
-        x, lambda v: f"(left({v}, {position} - 1) || regexp_replace({_from(v, position)}, {_pattern(use)}, {new}))"
-    )
+
+    def replaced(values: Sequence[str]) -> str:
+        v, start = values
+        return f"(left({v}, {start} - 1) || regexp_replace(substring({v}, {start}), {_pattern(use)}, {new}))"
+
+    return let_all([x, position], replaced)
 
 
 def _split(use: Use) -> str:

@@ -6,7 +6,7 @@ from typing import Final
 
 from ... import types as t
 from .decimals import decimal, scaled, unscaled
-from .use import Entry, Table, Template, Use, let
+from .use import Entry, Table, Template, Use, let, let_all
 
 _MODES: Final = (
     "TIE_AWAY_FROM_ZERO",  # what SQL's round means
@@ -54,21 +54,24 @@ def _power_of_ten(exponent: str) -> str:
 
 
 def _round(use: Use) -> str:
-    x, places = use.arguments
+    return let_all(use.arguments, lambda values: _rounded(values[0], values[1], use))
+
+
+def _rounded(x: str, places: str, use: Use) -> str:
     mode = use.choices["rounding"]
     match use.result:
         case t.Integer():
-            whole = _multiple(f"CAST({x} AS HUGEINT)", _power_of_ten(f"-({places})"), mode)
-            return use.cast(let(places, lambda s: f"CASE WHEN {s} >= 0 THEN CAST({x} AS HUGEINT) ELSE {whole} END"))
+            wide = f"CAST({x} AS HUGEINT)"
+            whole = _multiple(wide, _power_of_ten(f"-({places})"), mode)
+            return use.cast(f"CASE WHEN {places} >= 0 THEN {wide} ELSE {whole} END")
         case t.Decimal():
             argument, result = decimal(use.type(0)), decimal(use.result)
             drop = f"({argument.scale} - ({places}))"
             exact = unscaled(x, argument)
-            rounded = _multiple(exact, _power_of_ten(drop), mode)
-            kept = let(drop, lambda d: f"CASE WHEN {d} <= 0 THEN {exact} ELSE {rounded} END")
-            return scaled(kept, argument.scale, result)
+            whole = _multiple(exact, _power_of_ten(drop), mode)
+            return scaled(f"CASE WHEN {drop} <= 0 THEN {exact} ELSE {whole} END", argument.scale, result)
         case _:
-            return use.cast(let(x, lambda v: let(places, lambda s: _round_float(v, s, mode))))
+            return use.cast(_round_float(x, places, mode))
 
 
 def _round_float(x: str, places: str, mode: str) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from .use import Entry, Table, Template, Use, error, let
+from .use import Entry, Table, Template, Use, error, let, let_all
 
 _UPPER: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _LOWER: Final = _UPPER.lower()
@@ -79,13 +80,13 @@ def _count_substring(use: Use) -> str:
 
 
 def _replace_slice(use: Use) -> str:
-    x, start, count, new = use.arguments
+    def replaced(values: Sequence[str]) -> str:
+        x, start, count, new = values
+        outside = f"{start} < 1 OR {start} > length({x}) OR {count} < 0"
+        inside = f"left({x}, {start} - 1) || {new} || substring({x}, {start} + {count})"
+        return f"CASE WHEN {outside} THEN NULL ELSE {inside} END"
 
-    def replaced(v: str, s: str, n: str) -> str:
-        outside = f"{s} < 1 OR {s} > length({v}) OR {n} < 0"
-        return f"CASE WHEN {outside} THEN NULL ELSE left({v}, {s} - 1) || {new} || substring({v}, {s} + {n}) END"
-
-    return let(x, lambda v: let(start, lambda s: let(count, lambda n: replaced(v, s, n))))
+    return let_all(use.arguments, replaced)
 
 
 def _case(function: str, source: str, target: str) -> Template:
@@ -145,28 +146,30 @@ def _pad(function: str) -> Template:
 
 
 def _center(use: Use) -> str:
-    x, length, character = use.arguments
     more_left = use.choices["padding"] == "LEFT"
 
-    def centered(v: str) -> str:
-        def padded(missing: str) -> str:
-            left = f"({missing} + 1) // 2" if more_left else f"{missing} // 2"
-            right = f"{missing} // 2" if more_left else f"({missing} + 1) // 2"
-            both = f"repeat({character}, {left}) || {v} || repeat({character}, {right})"
-            return f"CASE WHEN {missing} <= 0 THEN {v} ELSE {both} END"
+    def centered(values: Sequence[str]) -> str:
+        x, length, character = values
+        missing = f"({length} - length({x}))"
+        left = f"({missing} + 1) // 2" if more_left else f"{missing} // 2"
+        right = f"{missing} // 2" if more_left else f"({missing} + 1) // 2"
+        both = f"repeat({character}, {left}) || {x} || repeat({character}, {right})"
+        return f"CASE WHEN {missing} <= 0 THEN {x} ELSE {both} END"
 
-        return let(f"({length} - length({v}))", padded)
-
-    return let(x, centered)
+    return let_all(use.arguments, centered)
 
 
 def _split(use: Use) -> str:
     """Without a separator, the string is its own only part."""
-    x, separator = use.arguments
-    parts = f"string_split({x}, {separator})"
     if not use.type(1).nullable or use.constant(1) is not None:
-        return parts
-    return f"CASE WHEN {separator} IS NULL AND {x} IS NOT NULL THEN [{x}] ELSE {parts} END"
+        return f"string_split({use.arguments[0]}, {use.arguments[1]})"
+
+    def split(values: Sequence[str]) -> str:
+        x, separator = values
+        parts = f"string_split({x}, {separator})"
+        return f"CASE WHEN {separator} IS NULL AND {x} IS NOT NULL THEN [{x}] ELSE {parts} END"
+
+    return let_all(use.arguments, split)
 
 
 TABLE: Final[Table] = {

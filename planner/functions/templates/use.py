@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NoReturn, TypeAlias
 
@@ -75,10 +75,21 @@ def let(sql: str, body: Callable[[str], str]) -> str:
     The name is a parameter of a one-element list's lambda: it evaluates once, and where CASE says so not at all.
     It is made from what it names, so nested uses cannot take one for another.
     """
-    if _ATOM.fullmatch(sql):
-        return body(sql)
-    name = "v" + hashlib.blake2s(sql.encode(), digest_size=8).hexdigest()
-    return f"list_transform([{sql}], lambda {name}: {body(name)})[1]"
+    return let_all([sql], lambda names: body(names[0]))
+
+
+def let_all(sqls: Sequence[str], body: Callable[[Sequence[str]], str]) -> str:
+    """`body` of several values, each named where it is long."""
+    names = [sql if _ATOM.fullmatch(sql) else _name(sql) for sql in sqls]
+    made = body(names)
+    for sql, name in zip(reversed(sqls), reversed(names), strict=True):
+        if name != sql:
+            made = f"list_transform([{sql}], lambda {name}: {made})[1]"
+    return made
+
+
+def _name(sql: str) -> str:
+    return "v" + hashlib.blake2s(sql.encode(), digest_size=8).hexdigest()
 
 
 def error(message: str) -> str:
