@@ -101,6 +101,12 @@ def _quantile(use: Use) -> str:
     return use.call("quantile_disc", x, f"[{fractions}]")
 
 
+def _string_agg(use: Use) -> str:
+    if not isinstance(use.constant(1), str):
+        use.refuse("the separator has to be a constant")
+    return use.call("string_agg", *use.arguments)
+
+
 _SPREAD: Final = {"rounding": ROUNDING, "distribution": ("SAMPLE", "POPULATION")}
 
 TABLE: Final[Table] = {
@@ -128,7 +134,7 @@ TABLE: Final[Table] = {
     ("datetime", "max"): Entry(_plain("max")),
     ("boolean", "bool_and"): Entry(_plain("bool_and")),
     ("boolean", "bool_or"): Entry(_plain("bool_or")),
-    ("string", "string_agg"): Entry(_plain("string_agg")),
+    ("string", "string_agg"): Entry(_string_agg, note="the separator has to be a constant"),
     ("aggregate_generic", "count"): Entry(_count, _EXACT),
     ("aggregate_generic", "any_value"): Entry(_any_value, {"ignore_nulls": ("TRUE", "FALSE")}),
     ("aggregate_approx", "approx_count_distinct"): Entry(_plain("approx_count_distinct")),

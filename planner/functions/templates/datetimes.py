@@ -79,8 +79,8 @@ def _shift(sign: str) -> Template:
         _only_microseconds(use, 0)
         if not zone:
             return use.cast(f"({x} {sign} {interval})")
-        wall = f"({local(use, x, 0, zone[0])} {sign} {interval})"
-        return use.cast(f"({wall} AT TIME ZONE {zone[0]})")
+        shifted = let(zone[0], lambda z: f"(({local(use, x, 0, z)} {sign} {interval}) AT TIME ZONE {z})")
+        return use.cast(shifted)
 
     return template
 

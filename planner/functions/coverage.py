@@ -1,0 +1,42 @@
+"""Which official functions Tidegate runs, for the documentation: made from the table, so that it cannot be stale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from . import registry
+from .templates import entry, refusal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoverageRow:
+    """`note` is the reason where the function is refused, else what is particular about it. `refused_options` are
+    `option=VALUE` for the values that cannot be honoured.
+    """
+
+    file: str
+    kind: str
+    name: str
+    supported: bool
+    refused_options: tuple[str, ...] = ()
+    note: str = ""
+
+
+def coverage_rows() -> tuple[CoverageRow, ...]:
+    """One row for each official function, by file, kind and name."""
+    options: dict[tuple[str, str, str], dict[str, None]] = {}
+    rows: dict[tuple[str, str, str], CoverageRow] = {}
+    for implementation in registry.everything():
+        key = (implementation.file, implementation.kind.value, implementation.name)
+        file, kind, name = key
+        found = entry(implementation.kind, file, name)
+        if found is None:
+            rows[key] = CoverageRow(file=file, kind=kind, name=name, supported=False, note=refusal(file, name))
+            continue
+        refused = options.setdefault(key, {})
+        for option, values in implementation.options.items():
+            refused.update((f"{option}={v}", None) for v in values if v not in found.options.get(option, ()))
+        rows[key] = CoverageRow(
+            file=file, kind=kind, name=name, supported=True, refused_options=tuple(refused), note=found.note
+        )
+    return tuple(rows[key] for key in sorted(rows))

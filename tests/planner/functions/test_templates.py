@@ -1,0 +1,175 @@
+"""Every implementation in the table, with every option value it supports, on columns of its own types."""
+
+import itertools
+
+import duckdb
+import pytest
+
+from tidegate.planner import ir
+from tidegate.planner import types as t
+from tidegate.planner.functions import Signature, bind, coverage_rows, registry
+from tidegate.planner.functions.options import choose
+from tidegate.planner.functions.patterns import Bindings, fill
+from tidegate.planner.functions.templates import TABLES, entry
+from tidegate.planner.functions.templates.refused import REFUSED
+from tidegate.planner.functions.templates.use import Use
+from tidegate.planner.sql.expressions import render, render_measure, render_window_call
+from tidegate.planner.sql.types import sql_type
+
+NUMBERS = {"P": 6, "S": 2, "P1": 8, "S1": 2, "P2": 6, "S2": 1, "L1": 5, "L2": 3, "L3": 2}
+LITERALS = {"precision": (6, 8), "n": (4, 64), "occurrence": (1, 64), "position": (1, 64), "group": (0, 64)}
+FORMAT = ir.Literal(value="%Y-%m-%d", type=t.String(nullable=False))
+COMPONENTS = {"YEAR": "YEAR", "QUARTER": "MONTH", "HOUR": "HOUR", "IS_LEAP_YEAR": "IS_LEAP_YEAR"}
+
+SUPPORTED = [i for i in registry.everything() if entry(i.kind, i.file, i.name)]
+
+
+class Columns:
+    def column(self, index, outer):
+        return f"r.c{index}"
+
+    def subquery(self, relation):
+        raise AssertionError
+
+    def context(self, variable):
+        raise AssertionError
+
+
+def type_of(pattern):
+    types = {"any": t.Integer(bits=32), "any1": t.Integer(bits=32), "any2": t.String()}
+    if pattern.name == "func":
+        return None
+    if pattern.name == "any":
+        return types["any"]
+    return t.nullable(fill(pattern, Bindings(types=types, numbers=NUMBERS), {}))
+
+
+def arguments(implementation):
+    """A column for each value; a constant where the implementation wants one; the first enum value it supports."""
+    made = []
+    parameters = list(implementation.parameters)
+    while not implementation.takes(len(parameters)):
+        parameters.append(parameters[-1])
+    for index, parameter in enumerate(parameters):
+        pattern = parameter.pattern
+        if pattern is None:
+            made.append(COMPONENTS.get(parameter.values[0], parameter.values[0]))
+        elif pattern.name == "func":
+            parameter_type = t.Integer(bits=32)
+            result = ir.Parameter(index=0, type=parameter_type)
+            if pattern.parameters[-1].name == "boolean":
+                result = ir.Literal(value=True, type=t.Boolean())
+            made.append(ir.Lambda(parameters=(parameter_type,), body=result, type=result.type))
+        elif parameter.name == "format" or (implementation.name, parameter.name) == ("string_agg", "separator"):
+            made.append(FORMAT)
+        elif parameter.name in LITERALS and "L" not in str(type_of(pattern)):
+            value, bits = LITERALS[parameter.name]
+            made.append(ir.Literal(value=value, type=t.Integer(bits=bits)))
+        else:
+            made.append(ir.Field(index=index, type=type_of(pattern)))
+    return made
+
+
+def choices(implementation):
+    """Every supported value of every option, one option at a time."""
+    yield {}
+    supported = entry(implementation.kind, implementation.file, implementation.name).options
+    for option, values in implementation.options.items():
+        for value in values:
+            if value in supported.get(option, ()):
+                yield {option: [value]}
+
+
+def rendered(implementation, bound):
+    parts = {"function": bound.function, "arguments": bound.arguments, "type": bound.type, "options": bound.options}
+    match implementation.kind:
+        case ir.FunctionKind.SCALAR:
+            return render(ir.Call(**parts), Columns())
+        case ir.FunctionKind.AGGREGATE:
+            return render_measure(ir.Measure(**parts), Columns())
+        case ir.FunctionKind.WINDOW:
+            return render_window_call(ir.WindowCall(**parts), Columns())
+
+
+def table(made):
+    columns = [a for a in made if isinstance(a, ir.Field)]
+    if not columns:
+        return "(SELECT 1) r"
+    return f"(SELECT {', '.join(f'CAST(NULL AS {sql_type(c.type)}) AS c{c.index}' for c in columns)}) r"
+
+
+@pytest.fixture(scope="module")
+def connection():
+    with duckdb.connect(config={"threads": 1}) as connection:
+        yield connection
+
+
+@pytest.mark.parametrize("file", sorted({i.file for i in SUPPORTED}))
+def test_every_implementation_is_sql_of_exactly_its_derived_type(file, connection):
+    for implementation in (i for i in SUPPORTED if i.file == file):
+        for options in choices(implementation):
+            made = arguments(implementation)
+            name = implementation.signature
+            bound = bind(implementation.kind, name, implementation.urn, made, options=options)
+            assert bound.function.signature == implementation.signature
+            relation = connection.sql(f"SELECT {rendered(implementation, bound)} AS x FROM {table(made)}")
+            if isinstance(bound.type, t.Decimal):
+                (_, precision), (_, scale) = relation.types[0].children
+                assert (scale, precision <= bound.type.precision) == (bound.type.scale, True), (name, options)
+            else:
+                assert relation.types[0] == duckdb.type(sql_type(bound.type)), (name, options)
+            relation.fetchall()
+
+
+def test_no_scalar_template_mentions_an_argument_twice():
+    """Nested uses would grow exponentially."""
+    for implementation in (i for i in SUPPORTED if i.kind is ir.FunctionKind.SCALAR):
+        for options in choices(implementation):
+            made = arguments(implementation)
+            marks = [a if isinstance(a, str) else f"longer({i}, mark_{i}_x)" for i, a in enumerate(made)]
+            bound = bind(implementation.kind, implementation.signature, implementation.urn, made)
+            sql = entry(implementation.kind, implementation.file, implementation.name).template(
+                Use(
+                    name=implementation.name,
+                    arguments=tuple(marks),
+                    types=tuple(
+                        None
+                        if isinstance(a, str)
+                        else Signature(parameters=a.parameters, result=a.body.type)
+                        if isinstance(a, ir.Lambda)
+                        else a.type
+                        for a in made
+                    ),
+                    result=bound.type,
+                    choices=choose(implementation, options, ""),
+                    constants=tuple(getattr(a, "value", None) for a in made),
+                )
+            )
+            for i in range(len(made)):
+                assert sql.count(f"mark_{i}_x") <= 1, (implementation.signature, options, sql)
+
+
+def test_every_official_function_is_either_in_the_table_or_refused_with_a_reason():
+    official = {(i.kind, i.file.removeprefix("functions_"), i.name) for i in registry.everything()}
+    supported = {(kind, *key) for kind, entries in TABLES.items() for key in entries}
+    refused = {(ir.FunctionKind.SCALAR, *key) for key in REFUSED}
+    assert supported | refused == official
+    assert not supported & refused
+
+
+def test_the_coverage_table_has_a_row_for_every_function_and_names_refused_options():
+    rows = {(row.file, row.kind, row.name): row for row in coverage_rows()}
+    assert len(rows) == len({(i.file, i.kind, i.name) for i in registry.everything()})
+    assert "rounding=CEILING" in rows["functions_arithmetic", "scalar", "add"].refused_options
+    assert not rows["functions_geometry", "scalar", "point"].supported
+
+
+def test_every_option_in_the_table_is_one_the_official_files_have():
+    official = {(i.kind, i.file.removeprefix("functions_"), i.name): set() for i in registry.everything()}
+    for i in registry.everything():
+        key = (i.kind, i.file.removeprefix("functions_"), i.name)
+        official[key] |= set(itertools.chain.from_iterable(i.options.values()))
+    for kind, entries in TABLES.items():
+        for key, found in entries.items():
+            if official[(kind, *key)]:
+                assert set(itertools.chain.from_iterable(found.options.values())) & official[(kind, *key)]
