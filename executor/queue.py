@@ -18,7 +18,7 @@ import pyarrow as pa
 from ..proto.errors import Exhausted
 from .digest import inline_digest
 from .source import AcceptedSplit
-from .store import Holding, Quota, SpillFiles, SpillRun, Store
+from .store import FILE_MARGIN, Holding, Quota, SpillFiles, SpillRun, Store
 
 _RESERVED_FRACTION = 4
 
@@ -106,7 +106,7 @@ class SplitQueue:
     @property
     def _capacity(self) -> int:
         """What splits may use in all."""
-        return self._store.memory_limit + self._quota.limit
+        return self._store.memory_limit + self._quota.limit - self._quota.kept
 
     def _reserved(self, source: str) -> int:
         """What the other sources have not used yet of the share that is theirs."""
@@ -133,7 +133,9 @@ class SplitQueue:
                 f"spill_quota ({self._quota.limit}) leave for it",
                 reason="SPLIT_TOO_LARGE",
             )
-        if not self._would_fit(holding, in_memory, sum(held.values()) - in_memory, room):
+        waits = sum(held.values())
+        unread = sum(self._used.values()) - waits + self._quota.used - self._quota.kept - self._store.disk
+        if not unread or not self._would_fit(holding, in_memory, waits - in_memory, room):
             most = max(held, key=lambda name: held[name])
             return Exhausted(
                 f"{split.origin} does not fit: source {most!r} holds {held[most]} bytes that are read only after a "
@@ -149,7 +151,8 @@ class SplitQueue:
         """Whether the rows could be taken if nothing else were held but this much."""
         if in_memory + on_disk + holding.size > room:
             return False
-        return in_memory + holding.size <= self._store.memory_limit or on_disk + holding.size <= self._quota.limit
+        disk = self._quota.limit - self._quota.kept
+        return in_memory + holding.size <= self._store.memory_limit or on_disk + holding.size + FILE_MARGIN <= disk
 
     # -------------------------------------------------------------------------------------------------- leaving
 

@@ -18,6 +18,8 @@ import pyarrow as pa
 from ..proto.errors import Exhausted, TaskCancelled
 
 _RUN_BYTES = 4 << 20
+FILE_MARGIN = 4096
+"""What a file may have beyond its batches."""
 
 
 def batch_bytes(batch: pa.RecordBatch) -> int:
@@ -26,11 +28,12 @@ def batch_bytes(batch: pa.RecordBatch) -> int:
 
 
 class Quota:
-    """Bytes on disk that a task may use, shared by its splits and its output."""
+    """Bytes on disk that a task may use, shared by its splits and its output. `kept` of them stay for its life."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.used = 0
+        self.kept = 0
         self._lock = threading.Lock()
 
     def take(self, size: int) -> bool:
@@ -185,9 +188,11 @@ class Store:
                     break
                 run.append(holding)
                 size += holding.size
-        taken = size + 4096
+        taken = size + FILE_MARGIN
         if not self._quota.take(taken):
-            return None
+            run, taken = [new], new.size + FILE_MARGIN
+            if not self._quota.take(taken):
+                return None
         run.reverse()
         return SpillRun(tuple(run), tuple(holding.batches() for holding in run), taken)
 

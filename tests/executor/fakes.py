@@ -1,7 +1,8 @@
 """An engine in a few lines of Python, so that the lifecycle is tested without plans or DuckDB.
 
 Every fed source is a column `x`. The fake's answer is the rows of its sources, one source after the other, each
-mapped by `function` (which may raise); with `early`, the first source's rows come before the seal.
+mapped by `function` (which may raise); with `early`, the first source's rows come before the seal. Work waits for
+`gate`, and on splits of several rows never ends before `endless_until`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
-
 from tidegate.executor.computation import Source
 from tidegate.executor.manager import TaskManager
 from tidegate.operators.piece import FilePiece, FileVersion, InlinePiece, Piece
@@ -58,6 +58,7 @@ class FakeEngine:
     function: Callable[[pa.RecordBatch], pa.RecordBatch] = lambda batch: batch
     repeat: int = 1
     gate: threading.Event | None = None
+    endless_until: threading.Event | None = None
     made: list[FakeComputation] = field(default_factory=list)
 
     def prepare(
@@ -147,6 +148,8 @@ class FakeRun:
             for some in piece.batches if isinstance(piece, InlinePiece) else [batch(int(piece.path))]:
                 if some.num_rows and some.column(0)[0].as_py() == POISON:
                     raise ExecutionError(f"{piece.origin}: poison")
+                while engine.endless_until is not None and some.num_rows > 1 and not engine.endless_until.is_set():
+                    yield batch()
                 self.rows_in += some.num_rows
                 for _ in range(engine.repeat):
                     yield engine.function(some)

@@ -1,0 +1,34 @@
+"""Options are checked when the task is made, each with a sentence of its own."""
+
+from __future__ import annotations
+
+import pytest
+from tidegate.executor.options import check_options
+from tidegate.proto.errors import InvalidRequest
+from tidegate.proto.values import TaskOptions
+
+
+def test_the_defaults_are_in_order() -> None:
+    assert check_options(TaskOptions()) == TaskOptions()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"channels": 2}, "channels=2: this service runs a task on one channel"),
+        ({"channels": 0}, "channels=0"),
+        ({"max_pending_epochs": 0}, "max_pending_epochs=0 must be at least 1"),
+        ({"memory_limit": 1}, "memory_limit=1 must be at least"),
+        ({"queue_bytes": 0}, "queue_bytes=0"),
+        ({"output_bytes": 0}, "output_bytes=0"),
+        ({"spill_quota": -1}, "spill_quota=-1"),
+        ({"idle_seconds": -1.0}, "idle_seconds=-1.0"),
+        ({"idle_seconds": float("nan")}, "idle_seconds=nan"),
+        ({"time_zone": "Mars/Olympus"}, "time_zone='Mars/Olympus' is not a zone"),
+        ({"time_zone": "../etc/passwd"}, "is not a zone"),
+        ({"time_zone": ""}, "is not a zone"),
+    ],
+)
+def test_an_option_that_cannot_be_is_named(options: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidRequest, match=message):
+        check_options(TaskOptions(**options))

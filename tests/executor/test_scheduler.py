@@ -1,0 +1,135 @@
+"""A few threads run many works in turns."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+from tidegate.executor.scheduler import Scheduler, Slot
+from tidegate.executor.timers import Timers
+
+
+class Steps:
+    """A work whose steps call back, and go on as long as that says so."""
+
+    def __init__(self, call: Callable[[], bool]) -> None:
+        self._call = call
+
+    def step(self, until_ns: int) -> bool:
+        return self._call()
+
+
+@pytest.fixture
+def scheduler() -> Iterator[Scheduler]:
+    made = Scheduler(2)
+    yield made
+    made.close()
+
+
+def test_a_work_is_never_stepped_by_two_threads_at_once(scheduler: Scheduler) -> None:
+    inside = threading.Lock()
+    left = [200]
+    done = threading.Event()
+
+    def step() -> bool:
+        assert inside.acquire(blocking=False)
+        left[0] -= 1
+        inside.release()
+        if left[0] <= 0:
+            done.set()
+        return left[0] > 0
+
+    slot = Slot(Steps(step))
+    while not done.is_set():
+        scheduler.submit(slot)
+    assert left[0] <= 0
+
+
+def test_a_submit_during_a_step_is_not_lost(scheduler: Scheduler) -> None:
+    started, go_on, again = threading.Event(), threading.Event(), threading.Event()
+
+    def step() -> bool:
+        if started.is_set():
+            again.set()
+        started.set()
+        go_on.wait(20)
+        return False
+
+    slot = Slot(Steps(step))
+    scheduler.submit(slot)
+    started.wait(20)
+    scheduler.submit(slot)
+    go_on.set()
+    assert again.wait(20)
+
+
+def test_works_take_turns(scheduler: Scheduler) -> None:
+    one = Scheduler(1)
+    order: list[str] = []
+    done = threading.Event()
+    gate = threading.Event()
+
+    def turn(name: str) -> Callable[[], bool]:
+        def step() -> bool:
+            gate.wait(20)
+            order.append(name)
+            if len(order) >= 6:
+                done.set()
+            return order.count(name) < 3
+
+        return step
+
+    for name in "ab":
+        one.submit(Slot(Steps(turn(name))))
+    gate.set()
+    assert done.wait(20)
+    one.close()
+    assert order == ["a", "b"] * 3
+
+
+def test_a_caller_can_lend_its_thread_to_a_work_that_waits_for_one() -> None:
+    busy = Scheduler(1)
+    gate, taken = threading.Event(), threading.Event()
+    busy.submit(Slot(Steps(lambda: taken.set() or (gate.wait(20) and False))))
+    taken.wait(20)
+    ran: list[threading.Thread] = []
+    waiting = Slot(Steps(lambda: bool(ran.append(threading.current_thread()))))
+    busy.submit(waiting)
+    assert busy.lend(waiting)
+    assert ran == [threading.current_thread()]
+    assert not busy.lend(waiting)
+    gate.set()
+    busy.close()
+
+
+def test_nothing_runs_after_close() -> None:
+    closed = Scheduler(1)
+    closed.close()
+    ran = threading.Event()
+    slot = Slot(Steps(lambda: bool(ran.set())))
+    closed.submit(slot)
+    assert not closed.lend(slot)
+    assert not ran.is_set()
+
+
+def test_timers_call_in_the_order_of_their_times() -> None:
+    timers = Timers()
+    called: list[int] = []
+    done = threading.Event()
+    timers.call_later(0.05, done.set)
+    for delay in (3, 1, 2):
+        timers.call_later(delay / 1_000, lambda delay=delay: called.append(delay))
+    assert done.wait(20)
+    timers.close()
+    assert called == [1, 2, 3]
+
+
+def test_a_timer_that_fails_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    timers = Timers()
+    done = threading.Event()
+    timers.call_later(0.0, lambda: 1 // 0)
+    timers.call_later(0.001, done.set)
+    assert done.wait(20)
+    timers.close()
+    assert "ZeroDivisionError" in caplog.text
