@@ -178,11 +178,12 @@ class Client:
     def look(self, epoch: int, row: int = 0) -> Sequence[Frame]:
         return self.manager.poll(self.id, Cursor(epoch, row))
 
-    def epoch(self, number: int, *, acknowledge: bool = False) -> list[int]:
-        """Read an epoch to its BARRIER: its values. Its barrier is left in `barrier`."""
+    def epoch(self, number: int, row: int = 0, *, acknowledge: bool = False) -> list[int]:
+        """Read an epoch from a row to its BARRIER: its values. Its barrier is left in `barrier`."""
         values: list[int] = []
         while True:
-            frames = self.next(number, len(values), acknowledge=Cursor(number, len(values)) if acknowledge else None)
+            cursor = Cursor(number, row + len(values))
+            frames = self.next(number, cursor.row, acknowledge=cursor if acknowledge else None)
             for frame in frames:
                 match frame:
                     case Data():
