@@ -21,6 +21,7 @@ from ..plans import (
     only,
     plan,
     problem,
+    problems,
     table,
 )
 
@@ -114,8 +115,6 @@ def test_old_arguments_are_plain_expressions() -> None:
     ],
 )
 def test_faults_of_an_aggregate(written: Node, reason: str) -> None:
-    from ..plans import problems
-
     assert reason in {each.reason for each in problems(plan(written, ["s"]))}
 
 
