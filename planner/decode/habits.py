@@ -14,13 +14,18 @@ class Habits:
     """A projection without an emit gives its expressions alone, not its input's columns and then these."""
 
     output_types_wrong: bool = False
-    """The result types declared for functions mean nothing (a comparison of dates is declared a date)."""
+    """The result types declared for functions mean nothing: DuckDB declares a comparison of dates a date; ibis a product
+    of decimals as wide as its factors, which would round it.
+    """
 
     unsigned_variation: int = 0
     """The undeclared type variation that makes an integer unsigned; 0 for none."""
 
     outer_references_lost: bool = False
     """References of a subquery to the row around it are written as if they were to its own."""
+
+    not_like_is_not_equal: bool = False
+    """NOT LIKE is written as `not_equal`, just as `<>` is: only the pattern tells which one was meant."""
 
     zero_count_absent: bool = False
     """A fetch without a count asks for no rows: the count is a zero, which protobuf did not write then."""
@@ -30,9 +35,9 @@ class Habits:
 
 
 _PRODUCERS: Final = {
-    "duckdb": Habits(project_replaces=True, output_types_wrong=True),
+    "duckdb": Habits(project_replaces=True, output_types_wrong=True, not_like_is_not_equal=True),
     "datafusion": Habits(unsigned_variation=1),
-    "ibis-substrait": Habits(outer_references_lost=True),
+    "ibis-substrait": Habits(outer_references_lost=True, output_types_wrong=True),
 }
 _COUNT_HAS_PRESENCE: Final = (0, 63)
 _ROWS_WERE_EXPRESSIONS: Final = (0, 58)

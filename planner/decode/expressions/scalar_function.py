@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ... import ir
 from .. import poison
-from ..calls import bind_scalar, declared_function, read_arguments, read_options
+from ..calls import Argument, bind_scalar, declared_function, read_arguments, read_options
+from ..extensions import Declared
 from ..nodes import Message
 from ..place import Place
 from ..scope import Scope
@@ -22,4 +25,20 @@ def convert_scalar_function(decoder: Decoder, message: Message, place: Place, sc
     output = decoder.types.optional(message.output_type, place / "output_type")
     if declared is None:
         return poison.EXPRESSION
+    if decoder.habits.not_like_is_not_equal and _is_not_like(declared, arguments):
+        sentence = "the producer writes NOT LIKE as not_equal; with this pattern NOT LIKE is meant, and is what runs"
+        decoder.problems.warn(place, sentence)
+        declared = replace(declared, name="!~~")
     return bind_scalar(decoder, declared, arguments, place, options=options, output=output)
+
+
+def _is_not_like(declared: Declared, arguments: Sequence[Argument]) -> bool:
+    """Whether a `not_equal` can only be a pattern match. DuckDB turns patterns with a `%` at one end or both into
+    other functions, so what it leaves has one inside too; text that is compared as it stands hardly looks like that.
+    """
+    match arguments:
+        case (_, ir.Literal(value=str(pattern))) if declared.name.partition(":")[0] == "not_equal":
+            inside = pattern.strip("%")
+            return "%" in inside and pattern != inside
+        case _:
+            return False

@@ -47,3 +47,12 @@ def test_duckdb_projections_replace_their_input() -> None:
 def test_a_reference_that_ibis_lost_is_read_as_the_row_around_and_said_so() -> None:
     (warning,) = decode("ibis/q17.bin").warnings
     assert "no column 16 in the subquery; the row around it is meant" in warning
+
+
+def test_a_not_like_that_duckdb_wrote_as_not_equal_is_read_as_such_and_said_so() -> None:
+    (warning,) = decode("duckdb/q13.bin").warnings
+    assert "writes NOT LIKE as not_equal" in warning
+
+
+def test_a_not_equal_of_duckdb_is_itself_where_its_text_is_no_pattern() -> None:
+    assert not decode("duckdb/q12.bin").warnings
