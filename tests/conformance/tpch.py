@@ -118,9 +118,7 @@ def _rank(row: Sequence[object]) -> list[str]:
     return [*texts, *(f"{value:.4e}" for value in row if isinstance(value, float | Decimal))]
 
 
-def _same_row(
-    one: Sequence[object], other: Sequence[object], columns: Iterable[int], ratios: frozenset[int]
-) -> bool:
+def _same_row(one: Sequence[object], other: Sequence[object], columns: Iterable[int], ratios: frozenset[int]) -> bool:
     return all(_close(one[at], other[at]) if at in ratios else _same(one[at], other[at]) for at in columns)
 
 
