@@ -14,8 +14,8 @@ class Habits:
     """A projection without an emit gives its expressions alone, not its input's columns and then these."""
 
     output_types_wrong: bool = False
-    """The result types declared for functions mean nothing: DuckDB declares a comparison of dates a date; ibis a product
-    of decimals as wide as its factors, which would round it.
+    """The result types declared for functions mean nothing: DuckDB declares a comparison of dates a date, ibis a
+    product of decimals as wide as its factors, which would round it.
     """
 
     unsigned_variation: int = 0
