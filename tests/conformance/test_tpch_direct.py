@@ -27,7 +27,8 @@ MEANT = [(producer, query) for producer, query in ALL if producer != "ibis" or q
 
 @pytest.fixture(scope="module")
 def tables(tpch_files: dict[str, Path]) -> dict[str, pa.Table]:
-    return {name: duckdb.read_parquet(str(path)).to_arrow_table() for name, path in tpch_files.items()}
+    with duckdb.connect() as connection:
+        return {name: connection.read_parquet(str(path)).to_arrow_table() for name, path in tpch_files.items()}
 
 
 def prepared(producer: str, query: str) -> Prepared:
