@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -50,12 +51,21 @@ def data(folder: Path, scale: float) -> Mapping[str, Path]:
     if not all(path.exists() for path in files.values()):
         place.mkdir(parents=True, exist_ok=True)
         raw = place / "raw"
-        command = [Path(sys.executable).with_name("tpchgen-cli"), "parquet", "--quiet", "-s", f"{scale:g}"]
-        subprocess.run([*command, "--output-dir", raw], check=True)
+        command = [_generator(), "parquet", "--quiet", "-s", f"{scale:g}", "--output-dir", str(raw)]
+        subprocess.run(command, check=True)
         for table, path in files.items():
             _rewrite(raw / f"{table}.parquet", path)
         shutil.rmtree(raw)
     return files
+
+
+def _generator() -> str:
+    """The program of the extra `bench`: beside this Python, or wherever it is found."""
+    folders = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
+    found = shutil.which("tpchgen-cli", path=os.pathsep.join(folders))
+    if found is None:
+        raise RuntimeError("tpchgen-cli is not installed: it comes with the extra `bench`")
+    return found
 
 
 def _rewrite(source: Path, target: Path) -> None:
