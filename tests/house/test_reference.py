@@ -6,6 +6,8 @@ import ast
 import dataclasses
 import enum
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 
 from tidegate.proto import errors
@@ -65,3 +67,12 @@ def test_the_options_are_those_of_a_task_with_their_defaults() -> None:
 def test_every_refusal_is_listed_with_its_reason_and_error() -> None:
     listed = {(row[0].strip("`"), row[1].strip("`")) for row in rows("Refusals")}
     assert listed == set(refusals())
+
+
+def test_every_option_of_serve_is_in_the_operations_page() -> None:
+    shown = subprocess.run(
+        [sys.executable, "-m", "tidegate.server.cli", "serve", "--help"], capture_output=True, text=True, check=True
+    )
+    options = set(re.findall(r"^ +(?:-\w, )?(--[a-z-]+)", shown.stdout, re.MULTILINE)) - {"--help"}
+    page = (TOP / "docs" / "operations.md").read_text()
+    assert {option for option in options if f"`{option}" not in page} == set()
