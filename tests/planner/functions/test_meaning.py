@@ -1,0 +1,156 @@
+"""What functions mean, against naive Python: overflow, rounding, division, nulls."""
+
+import decimal
+import itertools
+
+import duckdb
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.planner import ir
+from tidegate.planner import types as t
+from tidegate.planner.functions import bind_scalar
+from tidegate.planner.sql.expressions import render
+
+CONNECTION = duckdb.connect(config={"threads": 1})
+I64 = t.Integer(bits=64, nullable=False)
+BYTE = st.integers(-128, 127)
+MODES = {
+    "TIE_TO_EVEN": decimal.ROUND_HALF_EVEN,
+    "TIE_AWAY_FROM_ZERO": decimal.ROUND_HALF_UP,
+    "TIE_TOWARDS_ZERO": decimal.ROUND_HALF_DOWN,
+    "TRUNCATE": decimal.ROUND_DOWN,
+    "CEILING": decimal.ROUND_CEILING,
+    "FLOOR": decimal.ROUND_FLOOR,
+    "AWAY_FROM_ZERO": decimal.ROUND_UP,
+}
+
+
+class NoColumns:
+    def column(self, index, outer):
+        raise AssertionError
+
+    def subquery(self, relation):
+        raise AssertionError
+
+    def context(self, variable):
+        raise AssertionError
+
+
+def answer(name, *arguments, **options):
+    made = bind_scalar(name, None, arguments, options={key: [value] for key, value in options.items()})
+    return CONNECTION.sql(f"SELECT {render(made, NoColumns())}").fetchall()[0][0]
+
+
+def integer(value, bits=8):
+    return ir.Literal(value=value, type=t.Integer(bits=bits, nullable=False))
+
+
+def number(digits, precision, scale):
+    value = decimal.Decimal(digits).scaleb(-scale)
+    return ir.Literal(value=value, type=t.Decimal(precision=precision, scale=scale, nullable=False))
+
+
+def boolean(value):
+    return ir.Literal(value=value, type=t.Boolean())
+
+
+@given(BYTE, BYTE, st.sampled_from(["add", "subtract", "multiply"]))
+def test_integers_overflow_as_asked(x, y, name):
+    exact = {"add": x + y, "subtract": x - y, "multiply": x * y}[name]
+    assert answer(name, integer(x), integer(y), overflow="SATURATE") == max(-128, min(127, exact))
+    assert answer(name, integer(x), integer(y), overflow="SILENT") == (exact + 128) % 256 - 128
+    if -128 <= exact <= 127:
+        assert answer(name, integer(x), integer(y)) == exact
+    else:
+        with pytest.raises(duckdb.OutOfRangeException):
+            answer(name, integer(x), integer(y), overflow="ERROR")
+
+
+@given(BYTE, BYTE.filter(bool))
+def test_the_sign_of_a_remainder_follows_the_kind_of_division(x, y):
+    assert answer("modulus", integer(x), integer(y), division_type="FLOOR") == x % y
+    assert answer("modulus", integer(x), integer(y), division_type="TRUNCATE") == x - y * int(x / y)
+
+
+@given(st.integers(-(10**9), 10**9), st.integers(-3, 4), st.sampled_from(sorted(MODES)))
+def test_decimals_and_integers_round_in_every_direction(digits, places, mode):
+    step = decimal.Decimal(1).scaleb(-places)
+    wanted = (decimal.Decimal(digits).scaleb(-3) / step).to_integral_value(MODES[mode]) * step
+    exact = wanted if places < 3 else decimal.Decimal(digits).scaleb(-3)
+    assert answer("round", number(digits, 10, 3), integer(places, 32), rounding=mode) == exact
+    if places <= 0:
+        whole = (decimal.Decimal(digits) / step).to_integral_value(MODES[mode]) * step
+        assert answer("round", integer(digits, 64), integer(places, 32), rounding=mode) == whole
+
+
+@given(st.integers(-(10**15), 10**15), st.integers(-(10**9), 10**9).filter(bool))
+def test_decimal_division_is_exact_to_its_last_digit(x, y):
+    made = bind_scalar("divide", None, [number(x, 16, 2), number(y, 10, 4)])
+    (found,) = CONNECTION.sql(f"SELECT {render(made, NoColumns())}").fetchall()[0]
+    with decimal.localcontext(decimal.Context(prec=80, rounding=decimal.ROUND_HALF_UP)):
+        wanted = (decimal.Decimal(x).scaleb(-2) / decimal.Decimal(y).scaleb(-4)).quantize(
+            decimal.Decimal(1).scaleb(-made.type.scale)
+        )
+    assert found == wanted
+
+
+@given(st.integers(-(10**15), 10**15), st.integers(0, 4))
+def test_integers_are_raised_to_a_power_exactly_or_fail(x, y):
+    exact = x**y
+    if -(2**63) <= exact < 2**63:
+        assert answer("power", integer(x, 64), integer(y, 64)) == exact
+    else:
+        with pytest.raises(duckdb.Error):
+            answer("power", integer(x, 64), integer(y, 64))
+
+
+def _and(values):
+    return False if False in values else None if None in values else True
+
+
+def _or(values):
+    return True if True in values else None if None in values else False
+
+
+@pytest.mark.parametrize("values", list(itertools.product([True, False, None], repeat=3)))
+def test_logic_is_three_valued(values):
+    assert answer("and", *map(boolean, values)) == _and(values)
+    assert answer("or", *map(boolean, values)) == _or(values)
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"), [("least", None), ("least_skip_null", 1), ("greatest", None), ("greatest_skip_null", 3)]
+)
+def test_the_least_and_greatest_skip_nulls_only_when_they_say_so(name, wanted):
+    null = ir.Literal(value=None, type=t.Integer(bits=32))
+    assert answer(name, integer(3, 32), null, integer(1, 32)) == wanted
+
+
+@pytest.mark.parametrize(("low", "high"), [(None, 3), (6, None), (None, None)])
+def test_between_is_null_when_a_bound_is(low, high):
+    bounds = [ir.Literal(value=value, type=t.Integer(bits=32)) for value in (low, high)]
+    assert answer("between", integer(5, 32), *bounds) is None
+
+
+def test_a_pattern_matches_a_backslash_as_itself():
+    text = [ir.Literal(value=value, type=t.String(nullable=False)) for value in ("100%", "100\\%")]
+    assert answer("like", *text) is False
+
+
+def test_fixed_length_text_compares_without_its_padding():
+    padded = ir.Literal(value="BUILDING  ", type=t.FixedChar(length=10, nullable=False))
+    assert answer("equal", padded, ir.Literal(value="BUILDING", type=t.FixedChar(length=10, nullable=False))) is True
+
+
+def test_nested_uses_of_a_function_that_reads_its_argument_twice_stay_small():
+    expression = ir.Field(index=0, type=t.Integer(bits=32))
+    for _ in range(30):
+        expression = bind_scalar("least", None, [expression, ir.Literal(value=1, type=t.Integer(bits=32))])
+
+    class OneColumn(NoColumns):
+        def column(self, index, outer):
+            return "r.c0"
+
+    assert len(render(expression, OneColumn())) < 20_000
