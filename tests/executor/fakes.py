@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
+
 from tidegate.executor.computation import Source
 from tidegate.executor.manager import TaskManager
 from tidegate.operators.piece import FilePiece, FileVersion, InlinePiece, Piece

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tidegate.proto.errors import Exhausted, InvalidRequest, OutOfRange, Refused
 from tidegate.proto.values import Barrier, Blocked, BlockedState, Cursor, Finished
 

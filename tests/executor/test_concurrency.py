@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+
 from tidegate.proto.errors import NotFound, Refused, TaskCancelled, TaskFailed, TidegateError
 from tidegate.proto.values import Cursor, TaskOptions
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tidegate.proto.values import Blocked, BlockedState, Data
 
 from .fakes import FakeEngine, running

@@ -6,6 +6,7 @@ import logging
 
 import pyarrow as pa
 import pytest
+
 from tidegate.proto.errors import NotFound, Refused, TaskCancelled, TaskFailed
 from tidegate.proto.values import Barrier, Cursor, Data, Finished, OnError, TaskOptions, TaskState
 

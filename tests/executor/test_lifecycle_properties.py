@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
 from tidegate.proto.errors import Refused
 from tidegate.proto.values import Blocked, BlockedState, Cursor, Finished, TaskState
 

@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
+
 from tidegate.proto.errors import Exhausted, InvalidRequest, OutOfRange, Refused
 from tidegate.proto.values import Barrier, Blocked, BlockedState, Cursor, Data
 

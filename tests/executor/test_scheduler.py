@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
+
 from tidegate.executor.scheduler import Scheduler, Slot
 from tidegate.executor.timers import Timers
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tidegate.proto.errors import InvalidRequest, NotFound, Refused, SplitError
 from tidegate.proto.values import Cursor, FileSplit
 
