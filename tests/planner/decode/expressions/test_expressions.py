@@ -1,0 +1,278 @@
+"""Every other kind of expression."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidegate.planner import ir
+from tidegate.planner import types as t
+
+from ..plans import (
+    I32,
+    I64,
+    I64_NULL,
+    TEXT,
+    TRUE,
+    Node,
+    call,
+    decode,
+    decode_binary,
+    field,
+    function,
+    number,
+    only,
+    plan,
+    problem,
+    problems,
+    project,
+    table,
+    text,
+)
+
+BELOW = table(I64, TEXT, I64_NULL)
+
+
+def expression(node: Node, read: object = decode, names: str = "x") -> ir.Expression:
+    """The expression over columns: a required i64, a required string, a nullable i64."""
+    root = read(plan(project(BELOW, node, common={"emit": {"outputMapping": [3]}}), [*names])).plan.root  # type: ignore[operator]
+    return only(root, ir.Project).expressions[0]
+
+
+def faults(node: Node) -> list[str]:
+    return [each.reason for each in problems(plan(project(BELOW, node), [*"abcd"]))]
+
+
+# --------------------------------------------------------------------------------------------------- functions
+
+
+def test_a_function_keeps_its_place_and_options() -> None:
+    option = {"name": "overflow", "preference": ["ERROR"]}
+    found = only(expression(call("add", field(0), number(1), options=[option])), ir.Call)
+    assert found.options == {"overflow": ("ERROR",)}
+    assert found.place == "relations[0].root.input.project.expressions[0].scalar_function"
+
+
+def test_old_arguments_are_plain_expressions() -> None:
+    found = expression({"scalarFunction": {"functionReference": 4, "args": [field(0), number(1)]}}, decode_binary)
+    assert [type(each).__name__ for each in found.arguments] == ["Field", "Literal"]
+
+
+def test_old_enums_are_expressions() -> None:
+    declared = [{"extensionFunction": {"functionAnchor": 1, "name": "extract"}}]
+    args = [{"enum": {"specified": "YEAR"}}, {"literal": {"date": 3}}]
+    node = {"scalarFunction": {"functionReference": 1, "args": args}}
+    written = {**plan(project(BELOW, node), [*"abcd"]), "extensions": declared}
+    assert decode_binary(written).plan.root.expressions[3].arguments[0] == "YEAR"
+
+
+def test_enum_arguments_are_strings() -> None:
+    declared = [{"extensionFunction": {"functionAnchor": 1, "name": "extract"}}]
+    arguments = [{"enum": "YEAR"}, {"value": {"literal": {"date": 3}}}]
+    node = {"scalarFunction": {"functionReference": 1, "arguments": arguments}}
+    written = {**plan(project(BELOW, node), [*"abcd"]), "extensions": declared}
+    assert decode(written).plan.root.expressions[3].arguments[0] == "YEAR"
+
+
+def test_an_enum_alone_is_no_value() -> None:
+    assert problem(plan(project(BELOW, {"enum": {"specified": "x"}}), [*"abcd"])).reason == "UNSUPPORTED_EXPRESSION"
+
+
+def test_a_type_argument_is_refused() -> None:
+    node = {"scalarFunction": {"functionReference": 4, "arguments": [{"type": I64}, {"value": number(1)}]}}
+    assert faults(node) == ["UNSUPPORTED_ARGUMENT"]
+
+
+@pytest.mark.parametrize("source", ["urn", "uri"])
+def test_a_function_is_looked_up_where_its_plan_says(source: str) -> None:
+    known = {
+        "urn": {"extensionUrns": [{"extensionUrnAnchor": 5, "urn": "extension:io.substrait:functions_arithmetic"}]},
+        "uri": {"extensionUris": [{"extensionUriAnchor": 5, "uri": "/functions_arithmetic.yaml"}]},
+    }
+    reference = {"urn": "extensionUrnReference", "uri": "extensionUriReference"}[source]
+    declared = [{"extensionFunction": {"functionAnchor": 4, "name": "add:i64_i64", reference: 5}}]
+    written = {**plan(project(BELOW, call("add", field(0), number(1))), [*"abcd"]), "extensions": declared}
+    found = decode_binary({**written, **known[source]}).plan.root.expressions[3]
+    assert found.function.urn == "extension:io.substrait:functions_arithmetic"
+
+
+def test_the_result_types_that_duckdb_declares_are_not_believed() -> None:
+    wrong = call("equal", field(0), number(1), outputType=I64)
+    written = plan(project(BELOW, wrong), ["x"], version={"producer": "DuckDB", "minorNumber": 53})
+    assert decode(written).plan.root.schema == (t.Boolean(nullable=False),)
+
+
+def test_an_aggregate_is_no_scalar_function() -> None:
+    assert faults(call("count")) == ["UNKNOWN_FUNCTION"]
+
+
+# -------------------------------------------------------------------------------------------------------- casts
+
+
+@pytest.mark.parametrize(("behaviour", "failure"), [(0, "ERROR"), (1, "NULL"), (2, "ERROR")])
+def test_a_cast_fails_as_the_plan_says(behaviour: int, failure: str) -> None:
+    found = only(expression({"cast": {"type": I32, "input": field(1), "failureBehavior": behaviour}}), ir.Cast)
+    assert found.on_failure is ir.CastFailure[failure]
+    assert found.type.nullable is (failure == "NULL")
+
+
+def test_a_cast_of_a_nullable_value_is_nullable() -> None:
+    assert expression({"cast": {"type": I32, "input": field(2)}}).type == t.Integer(bits=32)
+
+
+@pytest.mark.parametrize("type_", [{"date": {}}, {"list": {"type": I64}}, {"binary": {}}, {"uuid": {}}])
+def test_a_cast_that_means_nothing_is_a_problem(type_: Node) -> None:
+    assert faults({"cast": {"type": type_, "input": field(0)}}) == ["BAD_CAST"]
+
+
+# ----------------------------------------------------------------------------------------- if, switch, or-lists
+
+
+def test_if_then_is_nullable_where_a_branch_is_or_where_there_is_no_else() -> None:
+    clause = {"if": TRUE, "then": field(0)}
+    assert expression({"ifThen": {"ifs": [clause], "else": field(0)}}).type.nullable is False
+    assert expression({"ifThen": {"ifs": [clause], "else": field(2)}}).type.nullable is True
+    assert expression({"ifThen": {"ifs": [clause]}}).type.nullable is True
+
+
+@pytest.mark.parametrize(
+    ("node", "reason"),
+    [
+        ({"ifThen": {"ifs": [{"if": number(1), "then": number(1)}]}}, "NOT_BOOLEAN"),
+        ({"ifThen": {"ifs": [{"if": TRUE, "then": number(1)}], "else": text("x")}}, "MIXED_TYPES"),
+        ({"ifThen": {"ifs": []}}, "MISSING"),
+        ({"switchExpression": {"match": field(0), "ifs": []}}, "MISSING"),
+        ({"switchExpression": {"match": field(0), "ifs": [{"if": {"date": 1}, "then": TRUE}]}}, "MIXED_TYPES"),
+        ({"singularOrList": {"value": field(0), "options": []}}, "MISSING"),
+        ({"singularOrList": {"value": field(0), "options": [text("x")]}}, "MIXED_TYPES"),
+        ({"multiOrList": {"value": [field(0)], "options": [{"fields": [number(1), number(2)]}]}}, "WRONG_WIDTH"),
+        ({"nested": {"list": {"values": [number(1), text("x")]}}}, "MIXED_TYPES"),
+        ({"nested": {"list": {}}}, "MISSING"),
+        ({"nested": {"map": {}}}, "MISSING"),
+        ({"nested": {}}, "MISSING"),
+        ({"subquery": {}}, "MISSING"),
+        ({"executionContextVariable": {}}, "MISSING"),
+        ({"dynamicParameter": {}}, "UNSUPPORTED_EXPRESSION"),
+        ({"lambdaInvocation": {}}, "UNSUPPORTED_EXPRESSION"),
+        ({"detachedExpressionOrdinal": 3}, "OUT_OF_RANGE"),
+        ({}, "MISSING"),
+    ],
+)
+def test_faults_of_expressions(node: Node, reason: str) -> None:
+    assert faults(node) == [reason]
+
+
+def test_a_switch_compares_with_literals() -> None:
+    clauses = [{"if": {"i64": "1"}, "then": text("one")}, {"if": {"i64": "2"}, "then": text("two")}]
+    found = only(expression({"switchExpression": {"match": field(0), "ifs": clauses, "else": text("x")}}), ir.Switch)
+    assert [case.value for case, _ in found.clauses] == [1, 2]
+    assert found.otherwise.value == "x"
+
+
+def test_or_lists_are_one_expression() -> None:
+    one = only(expression({"singularOrList": {"value": field(0), "options": [number(1), number(2)]}}), ir.OneOf)
+    records = [{"fields": [number(1), text("x")]}]
+    several = only(expression({"multiOrList": {"value": [field(2), field(1)], "options": records}}), ir.OneOf)
+    assert [len(option) for option in one.options] == [1, 1]
+    assert (len(several.value), several.type.nullable, one.type.nullable) == (2, True, False)
+
+
+# ----------------------------------------------------------------------------------------- nested and the clock
+
+
+def test_structs_lists_and_maps_are_made_of_expressions() -> None:
+    struct = expression({"nested": {"struct": {"fields": [field(0), field(1)]}}}, names="sxy")
+    list_ = expression({"nested": {"list": {"values": [field(0), field(2)]}}})
+    pairs = [{"key": field(1), "value": field(0)}]
+    map_ = expression({"nested": {"map": {"keyValues": pairs}, "nullable": True}})
+    assert struct.type == t.Struct(
+        fields=(t.Integer(bits=64, nullable=False), t.String(nullable=False)), nullable=False
+    )
+    assert list_.type == t.List(element=t.Integer(bits=64), nullable=False)
+    assert map_.type == t.Map(key=t.String(nullable=False), value=t.Integer(bits=64, nullable=False))
+    assert len(map_.items) == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "type_"),
+    [
+        ({"currentTimestamp": {"precision": 6}}, t.TimestampTz(precision=6, nullable=False)),
+        ({"currentDate": {}}, t.Date(nullable=False)),
+        ({"currentTimezone": {}}, t.String(nullable=False)),
+    ],
+)
+def test_the_clock_is_a_variable(kind: Node, type_: t.Type) -> None:
+    assert only(expression({"executionContextVariable": kind}), ir.ContextVariable).type == type_
+
+
+def test_a_clock_for_every_record_is_refused() -> None:
+    behaviour = {"variableEvalMode": "VARIABLE_EVALUATION_MODE_PER_RECORD"}
+    found = problem(plan(table(I64), ["a"], executionBehavior=behaviour))
+    assert found.reason == "UNSUPPORTED_EVALUATION"
+
+
+# --------------------------------------------------------------------------------------------------- subqueries
+
+SUB = table(I64, name="u")
+
+
+def test_a_scalar_subquery_may_be_empty_so_it_is_nullable() -> None:
+    found = only(expression({"subquery": {"scalar": {"input": SUB}}}), ir.Subquery)
+    assert (found.kind, found.type) == (ir.SubqueryKind.SCALAR, t.Integer(bits=64))
+
+
+def test_in_compares_needles_with_columns() -> None:
+    wide = table(I64, TEXT, name="u")
+    found = expression({"subquery": {"inPredicate": {"needles": [field(2), field(1)], "haystack": wide}}})
+    assert (found.kind, len(found.needles), found.type.nullable) == (ir.SubqueryKind.IN, 2, True)
+
+
+@pytest.mark.parametrize(("operation", "kind"), [(1, ir.SubqueryKind.EXISTS), (2, ir.SubqueryKind.UNIQUE)])
+def test_predicates_on_sets_are_never_null(operation: int, kind: ir.SubqueryKind) -> None:
+    found = expression({"subquery": {"setPredicate": {"predicateOp": operation, "tuples": SUB}}})
+    assert (found.kind, found.type) == (kind, t.Boolean(nullable=False))
+
+
+@pytest.mark.parametrize(("number_", "comparison"), [*enumerate(["EQ", "NE", "LT", "GT", "LE", "GE"], start=1)])
+def test_comparisons_with_any_and_all(number_: int, comparison: str) -> None:
+    body = {"reductionOp": "REDUCTION_OP_ALL", "comparisonOp": number_, "left": field(0), "right": SUB}
+    found = expression({"subquery": {"setComparison": body}})
+    assert (found.kind, found.comparison) == (ir.SubqueryKind.ALL, ir.Comparison[comparison])
+
+
+@pytest.mark.parametrize(
+    ("subquery", "reason"),
+    [
+        ({"scalar": {"input": table(I64, I64)}}, "WRONG_WIDTH"),
+        ({"inPredicate": {"needles": [field(0), field(0)], "haystack": SUB}}, "WRONG_WIDTH"),
+        ({"inPredicate": {"needles": [field(1)], "haystack": SUB}}, "MIXED_TYPES"),
+        ({"inPredicate": {"haystack": SUB}}, "MISSING"),
+        ({"setPredicate": {"tuples": SUB}}, "MISSING"),
+        ({"setComparison": {"left": field(0), "right": SUB}}, "MISSING"),
+        ({"scalar": {"input": {"ddl": {}}}}, "UNSUPPORTED_RELATION"),
+    ],
+)
+def test_faults_of_subqueries(subquery: Node, reason: str) -> None:
+    assert faults({"subquery": subquery}) == [reason]
+
+
+# ---------------------------------------------------------------------------------------- detached expressions
+
+
+def detached(*expressions: Node) -> Node:
+    written = plan(project(BELOW, {"detachedExpressionOrdinal": 0}), [*"abcd"])
+    written["relations"][0]["detachedExpressions"] = [*expressions]
+    return written
+
+
+def test_a_detached_expression_stands_where_it_is_used() -> None:
+    found = decode(detached(call("add", {"detachedExpressionOrdinal": 1}, number(1)), field(2))).plan.root
+    assert found.expressions[3].arguments[0].index == 2
+
+
+def test_a_detached_expression_cannot_contain_itself() -> None:
+    assert problem(detached(call("add", {"detachedExpressionOrdinal": 0}, number(1)))).reason == "CIRCULAR_REFERENCE"
+
+
+def test_window_functions_and_aggregates_do_not_mix_with_scalars() -> None:
+    node = {"windowFunction": function("sum", field(0), phase=1)}
+    assert faults(node) == ["UNSUPPORTED_PHASE"]
