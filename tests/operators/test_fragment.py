@@ -275,9 +275,7 @@ def test_an_error_above_a_chain_of_fragments_comes_out_as_it_went_in(instance: I
 
 @pytest.mark.parametrize("size_class", [1_000, LARGE])
 def test_an_interrupt_from_another_thread_stops_a_run_and_not_the_next(size_class: int, instance: Instance) -> None:
-    sql = (
-        "SELECT count(*) FROM in0 a, range(100000000) r, range(100000000) s WHERE a.c0 + r.range % 7 + s.range % 7 = -1"
-    )
+    sql = "SELECT count(*) FROM in0, range(in0.c0) AS r WHERE r.range % 7 = -1"
     fragment = over_streams(instance, sql, X, X.empty_table(), size_class=size_class)
     stopped = threading.Event()
 
@@ -289,12 +287,12 @@ def test_an_interrupt_from_another_thread_stops_a_run_and_not_the_next(size_clas
     thread.start()
     try:
         with pytest.raises(ExecutionError, match="interrupted") as caught:
-            run(fragment, pa.table({"x": [1]}))
+            run(fragment, pa.table({"x": [10**14]}))
     finally:
         stopped.set()
         thread.join()
     assert caught.value.reason == "INTERRUPTED"
-    assert run(fragment, pa.table({"x": pa.array([], pa.int64())})) == [{"x": 0}]
+    assert run(fragment, pa.table({"x": [10]})) == [{"x": 0}]
 
 
 def test_an_interrupt_reaches_the_reading_of_an_input(instance: Instance) -> None:

@@ -1,0 +1,166 @@
+"""A satisfied LIMIT stops reading: counted below the engines, in bytes and row groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow.fs import FileSelector, FSSpecHandler, LocalFileSystem, PyFileSystem
+
+from tidegate.operators.file_relations import FileSource
+from tidegate.operators.fragment import Fragment
+from tidegate.operators.inputs import StreamSource
+from tidegate.operators.instances import Instance
+from tidegate.operators.piece import Piece
+from tidegate.operators.scan import Scan
+from tidegate.operators.streams import BatchStream
+
+from .data import column, pieces_of, rows_of
+
+GROUPS = 20
+GROUP_ROWS = 100_000
+X = pa.schema([("x", pa.int64())])
+COLUMNS = (column("x", pa.int64()),)
+
+
+class CountingHandler(FSSpecHandler):
+    """Opens local files so that every byte that is read from them is counted."""
+
+    def __init__(self) -> None:
+        self.reads: list[tuple[int, int]] = []
+        self.local = LocalFileSystem()
+
+    def open_input_file(self, path: str) -> pa.PythonFile:
+        return pa.PythonFile(CountingFile(path, self.reads), mode="r")
+
+    def get_file_info(self, paths: Sequence[str]) -> Any:
+        return self.local.get_file_info(paths)
+
+    def get_file_info_selector(self, selector: FileSelector) -> Any:
+        return self.local.get_file_info(selector)
+
+    @property
+    def bytes(self) -> int:
+        return sum(size for _, size in self.reads)
+
+
+class CountingFile:
+    def __init__(self, path: str, reads: list[tuple[int, int]]) -> None:
+        self._file = Path(path).open("rb")  # noqa: SIM115 - closed by pyarrow
+        self._reads = reads
+
+    def read(self, size: int = -1) -> bytes:
+        start = self._file.tell()
+        content = self._file.read(size)
+        self._reads.append((start, len(content)))
+        return content
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+@pytest.fixture
+def path(root: Path) -> Path:
+    """Twenty row groups of numbers that do not compress."""
+    numbers = np.random.default_rng(1).integers(0, 2**62, GROUPS * GROUP_ROWS)
+    table = pa.table({"x": numbers, "unwanted": numbers})
+    pq.write_table(table, root / "f.parquet", row_group_size=GROUP_ROWS, use_dictionary=False, compression="none")
+    return root / "f.parquet"
+
+
+def groups_touched(path: Path, reads: list[tuple[int, int]]) -> set[int]:
+    """The row groups in which `x` was read."""
+    footer = pq.read_metadata(path)
+    touched = set()
+    for group in range(footer.num_row_groups):
+        chunk = footer.row_group(group).column(0)
+        start, end = chunk.data_page_offset, chunk.data_page_offset + chunk.total_compressed_size
+        if any(at < end and start < at + size for at, size in reads):
+            touched.add(group)
+    return touched
+
+
+def test_a_scan_closed_early_has_read_one_row_group_of_one_column(path: Path, root: Path) -> None:
+    handler = CountingHandler()
+    scan = Scan("t", COLUMNS, filesystem=PyFileSystem(handler))
+    scan.assign("t", pieces_of(path, root))
+    output = scan.run(())
+    next(output)
+    output.close()  # type: ignore[attr-defined]
+    assert groups_touched(path, handler.reads) == {0}
+    assert handler.bytes < 1.5 * GROUP_ROWS * 8
+
+
+def test_a_range_reads_its_row_groups_alone(path: Path, root: Path) -> None:
+    handler = CountingHandler()
+    scan = Scan("t", COLUMNS, filesystem=PyFileSystem(handler))
+    scan.assign("t", pieces_of(path, root, rows=(5 * GROUP_ROWS + 1, 6 * GROUP_ROWS + 1)))
+    assert len(rows_of(scan.run(()))) == GROUP_ROWS
+    assert groups_touched(path, handler.reads) == {5, 6}
+
+
+def test_a_limit_above_a_scan_stops_its_reading(path: Path, root: Path, instance: Instance) -> None:
+    handler = CountingHandler()
+    scan = Scan("t", COLUMNS, filesystem=PyFileSystem(handler))
+    scan.assign("t", pieces_of(path, root))
+    source = StreamSource(relation="in0", schema=X, size_class=10_000_000)
+    limit = Fragment("SELECT c0 FROM in0 LIMIT 10", schema=X, instance=instance, streams=[source])
+    assert len(rows_of(limit.run([BatchStream(X, scan.run(()))]))) == 10
+    assert len(groups_touched(path, handler.reads)) <= 2
+    assert scan.rows_read <= 4 * 65_536
+
+
+def bytes_read_by(fragment: Fragment, take: int | None) -> int:
+    """What the process has read (of files, from the page cache too) while `fragment` gave `take` batches."""
+    before = _read_so_far()
+    output: Iterator[pa.RecordBatch] = fragment.run(())
+    for _ in range(take) if take is not None else iter(int, 1):
+        if next(output, None) is None:
+            break
+    output.close()  # type: ignore[attr-defined]
+    return _read_so_far() - before
+
+
+def _read_so_far() -> int:
+    counters = Path("/proc/self/io")
+    if not counters.exists():
+        pytest.skip("only Linux counts what a process reads")
+    return int(counters.read_text().split("rchar: ")[1].split()[0])
+
+
+def over_file(instance: Instance, sql: str, pieces: Sequence[Piece]) -> Fragment:
+    files = [FileSource(source="t", relation="t", columns=COLUMNS)]
+    fragment = Fragment(sql, schema=X, instance=instance, files=files)
+    fragment.assign("t", pieces)
+    return fragment
+
+
+def test_a_limit_over_files_stops_their_reading(path: Path, root: Path, instance: Instance) -> None:
+    pieces = pieces_of(path, root)
+    everything = bytes_read_by(over_file(instance, "SELECT c0 FROM t", pieces), None)
+    assert everything >= GROUPS * GROUP_ROWS * 8
+    limited = bytes_read_by(over_file(instance, "SELECT c0 FROM t LIMIT 10", pieces), None)
+    assert limited < everything / 3
+
+
+def test_closing_a_fragment_over_files_stops_their_reading(path: Path, root: Path, instance: Instance) -> None:
+    pieces = pieces_of(path, root)
+    assert bytes_read_by(over_file(instance, "SELECT c0 FROM t", pieces), 1) < GROUPS * GROUP_ROWS * 8 / 3
+
+
+def test_a_range_over_files_reads_its_row_groups_alone(path: Path, root: Path, instance: Instance) -> None:
+    pieces = pieces_of(path, root, rows=(5 * GROUP_ROWS + 1, 6 * GROUP_ROWS + 1))
+    assert bytes_read_by(over_file(instance, "SELECT c0 FROM t", pieces), None) < 4 * GROUP_ROWS * 8
+
+
+def test_a_filter_over_files_skips_row_groups(root: Path, instance: Instance) -> None:
+    path = root / "sorted.parquet"
+    pq.write_table(pa.table({"x": range(GROUPS * GROUP_ROWS)}), path, row_group_size=GROUP_ROWS, compression="none")
+    pieces = pieces_of(path, root)
+    everything = bytes_read_by(over_file(instance, "SELECT c0 FROM t", pieces), None)
+    assert bytes_read_by(over_file(instance, "SELECT c0 FROM t WHERE c0 = 5", pieces), None) < everything / 8
