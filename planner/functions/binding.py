@@ -31,6 +31,7 @@ from .patterns import ArgumentType, Bindings, Pattern, Signature, matches
 from .registry import Implementation
 
 _LAST_RESORT: Final = "functions_aggregate_decimal_output"  # the same names again, with decimals where i64 would do
+_LONGEST_WORD: Final = 32  # longer than any name of a unit
 _NUMBERS: Final = (t.Integer, t.Float, t.Decimal)
 _TEXTS: Final = (t.String, t.VarChar, t.FixedChar)
 _DATES: Final = (t.Date, t.Timestamp, t.TimestampTz)
@@ -51,12 +52,18 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Candidate:
+class _Choice:
+    """An implementation, and what its arguments become: their types there, None for enums and lambdas."""
+
     implementation: Implementation
-    arguments: tuple[Argument, ...]
+    targets: tuple[Type | None, ...]
     derived: Type
     alias: Alias | None
     rank: tuple[int, ...]
+
+
+_CHOICES: Final[dict[tuple[object, ...], _Choice]] = {}
+_MOST_CHOICES: Final = 4096
 
 
 def bind(
@@ -75,14 +82,15 @@ def bind(
     """
     base, compound = names.split(name)
     file = names.extension_file(declared)
-    candidates = list(_candidates(kind, base, compound, file, arguments, output))
-    if not candidates:
+    best = _choice(kind, base, compound, file, arguments, output)
+    if best is None:
         raise PlanError(_unbound(kind, base, name, declared, arguments, place))
-    best = min(candidates, key=lambda candidate: candidate.rank)
     implementation = best.implementation
     derived = best.derived
-    if output is None and file is None and best.arguments:
-        derived = aliases.undeclared_result(implementation.name, type_of(best.arguments[0]), derived)
+    arranged = best.alias.arrange(arguments) if best.alias else arguments
+    converted = tuple(map(_convert, arranged or (), best.targets))
+    if output is None and file is None and converted:
+        derived = aliases.undeclared_result(implementation.name, type_of(converted[0]), derived)
     asked = {key.lower(): tuple(v.upper() for v in values) for key, values in (options or {}).items()}
     if best.alias:
         asked = {**best.alias.options, **asked}
@@ -95,7 +103,7 @@ def bind(
             signature=implementation.signature,
             kind=implementation.kind,
         ),
-        arguments=best.arguments,
+        arguments=converted,
         type=_reconcile(implementation, derived, output, place),
         options=asked,
         negated=best.alias is not None and best.alias.negated,
@@ -168,6 +176,41 @@ def implementation_of(function: ir.Function) -> Implementation:
 # ------------------------------------------------------------------------------------------------- candidates
 
 
+def _choice(
+    kind: ir.FunctionKind,
+    base: str,
+    compound: str | None,
+    file: str | None,
+    arguments: Sequence[Argument],
+    output: Type | None,
+) -> _Choice | None:
+    """The best candidate. Remembered: plans repeat themselves, and trying twenty overloads takes a millisecond."""
+    key = (kind, base, compound, file, tuple(map(_kind_of_argument, arguments)), output)
+    known = _CHOICES.get(key)
+    if known is None:
+        candidates = list(_candidates(kind, base, compound, file, arguments, output))
+        if not candidates:
+            return None
+        known = min(candidates, key=lambda candidate: candidate.rank)
+        if len(_CHOICES) >= _MOST_CHOICES:
+            _CHOICES.clear()
+        _CHOICES[key] = known
+    return known
+
+
+def _kind_of_argument(argument: Argument) -> object:
+    """All of an argument that a choice depends on: its type, and of a literal what it is."""
+    if not isinstance(argument, ir.Literal):
+        return argument if isinstance(argument, str) else type_of(argument)
+    match argument.value:
+        case None | int():
+            return argument.type, argument.value
+        case str(text):
+            return argument.type, text[:_LONGEST_WORD]
+        case _:
+            return argument.type, True
+
+
 def _candidates(
     kind: ir.FunctionKind,
     base: str,
@@ -175,7 +218,7 @@ def _candidates(
     file: str | None,
     arguments: Sequence[Argument],
     output: Type | None,
-) -> Iterator[_Candidate]:
+) -> Iterator[_Choice]:
     named = registry.implementations(kind, base, file) if file else ()
     outright = [implementation for implementation in named if implementation.signature == compound]
     for implementations in (outright, named, registry.implementations(kind, base)):
@@ -195,17 +238,17 @@ def _fitting(
     compound: str | None,
     output: Type | None,
     alias: Alias | None,
-) -> Iterator[_Candidate]:
+) -> Iterator[_Choice]:
     for order, implementation in enumerate(implementations):
         fit = _fit(implementation, arguments)
         if fit is None:
             continue
-        converted, cost = fit
-        types = tuple(type_of(argument) for argument in converted)
+        targets, cost = fit
+        types = tuple(target or type_of(argument) for target, argument in zip(targets, arguments, strict=True))
         bindings = _match(implementation, types)
         if bindings is None:
             continue
-        derived = _result(implementation, types, bindings, _constants(implementation, converted))
+        derived = _result(implementation, types, bindings, _constants(implementation, arguments))
         rank = (
             _distance(derived, output),
             cost,
@@ -214,15 +257,15 @@ def _fitting(
             sum(p.pattern is not None and p.pattern.is_any for p in implementation.parameters),
             order,
         )
-        yield _Candidate(implementation=implementation, arguments=converted, derived=derived, alias=alias, rank=rank)
+        yield _Choice(implementation=implementation, targets=targets, derived=derived, alias=alias, rank=rank)
 
 
-def _fit(implementation: Implementation, arguments: Sequence[Argument]) -> tuple[tuple[Argument, ...], int] | None:
-    """The arguments converted to what the implementation takes, and what that costs; None if it does not take them."""
+def _fit(implementation: Implementation, arguments: Sequence[Argument]) -> tuple[tuple[Type | None, ...], int] | None:
+    """The types the arguments get there, and what converting them costs; None if it does not take them."""
     if not implementation.takes(len(arguments)):
         return None
     wanted = _wanted(implementation, arguments)
-    converted: list[Argument] = []
+    targets: list[Type | None] = []
     total = 0
     for index, argument in enumerate(arguments):
         parameter = implementation.parameter(index)
@@ -230,12 +273,12 @@ def _fit(implementation: Implementation, arguments: Sequence[Argument]) -> tuple
         if parameter.pattern is None:
             if not isinstance(argument, str) or argument.upper() not in parameter.values:
                 return None
-            converted.append(argument.upper())
+            targets.append(None)
             continue
         if type_ is None:
             return None
         if isinstance(type_, Signature):
-            converted.append(argument)
+            targets.append(None)
             continue
         literal = argument if isinstance(argument, ir.Literal) else None
         target = wanted.get(parameter.pattern) or _target(parameter.pattern, type_, literal and literal.value)
@@ -243,8 +286,8 @@ def _fit(implementation: Implementation, arguments: Sequence[Argument]) -> tuple
         if cost is None:
             return None
         total += cost
-        converted.append(_convert(argument, type_, target))
-    return tuple(converted), total
+        targets.append(replace(target, nullable=type_.nullable))
+    return tuple(targets), total
 
 
 def _wanted(implementation: Implementation, arguments: Sequence[Argument]) -> dict[Pattern, Type]:
@@ -309,13 +352,12 @@ def _concrete(pattern: Pattern) -> bool:
     return pattern.name != "u!geometry" and pattern.name != "func"
 
 
-def _convert(argument: Argument, source: Type, target: Type) -> Argument:
-    if coercion.same(source, target):
+def _convert(argument: Argument, target: Type | None) -> Argument:
+    if target is None:
+        return argument.upper() if isinstance(argument, str) else argument
+    if isinstance(argument, str | Signature) or coercion.same(type_of(argument), target):
         return argument
-    target = replace(target, nullable=source.nullable)
-    if isinstance(argument, str | Signature) or not hasattr(argument, "type"):
-        return target
-    return ir.Cast(operand=argument, type=target)  # type: ignore[arg-type]  # what has a type is an expression
+    return target if isinstance(argument, Type) else ir.Cast(operand=argument, type=target)
 
 
 def _match(implementation: Implementation, types: Sequence[ArgumentType | None]) -> Bindings | None:
@@ -395,7 +437,9 @@ def _list(arguments: Sequence[ir.Expression | str], output: Type | None, place: 
         shown = ", ".join(describe(argument) for argument in arguments)
         raise PlanError(Problem(place=place, reason="NO_COMMON_TYPE", message=f"a list of ({shown}) has no one type"))
     element = t.nullable(common) if any(getattr(a, "type", common).nullable for a in arguments) else common
-    items = expressions(_convert(a, a.type, element) for a in arguments if not isinstance(a, str))
+    items = expressions(
+        _convert(a, replace(element, nullable=a.type.nullable)) for a in arguments if not isinstance(a, str)
+    )
     return ir.Nested(
         construct=ir.Construct.LIST,
         items=tuple(item for item in items if not isinstance(item, str)),

@@ -29,9 +29,9 @@ _TEXT: Final = (t.String, t.VarChar, t.FixedChar)
 _READABLE: Final = (t.Boolean, t.Integer, t.Float, t.Decimal, t.Date, t.Time, t.Timestamp, t.TimestampTz, t.Uuid)
 
 
-def same(left: ArgumentType, right: ArgumentType) -> bool:
+def same(left: ArgumentType | None, right: ArgumentType | None) -> bool:
     """Equal but for nullability at the top."""
-    if isinstance(left, Signature) or isinstance(right, Signature):
+    if left is None or right is None or isinstance(left, Signature) or isinstance(right, Signature):
         return left == right
     return t.nullable(left) == t.nullable(right)
 

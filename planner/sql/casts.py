@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from ...proto.errors import PlanError, Problem
 from .. import ir
 from .. import types as t
+from ..functions.templates.use import error, let
 from ..types import Type
 from .types import sql_type
 
 
 def cast(sql: str, source: Type, target: Type, on_failure: ir.CastFailure) -> str:
-    """`sql`, of type `source`, as `target`. A string is cut to a `varchar`'s or `fixedchar`'s length, and the latter
-    padded with blanks; other values that do not fit fail, or are null where the plan says so.
+    """`sql`, of type `source`, as `target`.
+
+    A string is cut to a `varchar`'s or `fixedchar`'s length, and the latter padded with blanks. Bytes of another
+    length than a `fixedbinary`'s and other values that do not fit fail, or are null where the plan says so.
     """
     function = "TRY_CAST" if on_failure is ir.CastFailure.NULL else "CAST"
     wanted = sql_type(target)
@@ -24,12 +26,13 @@ def cast(sql: str, source: Type, target: Type, on_failure: ir.CastFailure) -> st
         case t.FixedChar(length=length):
             return f"rpad({converted}, {length}, ' ')"
         case t.FixedBinary(length=length):
-            if not isinstance(source, t.FixedBinary) or source.length != length:
-                raise PlanError(_refused(source, target))
-            return converted
+            if isinstance(source, t.FixedBinary) and source.length == length:
+                return converted
+            return let(converted, lambda value: _of_length(value, length, on_failure))
         case _:
             return converted
 
 
-def _refused(source: Type, target: Type) -> Problem:
-    return Problem(place="", reason="UNSUPPORTED_CAST", message=f"no cast from {source} to {target}")
+def _of_length(value: str, length: int, on_failure: ir.CastFailure) -> str:
+    wrong = "NULL" if on_failure is ir.CastFailure.NULL else error(f"cast to fixedbinary<{length}>: another length")
+    return f"CASE WHEN octet_length({value}) <> {length} THEN {wrong} ELSE {value} END"

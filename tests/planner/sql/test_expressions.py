@@ -7,8 +7,8 @@ import pytest
 
 from tidegate.planner import ir
 from tidegate.planner import types as t
-from tidegate.planner.functions import bind_scalar
-from tidegate.planner.sql.expressions import render
+from tidegate.planner.functions import bind, bind_scalar
+from tidegate.planner.sql.expressions import render, render_measure, render_window_call
 
 BOOLEAN = t.Boolean(nullable=False)
 
@@ -56,3 +56,143 @@ def test_a_chain_of_ands_of_any_length_is_one_flat_balanced_condition():
     for _ in range(5000):
         condition = bind_scalar("and", None, [condition, true])
     assert value_of(condition) is True
+
+
+I32 = t.Integer(bits=32)
+
+
+def number(value, type_=I32):
+    return ir.Literal(value=value, type=type_)
+
+
+def text(value, type_=t.String()):  # noqa: B008  # a value
+    return ir.Literal(value=value, type=type_)
+
+
+def test_conditions_are_tried_in_order_and_the_missing_else_is_null():
+    clauses = tuple((number(value, t.Boolean()), number(i)) for i, value in enumerate([None, False, True, True]))
+    assert value_of(ir.IfThen(clauses=clauses, otherwise=None, type=I32)) == 2
+    assert value_of(ir.IfThen(clauses=clauses[:2], otherwise=None, type=I32)) is None
+
+
+def test_a_switch_compares_with_equality_so_null_finds_nothing():
+    clauses = ((number(None), text("null")), (number(1), text("one")))
+    switch = ir.Switch(match=number(1), clauses=clauses, otherwise=text("none"), type=t.String())
+    assert value_of(switch) == "one"
+    assert value_of(ir.Switch(match=number(None), clauses=clauses, otherwise=text("none"), type=t.String())) == "none"
+
+
+@pytest.mark.parametrize(("options", "found"), [([1, 2], True), ([2, 3], False), ([2, None], None), ([], False)])
+def test_a_value_is_one_of_its_options_or_perhaps(options, found):
+    rows = tuple((number(option),) for option in options)
+    assert value_of(ir.OneOf(value=(number(1),), options=rows, type=t.Boolean())) is found
+
+
+@pytest.mark.parametrize(("offset", "found"), [(0, 10), (2, 30), (-1, 30), (3, None)])
+def test_list_elements_are_counted_from_zero_and_from_behind(offset, found):
+    list_ = ir.Literal(value=(10, 20, 30), type=t.List(element=I32))
+    assert value_of(ir.NestedField(operand=list_, steps=(ir.ListElement(offset=offset),), type=I32)) == found
+
+
+def test_struct_fields_and_map_values_are_found():
+    map_ = t.Map(key=t.String(), value=I32)
+    struct = ir.Nested(
+        construct=ir.Construct.STRUCT,
+        items=(number(1), ir.Literal(value=(("a", 7),), type=map_)),
+        type=t.Struct(fields=(I32, map_)),
+    )
+    steps = (1, ir.MapKey(key=text("a")))
+    assert value_of(ir.NestedField(operand=struct, steps=steps, type=I32)) == 7
+
+
+def test_lambdas_read_their_own_and_enclosing_parameters():
+    pairs = t.List(element=t.List(element=I32))
+    own, outer = ir.Parameter(index=0, type=I32), ir.Parameter(index=0, type=pairs.element, outer=1)
+    count = bind_scalar("cardinality", None, [outer])
+    inner = ir.Lambda(
+        parameters=(I32,),
+        body=bind_scalar("add", None, [own, count], output=t.Integer(bits=64)),
+        type=t.Integer(bits=64),
+    )
+    body = bind_scalar("transform", None, [ir.Parameter(index=0, type=pairs.element), inner])
+    outermost = ir.Lambda(parameters=(pairs.element,), body=body, type=body.type)
+    made = bind_scalar("transform", None, [ir.Literal(value=((1, 2), (5,)), type=pairs), outermost])
+    assert value_of(made) == [[3, 4], [6]]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "value"),
+    [
+        (text("abcdef"), t.VarChar(length=3), "abc"),
+        (text("ab"), t.FixedChar(length=4), "ab  "),
+        (text("12.345"), t.Decimal(precision=5, scale=2), decimal.Decimal("12.35")),
+        (number(b"ab", t.Binary()), t.FixedBinary(length=2), b"ab"),
+    ],
+)
+def test_a_cast_gives_a_value_of_exactly_the_target(source, target, value):
+    assert value_of(ir.Cast(operand=source, type=target)) == value
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        (text("x"), I32),
+        (number(300), t.Integer(bits=8)),
+        (number(b"abc", t.Binary()), t.FixedBinary(length=2)),
+        (text("123.4"), t.Decimal(precision=4, scale=2)),
+    ],
+)
+def test_a_cast_that_does_not_fit_fails_or_is_null_as_the_plan_says(source, target):
+    assert value_of(ir.Cast(operand=source, type=target, on_failure=ir.CastFailure.NULL)) is None
+    with pytest.raises(duckdb.Error):
+        value_of(ir.Cast(operand=source, type=target))
+
+
+def test_a_measure_carries_distinct_order_and_condition():
+    class Table(OneRow):
+        def column(self, index, outer):
+            return f"r.c{index}"
+
+    word, kept = ir.Field(index=0, type=t.String()), ir.Field(index=1, type=t.Boolean())
+    bound = bind(ir.FunctionKind.AGGREGATE, "string_agg", None, [word, text("-", t.String(nullable=False))])
+    measure = ir.Measure(
+        function=bound.function,
+        arguments=bound.arguments,
+        type=bound.type,
+        distinct=True,
+        sorts=(ir.SortKey(expression=word, direction=ir.Direction.DESC_NULLS_LAST),),
+        condition=kept,
+    )
+    rows = "(VALUES ('a', true), ('b', true), ('a', true), ('c', false)) r(c0, c1)"
+    assert duckdb.execute(f"SELECT {render_measure(measure, Table())} FROM {rows}").fetchone() == ("b-a",)
+
+
+def test_a_declared_result_type_is_what_comes_out():
+    made = bind_scalar("char_length", None, [text("abc")], output=t.Integer(bits=32))
+    assert duckdb.sql(f"SELECT {render(made, OneRow())}").types == ["INTEGER"]
+
+
+def test_an_aggregate_is_a_window_function_over_its_frame():
+    class Table(OneRow):
+        def column(self, index, outer):
+            return f"r.c{index}"
+
+    value = ir.Field(index=0, type=I32)
+    bound = bind(ir.FunctionKind.WINDOW, "sum", None, [value])
+    call = ir.WindowCall(
+        function=bound.function,
+        arguments=bound.arguments,
+        type=bound.type,
+        sorts=(ir.SortKey(expression=value, direction=ir.Direction.ASC_NULLS_LAST),),
+        lower=ir.Bound(offset=-1),
+        upper=ir.Bound(offset=0),
+    )
+    sql = f"SELECT {render_window_call(call, Table())} FROM (VALUES (1), (2), (4)) r(c0) ORDER BY c0"
+    assert duckdb.execute(sql).fetchall() == [(1,), (3,), (6,)]
+
+
+def test_two_thousand_nested_calls_bind_and_render_without_recursion():
+    expression = ir.Field(index=0, type=t.Integer(bits=64))
+    for _ in range(2000):
+        expression = bind_scalar("add", None, [expression, number(1, t.Integer(bits=64))])
+    assert render(expression, OneRow()).count("+") == 2000
