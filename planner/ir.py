@@ -523,7 +523,10 @@ Relation: TypeAlias = (
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Plan:
-    """A decoded plan: `root`'s columns are called `names` (nested names flattened depth first, as in Substrait)."""
+    """A decoded plan: `root`'s columns are called `names` (nested names flattened depth first, as in Substrait).
+
+    A relation in `shared` refers only to those before it.
+    """
 
     root: Relation
     names: tuple[str, ...]

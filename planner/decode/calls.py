@@ -71,7 +71,7 @@ def read_arguments(
 def _old_enum(decoder: Decoder, number: int) -> str | None:
     """The value of an enum that is written as an expression. None for everything else, broken or not."""
     try:
-        message = decoder.nodes.take(number) if number else None
+        message = decoder.nodes.peek(number) if number else None
     except Malformed:
         return None
     if message is None or message.WhichOneof("rex_type") != "enum":

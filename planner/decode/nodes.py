@@ -27,18 +27,25 @@ class Nodes(ABC):
     """The table. Number 0 is the plan itself; in a field, 0 says that there is no message."""
 
     def __init__(self) -> None:
-        self._taken: dict[int, Message] = {}
+        self._messages: dict[int, Message] = {}
+        self._taken: set[int] = set()
         self._repeats = 0
 
     def take(self, number: int) -> Message:
-        """Message `number`. Raises `Malformed`."""
-        found = self._taken.get(number)
+        """Message `number`, to convert it. Raises `Malformed`."""
+        if number in self._taken:
+            self._repeats += 1
+            if self._repeats > MAX_REPEATS:
+                problem = f"aliases and detached expressions of this plan stand for more than {MAX_REPEATS:,} parts"
+                raise Malformed(problem)
+        self._taken.add(number)
+        return self.peek(number)
+
+    def peek(self, number: int) -> Message:
+        """Message `number`, to see what it is. Raises `Malformed`."""
+        found = self._messages.get(number)
         if found is None:
-            found = self._taken[number] = self._read(number)
-            return found
-        self._repeats += 1
-        if self._repeats > MAX_REPEATS:
-            raise Malformed(f"aliases and detached expressions of this plan stand for more than {MAX_REPEATS:,} parts")
+            found = self._messages[number] = self._read(number)
         return found
 
     @abstractmethod

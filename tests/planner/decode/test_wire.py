@@ -76,3 +76,9 @@ def test_a_small_plan_cannot_stand_for_an_endless_one(monkeypatch: pytest.Monkey
     wide = plan(filter_(table(I64), _use(60)), ["a"])
     wide["relations"][0]["detachedExpressions"] = doubling(60)
     assert any("more than 1,000 parts" in p.message for p in problems(wide))
+
+
+def test_old_arguments_do_not_count_as_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nodes, "MAX_REPEATS", 2)
+    old = {"scalarFunction": {"functionReference": 2, "args": [TRUE] * 10}}
+    assert decode_binary(plan(filter_(table(I64), old), ["a"])).plan.names == ("a",)
