@@ -33,8 +33,11 @@ class EpochRun(Protocol):
     epoch's. `sealed` takes all pieces of every fed source, those handed to `early` too, and yields all the other rows.
     """
 
-    rows_in: int
-    bytes_in: int
+    @property
+    def rows_in(self) -> int: ...
+
+    @property
+    def bytes_in(self) -> int: ...
 
     def early(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]: ...
 

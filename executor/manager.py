@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 import shutil
-import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -32,24 +31,21 @@ from .timers import Timers
 class TaskManager:
     """Implements `proto.service.Service`, and for servers that must not block: `poll` and `subscribe`.
 
-    Everything on disk is in a folder of its own inside `spill_directory` (the system's temporary one, unless given),
-    gone after `close`. `delay` shakes the scheduler in tests.
+    What it writes is in `folder`, which is its own and gone after `close`. `delay` shakes the scheduler in tests.
     """
 
     def __init__(
         self,
         engine: Engine,
         *,
+        folder: Path,
         threads: int,
-        spill_directory: Path | None = None,
         defaults: TaskOptions | None = None,
         delay: Callable[[], None] | None = None,
     ) -> None:
         self.defaults = defaults or TaskOptions()
         self._engine = engine
-        if spill_directory is not None:
-            spill_directory.mkdir(parents=True, exist_ok=True)
-        self._folder = Path(tempfile.mkdtemp(prefix="tidegate-", dir=spill_directory))
+        self._folder = folder
         self._scheduler = Scheduler(threads, delay)
         self._timers = Timers()
         self._tasks: dict[str, Task] = {}

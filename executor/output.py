@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from ..operators.sizes import batch_bytes
 from ..proto.errors import OutOfRange
 from ..proto.values import START, Barrier, Cursor, Data
-from .store import Holding, Quota, SpillFile, SpillRun, Store, batch_bytes
+from .store import Holding, Quota, SpillFile, SpillRun, Store
 
 
 class Full(enum.Enum):

@@ -15,16 +15,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from ..operators.sizes import batch_bytes
 from ..proto.errors import Exhausted, TaskCancelled
 
 _RUN_BYTES = 4 << 20
 FILE_MARGIN = 4096
 """What a file may have beyond its batches."""
-
-
-def batch_bytes(batch: pa.RecordBatch) -> int:
-    """What a batch counts for. (`nbytes` costs microseconds a column; this also counts slices rightly.)"""
-    return int(pa.ipc.get_record_batch_size(batch))
 
 
 class Quota:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from ..proto.errors import ExecutionError, InternalError
 from .blocks import blocks
 from .operator import Stream
+from .sizes import batch_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -99,7 +100,7 @@ class FragmentInput:
         try:
             for batch in cut:
                 self._check()
-                self.bytes += batch.nbytes
+                self.bytes += batch_bytes(batch)
                 self.seen += batch.num_rows
                 arrays = [pa.nulls(batch.num_rows, pa.int8())] if self._empty else [batch.column(i) for i in places]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)

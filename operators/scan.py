@@ -27,6 +27,7 @@ from .formats import format_named
 from .matching import FromFile, FromFolder, Match, describe, match_columns, null_in_required
 from .operator import Operator, Stream
 from .piece import FilePiece, InlinePiece, Piece
+from .sizes import batch_bytes
 
 T = TypeVar("T")
 
@@ -68,7 +69,7 @@ class Scan(Operator):
                     if self._interrupted:
                         raise SplitError(f"reading {describe(piece)} was interrupted", reason="INTERRUPTED")
                     self.rows_read += batch.num_rows
-                    self.bytes_read += batch.nbytes
+                    self.bytes_read += batch_bytes(batch)
                     yield batch
 
     def _inline(self, piece: InlinePiece) -> Generator[pa.RecordBatch]:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
+from .sizes import batch_bytes
+
 
 class BatchStream:
     """A `Stream` over any iterable of batches. Closing it closes the iterator where that can be closed.
@@ -29,7 +31,7 @@ class BatchStream:
             raise StopIteration
         batch = next(self._batches)
         self.rows += batch.num_rows
-        self.bytes += batch.nbytes
+        self.bytes += batch_bytes(batch)
         return batch
 
     def close(self) -> None:

@@ -8,6 +8,7 @@ mapped by `function` (which may raise); with `early`, the first source's rows co
 from __future__ import annotations
 
 import contextlib
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -202,11 +203,16 @@ class Client:
         return isinstance(self.next(epoch)[0], Finished)
 
 
+def manager_of(engine: FakeEngine, **how: object) -> TaskManager:
+    """A service over this engine, in a folder of its own."""
+    return TaskManager(engine, folder=Path(tempfile.mkdtemp(prefix="tidegate-test-")), **how)
+
+
 @contextlib.contextmanager
 def running(
     engine: FakeEngine | None = None, *, threads: int = 2, delay: object = None, **options: object
 ) -> Iterator[Client]:
-    manager = TaskManager(engine or FakeEngine(), threads=threads, delay=delay)
+    manager = manager_of(engine or FakeEngine(), threads=threads, delay=delay)
     try:
         yield Client(manager, manager.create_task(PLAN, TaskOptions(**options), {}))
     finally:

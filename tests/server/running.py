@@ -16,7 +16,7 @@ from tidegate.server.backend import Backend
 from tidegate.server.serving import Server
 from tidegate.server.settings import Settings
 
-from ..executor.fakes import FakeEngine
+from ..executor.fakes import FakeEngine, manager_of
 
 
 @contextlib.contextmanager
@@ -43,7 +43,7 @@ def served(backend: Backend, **settings: object) -> Iterator[str]:
 
 @contextlib.contextmanager
 def manager(engine: FakeEngine | None = None, **defaults: object) -> Iterator[TaskManager]:
-    made = TaskManager(engine or FakeEngine(), threads=2, defaults=TaskOptions(**defaults))
+    made = manager_of(engine or FakeEngine(), threads=2, defaults=TaskOptions(**defaults))
     try:
         yield made
     finally:

@@ -1,0 +1,280 @@
+"""A prepared plan as a computation: pipelines made once per shape of the sources and kept, run for every epoch.
+
+The pipelines of a task run one after the other, never at once, so they share one DuckDB instance: its whole memory
+limit is there for whichever runs, and nothing outside the task can change what it computes.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pyarrow as pa
+
+from ..operators.column import Column
+from ..operators.instances import Instance, InstancePool, InstanceSettings
+from ..operators.matching import match_columns
+from ..operators.piece import FilePiece, InlinePiece, Piece
+from ..operators.splits import expand, open_pieces
+from ..planner.pipelines import PhysicalNode, PhysicalPlan, Pipeline, SourceShape, Start
+from ..planner.prepare import Prepared
+from ..proto.errors import ExecutionError
+from ..proto.values import Determinism, FileSplit, OperatorStatistics, TaskOptions
+from .computation import Source
+from .kept import KeptRows
+from .meters import Meters
+from .pipeline import PipelineInstance, Read
+from .shapes import NOTHING, same_feed, shape_of
+
+FILE_KINDS = ("file:parquet", "file:arrow", "file:orc", "file:csv", "file:json")
+_SHAPES_KEPT = 16
+
+
+class PlanComputation:
+    """`tables` are the pieces of the static sources, opened. `roots` are where splits may be read from."""
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        options: TaskOptions,
+        *,
+        pool: InstancePool,
+        settings: InstanceSettings,
+        roots: Sequence[str],
+        folder: Path,
+        tables: Mapping[str, Sequence[Piece]],
+    ) -> None:
+        self.schema = prepared.schema
+        self.warnings = prepared.warnings
+        self.sources = tuple(_source(each.name, each.columns, static=each.static) for each in prepared.sources)
+        self.options = options
+        self.columns = {each.name: each.columns for each in prepared.sources}
+        self.tables = dict(tables)
+        self._prepared = prepared
+        self._pool = pool
+        self._settings = settings
+        self._roots = tuple(roots)
+        self._folder = folder
+        self._nominal = {each.name: NOTHING for each in prepared.sources}
+        self._nominal |= {name: shape_of(pieces, self.columns[name]) for name, pieces in self.tables.items()}
+        self._meters = Meters()
+        self._kept: dict[str, KeptRows] = {}
+        self._made: OrderedDict[tuple[SourceShape, ...], Pipelines] = OrderedDict()
+        self._running: PipelineInstance | None = None
+        self._instance: Instance | None = None
+        self._stopped = threading.Event()
+        self._plans = 0
+        self._accepted: dict[str, pa.Schema] = {}
+        pipelines = prepared.physical(self._nominal).pipelines
+        self.lead, self.early_source = self._ahead_of_the_seal(pipelines)
+        later = (source for pipeline in pipelines[self.lead + 1 :] for source in pipeline.sources)
+        self.early_frees = self.early_source is not None and self.early_source not in later
+
+    def _ahead_of_the_seal(self, pipelines: Sequence[Pipeline]) -> tuple[int, str | None]:
+        """How many pipelines read static sources alone before the first that starts with its pieces, and its source."""
+        for index, pipeline in enumerate(pipelines):
+            if all(source in self.tables for source in pipeline.sources):
+                continue
+            if pipeline.start is Start.PIECE:
+                return index, pipeline.sources[0]
+            break
+        return 0, None
+
+    # -------------------------------------------------------------------------------------------------- splits
+
+    def accept_file(self, source: str, split: FileSplit, origin: str) -> tuple[FilePiece, ...]:  # noqa: ARG002
+        return expand(split, self._roots, origin)
+
+    def accept_inline(self, source: str, schema: pa.Schema, origin: str) -> None:
+        known = self._accepted.get(source)
+        if known is not None and known.equals(schema):
+            return
+        match_columns(self.columns[source], schema, InlinePiece(batches=(), schema=schema, origin=origin, row_count=0))
+        self._accepted[source] = schema
+
+    # -------------------------------------------------------------------------------------------------- epochs
+
+    def epoch(self, clock_us: int) -> PlanRun:
+        return PlanRun(self, clock_us)
+
+    def pipelines(self, shape: Mapping[str, SourceShape]) -> Pipelines:
+        """The pipelines for sources of this shape; those not named are as they were when the task was made."""
+        whole = {**self._nominal, **shape}
+        key = tuple(whole.values())
+        made = self._made.get(key)
+        if made is not None:
+            self._made.move_to_end(key)
+            return made
+        made = self._made[key] = Pipelines(self, self._prepared.physical(whole))
+        if len(self._made) > _SHAPES_KEPT:
+            _, oldest = self._made.popitem(last=False)
+            self._plans += oldest.plans
+            oldest.close()
+        return made
+
+    def make(self, root: PhysicalNode) -> PipelineInstance:
+        if self._instance is None:
+            self._instance = self._pool.take(self._settings)
+        strict = self.options.determinism is Determinism.STRICT
+        return PipelineInstance(
+            root,
+            instance=self._instance,
+            strict=strict,
+            meters=self._meters,
+            kept=self._kept.__getitem__,
+        )
+
+    def keep(self, physical: PhysicalPlan, clock_us: int) -> None:
+        """Compute what static sources alone feed, if that was not done yet."""
+        for kept in physical.kept:
+            if kept.name in self._kept:
+                continue
+            made = self.make(kept.root)
+            try:
+                with closing(self.run(made, self.tables, clock_us, Read())) as rows:
+                    path = self._folder / "kept" / f"{kept.name}.arrow"
+                    self._kept[kept.name] = KeptRows(kept.root.schema, rows, path, self.options.output_bytes)
+            finally:
+                self._plans += made.plans
+                made.close()
+
+    def run(
+        self, made: PipelineInstance, pieces: Mapping[str, Sequence[Piece]], clock_us: int, read: Read
+    ) -> Generator[pa.RecordBatch]:
+        self._running = made
+        try:
+            self.check_stopped()
+            yield from made.run(pieces, clock_us, self.options.time_zone, read)
+        finally:
+            self._running = None
+
+    def check_stopped(self) -> None:
+        if self._stopped.is_set():
+            raise ExecutionError("interrupted", reason="INTERRUPTED")
+
+    # ------------------------------------------------------------------------------------------------- the rest
+
+    def operators(self) -> tuple[OperatorStatistics, ...]:
+        return self._meters.statistics()
+
+    @property
+    def plans(self) -> int:
+        return self._plans + sum(made.plans for made in tuple(self._made.values()))
+
+    def interrupt(self) -> None:
+        self._stopped.set()
+        running = self._running
+        if running is not None:
+            running.interrupt()
+
+    def close(self) -> None:
+        for made in self._made.values():
+            self._plans += made.plans
+            made.close()
+        self._made.clear()
+        self._kept.clear()
+        self.tables.clear()
+        instance, self._instance = self._instance, None
+        if instance is not None:
+            self._pool.give_back(instance)
+
+
+class Pipelines:
+    """A physical plan's pipelines, each made when it first runs."""
+
+    def __init__(self, computation: PlanComputation, physical: PhysicalPlan) -> None:
+        self.physical = physical
+        self._computation = computation
+        self._made: dict[int, PipelineInstance] = {}
+
+    def __len__(self) -> int:
+        return len(self.physical.pipelines)
+
+    def get(self, index: int) -> PipelineInstance:
+        made = self._made.get(index)
+        if made is None:
+            made = self._made[index] = self._computation.make(self.physical.pipelines[index].root)
+        return made
+
+    @property
+    def plans(self) -> int:
+        return sum(made.plans for made in tuple(self._made.values()))
+
+    def close(self) -> None:
+        for made in self._made.values():
+            made.close()
+
+
+class PlanRun:
+    """One epoch: the pipelines before the early one, it piece by piece, and at the seal all the others."""
+
+    def __init__(self, computation: PlanComputation, clock_us: int) -> None:
+        self._computation = computation
+        self._clock_us = clock_us
+        self._read = Read()
+        self._led = False
+
+    @property
+    def rows_in(self) -> int:
+        return self._read.rows_in
+
+    @property
+    def bytes_in(self) -> int:
+        return self._read.bytes_in
+
+    def early(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
+        computation, source = self._computation, self._computation.early_source or ""
+        yield from self._lead()
+        columns = computation.columns[source]
+        for group in same_feed(open_pieces(pieces, columns), columns):
+            made = computation.pipelines({source: shape_of(group, columns)})
+            yield from self._pipeline(made, computation.lead, {source: group})
+
+    def _lead(self) -> Iterator[pa.RecordBatch]:
+        if self._led:
+            return
+        self._led = True
+        made = self._computation.pipelines({})
+        for index in range(self._computation.lead):
+            yield from self._pipeline(made, index, {})
+
+    def sealed(self, pieces: Mapping[str, Sequence[Piece]]) -> Iterator[pa.RecordBatch]:
+        computation = self._computation
+        first = 0
+        if computation.early_source is not None:
+            yield from self._lead()
+            first = computation.lead + 1
+        if computation.early_frees:
+            pieces = {name: given for name, given in pieces.items() if name != computation.early_source}
+        opened = {name: open_pieces(given, computation.columns[name]) for name, given in pieces.items()}
+        shape = {name: shape_of(given, computation.columns[name]) for name, given in opened.items()}
+        made = computation.pipelines(shape)
+        for index in range(first, len(made)):
+            yield from self._pipeline(made, index, opened)
+
+    def _pipeline(self, made: Pipelines, index: int, pieces: Mapping[str, Sequence[Piece]]) -> Iterator[pa.RecordBatch]:
+        computation = self._computation
+        computation.check_stopped()
+        computation.keep(made.physical, self._clock_us)
+        return computation.run(made.get(index), {**computation.tables, **pieces}, self._clock_us, self._read)
+
+
+def _source(name: str, columns: Sequence[Column], *, static: bool) -> Source:
+    schema = pa.schema([pa.field(each.name, each.type, each.nullable) for each in columns])
+    return Source(name=name, schema=schema, static=static, split_kinds=() if static else (*FILE_KINDS, "inline"))
+
+
+def instance_settings(options: TaskOptions, roots: Sequence[str]) -> InstanceSettings:
+    """Strict tasks have one thread, so that rows come in a repeatable order; relaxed ones every core."""
+    strict = options.determinism is Determinism.STRICT
+    return InstanceSettings(
+        memory_limit=options.memory_limit,
+        threads=1 if strict else os.cpu_count() or 1,
+        roots=tuple(roots),
+        time_zone=options.time_zone,
+        spill_limit=options.spill_quota,
+    )

@@ -1,0 +1,118 @@
+"""The engine over Substrait plans: decode, prepare, bind static tables."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from ..operators.instances import InstancePool
+from ..operators.matching import match_columns
+from ..operators.piece import InlinePiece, Piece
+from ..operators.splits import expand, open_pieces
+from ..planner import ir
+from ..planner.decode import Decoded, decode_plan
+from ..planner.prepare import Prepared, prepare
+from ..planner.sources import PlannedSource, reads
+from ..proto.errors import InvalidRequest, NotFound, PlanError, Problem
+from ..proto.values import Capabilities, Explanation, FileSplit, InlineSplit, PlanBytes, Split, TaskOptions
+from .computation import Computation
+from .dataflow import PlanComputation, instance_settings
+
+
+class PlanEngine:
+    """`roots` are where files may be read, for every task; `folder` is the service's own, tasks' folders are in it."""
+
+    def __init__(self, roots: Sequence[str], folder: Path) -> None:
+        self._roots = tuple(roots)
+        self._folder = folder
+        self._pool = InstancePool(folder / "duckdb")
+
+    def prepare(
+        self, plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]], folder: Path
+    ) -> Computation:
+        decoded = decode_plan(plan)
+        bound = _bound_names(decoded.plan, tables)
+        prepared = prepare(decoded, options, tuple(bound.values()))
+        roots = (*self._roots, str(folder))
+        splits = {source: tables[given] for given, source in bound.items()}
+        return PlanComputation(
+            prepared,
+            options,
+            pool=self._pool,
+            settings=instance_settings(options, (*self._roots, str(self._folder))),
+            roots=roots,
+            folder=folder,
+            tables={each.name: _table(each, splits, roots) for each in prepared.sources if each.static},
+        )
+
+    def validate(self, plan: PlanBytes) -> tuple[Sequence[Problem], Sequence[str]]:
+        try:
+            prepared = self._prepared(plan, TaskOptions(), ())
+        except PlanError as error:
+            return error.problems, ()
+        return (), prepared.warnings
+
+    def explain(self, plan: PlanBytes, options: TaskOptions, static_sources: Sequence[str]) -> Explanation:
+        return self._prepared(plan, options, static_sources).explain()
+
+    def _prepared(self, plan: PlanBytes, options: TaskOptions, static_sources: Sequence[str]) -> Prepared:
+        decoded: Decoded = decode_plan(plan)
+        return prepare(decoded, options, tuple(_bound_names(decoded.plan, static_sources).values()))
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            version=importlib.metadata.version("tidegate"),
+            dialect="",
+            engines={"duckdb": duckdb.__version__, "pyarrow": pa.__version__},
+        )
+
+    def close(self) -> None:
+        self._pool.close()
+
+
+def _bound_names(plan: ir.Plan, names: Mapping[str, object] | Sequence[str]) -> dict[str, str]:
+    """The plan's spelling of each name that is to be static: exact, else the one that differs by case alone."""
+    known = sorted({read.source for read in reads(plan) if isinstance(read, ir.Read)})
+    found: dict[str, str] = {}
+    for name in names:
+        alike = [name] if name in known else [each for each in known if each.casefold() == name.casefold()]
+        if len(alike) != 1:
+            raise NotFound(
+                f"table {name!r} is {'ambiguous' if alike else 'not read by the plan'}; its sources are: "
+                f"{', '.join(known) or 'none'}",
+                reason="UNKNOWN_SOURCE",
+            )
+        found[name] = alike[0]
+    return found
+
+
+def _table(source: PlannedSource, splits: Mapping[str, Sequence[Split]], roots: Sequence[str]) -> tuple[Piece, ...]:
+    """The pieces of a static source, opened."""
+    origin = f"table {source.name!r}"
+    pieces: list[Piece] = []
+    given = splits[source.name] if source.name in splits else [_named_file(item) for item in source.items]
+    for split in given:
+        match split:
+            case FileSplit():
+                pieces += expand(split, roots, origin)
+            case InlineSplit():
+                rows = sum(batch.num_rows for batch in split.batches)
+                piece = InlinePiece(batches=split.batches, schema=split.schema, origin=origin, row_count=rows)
+                match_columns(source.columns, split.schema, piece)
+                pieces.append(piece)
+    return open_pieces(pieces, source.columns)
+
+
+def _named_file(item: ir.FileItem) -> FileSplit:
+    """A file that the plan names itself."""
+    if item.start or item.length:
+        raise InvalidRequest(
+            f"the plan names bytes {item.start} to {item.start + item.length} of {item.path}; only whole files can be "
+            "read, so leave start and length out",
+            reason="UNSUPPORTED_BYTE_RANGE",
+        )
+    return FileSplit(path=item.path, format=item.format)
