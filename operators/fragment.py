@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 
+import duckdb
 import pyarrow as pa
 
 from ..proto.errors import InternalError, SplitError
@@ -102,7 +103,8 @@ class Fragment(Operator):
         start may be missed: call again until `run` has ended.
         """
         self._interrupted.set()
-        self._connection.interrupt()
+        with suppress(duckdb.Error):  # closed meanwhile
+            self._connection.interrupt()
 
     def close(self) -> None:
         self._instance.disconnect(self._connection)
@@ -139,9 +141,13 @@ class Fragment(Operator):
         if self._statement.prepared and not large:
             return self._fetched(joins)
         sql, values = self._statement.bound(self._pieces)
-        if large and (self._statement.joins or self._statement.explained_joins(sql, values)):
+        if not joins:
+            return self._statement.stream(sql, values)
+        if not large:
+            return self._guarded(sql, values)
+        if self._statement.joins or self._statement.explained_joins(sql, values):
             return self._checked(sql, values)
-        return self._guarded(sql, values) if joins else self._statement.stream(sql, values)
+        return self._statement.stream(sql, values)
 
     def _fetched(self, joins: bool) -> Generator[pa.RecordBatch]:
         batches = self._statement.execute()

@@ -12,6 +12,7 @@ import shutil
 import tempfile
 import threading
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass
 
 import duckdb
@@ -69,7 +70,8 @@ class Instance:
         with self._lock:
             connections = tuple(self._connections)
         for connection in connections:
-            connection.interrupt()
+            with suppress(duckdb.Error):  # closed meanwhile
+                connection.interrupt()
 
     @property
     def idle(self) -> bool:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyarrow import types as kinds
 from pyarrow.fs import FileSystem, LocalFileSystem
 
-from ..proto.errors import InternalError, SplitError, TidegateError
+from ..proto.errors import ExecutionError, InternalError, SplitError, TidegateError
 from .casts import LossyCast, cast
 from .column import Column
 from .file_relations import contiguous
@@ -67,7 +67,7 @@ class Scan(Operator):
             with closing(batches):
                 for batch in batches:
                     if self._interrupted:
-                        raise SplitError(f"reading {describe(piece)} was interrupted", reason="INTERRUPTED")
+                        raise ExecutionError(f"reading {describe(piece)} was interrupted", reason="INTERRUPTED")
                     self.rows_read += batch.num_rows
                     self.bytes_read += batch_bytes(batch)
                     yield batch

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from tidegate.operators.file_relations import FileSource
 from tidegate.operators.fragment import Fragment
 from tidegate.operators.inputs import StreamSource
 from tidegate.operators.instances import Instance, InstancePool, InstanceSettings
 from tidegate.proto.errors import ExecutionError
 
-from .data import run, stream
+from .data import column, pieces_of, run, stream, write
 
 MEMORY = 64 << 20
 JOIN = "SELECT in0.c0 FROM in0 JOIN in1 ON in0.c0 = in1.c0"
@@ -23,7 +27,7 @@ def small(pool: InstancePool) -> Instance:
 
 
 def numbers(rows: int) -> pa.Table:
-    return pa.table({"x": pa.array(range(rows), pa.int64())})
+    return pa.table({"x": np.arange(rows)})
 
 
 def join(instance: Instance, sizes: tuple[int, int], *, sql: str = JOIN, strict: bool = True) -> Fragment:
@@ -55,6 +59,17 @@ def test_sums_and_sorts_may_be_larger(small: Instance) -> None:
     fragment = join(small, (1_000_000, 1_000_000), sql=sql)
     rows = sum(len(batch) for batch in fragment.run([stream(numbers(900_000)), stream(numbers(900_000))]))
     assert rows == 1_800_000
+
+
+def test_groups_over_files_may_be_larger(pool: InstancePool, root: Path) -> None:
+    small = pool.take(InstanceSettings(memory_limit=MEMORY, roots=(str(root),)))
+    path = write(root / "f.parquet", numbers(1_500_000), row_group_size=100_000)
+    columns = (column("x", pa.int64()),)
+    files = [FileSource(source="t", relation="t", columns=columns)]
+    fragment = Fragment("SELECT c0 FROM t GROUP BY c0", schema=X, instance=small, files=files)
+    fragment.assign("t", pieces_of(path, root))
+    assert sum(len(batch) for batch in fragment.run(())) == 1_500_000
+    small.close()
 
 
 def test_inputs_that_are_larger_than_they_said_are_refused_too(small: Instance) -> None:

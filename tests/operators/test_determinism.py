@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from tidegate.operators.digest import digest
+from tidegate.operators.engine import Engine, default_engine
 from tidegate.operators.fragment import Fragment
 from tidegate.operators.inputs import StreamSource
 from tidegate.operators.instances import Instance, InstancePool, InstanceSettings
@@ -20,6 +21,12 @@ from tidegate.operators.streams import BatchStream
 Cut = Callable[[pa.Table], Iterator[pa.RecordBatch]]
 
 PAIRS = pa.schema([("k", pa.int64()), ("v", pa.float64())])
+
+
+@pytest.fixture
+def engine() -> Engine:
+    """One is enough: how a statement is handed over does not change what it computes."""
+    return default_engine()
 
 
 def pairs(rows: int, keys: int, seed: int = 1) -> pa.Table:

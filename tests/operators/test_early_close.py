@@ -160,7 +160,7 @@ def test_a_range_over_files_reads_its_row_groups_alone(path: Path, root: Path, i
 
 def test_a_filter_over_files_skips_row_groups(root: Path, instance: Instance) -> None:
     path = root / "sorted.parquet"
-    pq.write_table(pa.table({"x": range(GROUPS * GROUP_ROWS)}), path, row_group_size=GROUP_ROWS, compression="none")
+    pq.write_table(pa.table({"x": np.arange(GROUPS * GROUP_ROWS)}), path, row_group_size=GROUP_ROWS, compression="none")
     pieces = pieces_of(path, root)
     everything = bytes_read_by(over_file(instance, "SELECT c0 FROM t", pieces), None)
     assert bytes_read_by(over_file(instance, "SELECT c0 FROM t WHERE c0 = 5", pieces), None) < everything / 8

@@ -6,6 +6,7 @@ import itertools
 import threading
 from collections.abc import Callable, Iterator
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -33,7 +34,7 @@ def counting(batches: int, rows: int = 65_536) -> tuple[BatchStream, Callable[[]
     def made() -> Iterator[pa.RecordBatch]:
         for i in range(batches):
             last[0] = next(taken) + 1
-            yield pa.record_batch({"x": pa.array(range(i * rows, (i + 1) * rows), pa.int64())})
+            yield pa.record_batch({"x": np.arange(i * rows, (i + 1) * rows)})
 
     return BatchStream(X, made()), lambda: last[0]
 
@@ -302,10 +303,17 @@ def test_an_interrupt_reaches_the_reading_of_an_input(instance: Instance) -> Non
         for i in itertools.count():
             if i == 3:
                 fragment.interrupt()
-            yield pa.record_batch({"x": pa.array(range(65_536), pa.int64())})
+            yield pa.record_batch({"x": np.arange(65_536)})
 
     with pytest.raises(ExecutionError, match="interrupted"):
         rows_of(fragment.run([BatchStream(X, interrupting())]))
+
+
+def test_an_interrupt_after_the_end_is_harmless(instance: Instance) -> None:
+    fragment = over_streams(instance, SUM, SUMS, NUMBERS)
+    fragment.close()
+    fragment.interrupt()
+    instance.interrupt()
 
 
 def test_more_than_the_memory_limit_is_a_clear_error(pool: InstancePool) -> None:

@@ -7,6 +7,7 @@ import decimal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -166,7 +167,7 @@ def test_a_file_that_changed_is_named(instance: Instance, root: Path) -> None:
 
 
 def test_a_file_that_changes_while_it_is_read_is_named(instance: Instance, root: Path) -> None:
-    path = write(root / "f.parquet", pa.table({"x": range(500_000)}), row_group_size=100_000)
+    path = write(root / "f.parquet", pa.table({"x": np.arange(500_000)}), row_group_size=100_000)
     fragment = over_files(instance, X)
     fragment.assign("t", pieces_of(path, root))
     output = fragment.run(())
@@ -177,8 +178,8 @@ def test_a_file_that_changes_while_it_is_read_is_named(instance: Instance, root:
 
 
 def test_a_corrupt_page_is_blamed_on_its_file(instance: Instance, root: Path) -> None:
-    write(root / "a.parquet", pa.table({"x": range(50_000)}))
-    path = write(root / "b.parquet", pa.table({"x": range(50_000)}))
+    write(root / "a.parquet", pa.table({"x": np.arange(50_000)}))
+    path = write(root / "b.parquet", pa.table({"x": np.arange(50_000)}))
     content = bytearray(path.read_bytes())
     content[100:20_000] = b"\xff" * 19_900
     path.write_bytes(content)
@@ -216,7 +217,7 @@ def test_files_and_streams_may_meet(instance: Instance, root: Path) -> None:
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_a_fragment_over_files_conforms(check: Callable[[Case], None], instance: Instance, root: Path) -> None:
-    path = write(root / "f.parquet", pa.table({"x": range(150_000)}), row_group_size=50_000)
+    path = write(root / "f.parquet", pa.table({"x": np.arange(150_000)}), row_group_size=50_000)
 
     def assign(operator: Operator) -> None:
         assert isinstance(operator, Fragment)

@@ -6,6 +6,7 @@ import gzip
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
@@ -18,7 +19,7 @@ from tidegate.operators.piece import FilePiece, InlinePiece
 from tidegate.operators.scan import Scan
 from tidegate.operators.splits import expand, open_pieces
 from tidegate.operators.testing import CHECKS, Case
-from tidegate.proto.errors import SplitError
+from tidegate.proto.errors import ExecutionError, SplitError
 from tidegate.proto.values import FileSplit
 
 from .data import column, pieces_of, scanned, write
@@ -334,17 +335,17 @@ def test_rows_and_bytes_read_are_counted(root: Path) -> None:
 
 def test_an_interrupt_stops_a_scan(root: Path) -> None:
     scan = Scan("t", [column("x", pa.int64())])
-    scan.assign("t", pieces_of(write(root / "f.parquet", pa.table({"x": range(200_000)})), root))
+    scan.assign("t", pieces_of(write(root / "f.parquet", pa.table({"x": np.arange(200_000)})), root))
     batches = scan.run(())
     next(batches)
     scan.interrupt()
-    with pytest.raises(SplitError, match="interrupted"):
+    with pytest.raises(ExecutionError, match="interrupted"):
         next(batches)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_a_scan_conforms(check: Callable[[Case], None], root: Path) -> None:
-    pieces = pieces_of(write(root / "f.parquet", pa.table({"x": range(150_000)}), row_group_size=50_000), root)
+    pieces = pieces_of(write(root / "f.parquet", pa.table({"x": np.arange(150_000)}), row_group_size=50_000), root)
     columns: list[Column] = [column("x", pa.int64())]
 
     def assign(operator: Operator) -> None:
@@ -355,7 +356,7 @@ def test_a_scan_conforms(check: Callable[[Case], None], root: Path) -> None:
 
 
 def test_pieces_of_one_file_that_continue_each_other_are_read_in_one_go(root: Path) -> None:
-    path = write(root / "f.parquet", pa.table({"x": range(250_000)}), row_group_size=100_000)
+    path = write(root / "f.parquet", pa.table({"x": np.arange(250_000)}), row_group_size=100_000)
     pieces = pieces_of(path, root)
     assert [piece.row_count for piece in pieces if isinstance(piece, FilePiece)] == [100_000, 100_000, 50_000]
     assert scanned([column("x", pa.int64())], pieces[1:]) == [{"x": x} for x in range(100_000, 250_000)]

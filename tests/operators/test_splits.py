@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -138,7 +139,7 @@ def test_expanding_reads_no_content(root: Path) -> None:
 
 
 def test_row_groups_become_pieces_of_up_to_100_000_rows(root: Path) -> None:
-    path = write(root / "f.parquet", pa.table({"x": range(250_000)}), row_group_size=40_000)
+    path = write(root / "f.parquet", pa.table({"x": np.arange(250_000)}), row_group_size=40_000)
     pieces = pieces_of(path, root)
     assert ranges(pieces) == [(0, 80_000), (80_000, 160_000), (160_000, 250_000)]
     assert [piece.row_count for piece in pieces] == [80_000, 80_000, 90_000]
@@ -146,7 +147,7 @@ def test_row_groups_become_pieces_of_up_to_100_000_rows(root: Path) -> None:
 
 
 def test_a_range_is_cut_at_row_groups_too(root: Path) -> None:
-    path = write(root / "f.parquet", pa.table({"x": range(300_000)}), row_group_size=100_000)
+    path = write(root / "f.parquet", pa.table({"x": np.arange(300_000)}), row_group_size=100_000)
     pieces = pieces_of(path, root, rows=(50_000, 200_001))
     assert ranges(pieces) == [(50_000, 100_000), (100_000, 200_000), (200_000, 200_001)]
 
