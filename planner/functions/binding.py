@@ -26,8 +26,9 @@ from ..types import Type
 from . import aliases, coercion, names, registry
 from .aliases import Alias, Argument, type_of
 from .derivation import derive
+from .fitting import common_type, convert, fit, match_types
 from .options import choose
-from .patterns import ArgumentType, Bindings, Pattern, Signature, matches
+from .patterns import ArgumentType, Bindings, Signature
 from .registry import Implementation
 
 _LAST_RESORT: Final = "functions_aggregate_decimal_output"  # the same names again, with decimals where i64 would do
@@ -88,7 +89,7 @@ def bind(
     implementation = best.implementation
     derived = best.derived
     arranged = best.alias.arrange(arguments) if best.alias else arguments
-    converted = tuple(map(_convert, arranged or (), best.targets))
+    converted = tuple(map(convert, arranged or (), best.targets))
     if output is None and file is None and converted:
         derived = aliases.undeclared_result(implementation.name, type_of(converted[0]), derived)
     asked = {key.lower(): tuple(v.upper() for v in values) for key, values in (options or {}).items()}
@@ -157,7 +158,7 @@ def _derived(
     function: ir.Function, types: tuple[ArgumentType | None, ...], constants: tuple[tuple[str, int], ...]
 ) -> Type:
     implementation = implementation_of(function)
-    bindings = _match(implementation, types)
+    bindings = match_types(implementation, types)
     if bindings is None:
         raise ValueError(f"{function.signature} does not take {', '.join(map(str, types))}")
     return _result(implementation, types, bindings, dict(constants))
@@ -240,12 +241,12 @@ def _fitting(
     alias: Alias | None,
 ) -> Iterator[_Choice]:
     for order, implementation in enumerate(implementations):
-        fit = _fit(implementation, arguments)
-        if fit is None:
+        fitted = fit(implementation, arguments)
+        if fitted is None:
             continue
-        targets, cost = fit
+        targets, cost = fitted
         types = tuple(target or type_of(argument) for target, argument in zip(targets, arguments, strict=True))
-        bindings = _match(implementation, types)
+        bindings = match_types(implementation, types)
         if bindings is None:
             continue
         derived = _result(implementation, types, bindings, _constants(implementation, arguments))
@@ -258,117 +259,6 @@ def _fitting(
             order,
         )
         yield _Choice(implementation=implementation, targets=targets, derived=derived, alias=alias, rank=rank)
-
-
-def _fit(implementation: Implementation, arguments: Sequence[Argument]) -> tuple[tuple[Type | None, ...], int] | None:
-    """The types the arguments get there, and what converting them costs; None if it does not take them."""
-    if not implementation.takes(len(arguments)):
-        return None
-    wanted = _wanted(implementation, arguments)
-    targets: list[Type | None] = []
-    total = 0
-    for index, argument in enumerate(arguments):
-        parameter = implementation.parameter(index)
-        type_ = type_of(argument)
-        if parameter.pattern is None:
-            if not isinstance(argument, str) or argument.upper() not in parameter.values:
-                return None
-            targets.append(None)
-            continue
-        if type_ is None:
-            return None
-        if isinstance(type_, Signature):
-            targets.append(None)
-            continue
-        literal = argument if isinstance(argument, ir.Literal) else None
-        target = wanted.get(parameter.pattern) or _target(parameter.pattern, type_, literal and literal.value)
-        cost = coercion.cost(type_, target, literal)
-        if cost is None:
-            return None
-        total += cost
-        targets.append(replace(target, nullable=type_.nullable))
-    return tuple(targets), total
-
-
-def _wanted(implementation: Implementation, arguments: Sequence[Argument]) -> dict[Pattern, Type]:
-    """The common type of the arguments that share a pattern with a name in it (`any1`, `decimal<P,S>`)."""
-    groups: dict[Pattern, list[Argument]] = {}
-    for index, argument in enumerate(arguments):
-        pattern = implementation.parameter(index).pattern
-        if pattern is not None and (pattern.is_any or pattern.parameters) and pattern.name not in ("any", "func"):
-            groups.setdefault(pattern, []).append(argument)
-    wanted: dict[Pattern, Type] = {}
-    for pattern, members in groups.items():
-        common = _common(members) if len(members) > 1 else None
-        if common is not None:
-            wanted[pattern] = _target(pattern, common)
-    return wanted
-
-
-def _common(members: Sequence[Argument]) -> Type | None:
-    """Literals that are null or text take the others' type; the others agree on a common one."""
-    types = [(member, type_of(member)) for member in members]
-    firm = [type_ for member, type_ in types if not _yields(member, types)]
-    common: Type | None = None
-    for type_ in firm or [type_ for _, type_ in types]:
-        if type_ is None or isinstance(type_, Signature):
-            return None
-        common = type_ if common is None else coercion.common(common, type_)
-        if common is None:
-            return None
-    return common
-
-
-def _yields(member: Argument, types: Sequence[tuple[Argument, ArgumentType | None]]) -> bool:
-    if not isinstance(member, ir.Literal):
-        return False
-    return member.value is None or (
-        isinstance(member.type, _TEXTS) and any(not isinstance(type_, _TEXTS) for _, type_ in types)
-    )
-
-
-def _target(pattern: Pattern, type_: Type, value: object = None) -> Type:
-    """What an argument of `type_` becomes where `pattern` is wanted: itself, or the nearest type of the pattern."""
-    if pattern.is_any or matches(pattern, type_, Bindings()):
-        return type_
-    match pattern.name, type_:
-        case "decimal", t.Integer():
-            return coercion.as_decimal(type_, value)
-        case "varchar", t.FixedChar(length=length):
-            return t.VarChar(length=length)
-        case "precision_timestamp", t.Date():
-            return t.Timestamp()
-        case "precision_timestamp_tz", t.Date():
-            return t.TimestampTz()
-        case "precision_timestamp_tz", t.Timestamp(precision=precision):
-            return t.TimestampTz(precision=precision)
-        case _ if not pattern.parameters:
-            return derive(pattern.name, Bindings(), {}) if _concrete(pattern) else type_
-        case _:
-            return type_
-
-
-def _concrete(pattern: Pattern) -> bool:
-    return pattern.name != "u!geometry" and pattern.name != "func"
-
-
-def _convert(argument: Argument, target: Type | None) -> Argument:
-    if target is None:
-        return argument.upper() if isinstance(argument, str) else argument
-    if isinstance(argument, str | Signature) or coercion.same(type_of(argument), target):
-        return argument
-    return target if isinstance(argument, Type) else ir.Cast(operand=argument, type=target)
-
-
-def _match(implementation: Implementation, types: Sequence[ArgumentType | None]) -> Bindings | None:
-    bindings = Bindings()
-    for index, type_ in enumerate(types):
-        pattern = implementation.parameter(index).pattern
-        if (pattern is None) != (type_ is None):
-            return None
-        if pattern is not None and type_ is not None and not matches(pattern, type_, bindings):
-            return None
-    return bindings
 
 
 # ----------------------------------------------------------------------------------------------------- results
@@ -430,7 +320,7 @@ def _reconcile(implementation: Implementation, derived: Type, output: Type | Non
 
 
 def _list(arguments: Sequence[ir.Expression | str], output: Type | None, place: str) -> ir.Expression:
-    common = _common(arguments)
+    common = common_type(arguments)
     if isinstance(output, t.List):
         common = output.element
     if common is None:
@@ -438,7 +328,7 @@ def _list(arguments: Sequence[ir.Expression | str], output: Type | None, place: 
         raise PlanError(Problem(place=place, reason="NO_COMMON_TYPE", message=f"a list of ({shown}) has no one type"))
     element = t.nullable(common) if any(getattr(a, "type", common).nullable for a in arguments) else common
     items = expressions(
-        _convert(a, replace(element, nullable=a.type.nullable)) for a in arguments if not isinstance(a, str)
+        convert(a, replace(element, nullable=a.type.nullable)) for a in arguments if not isinstance(a, str)
     )
     return ir.Nested(
         construct=ir.Construct.LIST,
