@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -51,7 +52,7 @@ class Client:
     ) -> pa.Table:
         """One shot: a task, one epoch of it, its rows; relaxed unless told otherwise."""
         info = self._create(plan, tables, {"determinism": "relaxed", **options})
-        with Task(self._service, info, eager=True) as task:
+        with Task(self._service, info, eager=True, hold_bytes=math.inf) as task:
             return task.run_epoch(splits or {}).table()
 
     def task(self, id: str, *, cursor: Cursor | None = None) -> Task:  # noqa: A002 (what a task's handle is called)

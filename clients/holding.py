@@ -10,15 +10,15 @@ from typing import Final
 
 import pyarrow as pa
 
-from .proto.values import MIB
+from .proto.values import GIB
 
-HOLD_BYTES: Final = 256 * MIB
+HOLD_BYTES: Final = GIB
 
 
 class Holding:
     """Batches in, the same batches out. Written first, then `finish`ed, then read as often as one likes."""
 
-    def __init__(self, schema: pa.Schema, hold_bytes: int = HOLD_BYTES) -> None:
+    def __init__(self, schema: pa.Schema, hold_bytes: float) -> None:
         self.schema = schema
         self.rows = 0
         self._hold_bytes = hold_bytes

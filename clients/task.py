@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from .epoch import Epoch
 from .feeding import Feed, Step
-from .holding import Holding
+from .holding import HOLD_BYTES, Holding
 from .proto.errors import Exhausted, NotFound, Refused
 from .proto.service import Service
 from .proto.values import (
@@ -41,10 +41,19 @@ class Task:
     the next thing is asked for: a batch when the next one is pulled, an epoch when the next one is read. So a client
     that starts again at `cursor` finds everything that it was not yet done with; except of an epoch beyond all the
     server may keep (`output_bytes` and `spill_quota`), which cannot be read to its end otherwise.
-    With `eager`, for a task that nobody comes back to, rows are acknowledged as they are read.
+    With `eager`, for a task that nobody comes back to, rows are acknowledged as they are read. An epoch beyond
+    `hold_bytes` is held in a temporary file.
     """
 
-    def __init__(self, service: Service, info: TaskInfo, cursor: Cursor | None = None, *, eager: bool = False) -> None:
+    def __init__(
+        self,
+        service: Service,
+        info: TaskInfo,
+        cursor: Cursor | None = None,
+        *,
+        eager: bool = False,
+        hold_bytes: float = HOLD_BYTES,
+    ) -> None:
         self._service = service
         self._info = info
         self._feed = Feed(service, info)
@@ -52,6 +61,7 @@ class Task:
         self._position = self._cursor = cursor or info.acknowledged  # next to fetch; what the user is done with
         self._acknowledged = info.acknowledged
         self._eager = eager
+        self._hold_bytes = hold_bytes
         self._partial: Holding | None = None
         self._start = self._position
 
@@ -202,7 +212,7 @@ class Task:
     def _begin(self) -> None:
         """The user asks for the next epoch, so is done with those before."""
         if self._partial is None:
-            self._partial = Holding(self.schema)
+            self._partial = Holding(self.schema, self._hold_bytes)
             self._start = self._cursor = self._position
 
     def _read_sealed(self) -> Barrier:

@@ -14,6 +14,7 @@ from ..proto.tidegate.v1 import tasks_pb2 as pb
 from ..proto.values import MIB, Added, Blocked, Finished, Frame, TaskInfo, TaskOptions, TaskState, after
 from .answering import Context, Endpoint
 from .backend import Backend
+from .joining import joined
 from .waiting import Waiting
 
 ANSWER_BYTES: Final = 1 * MIB  # of rows in one answer, unless the client says otherwise
@@ -67,7 +68,7 @@ class Tasks(Endpoint):
             acknowledge=messages.cursor_value(read.acknowledge) if read.HasField("acknowledge") else None,
             max_bytes=_answer_bytes(read),
         )
-        return encode_added(answer, frames)
+        return encode_added(answer, joined(frames))
 
     def _add(self, request: pb.AddSplitsRequest) -> tuple[list[Added], int | None]:
         # Decoded one by one as the executor takes them, so that a refused one's successors cost nothing.
@@ -117,7 +118,7 @@ class Tasks(Endpoint):
             max_bytes=_answer_bytes(request),
             wait=min(request.wait_ms / 1000, LONGEST_WAIT),
         )
-        return encode_frames(frames)
+        return encode_frames(joined(frames))
 
     async def results(self, request: pb.ResultsRequest, _: Context) -> AsyncIterator[bytes]:
         cursor = messages.cursor_value(getattr(request, "from"))
@@ -129,7 +130,7 @@ class Tasks(Endpoint):
             frames = await self._waiting.frames(request.task, cursor, acknowledge=None, max_bytes=max_bytes, wait=wait)
             if list(frames) == [said]:
                 continue
-            yield encode_frames(frames)
+            yield encode_frames(joined(frames))
             for said in frames:
                 cursor = after(said, cursor)
 

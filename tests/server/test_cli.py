@@ -1,0 +1,167 @@
+"""The command line as a process: its output, its exit codes, its one-line errors."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import csv, parquet
+
+import tidegate
+from tidegate.server.cli import main
+
+from ..executor.fakes import FakeEngine
+from .running import fake_server
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with fake_server(FakeEngine(sources=("a", "b"))) as listening:
+        yield listening
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Run:
+    """Run a command in a folder that has a plan."""
+    (tmp_path / "plan.bin").write_bytes(b"plan")
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "tidegate.server.cli", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=120, check=False)
+
+    return run
+
+
+def test_run_shows_rows_and_ends_with_rows_time_mode_and_channels(cli: Run, address: str) -> None:
+    done = cli("run", "plan.bin", "--split", "a=7", "--split", "a=8", "--server", address)
+    *shown, last = done.stdout.splitlines()
+    assert (done.returncode, done.stderr, shown) == (0, "", ["x", "7", "8"])
+    assert last.startswith("2 rows in 1 epoch, ")
+    assert last.endswith(" s, per_epoch, 1 channel")
+
+
+def test_run_seals_an_epoch_after_so_many_splits(cli: Run, address: str, tmp_path: Path) -> None:
+    splits = [part for n in range(5) for part in ("--split", f"a={n}")]
+    done = cli("run", "plan.bin", *splits, "--splits-per-epoch", "2", "--output", "out", "--server", address)
+    files = sorted((tmp_path / "out").iterdir())
+    assert done.stdout.startswith("5 rows in 3 epochs")
+    assert [file.name for file in files] == [f"epoch-{n:06d}.parquet" for n in (1, 2, 3)]
+    assert [parquet.read_table(file)["x"].to_pylist() for file in files] == [[0, 1], [2, 3], [4]]
+
+
+READERS = {
+    "arrow": lambda path: pa.ipc.open_file(path).read_all(),
+    "parquet": parquet.read_table,
+    "csv": csv.read_csv,
+}
+
+
+@pytest.mark.parametrize("ending", READERS)
+def test_run_writes_a_file_of_the_kind_its_ending_says(cli: Run, address: str, tmp_path: Path, ending: str) -> None:
+    file = tmp_path / f"rows.{ending}"
+    done = cli("run", "plan.bin", "--split", "a=1", "--split", "b=2", "--output", str(file), "--server", address)
+    assert done.returncode == 0
+    assert READERS[ending](str(file))["x"].to_pylist() == [1, 2]
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "plan.bin", file]
+
+
+def test_a_failed_run_is_one_line_and_leaves_no_file(cli: Run, address: str, tmp_path: Path) -> None:
+    done = cli("run", "plan.bin", "--split", "a=-1", "--output", "rows.csv", "--server", address)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("tidegate: ")
+    assert "poison" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == [tmp_path / "plan.bin"]
+
+
+def test_relaxed_is_said_on_the_last_line(cli: Run, address: str) -> None:
+    done = cli("run", "plan.bin", "--relaxed", "--server", address)
+    assert done.stdout.splitlines()[-1].endswith("per_epoch, relaxed, 1 channel")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "required"),
+        (["sing"], "invalid choice"),
+        (["run", "plan.bin", "--split", "a"], "not of the form NAME=PATH"),
+        (["run", "plan.bin", "--channels", "0"], "not a whole number from 1 on"),
+        (["run", "plan.bin", "--output", "rows.xlsx"], "ends in .arrow, .parquet, .csv"),
+        (["serve", "--memory-limit", "much"], "not a size such as 64MiB"),
+    ],
+)
+def test_wrong_usage_is_exit_code_two(cli: Run, arguments: list[str], sentence: str) -> None:
+    done = cli(*arguments)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+
+
+def test_a_missing_plan_is_one_line(cli: Run, address: str) -> None:
+    done = cli("run", "nowhere.bin", "--server", address)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "nowhere.bin cannot be read on this machine" in done.stderr
+
+
+def test_explain_prints_text_or_json(cli: Run, address: str) -> None:
+    assert cli("explain", "plan.bin", "--server", address).stdout == "fake\n"
+    assert cli("explain", "plan.bin", "--json", "--server", address).stdout == "{}\n"
+
+
+def test_validate_says_that_a_plan_can_run(cli: Run, address: str) -> None:
+    done = cli("validate", "plan.bin", "--server", address)
+    assert (done.returncode, done.stdout) == (0, "the plan can run\n")
+
+
+def test_tasks_lists_them(cli: Run, address: str) -> None:
+    with tidegate.connect(address) as client, client.create_task(b"plan") as task:
+        task.run_epoch({"a": pa.table({"x": [1, 2]})})
+        header, *rows = cli("tasks", "--server", address).stdout.splitlines()
+    assert header.split()[:2] == ["task", "state"]
+    assert [row.split() for row in rows] == [[task.id, "running", "1", "1", "2", "0"]]
+
+
+def test_a_server_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    import tidegate.connecting
+
+    connect = tidegate.connecting.connect
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tidegate, "connect", lambda address: connect(address, retry_seconds=0.1))
+        assert main(["tasks", "--server", "127.0.0.1:1"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("tidegate: the server 127.0.0.1:1 cannot be reached")
+    assert said.count("\n") == 1
+
+
+def test_progress_is_shown_to_a_person_only(tmp_path: Path) -> None:
+    (tmp_path / "plan.bin").write_bytes(b"plan")
+    near, far = pty.openpty()
+    gate = threading.Event()
+    with fake_server(FakeEngine(gate=gate)) as listening:
+        command = [
+            sys.executable,
+            "-m",
+            "tidegate.server.cli",
+            "run",
+            "plan.bin",
+            "--split",
+            "a=1",
+            "--server",
+            listening,
+        ]
+        with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=far, text=True) as process:
+            os.close(far)
+            seen = os.read(near, 1_000).decode()
+            gate.set()
+            said, _ = process.communicate(timeout=120)
+    os.close(near)
+    assert "0/1 splits, 0 rows" in seen
+    assert "splits" not in said
