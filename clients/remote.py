@@ -119,7 +119,7 @@ class RemoteService:
             return split
         place = (task, source, number)
         if place not in self._sent:
-            path = self.upload(task, f"{source}-{number}.arrow", _ArrowFile(split))
+            path = self.upload(task, "inline.arrow", _ArrowFile(split))
             self._sent[place] = FileSplit(path, format="arrow", watermark=split.watermark)
         return self._sent[place]
 

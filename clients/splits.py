@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -46,7 +45,7 @@ class Upload:
 
 SplitLike: TypeAlias = str | os.PathLike[str] | FileSplit | InlineSplit | Upload | ArrowStream | ArrowArray
 Uploader: TypeAlias = Callable[[str, Upload], str]
-_numbers = itertools.count(1)
+_PACKED = {".gz", ".zst", ".bz2", ".lz4"}
 
 
 def upload(path: str | os.PathLike[str], *, format: str = "") -> Upload:  # noqa: A002 (FileSplit's word)
@@ -73,8 +72,7 @@ def _split(data: Any, uploader: Uploader) -> Split:
         case str() | os.PathLike():
             return FileSplit(os.fspath(data))
         case Upload():
-            # Numbered, because files of one name may come from several folders.
-            return FileSplit(uploader(f"{next(_numbers)}-{data.path.name}", data), format=data.format)
+            return FileSplit(uploader(f"upload{_ending(data.path)}", data), format=data.format)
         case pa.RecordBatch():
             return InlineSplit(schema=data.schema, batches=(data,))
         case ArrowStream():
@@ -89,6 +87,12 @@ def _split(data: Any, uploader: Uploader) -> Split:
                 f"__arrow_c_stream__), not {type(data).__name__}",
                 reason="NOT_A_SPLIT",
             )
+
+
+def _ending(path: Path) -> str:
+    """What says a file's format: .parquet, .csv.gz."""
+    packed = path.suffix.lower() in _PACKED
+    return "".join(path.suffixes[-2:]) if packed else path.suffix
 
 
 def several(data: SplitLike | Sequence[SplitLike]) -> Sequence[SplitLike]:

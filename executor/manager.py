@@ -23,6 +23,7 @@ from ..proto.values import (
 from .engine import Engine
 from .options import check_options
 from .scheduler import Scheduler
+from .staging import Staging
 from .store import SpillFiles
 from .task import Task
 from .timers import Timers
@@ -48,6 +49,7 @@ class TaskManager:
         self._folder = folder
         self._scheduler = Scheduler(threads, delay)
         self._timers = Timers()
+        self._staging = Staging(self._folder / "staged", self.defaults.spill_quota, self._timers)
         self._tasks: dict[str, Task] = {}
         self._lock = threading.Lock()
         self._closed = False
@@ -58,8 +60,14 @@ class TaskManager:
         check_options(options)
         identity = secrets.token_hex(16)
         files = SpillFiles(self._folder / identity)
-        computation = self._engine.prepare(plan, options, tables, files.folder)
+        try:
+            tables, uploaded = self._staging.take(tables, files, options.spill_quota)
+            computation = self._engine.prepare(plan, options, tables, files.folder)
+        except BaseException:
+            files.remove()
+            raise
         task = Task(identity, options, computation, files=files, scheduler=self._scheduler, timers=self._timers)
+        task.keep(uploaded)
         with self._lock:
             closed = self._closed
             if not closed:
@@ -144,7 +152,7 @@ class TaskManager:
         return found.poll(cursor, acknowledge, max_bytes)
 
     def upload(self, task: str, name: str, chunks: Iterable[bytes]) -> str:
-        return self._task(task).upload(name, chunks)
+        return self._task(task).upload(name, chunks) if task else self._staging.upload(name, chunks)
 
     def no_more_splits(self, task: str, source: str | None = None, through: Mapping[str, int] | None = None) -> None:
         self._task(task).no_more_splits(source, through)

@@ -159,6 +159,11 @@ class Task:
             self._board.check_running()
             return keep_upload(self._board.files, self._board.quota, name, chunks)
 
+    def keep(self, uploaded: int) -> None:
+        """Count files that were put into the task's folder before there was a task."""
+        self._board.quota.take(uploaded)
+        self._board.quota.kept += uploaded
+
     # ------------------------------------------------------------------------------------------------- barriers
 
     def request_barrier(self, epoch: int | None, through: Mapping[str, int] | None) -> int:

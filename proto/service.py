@@ -54,7 +54,10 @@ class Service(Protocol):
         ...
 
     def upload(self, task: str, name: str, chunks: Iterable[bytes]) -> str:
-        """Keep a client's file for as long as the task; the path returned can be used in splits."""
+        """Keep a client's file for as long as the task; the path returned can be used in splits.
+
+        Without a task (the empty string) the file is for a table of the next one created with its path.
+        """
         ...
 
     def no_more_splits(

@@ -1,0 +1,75 @@
+"""Files that clients send before there is a task, for its static tables: the task that names one takes it over."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from ..proto.errors import Exhausted, NotFound
+from ..proto.values import FileSplit, Split
+from .store import Quota, SpillFiles
+from .timers import Timers
+from .uploads import keep_upload
+
+KEPT_SECONDS: Final = 600.0
+
+Tables = Mapping[str, Sequence[Split]]
+
+
+class Staging:
+    """At most `limit` bytes together; a file that no task has taken for ten minutes goes."""
+
+    def __init__(self, folder: Path, limit: int, timers: Timers) -> None:
+        self._files = SpillFiles(folder)
+        self._quota = Quota(limit)
+        self._timers = timers
+        self._sizes: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def upload(self, name: str, chunks: Iterable[bytes]) -> str:
+        path = keep_upload(self._files, self._quota, name, chunks)
+        with self._lock:
+            self._sizes[path] = os.path.getsize(path)
+        self._timers.call_later(KEPT_SECONDS, lambda: self._drop(path))
+        return path
+
+    def take(self, tables: Tables, files: SpillFiles, limit: int) -> tuple[Tables, int]:
+        """The tables with the staged files in them moved to a task's folder, and the bytes of those.
+
+        `Exhausted` where they are beyond `limit`, the task's quota.
+        """
+        named = {
+            split.path for splits in tables.values() for split in splits if isinstance(split, FileSplit)
+        } & self._sizes.keys()
+        total = sum(self._sizes[path] for path in named)
+        if total > limit:
+            message = f"the uploaded tables have {total} bytes, more than the task's spill_quota ({limit} bytes)"
+            raise Exhausted(message, reason="UPLOAD_TOO_LARGE")
+        moved = {path: self._move(path, files) for path in named}
+        return {name: [_moved(split, moved) for split in splits] for name, splits in tables.items()}, total
+
+    def _move(self, path: str, files: SpillFiles) -> str:
+        target = files.new_path("".join(Path(path).suffixes))
+        if not self._forget(path):
+            raise NotFound("an uploaded table has been taken by another task: upload it again", reason="UPLOAD_GONE")
+        os.replace(path, target)
+        return str(target)
+
+    def _drop(self, path: str) -> None:
+        if self._forget(path):
+            Path(path).unlink(missing_ok=True)
+
+    def _forget(self, path: str) -> bool:
+        with self._lock:
+            size = self._sizes.pop(path, None)
+        if size is not None:
+            self._quota.give(size)
+        return size is not None
+
+
+def _moved(split: Split, moved: Mapping[str, str]) -> Split:
+    return replace(split, path=moved[split.path]) if isinstance(split, FileSplit) and split.path in moved else split

@@ -1,0 +1,88 @@
+"""Files of the client's machine that travel."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import tidegate
+from tidegate import remote
+from tidegate.client import Client
+from tidegate.proto.values import FileSplit, Split
+
+from ..executor.fakes import FakeComputation, FakeEngine
+
+Open = Callable[..., Client]
+
+
+class Reading(FakeEngine):
+    """Notes what is in the files it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, bytes]] = []
+
+    def prepare(self, plan: object, options: object, tables: Mapping[str, Sequence[Split]], folder: Path) -> object:
+        for split in (split for splits in tables.values() for split in splits if isinstance(split, FileSplit)):
+            self.note(split)
+        return _Noting(self)
+
+    def note(self, split: FileSplit) -> None:
+        if os.path.exists(split.path):
+            self.seen.append((Path(split.path).suffix, Path(split.path).read_bytes()))
+
+
+class _Noting(FakeComputation):
+    def accept_file(self, source: str, split: FileSplit, origin: str) -> object:
+        self.engine.note(split)
+        return super().accept_file(source, FileSplit("1"), origin)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "odd-name.v1-x.csv"
+    path.write_bytes(b"x\n" * 3_000_000)
+    return path
+
+
+def test_an_uploaded_file_is_a_split(open_client: Open, file: Path) -> None:
+    engine = Reading()
+    task = open_client(engine).create_task(b"plan")
+    task.run_epoch({"a": tidegate.upload(file)})
+    assert engine.seen == [(".csv", file.read_bytes())]
+
+
+def test_an_uploaded_file_is_a_table(open_client: Open, file: Path) -> None:
+    engine = Reading()
+    with open_client(engine).create_task(b"plan", tables={"t": tidegate.upload(file)}) as task:
+        assert task.id
+    assert engine.seen == [(".csv", file.read_bytes())]
+
+
+def test_an_upload_beyond_the_tasks_quota_is_refused(open_client: Open, file: Path) -> None:
+    client = open_client(Reading())
+    with pytest.raises(tidegate.Exhausted, match="spill_quota"):
+        client.create_task(b"plan", spill_quota=1_000_000).add_split("a", tidegate.upload(file))
+    with pytest.raises(tidegate.Exhausted, match="spill_quota"):
+        client.create_task(b"plan", tables={"t": tidegate.upload(file)}, spill_quota=1_000_000)
+
+
+def test_a_file_that_is_missing_is_looked_for_on_the_clients_side(tmp_path: Path) -> None:
+    with pytest.raises(tidegate.InvalidRequest, match=r"no file .*nowhere\.csv on this machine, the client's"):
+        tidegate.upload(tmp_path / "nowhere.csv")
+
+
+def test_much_inline_data_travels_as_a_file(open_client: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "INLINE_BYTES", 1_000)
+    engine = Reading()
+    client = open_client(engine)
+    task = client.create_task(b"plan")
+    table = pa.table({"x": range(10_000)})
+    assert task.add_split("a", table).sequence == 1
+    if isinstance(client._service, remote.RemoteService):
+        ((ending, data),) = engine.seen
+        assert (ending, pa.ipc.open_stream(data).read_all()) == (".arrow", table)
