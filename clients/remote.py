@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
@@ -11,7 +13,7 @@ import pyarrow as pa
 from .channel import Channel
 from .options import ChosenOptions
 from .proto import messages
-from .proto.errors import Problem
+from .proto.errors import NotFound, Problem
 from .proto.frames import decode_frames, decode_read
 from .proto.tidegate.v1 import plans_pb2 as plans
 from .proto.tidegate.v1 import tasks_pb2 as pb
@@ -55,7 +57,8 @@ class RemoteService:
             tables={name: pb.Table(splits=map(messages.split_message, splits)) for name, splits in tables.items()},
         )
         # Not made again: the task of a lost answer would be nobody's.
-        answer = self._channel.call(TASKS + "CreateTask", request, pb.CreateTaskResponse.FromString, again=False)
+        with _sides(split for splits in tables.values() for split in splits):
+            answer = self._channel.call(TASKS + "CreateTask", request, pb.CreateTaskResponse.FromString, again=False)
         return self._known(messages.task_value(answer.task))
 
     def add_splits(
@@ -67,9 +70,11 @@ class RemoteService:
         barrier: bool = False,
         through: Mapping[str, int] | None = None,
     ) -> tuple[list[Added], int | None]:
+        splits = tuple(splits)
         request = self._adding(task, splits, epoch, pb.Seal(through=through) if barrier else None)
         again = barrier or all(each.sequence for each in request.splits)
-        answer = self._channel.call(TASKS + "AddSplits", request, pb.AddSplitsResponse.FromString, again=again)
+        with _sides(split for _, split, _ in splits):
+            answer = self._channel.call(TASKS + "AddSplits", request, pb.AddSplitsResponse.FromString, again=again)
         self._added(request)
         return list(map(messages.added_value, answer.splits)), answer.epoch if answer.HasField("epoch") else None
 
@@ -83,11 +88,14 @@ class RemoteService:
         through: Mapping[str, int] | None = None,
         acknowledge: Cursor | None = None,
     ) -> Sequence[Frame]:
+        splits = tuple(splits)
         request = self._adding(task, splits, epoch, pb.Seal(through=through))
         getattr(request.read, "from").CopyFrom(messages.cursor_message(cursor))
         if acknowledge is not None:
             request.read.acknowledge.CopyFrom(messages.cursor_message(acknowledge))
-        frames = self._channel.call(TASKS + "AddSplits", request, partial(decode_read, schema=self._schema(task)))
+        schema = self._schema(task)
+        with _sides(split for _, split, _ in splits):
+            frames = self._channel.call(TASKS + "AddSplits", request, partial(decode_read, schema=schema))
         self._added(request)
         return frames
 
@@ -227,6 +235,19 @@ class RemoteService:
         if task not in self._schemas:
             self.get_task(task)
         return self._schemas[task]
+
+
+@contextmanager
+def _sides(splits: Iterable[Split]) -> Iterator[None]:
+    """Where the server misses a file that this machine has, say so: paths are the server's."""
+    try:
+        yield
+    except NotFound as missing:
+        here = [split.path for split in splits if isinstance(split, FileSplit) and os.path.exists(split.path)]
+        if missing.reason != "FILE_NOT_FOUND" or not any(path in missing.message for path in here):
+            raise
+        sentence = f"{missing.message}; it is on this machine, the client's: tidegate.upload(path) sends it"
+        raise NotFound(sentence, reason=missing.reason) from None
 
 
 class _ArrowFile:

@@ -22,6 +22,13 @@ def values(data: pa.Table | pa.RecordBatch) -> list[int]:
     return data["x"].to_pylist()
 
 
+WIDE = 5_000  # rows of a batch too large to be joined with its neighbours on the way
+
+
+def wide(first: int) -> pa.Table:
+    return numbers(*range(first, first + WIDE))
+
+
 def test_run_epoch_feeds_seals_and_reads(start: Start) -> None:
     epoch = start().run_epoch({"a": numbers(1, 2, 3)})
     assert (epoch.number, epoch.rows, values(epoch.table())) == (1, 3, [1, 2, 3])
@@ -91,11 +98,11 @@ def test_run_epoch_is_refused_when_somebody_else_has_added_unseen(start: Start) 
 
 def test_iterating_consumes_and_moves_the_cursor(start: Start) -> None:
     task = start()
-    epoch = task.run_epoch({"a": [numbers(1, 2), numbers(3)]})
+    epoch = task.run_epoch({"a": [wide(0), wide(7)]})
     assert task.cursor == tidegate.Cursor(1, 0)
-    assert values(next(epoch)) == [1, 2]
-    assert task.cursor == tidegate.Cursor(1, 2)
-    assert [values(batch) for batch in epoch] == [[3]]
+    assert values(next(epoch)) == values(wide(0))
+    assert task.cursor == tidegate.Cursor(1, WIDE)
+    assert [values(batch) for batch in epoch] == [values(wide(7))]
     assert task.cursor == tidegate.Cursor(2, 0)
     with pytest.raises(tidegate.Refused, match="has been consumed"):
         epoch.table()
@@ -103,9 +110,9 @@ def test_iterating_consumes_and_moves_the_cursor(start: Start) -> None:
 
 def test_a_batch_is_acknowledged_when_the_next_one_is_pulled(start: Start) -> None:
     task = start()
-    epoch = task.run_epoch({"a": [numbers(1, 2), numbers(3), numbers(4)]})
+    epoch = task.run_epoch({"a": [wide(0), wide(1), wide(2)]})
     seen = [task.info().acknowledged for _ in epoch]
-    assert seen == [tidegate.Cursor(1, 0), tidegate.Cursor(1, 2), tidegate.Cursor(1, 3)]
+    assert seen == [tidegate.Cursor(1, 0), tidegate.Cursor(1, WIDE), tidegate.Cursor(1, 2 * WIDE)]
 
 
 def test_the_table_may_be_asked_for_again(start: Start) -> None:
@@ -115,10 +122,10 @@ def test_the_table_may_be_asked_for_again(start: Start) -> None:
 
 def test_a_client_starts_again_in_the_middle_of_an_epoch(start: Start) -> None:
     task = start()
-    epoch = task.run_epoch({"a": [numbers(1, 2), numbers(3), numbers(4)]})
+    epoch = task.run_epoch({"a": [wide(0), wide(1), wide(2)]})
     next(epoch), next(epoch)
     again = Task(task._service, task.info(), task.cursor)
-    assert values(again.read_epoch()) == [4]
+    assert values(again.read_epoch()) == values(wide(2))
     assert values(again.run_epoch({"a": numbers(5)}).table()) == [5]
 
 

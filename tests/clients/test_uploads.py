@@ -15,6 +15,7 @@ from tidegate.client import Client
 from tidegate.proto.values import FileSplit, Split
 
 from ..executor.fakes import FakeComputation, FakeEngine
+from ..server.running import remote_client
 
 Open = Callable[..., Client]
 
@@ -86,3 +87,21 @@ def test_much_inline_data_travels_as_a_file(open_client: Open, monkeypatch: pyte
     if isinstance(client._service, remote.RemoteService):
         ((ending, data),) = engine.seen
         assert (ending, pa.ipc.open_stream(data).read_all()) == (".arrow", table)
+
+
+class _Missing(FakeEngine):
+    def prepare(self, plan: object, options: object, tables: object, folder: Path) -> object:
+        return _Blind(self)
+
+
+class _Blind(FakeComputation):
+    def accept_file(self, source: str, split: FileSplit, origin: str) -> object:
+        raise tidegate.NotFound(f"{split.path} does not exist on the server ({origin})", reason="FILE_NOT_FOUND")
+
+
+def test_a_file_that_only_the_client_has_is_said_to_be_there(file: Path) -> None:
+    with remote_client(_Missing()) as client, client.create_task(b"plan") as task:
+        with pytest.raises(tidegate.NotFound, match=r"on the server .*it is on this machine.*tidegate\.upload"):
+            task.add_split("a", file)
+        with pytest.raises(tidegate.NotFound, match=r"on the server \(split 1 of source 'a'\)$"):
+            task.add_split("a", "/nowhere")
