@@ -151,10 +151,15 @@ class Fragment(Operator):
 
     def _fetched(self, joins: bool) -> Generator[pa.RecordBatch]:
         batches = self._statement.execute()
-        seen = sum(relation.bytes for relation in self._inputs)
-        if joins and builds.could_exceed(seen, self._memory):
-            raise builds.too_large(None, seen, self._memory, self._place)
+        if joins:
+            self._refuse_more_than_estimated()
         yield from batches
+
+    def _refuse_more_than_estimated(self) -> None:
+        """The inputs were taken to be too small for large builds; by now it is known how large they were."""
+        seen = sum(relation.bytes for relation in self._inputs)
+        if builds.could_exceed(seen, self._memory):
+            raise builds.too_large(None, seen, self._memory, self._place)
 
     def _checked(self, sql: str, values: Sequence[object]) -> Generator[pa.RecordBatch]:
         """Rows of joins whose builds may be large are seen only once their profile has shown that they were not."""
@@ -172,7 +177,9 @@ class Fragment(Operator):
                 held = self._instance.hash_table_bytes()
                 if held > builds.bound(self._memory):
                     raise builds.too_large(None, held, self._memory, self._place)
+                self._refuse_more_than_estimated()
                 yield batch
+        self._refuse_more_than_estimated()
 
     @property
     def _memory(self) -> int:
@@ -180,11 +187,11 @@ class Fragment(Operator):
 
     def _input_bytes(self) -> int:
         """About what all inputs take in memory, rather too many."""
-        streams = sum(source.size_class * builds.row_bytes(source.schema.types) for source in self._sources)
+        total = sum(source.size_class * builds.row_bytes(source.schema.types) for source in self._sources)
         for file in self._files:
-            rows = sum(piece.row_count or 0 for piece in self._pieces[file.source])
-            streams += rows * builds.row_bytes([column.type for column in file.columns])
-        return streams
+            width = builds.row_bytes([column.type for column in file.columns])
+            total += sum(max((p.row_count or 0) * width, p.byte_count or 0) for p in self._pieces[file.source])
+        return total
 
     def _text_bytes_per_row(self) -> int:
         """What a row that has one row of every input in it takes outside of its fixed part, as seen."""

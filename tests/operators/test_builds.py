@@ -79,6 +79,17 @@ def test_inputs_that_are_larger_than_they_said_are_refused_too(small: Instance) 
     assert caught.value.reason == "JOIN_BUILD_TOO_LARGE"
 
 
+def test_long_texts_below_a_sum_are_refused_too(small: Instance) -> None:
+    """The join's hash table is gone when the sum has its row."""
+    texts = pa.table({"x": ["a" * 5_000 + str(i) for i in range(5_000)]})
+    for size_class, sql in ((1_000, "count(*)"), (4_000, "min(length(in0.c0))")):
+        sources = [StreamSource(relation=f"in{i}", schema=texts.schema, size_class=size_class) for i in range(2)]
+        sql = f"SELECT {sql} FROM in0 JOIN in1 ON in0.c0 = in1.c0"
+        fragment = Fragment(sql, schema=X, instance=small, streams=sources)
+        with pytest.raises(ExecutionError, match="relaxed"):
+            run(fragment, texts, texts)
+
+
 def test_a_refusal_leaves_nothing_behind(small: Instance) -> None:
     fragment = join(small, (1_000_000, 1_000_000))
     with pytest.raises(ExecutionError):
