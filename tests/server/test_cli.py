@@ -17,6 +17,7 @@ from pyarrow import csv, parquet
 import tidegate
 from tidegate.server.cli import main
 
+from ..clients import plans
 from ..executor.fakes import FakeEngine
 from .running import fake_server
 
@@ -139,6 +140,22 @@ def test_a_server_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[st
     said = capsys.readouterr().err
     assert said.startswith("tidegate: the server 127.0.0.1:1 cannot be reached")
     assert said.count("\n") == 1
+
+
+def test_run_works_in_its_own_process_without_a_server(cli: Run, tmp_path: Path) -> None:
+    (tmp_path / "totals.bin").write_bytes(plans.totals())
+    for n in (1, 2):
+        parquet.write_table(pa.table({"k": [n], "v": [10 * n]}), tmp_path / f"part-{n}.parquet")
+    done = cli("run", "totals.bin", "--split", "rows=part-*.parquet", "--splits-per-epoch", "1", "--output", "sums.csv")
+    assert done.stdout.startswith("2 rows in 2 epochs")
+    assert csv.read_csv(tmp_path / "sums.csv").to_pylist() == [{"k": 1, "total": 10}, {"k": 2, "total": 20}]
+
+
+def test_validate_lists_problems_and_fails(cli: Run, tmp_path: Path) -> None:
+    (tmp_path / "bad.json").write_text("{")
+    done = cli("validate", "bad.json")
+    assert done.returncode == 1
+    assert done.stdout.endswith("]\n")
 
 
 def test_progress_is_shown_to_a_person_only(tmp_path: Path) -> None:
