@@ -11,9 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks import tpch
+from benchmarks import tpch, tpch_queries
+from benchmarks.__main__ import CASES
 from benchmarks.measure import Runs, Spread, interleave, summed
 from benchmarks.report import Report, Target
+from benchmarks.settings import Settings
 
 
 def test_contenders_take_turns_and_the_first_one_changes() -> None:
@@ -73,3 +75,30 @@ def test_the_data_is_the_generators_with_decimals_as_integers(tmp_path: Path) ->
     assert pq.read_schema(files["lineitem"]).field("l_quantity").type == pa.decimal128(15, 2)
     [(total,)] = duckdb.sql(f"SELECT sum(l_quantity) FROM '{files['lineitem']}'").fetchall()
     assert total > Decimal(1000)
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    data = tmp_path_factory.mktemp("data")
+    return Settings(scale=0.01, rounds=1, queries=(1, 6), small_epochs=2, throughput_bytes=1_000_000, data=data)
+
+
+def test_the_tpch_case_runs_every_contender_that_can(tiny: Settings) -> None:
+    report = CASES["tpch"](tiny)
+    assert [row[0] for row in report.rows] == ["q01", "q06", "total"]
+    assert [name for name in tpch_queries.CONTENDERS if name in str(report.notes)] == [tpch_queries.ACERO]
+    assert all(target.value is not None for target in report.targets)
+
+
+def test_the_answers_case_finds_all_plans_right(tiny: Settings) -> None:
+    report = CASES["answers"](tiny)
+    assert report.rows == [[name, "2", "2"] for name in tpch.PRODUCERS]
+    assert report.notes == []
+    assert all(target.reached for target in report.targets)
+
+
+@pytest.mark.parametrize("case", ["epochs", "throughput"])
+def test_a_case_runs_tiny(case: str, tiny: Settings) -> None:
+    report = CASES[case](tiny)
+    assert report.notes == []
+    assert all(target.value is not None for target in report.targets)

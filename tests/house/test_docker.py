@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -72,3 +73,22 @@ def test_the_compose_file_builds_this_image_and_keeps_to_the_loopback() -> None:
     folder = TOP / "docker" / service["build"]["context"]
     assert (folder / service["build"]["dockerfile"]).resolve() == TOP / "docker" / "Dockerfile"
     assert service["ports"] == [f"127.0.0.1:{PORT}:{PORT}"]
+
+
+def test_the_entry_command_serves_and_its_health_check_says_so(
+    container: subprocess.Popen[str], port: str, tmp_path: Path
+) -> None:
+    assert container.stdout is not None
+    ready = container.stdout.readline()
+    assert port in ready
+    assert subprocess.run(here(IMAGE.health_command, port, tmp_path)).returncode == 0
+
+
+def test_the_entry_command_ends_cleanly_when_it_is_asked_to(
+    container: subprocess.Popen[str], port: str, tmp_path: Path
+) -> None:
+    assert container.stdout is not None
+    container.stdout.readline()
+    container.send_signal(signal.SIGTERM)
+    assert container.wait(timeout=30) == 0
+    assert subprocess.run(here(IMAGE.health_command, port, tmp_path), stderr=subprocess.DEVNULL).returncode == 1

@@ -1,0 +1,53 @@
+"""`python -m benchmarks [CASE ...]`: tables to standard output, figures to a JSON file."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from . import answers, small_epochs, throughput, tpch_queries
+from .report import Report, environment, to_json
+from .settings import TOP, Settings
+
+CASES: dict[str, Callable[[Settings], Report]] = {
+    "tpch": tpch_queries.run,
+    "answers": answers.run,
+    "epochs": small_epochs.run,
+    "throughput": throughput.run,
+}
+
+
+def main() -> int:
+    arguments = parser().parse_args()
+    settings = Settings(scale=arguments.scale, rounds=arguments.rounds, threads=arguments.threads)
+    print("# Tidegate beside its peers\n")
+    print(", ".join(f"{name} {value}" for name, value in environment().items()) + "\n")
+    reports = []
+    for name in arguments.cases or CASES:
+        reports.append(CASES[name](settings))
+        print(reports[-1].markdown(), flush=True)
+    arguments.json.parent.mkdir(parents=True, exist_ok=True)
+    arguments.json.write_text(to_json(reports))
+    print(f"figures: {arguments.json}", file=sys.stderr)
+    missed = [target.text for report in reports for target in report.targets if not target.reached]
+    return 1 if missed and arguments.fail_on_missed else 0
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="python -m benchmarks", description="Tidegate beside its peers, in one run.")
+    defaults = Settings()
+    now = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    made.add_argument("cases", nargs="*", choices=[[], *CASES], metavar="CASE", help=f"of {', '.join(CASES)}; all")
+    made.add_argument("--scale", type=float, default=defaults.scale, help="TPC-H scale factor (%(default)s)")
+    made.add_argument("--rounds", type=int, default=defaults.rounds, help="runs of each contender (%(default)s)")
+    made.add_argument("--threads", type=int, default=defaults.threads, help="for every engine (%(default)s)")
+    made.add_argument("--json", type=Path, default=TOP / "benchmarks" / "results" / f"{now}.json")
+    made.add_argument("--fail-on-missed", action="store_true", help="exit code 1 when a target is missed")
+    return made
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,125 @@
+"""Case `throughput`: how fast a result leaves the server, beside Arrow Flight's `DoGet`.
+
+Both servers run in processes of their own on the loopback and hold the same rows ready in memory: Tidegate as the
+output of an epoch that has been computed and not been acknowledged, Flight as a table. The clients read all of it.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.flight as flight
+
+import tidegate
+
+from . import plans
+from .measure import Runs, Spread, interleave
+from .report import Report, Target, spread_text
+from .services import served
+from .settings import TOP, Settings
+
+COLUMNS = 32
+BATCH_ROWS = 65_536
+TIDEGATE, FLIGHT = "Tidegate gRPC", "Arrow Flight DoGet"
+
+
+def run(settings: Settings) -> Report:
+    path = wide_file(settings.data, settings.throughput_bytes)
+    size = data_size(path)
+    with ExitStack() as stack:
+        options = ["--output-bytes", str(4 * size)]
+        client = stack.enter_context(served(settings.threads, settings.data, options))
+        task = stack.enter_context(client.create_task(plans.read_all(COLUMNS), output_bytes=4 * size))
+        rows = compute(task, path)
+        contenders: dict[str, Callable[[], object]] = {
+            TIDEGATE: partial(read_epoch, client, task.id, rows),
+            FLIGHT: partial(read_flight, stack.enter_context(flight_server(path)), rows),
+        }
+        runs = interleave(contenders, settings.rounds)
+    return report(size, runs)
+
+
+def wide_file(folder: Path, size: int) -> Path:
+    """An Arrow file of `size` bytes of 32 float64 columns, in batches of one block."""
+    path = folder / f"wide-{size}.arrow"
+    if path.exists():
+        return path
+    folder.mkdir(parents=True, exist_ok=True)
+    schema = pa.schema([(f"c{i}", pa.float64()) for i in range(COLUMNS)])
+    left = max(1, size // (8 * COLUMNS))
+    random = np.random.default_rng(11)
+    partial_path = path.with_suffix(".partial")
+    with pa.ipc.new_file(partial_path, schema) as written:
+        while left:
+            count = min(left, BATCH_ROWS)
+            written.write_batch(pa.record_batch([random.random(count) for _ in range(COLUMNS)], schema=schema))
+            left -= count
+    return partial_path.rename(path)
+
+
+def data_size(path: Path) -> int:
+    with pa.memory_map(str(path)) as mapped:
+        return int(pa.ipc.open_file(mapped).read_all().nbytes)
+
+
+def compute(task: tidegate.Task, path: Path) -> int:
+    """Have the epoch computed and kept on the server; its number of rows."""
+    task.add_split("wide", path)
+    number = task.request_barrier()
+    while task.info().completed_epoch < number:
+        time.sleep(0.05)
+    return task.info().statistics.output_rows
+
+
+def read_epoch(client: tidegate.Client, task_id: str, rows: int) -> None:
+    """Read epoch 1 from its first row, acknowledging nothing, so that it can be read again."""
+    read = 0
+    task = client.task(task_id, cursor=tidegate.Cursor(1, 0))
+    while read < rows:
+        read += sum(frame.rows for frame in task.next(wait=10) if isinstance(frame, tidegate.Data))
+
+
+def read_flight(address: str, rows: int) -> None:
+    with flight.connect(address) as client:
+        read = sum(chunk.data.num_rows for chunk in client.do_get(flight.Ticket(b"wide")))
+    if read != rows:
+        raise RuntimeError(f"Flight sent {read} rows, not {rows}")
+
+
+@contextmanager
+def flight_server(path: Path) -> Iterator[str]:
+    command = [sys.executable, "-m", "benchmarks.flight_server", str(path)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=TOP)
+    try:
+        line = process.stdout.readline() if process.stdout is not None else ""
+        found = re.search(r"grpc\S+", line)
+        if found is None:
+            raise RuntimeError(f"the Flight server did not say where it listens: {line!r}")
+        yield found.group()
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def report(size: int, runs: Runs) -> Report:
+    speed = {name: Spread.of(tuple(size / each / 1e6 for each in runs.seconds[name])) for name in runs.seconds}
+    return Report(
+        case="throughput",
+        title=f"Result throughput on the loopback: {size / 1e9:.2g} GB, {COLUMNS} float64 columns",
+        header=["", "MB/s"],
+        rows=[[name, spread_text(each)] for name, each in speed.items()],
+        targets=[Target("Tidegate over Flight, throughput", runs.ratio(FLIGHT, TIDEGATE), 0.7, "at least")],
+        notes=[f"{name}: {why}" for name, why in runs.left_out.items()],
+        figures={"seconds": runs.seconds, "bytes": size},
+    )

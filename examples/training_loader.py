@@ -1,0 +1,96 @@
+"""A training data loader that survives its own death.
+
+Two passes over a folder of Parquet files, one epoch each: rows with a label are kept and their features scaled. The
+loader notes its cursor, (epoch, row), after every batch it has trained on; it dies in the middle of the second pass. A
+new one attaches to the same task, goes on from the cursor that was noted, and sees exactly what a loader that never
+dies sees: every row once, in the same order.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import substrait.dataframe as sub
+
+import tidegate
+
+PASSES = 2
+FILES = 4
+ROWS = 40_000
+
+
+class Crash(Exception):
+    """The loader's process is gone."""
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder, tidegate.local() as client:
+        files = make_files(Path(folder))
+        print(f"{FILES} files of {ROWS:,} rows; {PASSES} passes over them, one epoch each.")
+
+        whole = Training()
+        with start(client, files) as task:
+            whole.train(task)
+        print(f"A loader that nothing happens to trains on {len(whole.seen):,} rows.")
+
+        broken = Training()
+        with start(client, files) as task:
+            try:
+                broken.train(task, dies_after=len(whole.seen) * 2 // 3)
+            except Crash:
+                print(f"Another one dies after {len(broken.seen):,} rows; the cursor it noted: {broken.cursor}.")
+            broken.train(client.task(task.id, cursor=broken.cursor))
+        print(f"A new one attaches to the task, goes on from there, and ends at {len(broken.seen):,} rows.")
+        print(f"The same rows in the same order? {'Yes' if broken.seen == whole.seen else 'No'}.")
+
+
+class Training:
+    """What a training run would keep beside its model: here, which rows it has seen, and the place it has come to."""
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+        self.cursor = tidegate.Cursor(1, 0)
+
+    def train(self, task: tidegate.Task, dies_after: float = math.inf) -> None:
+        """Take every batch of every epoch until the task has finished."""
+        for epoch in task.epochs():
+            for batch in epoch:
+                self.seen += batch.column("id").to_pylist()
+                self.cursor = task.cursor
+                if len(self.seen) >= dies_after:
+                    raise Crash
+
+
+def start(client: tidegate.Client, files: Path) -> tidegate.Task:
+    """A task that has been fed all passes: a glob is one split, expanded in a fixed order."""
+    task = client.create_task(labelled_rows(), max_pending_epochs=PASSES)
+    for _ in range(PASSES):
+        task.add_split("samples", files / "*.parquet")
+        task.request_barrier()
+    task.no_more_splits()
+    return task
+
+
+def labelled_rows() -> bytes:
+    schema = {"id": sub.i64, "feature": sub.fp64, "label": sub.i64}
+    samples = sub.read_named_table("samples", schema)
+    scaled = (sub.col("feature") / 100.0).alias("feature")
+    plan = samples.filter(sub.col("label").is_not_null()).select("id", scaled, "label").to_plan()
+    return bytes(plan.SerializeToString())
+
+
+def make_files(folder: Path) -> Path:
+    for number in range(FILES):
+        ids = range(number * ROWS, (number + 1) * ROWS)
+        labels = [None if i % 7 == 0 else i % 3 for i in ids]
+        table = pa.table({"id": list(ids), "feature": [float(i % 100) for i in ids], "label": labels})
+        pq.write_table(table, folder / f"part-{number}.parquet")
+    return folder
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""The examples run as they are."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from .modules import TOP
+
+
+def shown(example: str, folder: Path) -> str:
+    """What an example prints, run in an empty folder where it must leave nothing behind."""
+    script = TOP / "examples" / f"{example}.py"
+    done = subprocess.run([sys.executable, script], cwd=folder, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert list(folder.iterdir()) == []
+    return done.stdout
+
+
+def test_the_quick_start_shows_three_epochs_and_the_same_rows_twice(tmp_path: Path) -> None:
+    text = shown("quickstart", tmp_path)
+    assert [f"as epoch {number}." in text for number in (1, 2, 3)] == [True, True, True]
+    assert text.splitlines()[-1].strip().startswith("Yes: SHA-256")
+
+
+def test_a_loader_that_dies_goes_on_where_it_was(tmp_path: Path) -> None:
+    text = shown("training_loader", tmp_path)
+    assert "the cursor it noted: Cursor(epoch=2, row=" in text
+    assert text.splitlines()[-1] == "The same rows in the same order? Yes."
+
+
+def test_a_query_is_explained_and_answered(tmp_path: Path) -> None:
+    assert shown("one_shot_query", tmp_path).splitlines()[-2:] == ["Cork       3   110", "Ghent      2    70"]
+
+
+def test_every_example_has_a_test() -> None:
+    scripts = {path.stem for path in (TOP / "examples").glob("*.py")}
+    assert scripts == {"quickstart", "training_loader", "one_shot_query"}
