@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 
 import duckdb
 import numpy as np
@@ -42,10 +43,10 @@ def run(settings: Settings) -> Report:
             "gRPC": stack.enter_context(served(settings.threads, settings.data)),
         }.items():
             task = stack.enter_context(client.create_task(plans.filter_project_group()))
-            add(f"Tidegate {where}, reused task", many, lambda task=task: task.run_epoch({"rows": split}).table())
-            add(f"Tidegate {where}, new task", few, lambda client=client: new_task(client, split))
+            add(f"Tidegate {where}, reused task", many, partial(next_epoch, task, split))
+            add(f"Tidegate {where}, new task", few, partial(new_task, client, split))
         connection = stack.enter_context(duckdb.connect(config={"threads": settings.threads}))
-        add(DUCKDB, many, lambda: fresh_query(connection, split))
+        add(DUCKDB, many, partial(fresh_query, connection, split))
         runs = interleave(contenders, settings.rounds)
     return report(settings, each_epoch(runs, repeats))
 
@@ -54,6 +55,10 @@ def rows() -> pa.Table:
     """Always the same 1,000 rows."""
     random = np.random.default_rng(7)
     return pa.table({"k": random.integers(0, 50, ROWS), "v": random.integers(0, 1_000, ROWS)})
+
+
+def next_epoch(task: tidegate.Task, split: pa.Table) -> pa.Table:
+    return task.run_epoch({"rows": split}).table()
 
 
 def new_task(client: tidegate.Client, split: pa.Table) -> pa.Table:
