@@ -126,8 +126,10 @@ class TaskManager:
         epoch: int | None = None,
         barrier: bool = False,
         through: Mapping[str, int] | None = None,
+        wake: bool = True,
     ) -> tuple[list[Added], int | None]:
-        return self._task(task).add_splits(splits, epoch=epoch, barrier=barrier, through=through)
+        """Without `wake` the caller goes on with `work_and_poll` at once, which saves finding a thread for the work."""
+        return self._task(task).add_splits(splits, epoch=epoch, barrier=barrier, through=through, wake=wake)
 
     def run_epoch(
         self,
@@ -140,7 +142,7 @@ class TaskManager:
         acknowledge: Cursor | None = None,
     ) -> Sequence[Frame]:
         found = self._task(task)
-        found.add_splits(splits, epoch=epoch, barrier=True, through=through)
+        found.add_splits(splits, epoch=epoch, barrier=True, through=through, wake=False)
         return self.work_and_poll(task, cursor, acknowledge=acknowledge)
 
     def work_and_poll(

@@ -60,13 +60,19 @@ class Scheduler:
         self._idle = 0
         self._closed = False
 
-    def submit(self, slot: Slot) -> None:
-        """There may be something to do for this work."""
+    def submit(self, slot: Slot, *, wake: bool = True) -> None:
+        """There may be something to do for this work. Without `wake` the caller lends it a thread, or calls `wake`."""
         with self._condition:
             if slot.state is _State.RUNNING:
                 slot.state = _State.AGAIN
             elif slot.state is _State.IDLE:
-                self._enqueue(slot)
+                self._enqueue(slot, wake=wake)
+
+    def wake(self) -> None:
+        """Find a thread for the works that were submitted without one."""
+        with self._condition:
+            if self._queue:
+                self._wake()
 
     def lend(self, slot: Slot) -> bool:
         """Run one slice of a queued work on the calling thread; False if it was not waiting for a thread."""
@@ -90,11 +96,15 @@ class Scheduler:
             if thread is not threading.current_thread():
                 thread.join()
 
-    def _enqueue(self, slot: Slot) -> None:
+    def _enqueue(self, slot: Slot, *, wake: bool = True) -> None:
         if self._closed:
             return
         slot.state = _State.QUEUED
         self._queue.append(slot)
+        if wake:
+            self._wake()
+
+    def _wake(self) -> None:
         if self._idle >= len(self._queue):
             self._condition.notify()
         elif len(self._threads) < self._limit:

@@ -73,15 +73,24 @@ class Task:
         epoch: int | None,
         barrier: bool,
         through: Mapping[str, int] | None,
+        wake: bool = True,
     ) -> tuple[list[Added], int | None]:
-        added = [self._add(source, split, sequence, epoch) for source, split, sequence in splits]
-        sealed = self.request_barrier(epoch, through) if barrier else None
+        """Without `wake` the caller calls `work` at once, so that no other thread needs to be found."""
+        try:
+            added = [self._add(source, split, sequence, epoch, wake=wake) for source, split, sequence in splits]
+            sealed = self.request_barrier(epoch, through, wake=wake) if barrier else None
+        except BaseException:
+            self._scheduler.wake()
+            raise
         return added, sealed
 
-    def _add(self, source: str, split: Split, sequence: int | None, epoch: int | None) -> Added:
+    def _add(self, source: str, split: Split, sequence: int | None, epoch: int | None, *, wake: bool) -> Added:
+        board = self._board
         with self._adding:
-            with self._board.lock:
+            with board.lock:
                 accepted, known = self._place(source, split, sequence, epoch)
+                if known is None and isinstance(split, InlineSplit) and self._fits(accepted, split):
+                    return self._enter(accepted, wake=wake)
             if known is not None:
                 return self._duplicate(accepted, split, known)
             match split:
@@ -89,17 +98,26 @@ class Task:
                     accepted.files = self._computation.accept_file(accepted.source, split, accepted.origin)
                     accepted.digest = file_digest(split)
                 case InlineSplit():
-                    self._computation.accept_inline(accepted.source, split.schema, accepted.origin)
-                    self._admit(accepted, split)
-            with self._board.lock:
+                    with board.lock:
+                        waiting = self._waiting_for_a_seal(board.ledger)
+                    board.queue.admit(accepted, _holding(split), waiting)
+            with board.lock:
                 try:
                     self._place(source, split, accepted.sequence, epoch)
                 except TidegateError:
-                    self._board.queue.forget(accepted)
+                    board.queue.forget(accepted)
                     raise
-                answer = self._board.ledger.add(accepted)
-                self._may_run()
-                return answer
+                return self._enter(accepted, wake=wake)
+
+    def _fits(self, accepted: AcceptedSplit, split: InlineSplit) -> bool:
+        """Whether the rows are ones the source can have, and are in the queue now."""
+        self._computation.accept_inline(accepted.source, split.schema, accepted.origin)
+        return self._board.queue.put(accepted, _holding(split))
+
+    def _enter(self, accepted: AcceptedSplit, *, wake: bool) -> Added:
+        answer = self._board.ledger.add(accepted)
+        self._may_run(wake=wake)
+        return answer
 
     def _place(
         self, source: str, split: Split, sequence: int | None, epoch: int | None
@@ -134,15 +152,6 @@ class Task:
             )
         return answer
 
-    def _admit(self, accepted: AcceptedSplit, split: InlineSplit) -> None:
-        holding = Holding(tuple(batch for batch in split.batches if batch.num_rows))
-        board = self._board
-        with board.lock:
-            if board.queue.put(accepted, holding):
-                return
-            waiting = self._waiting_for_a_seal(board.ledger)
-        board.queue.admit(accepted, holding, waiting)
-
     def _waiting_for_a_seal(self, ledger: Ledger) -> list[AcceptedSplit]:
         """Splits of the open epoch, but for those that run ahead of its seal and are not needed again."""
         ahead = self._computation.early_source if self._computation.early_frees else None
@@ -166,13 +175,13 @@ class Task:
 
     # ------------------------------------------------------------------------------------------------- barriers
 
-    def request_barrier(self, epoch: int | None, through: Mapping[str, int] | None) -> int:
+    def request_barrier(self, epoch: int | None, through: Mapping[str, int] | None, *, wake: bool = True) -> int:
         with self._board.lock:
             self._board.check_running()
             number, sealed = self._board.ledger.request_barrier(epoch, through)
             if sealed:
                 self._board.counters.barriers_requested += 1
-                self._may_run()
+                self._may_run(wake=wake)
                 self._board.changed()
             return number
 
@@ -186,10 +195,10 @@ class Task:
             self._may_run()
             self._board.changed()
 
-    def _may_run(self) -> None:
+    def _may_run(self, *, wake: bool = True) -> None:
         """Under the lock: give the driver to the scheduler if there is something for it to do."""
         if not self._board.full and self._driver.has_work():
-            self._scheduler.submit(self._slot)
+            self._scheduler.submit(self._slot, wake=wake)
 
     # -------------------------------------------------------------------------------------------------- reading
 
@@ -224,10 +233,10 @@ class Task:
 
     def work(self) -> None:
         """Lend the calling thread to the task for a slice, if it waits for one and its epochs are short."""
-        with self._board.lock:
-            lend = self._may_lend(_LONGEST_WAIT_SECONDS)
-        if lend:
+        if self._may_lend(_LONGEST_WAIT_SECONDS):
             self._scheduler.lend(self._slot)
+        if self._slot.waiting:
+            self._scheduler.wake()
 
     def _may_lend(self, remaining: float) -> bool:
         """A caller that waits anyway runs short epochs itself: handing them to another thread would cost more."""
@@ -372,3 +381,7 @@ class Task:
     def info(self) -> TaskInfo:
         with self._board.lock:
             return describe(self.id, self._board, self._computation)
+
+
+def _holding(split: InlineSplit) -> Holding:
+    return Holding(tuple(batch for batch in split.batches if batch.num_rows))

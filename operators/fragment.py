@@ -55,6 +55,7 @@ class Fragment(Operator):
         self._pieces: dict[str, tuple[FilePiece, ...]] = {file.source: () for file in files}
         self._inputs = tuple(FragmentInput(s, strict=strict, check=self._stop_if_interrupted) for s in streams)
         self._context = None if context is None else ContextInput(context)
+        self._conform = Conform(schema, place)
         self._interrupted = threading.Event()
         self._connection = instance.connect()
         try:
@@ -110,7 +111,6 @@ class Fragment(Operator):
         self._instance.disconnect(self._connection)
 
     def _run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
-        conform = Conform(self.schema, self._place)
         files = [piece for pieces in self._pieces.values() for piece in pieces]
         try:
             self._begin(inputs)
@@ -119,7 +119,7 @@ class Fragment(Operator):
                 for batch in rows:
                     self._stop_if_interrupted()
                     if batch.num_rows:
-                        yield conform(batch)
+                        yield self._conform(batch)
             check_versions(files)
         except failures.ENGINE_ERRORS as error:
             raise self._cause(error) from error

@@ -27,7 +27,6 @@ from .formats import format_named
 from .matching import FromFile, FromFolder, Match, describe, match_columns, null_in_required
 from .operator import Operator, Stream
 from .piece import FilePiece, InlinePiece, Piece
-from .sizes import batch_bytes
 
 T = TypeVar("T")
 
@@ -45,6 +44,7 @@ class Scan(Operator):
         self._filesystem = filesystem or LocalFileSystem(use_mmap=False)
         self._pieces: tuple[Piece, ...] = ()
         self._interrupted = False
+        self._matched: tuple[pa.Schema, tuple[Match, ...]] | None = None
 
     def assign(self, source: str, pieces: Sequence[Piece]) -> None:
         """What the source has in the next epoch."""
@@ -69,11 +69,13 @@ class Scan(Operator):
                     if self._interrupted:
                         raise ExecutionError(f"reading {describe(piece)} was interrupted", reason="INTERRUPTED")
                     self.rows_read += batch.num_rows
-                    self.bytes_read += batch_bytes(batch)
+                    self.bytes_read += batch.nbytes
                     yield batch
 
     def _inline(self, piece: InlinePiece) -> Generator[pa.RecordBatch]:
-        matches = match_columns(self._columns, piece.schema, piece)
+        if self._matched is None or not self._matched[0].equals(piece.schema):
+            self._matched = piece.schema, match_columns(self._columns, piece.schema, piece)
+        _, matches = self._matched
         indices = [match.index for match in matches if isinstance(match, FromFile)]
         at = 0
         for batch in piece.batches:

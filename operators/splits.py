@@ -69,12 +69,12 @@ def open_pieces(
     `columns` are those the plan wants: what the files prove about them is noted. Raises `SplitError`.
     """
     opened: list[Piece] = []
-    files = filesystem or LocalFileSystem(use_mmap=False)
     for piece in pieces:
         if isinstance(piece, InlinePiece) or piece.schema is not None:
             opened.append(piece)
         else:
-            opened.extend(_open(piece, columns, files))
+            filesystem = filesystem or LocalFileSystem(use_mmap=False)
+            opened.extend(_open(piece, columns, filesystem))
     return tuple(opened)
 
 

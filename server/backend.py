@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from ..proto.service import Service
-from ..proto.values import Cursor, Frame
+from ..proto.values import Added, Cursor, Frame, Split
 
 
 class Backend(Service, Protocol):
+    def add_splits(
+        self,
+        task: str,
+        splits: Iterable[tuple[str, Split, int | None]],
+        *,
+        epoch: int | None = None,
+        barrier: bool = False,
+        through: Mapping[str, int] | None = None,
+        wake: bool = True,
+    ) -> tuple[list[Added], int | None]:
+        """Without `wake` the caller goes on with `work_and_poll` at once, which saves finding a thread for the work."""
+        ...
+
     def poll(
         self, task: str, cursor: Cursor, *, acknowledge: Cursor | None = None, max_bytes: int | None = None
     ) -> Sequence[Frame]:

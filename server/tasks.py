@@ -57,9 +57,10 @@ class Tasks(Endpoint):
         return await self.blocking(self._add_and_read, request)
 
     def _add_and_read(self, request: pb.AddSplitsRequest) -> bytes:
-        added, epoch = self._add(request)
+        reads = request.HasField("read")
+        added, epoch = self._add(request, wake=not reads)
         answer = pb.AddSplitsResponse(splits=map(messages.added_message, added), epoch=epoch)
-        if not request.HasField("read"):
+        if not reads:
             return answer.SerializeToString()
         read = request.read
         frames = self._backend.work_and_poll(
@@ -70,7 +71,7 @@ class Tasks(Endpoint):
         )
         return encode_added(answer, joined(frames))
 
-    def _add(self, request: pb.AddSplitsRequest) -> tuple[list[Added], int | None]:
+    def _add(self, request: pb.AddSplitsRequest, *, wake: bool = True) -> tuple[list[Added], int | None]:
         # Decoded one by one as the executor takes them, so that a refused one's successors cost nothing.
         splits = (
             (each.source, messages.split_value(each.split), messages.sequence_value(each.sequence))
@@ -82,6 +83,7 @@ class Tasks(Endpoint):
             epoch=request.epoch if request.HasField("epoch") else None,
             barrier=request.HasField("barrier"),
             through=dict(request.barrier.through) or None,
+            wake=wake,
         )
 
     async def upload(self, requests: AsyncIterator[pb.UploadRequest], _: Context) -> pb.UploadResponse:
