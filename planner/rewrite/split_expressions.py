@@ -3,14 +3,15 @@
 `f(f(f(... x)))` becomes a projection that computes an inner part, below one that computes the rest from it. A part is
 moved out only from where it is evaluated for every row anyway: never from behind a CASE, a COALESCE, or the second
 operand of `and` or `or`, which may be there to keep it from failing. Chains of one `and` or `or` count as the balanced
-trees they are rendered as, and a CASE in another's ELSE is made one CASE with it, so neither needs this.
+trees they are rendered as, and a CASE in another's ELSE is made one CASE with it, so neither needs this; nor does a
+COALESCE that is another's last operand.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeGuard
 
 from ...proto.errors import PlanError, Problem
 from .. import ir, tree
@@ -36,7 +37,7 @@ def _split(relation: ir.Relation) -> ir.Relation:
     width = sum(len(each.schema) for each in tree.inputs(relation))
     splitting = _Splitting(width)
     new = [splitting.split(each, _may_move(relation, each)) for each in tree.expressions(relation)]
-    deepest = max((split.depth for split in new), default=0)
+    deepest = max((split.depth for split in (*new, *splitting.moved)), default=0)
     if deepest > LIMIT:
         return _above_the_join(relation)
     changed = tree.with_expressions(relation, splitting.placed(split.expression for split in new))
@@ -117,7 +118,7 @@ class _Splitting:
         return unroll(self._step, _Part(expression, move))
 
     def _step(self, part: _Part) -> Generator[_Part, _Split, _Split]:
-        expression = _one_case(part.expression)
+        expression = _flat_coalesce(_one_case(part.expression))
         operands: list[_Split] = []
         for at, operand in enumerate(tree.operands(expression)):
             operands.append((yield _Part(operand, part.move and _always(expression, at))))
@@ -207,6 +208,22 @@ def _one_case(expression: ir.Expression) -> ir.Expression:
             return replace(expression, clauses=tuple(clauses), otherwise=None)
         otherwise = following  # type: ignore[assignment]  # the loop's test narrows it again
     return replace(expression, clauses=tuple(clauses), otherwise=otherwise)
+
+
+def _flat_coalesce(expression: ir.Expression) -> ir.Expression:
+    """A COALESCE together with those that are its last operand."""
+    if not _is_coalesce(expression) or not _is_coalesce(expression.arguments[-1]):
+        return expression
+    arguments: list[ir.Expression | str] = []
+    last: ir.Expression | str = expression
+    while _is_coalesce(last) and nullable(last.type) == nullable(expression.type):
+        arguments.extend(last.arguments[:-1])
+        last = last.arguments[-1]
+    return replace(expression, arguments=(*arguments, last))
+
+
+def _is_coalesce(expression: ir.Expression | str) -> TypeGuard[ir.Call]:
+    return isinstance(expression, ir.Call) and expression.function.name == "coalesce" and bool(expression.arguments)
 
 
 def _connective(call: ir.Call, operands: Sequence[_Split], layer: int) -> _Split:

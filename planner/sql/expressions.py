@@ -290,7 +290,7 @@ def _subquery(subquery: ir.Subquery, part: _Part, scope: Scope) -> _Step:
         case ir.SubqueryKind.EXISTS:
             return f"(EXISTS ({inner}))"
         case ir.SubqueryKind.UNIQUE:
-            return f"((SELECT count(*) FROM ({inner})) = (SELECT count(*) FROM (SELECT DISTINCT * FROM ({inner}))))"
+            return _unique(inner, len(subquery.relation.schema))
         case ir.SubqueryKind.IN:
             row = needles[0] if len(needles) == 1 else f"({', '.join(needles)})"
             return f"({row} IN ({inner}))"
@@ -300,3 +300,12 @@ def _subquery(subquery: ir.Subquery, part: _Part, scope: Scope) -> _Step:
                     Problem(place=subquery.place, reason="NO_COMPARISON", message="the subquery has no comparison")
                 )
             return f"({needles[0]} {subquery.comparison.value} {subquery.kind.value.upper()} ({inner}))"
+
+
+def _unique(inner: str, width: int) -> str:
+    """As in SQL: no two rows are equal, and a row with a null in it equals none."""
+    columns = [f"u.c{at}" for at in range(width)]
+    present = " AND ".join(f"{column} IS NOT NULL" for column in columns)
+    table = f"({inner}) AS u({', '.join(f'c{at}' for at in range(width))})"
+    by = ", ".join(columns)
+    return f"(NOT EXISTS (SELECT 1 FROM {table} WHERE {present} GROUP BY {by} HAVING count(*) > 1))"

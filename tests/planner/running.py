@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import duckdb
@@ -60,6 +61,14 @@ def run(physical: PhysicalPlan, tables: Mapping[str, pa.Table]) -> pa.Table:
     return pa.concat_tables(results)
 
 
+@cache
+def _database() -> duckdb.DuckDBPyConnection:
+    """One for all runs; what a run registers is its own cursor's."""
+    connection = duckdb.connect(config={"threads": 1})
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")
+    return connection
+
+
 class _Once:
     """A stream that may be asked for once."""
 
@@ -89,8 +98,7 @@ def _run(node: PhysicalNode, tables: Mapping[str, pa.Table], kept: Mapping[str, 
 
 def _run_fragment(node: FragmentNode, tables: Mapping[str, pa.Table], kept: Mapping[str, pa.Table]) -> pa.Table:
     definitions = []
-    with duckdb.connect(config={"threads": 1}) as connection:
-        connection.execute("SET TimeZone = 'UTC'")
+    with _database().cursor() as connection:
         for stream in node.streams:
             found = _positional(_run(stream.node, tables, kept))
             if stream.replayed:

@@ -1,0 +1,237 @@
+"""Random relations over small tables full of nulls, NaN and duplicates, against plain Python.
+
+Class of bug: a relation's SQL that means something else than the relation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidegate.planner import ir
+from tidegate.planner.pipelines import Feed
+
+from ..build import (
+    F64,
+    I64,
+    TEXT,
+    aggregate,
+    call,
+    col,
+    combine,
+    eq,
+    expand,
+    fetch,
+    filtered,
+    join,
+    lit,
+    measure,
+    plan,
+    project,
+    read,
+    sort,
+    table,
+    topn,
+)
+from ..running import rows
+from . import naive
+
+FEW = settings(max_examples=40)
+LEFT = read("l", k=I64, v=F64, s=TEXT)
+RIGHT = read("r", k=I64, w=F64)
+KEYS = st.none() | st.integers(0, 3)
+FLOATS = st.none() | st.sampled_from([0.0, -0.0, 1.5, -2.5, math.nan, math.inf])
+LEFT_ROWS = st.lists(st.tuples(KEYS, FLOATS, st.none() | st.sampled_from(["", "a", "b"])), max_size=8)
+RIGHT_ROWS = st.lists(st.tuples(KEYS, FLOATS), max_size=8)
+FEEDS = st.sampled_from(Feed)
+
+
+def run(
+    root: ir.Relation, left: list[naive.Row], right: Sequence[naive.Row] = (), feed: Feed = Feed.FILES
+) -> list[naive.Row]:
+    return rows(plan(root), {"l": table(LEFT, left), "r": table(RIGHT, right)}, feed=feed)
+
+
+EQUAL = eq(col(0), col(3))
+WIDER = call("and", call("gte", col(0), col(3)), call("lt", col(1, F64), col(4, F64)))
+
+
+def equal_keys(left: naive.Row, right: naive.Row) -> bool | None:
+    return naive.equal(left[0], right[0])
+
+
+def wider(left: naive.Row, right: naive.Row) -> bool | None:
+    first = None if None in (left[0], right[0]) else left[0] >= right[0]
+    second = None if None in (left[1], right[1]) else naive.compare(left[1], right[1], ir.Direction.ASC_NULLS_LAST) < 0
+    return False if False in (first, second) else None if None in (first, second) else True
+
+
+@pytest.mark.parametrize("type_", ir.JoinType)
+@pytest.mark.parametrize(("condition", "matches"), [(EQUAL, equal_keys), (WIDER, wider)], ids=["equal", "wider"])
+@FEW
+@given(left=LEFT_ROWS, right=RIGHT_ROWS, feed=FEEDS)
+def test_joins(
+    type_: ir.JoinType,
+    condition: ir.Expression,
+    matches: naive.Matches,
+    left: list[naive.Row],
+    right: list[naive.Row],
+    feed: Feed,
+) -> None:
+    relation = join(LEFT, RIGHT, type_, condition)
+    try:
+        expected = naive.same(naive.join(left, right, type_, matches, (3, 2)))
+    except ValueError:
+        with pytest.raises(duckdb.Error, match="More than one row"):
+            run(relation, left, right, feed)
+    else:
+        assert naive.same(run(relation, left, right, feed)) == expected
+
+
+@pytest.mark.parametrize(
+    "type_", [each for each in ir.JoinType if each.value.startswith(("left", "inner"))], ids=lambda each: each.value
+)
+@FEW
+@given(left=LEFT_ROWS, right=RIGHT_ROWS)
+def test_lateral_joins(type_: ir.JoinType, left: list[naive.Row], right: list[naive.Row]) -> None:
+    """The right side reads the left row in its own filter; that is the join's condition by another way."""
+    inner = filtered(RIGHT, eq(col(0), col(0, outer=1)))
+    relation = join(LEFT, inner, type_, call("lt", col(1, F64), col(4, F64)), lateral=True)
+
+    def matches(one: naive.Row, other: naive.Row) -> bool | None:
+        if not naive.equal(one[0], other[0]):
+            return False
+        return None if None in (one[1], other[1]) else wider((1, one[1]), (1, other[1]))
+
+    try:
+        expected = naive.same(naive.join(left, right, type_, matches, (3, 2)))
+    except ValueError:
+        with pytest.raises(duckdb.Error, match="More than one row"):
+            run(relation, left, right)
+    else:
+        assert naive.same(run(relation, left, right)) == expected
+
+
+@pytest.mark.parametrize("operation", ir.SetOperation)
+@FEW
+@given(inputs=st.lists(RIGHT_ROWS, min_size=2, max_size=4))
+def test_set_operations(operation: ir.SetOperation, inputs: list[list[naive.Row]]) -> None:
+    reads = [read(f"t{at}", k=I64, w=F64) for at in range(len(inputs))]
+    data = {each.source: table(each, found) for each, found in zip(reads, inputs, strict=True)}
+    found = rows(plan(combine(operation, *reads)), data)
+    assert naive.same(found) == naive.combine(operation, inputs)
+
+
+@FEW
+@given(left=LEFT_ROWS, right=RIGHT_ROWS, feed=FEEDS)
+def test_union_all_keeps_the_order_of_inputs_and_rows(
+    left: list[naive.Row], right: list[naive.Row], feed: Feed
+) -> None:
+    relation = combine(ir.SetOperation.UNION_ALL, project(LEFT, col(0), col(1, F64)), RIGHT)
+    found = run(relation, left, right, feed)
+    assert [row[0] for row in found] == [row[0] for row in (*left, *right)]
+
+
+@FEW
+@given(left=LEFT_ROWS, bound=st.integers(0, 3), feed=FEEDS)
+def test_a_filter_keeps_what_is_true_in_order(left: list[naive.Row], bound: int, feed: Feed) -> None:
+    found = run(project(filtered(LEFT, call("gt", col(0), lit(bound))), col(0), col(2, TEXT)), left, feed=feed)
+    assert found == [(row[0], row[2]) for row in left if row[0] is not None and row[0] > bound]
+
+
+DIRECTIONS = st.sampled_from([each for each in ir.Direction if each is not ir.Direction.CLUSTERED])
+
+
+@FEW
+@given(left=LEFT_ROWS, how=st.tuples(DIRECTIONS, DIRECTIONS), feed=FEEDS)
+def test_a_sort_orders_nulls_and_nan_as_its_keys_say(
+    left: list[naive.Row], how: tuple[ir.Direction, ir.Direction], feed: Feed
+) -> None:
+    keys = [ir.SortKey(expression=col(1, F64), direction=how[0]), ir.SortKey(expression=col(0), direction=how[1])]
+    found = run(project(sort(LEFT, *keys), col(0), col(1, F64)), left, feed=feed)
+    expected = naive.ordered([row[:2] for row in left], [(1, how[0]), (0, how[1])])
+    assert [tuple(map(naive.key, row)) for row in found] == [tuple(map(naive.key, row)) for row in expected]
+
+
+@FEW
+@given(left=LEFT_ROWS)
+def test_a_clustered_sort_puts_equal_keys_together(left: list[naive.Row]) -> None:
+    found = [row[0] for row in run(sort(LEFT, ir.SortKey(expression=col(0), direction=ir.Direction.CLUSTERED)), left)]
+    runs = 1 + sum(one != other for one, other in pairwise(found))
+    assert not found or runs == len(set(found))
+
+
+@FEW
+@given(left=LEFT_ROWS, count=st.integers(0, 6), offset=st.integers(0, 6), how=DIRECTIONS, feed=FEEDS)
+def test_a_fetch_takes_the_front_of_a_sort_through_projections(
+    left: list[naive.Row], count: int, offset: int, how: ir.Direction, feed: Feed
+) -> None:
+    ordered = sort(LEFT, ir.SortKey(expression=col(1, F64), direction=how))
+    found = run(fetch(project(ordered, col(1, F64)), count, offset), left, feed=feed)
+    expected = naive.ordered([row[1:2] for row in left], [(0, how)])[offset : offset + count]
+    assert [naive.key(row[0]) for row in found] == [naive.key(row[0]) for row in expected]
+
+
+@FEW
+@given(left=LEFT_ROWS, count=st.integers(0, 6), offset=st.integers(0, 6), ties=st.booleans(), how=DIRECTIONS)
+def test_a_top_n_brings_those_that_tie_with_its_last_row(
+    left: list[naive.Row], count: int, offset: int, ties: bool, how: ir.Direction
+) -> None:
+    keys = [ir.SortKey(expression=col(1, F64), direction=how)]
+    found = run(project(topn(LEFT, keys, count, offset, ties), col(1, F64)), left)
+    ordered = [naive.key(row[0]) for row in naive.ordered([row[1:2] for row in left], [(0, how)])]
+    end = offset + count
+    while ties and count and 0 < end < len(ordered) and ordered[end] == ordered[end - 1]:
+        end += 1
+    assert [naive.key(row[0]) for row in found] == ordered[offset:end]
+
+
+@FEW
+@given(left=LEFT_ROWS, feed=FEEDS)
+def test_an_aggregate_has_a_row_per_group(left: list[naive.Row], feed: Feed) -> None:
+    condition = call("gt", col(1, F64), lit(0.0))
+    measures = [
+        measure("count"),
+        measure("count", col(1, F64), distinct=True),
+        measure("sum", col(0), condition=condition),
+    ]
+    found = run(aggregate(LEFT, [col(0), col(2, TEXT)], *measures), left, feed=feed)
+    expected = []
+    for keys, members in naive.groups(left, [0, 2]).items():
+        distinct = {naive.key(row[1]) for row in members if row[1] is not None}
+        summed = [row[0] for row in members if row[1] is not None and (math.isnan(row[1]) or row[1] > 0)]
+        total = sum(value for value in summed if value is not None) if any(v is not None for v in summed) else None
+        expected.append((*keys, len(members), len(distinct), total))
+    assert naive.same(found) == naive.same(expected)
+
+
+@FEW
+@given(left=LEFT_ROWS, sets=st.lists(st.sampled_from([(), (0,), (1,), (0, 1)]), min_size=2, max_size=4))
+def test_grouping_sets_are_numbered_and_repeated_as_asked(left: list[naive.Row], sets: list[tuple[int, ...]]) -> None:
+    found = run(aggregate(LEFT, [col(0), col(2, TEXT)], measure("count"), sets=sets), left)
+    expected = [
+        (*(keys[members.index(at)] if at in members else None for at in (0, 1)), len(rows_), number)
+        for number, members in enumerate(sets)
+        for keys, rows_ in naive.groups(left, [(0, 2)[at] for at in members]).items()
+    ]
+    assert naive.same(found) == naive.same(expected)
+
+
+@FEW
+@given(left=LEFT_ROWS)
+def test_an_aggregate_of_nothing_has_one_row_and_a_distinct_of_nothing_none(left: list[naive.Row]) -> None:
+    assert run(aggregate(filtered(LEFT, lit(False)), [], measure("count")), left) == [(0,)]
+    assert run(aggregate(filtered(LEFT, lit(False)), [col(0)]), left) == []
+
+
+@FEW
+@given(left=LEFT_ROWS, feed=FEEDS)
+def test_an_expand_gives_each_row_once_per_alternative_in_order(left: list[naive.Row], feed: Feed) -> None:
+    found = run(expand(LEFT, [col(0), col(2, TEXT)], [col(0), lit(None, TEXT)]), left, feed=feed)
+    assert found == [row for each in left for row in ((each[0], each[2], 0), (each[0], None, 1))]

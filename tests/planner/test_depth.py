@@ -1,0 +1,206 @@
+"""Plans thousands of levels deep: planned in linear time, and run by DuckDB."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tidegate.planner import ir
+from tidegate.planner.cut import DEPTH
+from tidegate.planner.pipelines import Feed, FragmentNode, PhysicalPlan, Start
+from tidegate.planner.prepare import prepare
+from tidegate.proto.errors import PlanError
+from tidegate.proto.values import TaskOptions
+
+from . import steps
+from .build import (
+    I64,
+    aggregate,
+    asc,
+    call,
+    case,
+    col,
+    combine,
+    eq,
+    filtered,
+    join,
+    lit,
+    measure,
+    plan,
+    project,
+    read,
+    sort,
+    subquery,
+    table,
+)
+from .running import rows, shape_of
+
+LEVELS = 2_000
+NUMBERS = read("n", k=I64)
+DATA = {"n": table(NUMBERS, [(1,), (2,), (None,)])}
+
+
+def nested(level: Callable[[ir.Relation, int], ir.Relation], height: int = LEVELS) -> ir.Relation:
+    relation: ir.Relation = NUMBERS
+    for at in range(height):
+        relation = level(relation, at)
+    return relation
+
+
+def deep(level: Callable[[ir.Expression, int], ir.Expression], height: int = LEVELS) -> ir.Expression:
+    expression: ir.Expression = col(0)
+    for at in range(height):
+        expression = level(expression, at)
+    return expression
+
+
+def fragments(physical: PhysicalPlan) -> list[FragmentNode]:
+    found, stack = [], [each.root for each in physical.pipelines]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, FragmentNode):
+            found.append(node)
+            stack.extend(each.node for each in node.streams)
+    return found
+
+
+@pytest.mark.parametrize("feed", Feed)
+def test_a_chain_of_projections_runs(feed: Feed) -> None:
+    relation = nested(lambda below, _: project(below, call("add", col(0), lit(1))))
+    assert rows(plan(relation), DATA, feed=feed) == [(2_001,), (2_002,), (None,)]
+
+
+def test_a_chain_of_filters_runs() -> None:
+    relation = nested(lambda below, at: filtered(below, call("gt", col(0), lit(-at))))
+    assert rows(plan(relation), DATA) == [(1,), (2,)]
+
+
+def test_a_chain_of_sorts_and_aggregates_runs() -> None:
+    relation = nested(lambda below, at: sort(below, asc(col(0))) if at % 2 else aggregate(below, [col(0)]))
+    assert rows(plan(relation), DATA) == [(1,), (2,), (None,)]
+
+
+def test_a_chain_of_joins_runs() -> None:
+    other = read("m", k=I64)
+    relation = nested(lambda below, _: join(below, other, ir.JoinType.LEFT_SEMI, eq(col(0), col(1))), 400)
+    assert sorted(rows(plan(relation), {**DATA, "m": DATA["n"]})) == [(1,), (2,)]
+
+
+def test_a_union_of_many_inputs_runs() -> None:
+    relation = combine(ir.SetOperation.UNION_DISTINCT, *([NUMBERS] * LEVELS))
+    assert sorted(rows(plan(relation), DATA), key=str) == [(1,), (2,), (None,)]
+
+
+def test_fragments_are_cut_where_they_would_be_too_deep() -> None:
+    relation = nested(lambda below, _: project(below, call("add", col(0), lit(1))))
+    prepared = prepare(plan(relation), TaskOptions())
+    found = fragments(prepared.physical(shape_of(prepared, DATA)))
+    assert len(found) == LEVELS // (DEPTH - 1) + 1
+    assert max(each.relations for each in found) <= DEPTH
+    assert sum(each.relations for each in found) == LEVELS + 1
+
+
+def test_a_row_wise_chain_stays_row_wise_when_it_is_cut() -> None:
+    relation = nested(lambda below, _: project(below, call("add", col(0), lit(1))), 250)
+    prepared = prepare(plan(relation), TaskOptions())
+    physical = prepared.physical(shape_of(prepared, DATA))
+    assert [each.start for each in physical.pipelines] == [Start.PIECE]
+    assert all(each.row_wise for each in fragments(physical))
+
+
+def test_a_deep_sum_runs() -> None:
+    expression = deep(lambda below, at: call("add", below, lit(at)))
+    expected = sum(range(LEVELS))
+    assert rows(plan(project(NUMBERS, expression)), DATA) == [(expected + 1,), (expected + 2,), (None,)]
+
+
+@pytest.mark.parametrize("name", ["and", "or"])
+def test_a_deep_connective_runs(name: str) -> None:
+    """Each term compares with a number that is not there, so that the last one decides nothing alone."""
+    compare = "not_equal" if name == "and" else "equal"
+    condition: ir.Expression = call(compare, col(0), lit(-1))
+    for at in range(2, LEVELS):
+        condition = call(name, condition, call(compare, col(0), lit(-at)))
+    expected = [(1,), (2,)] if name == "and" else []
+    assert rows(plan(filtered(NUMBERS, condition)), DATA) == expected
+
+
+def test_a_deep_case_runs() -> None:
+    expression: ir.Expression = lit(0)
+    for at in range(LEVELS):
+        expression = case(eq(col(0), lit(at)), lit(at * 10), expression)
+    assert rows(plan(project(NUMBERS, expression)), DATA) == [(10,), (20,), (0,)]
+
+
+def test_a_deep_condition_of_an_inner_join_runs() -> None:
+    other = read("m", k=I64)
+    total = deep(lambda below, at: call("add", below, call("subtract", col(1), col(1))))
+    relation = join(NUMBERS, other, ir.JoinType.INNER, eq(total, col(1)))
+    assert sorted(rows(plan(relation), {**DATA, "m": DATA["n"]})) == [(1, 1), (2, 2)]
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        lambda deep: filtered(NUMBERS, call("gt", deep, lit(0))),
+        lambda deep: sort(NUMBERS, asc(deep)),
+        lambda deep: aggregate(NUMBERS, [deep]),
+        lambda deep: aggregate(NUMBERS, [], measure("sum", deep)),
+    ],
+)
+def test_a_deep_expression_runs_in_every_relation(place: Callable[[ir.Expression], ir.Relation]) -> None:
+    expression = deep(lambda below, at: call("add", below, lit(0)))
+    shallow = place(col(0))
+    assert rows(plan(place(expression)), DATA) == rows(plan(shallow), DATA)
+
+
+def test_a_deep_coalesce_runs() -> None:
+    expression: ir.Expression = lit(0)
+    for _ in range(LEVELS):
+        expression = call("coalesce", col(0), expression)
+    assert rows(plan(project(NUMBERS, expression)), DATA) == [(1,), (2,), (0,)]
+
+
+def test_what_a_case_guards_is_not_computed_before_it() -> None:
+    """An overflow behind the CASE must not fail rows that the CASE keeps away from it."""
+    risky = call("add", deep(lambda below, _: call("add", below, lit(0)), 150), lit(2**63 - 1))
+    guarded = case(eq(col(0), lit(99)), risky, lit(7))
+    assert rows(plan(project(NUMBERS, guarded)), DATA) == [(7,), (7,), (7,)]
+
+
+def test_a_deep_expression_that_cannot_be_split_is_refused_with_its_place() -> None:
+    relation = project(NUMBERS, case(eq(col(0), lit(99)), deep(lambda below, _: call("add", below, lit(1)))))
+    with pytest.raises(PlanError) as refused:
+        prepare(plan(relation), TaskOptions())
+    (problem,) = refused.value.problems
+    assert (problem.reason, problem.place) == ("TOO_DEEP", relation.place)
+
+
+def test_a_deep_plan_inside_a_subquery_runs() -> None:
+    inner = nested(lambda below, _: filtered(below, call("gt", col(0), lit(0))), 500)
+    condition = subquery(ir.SubqueryKind.IN, inner, col(0))
+    assert rows(plan(filtered(NUMBERS, condition)), DATA) == [(1,), (2,)]
+
+
+def test_a_deep_part_that_reads_an_outer_row_is_refused_with_its_place() -> None:
+    inner = nested(lambda below, _: filtered(below, eq(col(0), col(0, outer=1))), 400)
+    relation = filtered(NUMBERS, subquery(ir.SubqueryKind.EXISTS, inner))
+    with pytest.raises(PlanError, match="enclosing"):
+        prepare(plan(relation), TaskOptions())
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda size: nested(lambda below, _: project(below, call("add", col(0), lit(1))), size),
+        lambda size: nested(lambda below, at: filtered(below, call("gt", col(0), lit(-at))), size),
+        lambda size: project(NUMBERS, deep(lambda below, at: call("add", below, lit(at)), size)),
+        lambda size: combine(ir.SetOperation.UNION_ALL, *([NUMBERS] * size)),
+    ],
+    ids=["projections", "filters", "expression", "union"],
+)
+def test_planning_takes_steps_in_proportion_to_the_plan(make: Callable[[int], ir.Relation]) -> None:
+    """Counted, not timed: calls of our own functions while preparing and cutting."""
+    small, large = (steps.of_planning(plan(make(size)), DATA) for size in (400, 1_600))
+    assert large < 4 * small * 1.25
