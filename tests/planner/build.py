@@ -39,9 +39,20 @@ def col(index: int, type_: t.Type = I64, outer: int = 0) -> ir.Field:
     return ir.Field(index=index, type=type_, outer=outer)
 
 
+_bound: dict[tuple[object, ...], tuple[ir.Function, t.Type]] = {}
+
+
 def call(name: str, *arguments: ir.Expression | str) -> ir.Call:
+    """Bound once for each combination of types whose arguments stay as they are: deep expressions have thousands."""
+    key = (name, *(each if isinstance(each, str) else each.type for each in arguments))
+    if key in _bound:
+        function, type_ = _bound[key]
+        return ir.Call(function=function, arguments=arguments, type=type_)
     bound = binding.bind(ir.FunctionKind.SCALAR, name, None, arguments)
-    return ir.Call(function=bound.function, arguments=binding.expressions(bound.arguments), type=bound.type)
+    found = binding.expressions(bound.arguments)
+    if all(one is other for one, other in zip(found, arguments, strict=True)):
+        _bound[key] = (bound.function, bound.type)
+    return ir.Call(function=bound.function, arguments=found, type=bound.type)
 
 
 def measure(name: str, *arguments: ir.Expression, **how: object) -> ir.Measure:

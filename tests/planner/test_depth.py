@@ -88,7 +88,7 @@ def test_a_chain_of_joins_runs() -> None:
 
 
 def test_a_union_of_many_inputs_runs() -> None:
-    relation = combine(ir.SetOperation.UNION_DISTINCT, *([NUMBERS] * LEVELS))
+    relation = combine(ir.SetOperation.UNION_DISTINCT, *([NUMBERS] * 500))
     assert sorted(rows(plan(relation), DATA), key=str) == [(1,), (2,), (None,)]
 
 

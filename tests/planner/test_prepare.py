@@ -1,0 +1,169 @@
+"""Sources, the columns they are read for, and what is refused."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from tidegate.planner import ir
+from tidegate.planner import types as t
+from tidegate.planner.pipelines import Feed
+from tidegate.planner.prepare import Prepared, prepare
+from tidegate.proto.errors import PlanError
+from tidegate.proto.values import TaskOptions
+
+from .build import (
+    F64,
+    I64,
+    TEXT,
+    aggregate,
+    asc,
+    col,
+    combine,
+    cross,
+    eq,
+    filtered,
+    join,
+    lit,
+    measure,
+    plan,
+    project,
+    read,
+    sort,
+    subquery,
+    table,
+    window,
+    window_call,
+)
+from .running import rows, run_plan
+
+WIDE = read("w", a=TEXT, b=F64, c=I64, d=TEXT, e=I64)
+OTHER = read("o", x=TEXT, y=I64, z=F64)
+DATA = {
+    "w": table(WIDE, [("p", 1.5, 1, "q", 10), ("r", None, 2, "s", 20), ("t", 2.5, None, None, 30)]),
+    "o": table(OTHER, [("u", 1, 0.5), ("v", 2, None), ("v", 2, 7.0)]),
+}
+
+
+def prepared(root: ir.Relation) -> Prepared:
+    return prepare(plan(root), TaskOptions())
+
+
+def columns(root: ir.Relation) -> dict[str, list[str]]:
+    return {each.name: [column.name for column in each.columns] for each in prepared(root).sources}
+
+
+def test_a_source_is_read_for_the_columns_that_are_used() -> None:
+    relation = project(filtered(WIDE, eq(col(2), lit(1))), col(4))
+    assert columns(relation) == {"w": ["c", "e"]}
+    assert rows(plan(relation), DATA) == [(10,)]
+
+
+def test_counting_rows_reads_the_cheapest_column() -> None:
+    relation = aggregate(WIDE, [], measure("count"))
+    assert columns(relation) == {"w": ["b"]}
+    assert rows(plan(relation), DATA) == [(3,)]
+
+
+def test_columns_are_pruned_through_every_kind_of_relation() -> None:
+    numbered = window(
+        WIDE, window_call("row_number", sorts=(asc(col(4)),)), window_call("rank", sorts=(asc(col(1, F64)),))
+    )
+    joined = join(sort(numbered, asc(col(4))), OTHER, ir.JoinType.LEFT, eq(col(2), col(8)))
+    relation = project(cross(joined, project(OTHER, lit(1))), col(5), col(9, F64))
+    assert columns(relation) == {"w": ["c", "e"], "o": ["y", "z"]}
+    assert sorted(rows(plan(relation), DATA), key=str) == sorted(
+        [(1, 0.5), (2, None), (2, 7.0), (3, None)] * 3, key=str
+    )
+
+
+def test_a_column_that_only_an_inner_query_reads_is_kept() -> None:
+    inner = filtered(OTHER, eq(col(1), col(2, outer=1)))
+    relation = project(filtered(WIDE, subquery(ir.SubqueryKind.EXISTS, inner)), col(0, TEXT))
+    assert columns(relation) == {"w": ["a", "c"], "o": ["y"]}
+    assert rows(plan(relation), DATA) == [("p",), ("r",)]
+
+
+def test_an_outer_row_two_queries_out_is_found_after_pruning() -> None:
+    deepest = filtered(OTHER, eq(col(1), col(2, outer=2)))
+    middle = filtered(OTHER, subquery(ir.SubqueryKind.EXISTS, deepest))
+    relation = project(filtered(WIDE, subquery(ir.SubqueryKind.EXISTS, middle)), col(4))
+    assert columns(relation) == {"w": ["c", "e"], "o": ["y"]}
+    assert rows(plan(relation), DATA) == [(10,), (20,)]
+
+
+def test_a_union_reads_the_same_columns_of_every_input() -> None:
+    filtered_one = filtered(WIDE, eq(col(0, TEXT), lit("p")))
+    relation = project(combine(ir.SetOperation.UNION_ALL, filtered_one, WIDE), col(4))
+    assert columns(relation) == {"w": ["a", "e"]}
+    assert rows(plan(relation), DATA) == [(10,), (10,), (20,), (30,)]
+
+
+def test_a_distinct_union_reads_every_column() -> None:
+    relation = project(combine(ir.SetOperation.UNION_DISTINCT, OTHER, OTHER), col(1))
+    assert columns(relation) == {"o": ["x", "y", "z"]}
+    assert sorted(rows(plan(relation), DATA)) == [(1,), (2,), (2,)]
+
+
+def test_all_reads_of_a_table_are_one_source() -> None:
+    strict = read("w", e=t.required(I64))
+    relation = cross(project(WIDE, col(4)), strict)
+    (source,) = prepared(relation).sources
+    assert [(each.name, each.nullable) for each in source.columns] == [("e", False)]
+    assert source.places == (WIDE.place, strict.place)
+
+
+def test_reads_that_disagree_about_a_column_are_refused_with_both_places() -> None:
+    other = read("w", a=I64)
+    with pytest.raises(PlanError) as refused:
+        prepared(cross(WIDE, other))
+    (problem,) = refused.value.problems
+    assert problem.reason == "SCHEMA_CONFLICT"
+    assert problem.place == other.place
+    assert WIDE.place in problem.message
+
+
+def test_a_read_without_columns_is_refused() -> None:
+    with pytest.raises(PlanError, match="without any column"):
+        prepared(project(read("w"), lit(1)))
+
+
+def test_a_result_without_columns_is_refused() -> None:
+    with pytest.raises(PlanError, match="no columns"):
+        prepared(project(WIDE))
+
+
+def test_files_that_the_plan_names_are_a_static_source() -> None:
+    item = ir.FileItem(path="x.parquet", format="parquet")
+    files = ir.LocalFiles(source="files", names=("k",), items=(item,), schema=(I64,), place="here")
+    (source,) = prepared(files).sources
+    assert source.static
+    assert source.items == (item,)
+
+
+@pytest.mark.parametrize("feed", Feed)
+def test_structs_come_out_under_the_plan_s_names_whatever_the_source_calls_them(feed: Feed) -> None:
+    inner = t.Struct(fields=(F64,), names=("deep",))
+    named = t.Struct(fields=(I64, t.List(element=inner)), names=("left", "right"))
+    source = ir.Read(source="s", names=("p",), schema=(named,), place="here")
+    twice = combine(ir.SetOperation.UNION_ALL, source, source)
+    data = pa.table({"p": [{"left": 1, "right": [{"deep": 0.5}]}, None]})
+    found = run_plan(ir.Plan(root=twice, names=("out", "x", "y", "z")), {"s": data}, feed=feed)
+    assert found.to_pylist() == [{"out": {"x": 1, "y": [{"z": 0.5}]}}, {"out": None}] * 2
+
+
+@pytest.mark.parametrize("kind", [ir.SubqueryKind.SCALAR, ir.SubqueryKind.IN, ir.SubqueryKind.ANY, ir.SubqueryKind.ALL])
+def test_a_subquery_hands_out_all_its_columns(kind: ir.SubqueryKind) -> None:
+    inner = aggregate(OTHER, [], measure("min", col(1)))
+    how = {"comparison": ir.Comparison.GE} if kind in (ir.SubqueryKind.ANY, ir.SubqueryKind.ALL) else {}
+    needles = () if kind is ir.SubqueryKind.SCALAR else (col(2),)
+    made = subquery(kind, inner, *needles, **how)
+    condition = eq(col(2), made) if kind is ir.SubqueryKind.SCALAR else made
+    expected = [(10,), (20,)] if how else [(10,)]
+    assert rows(plan(project(filtered(WIDE, condition), col(4))), DATA) == expected
+
+
+def test_unique_is_false_for_two_equal_rows_without_nulls() -> None:
+    same = filtered(project(OTHER, col(1)), eq(col(0), col(2, outer=1)))
+    relation = project(filtered(WIDE, subquery(ir.SubqueryKind.UNIQUE, same)), col(4))
+    assert rows(plan(relation), DATA) == [(10,), (30,)]
