@@ -22,7 +22,7 @@ CASES: dict[str, Callable[[Settings], Report]] = {
 
 def main() -> int:
     arguments = parser().parse_args()
-    settings = Settings(scale=arguments.scale, rounds=arguments.rounds, threads=arguments.threads)
+    settings = Settings(scale=arguments.scale, rounds=arguments.rounds)
     print("# Tidegate beside its peers\n")
     print(", ".join(f"{name} {value}" for name, value in environment().items()) + "\n")
     reports = []
@@ -43,7 +43,6 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("cases", nargs="*", choices=[[], *CASES], metavar="CASE", help=f"of {', '.join(CASES)}; all")
     made.add_argument("--scale", type=float, default=defaults.scale, help="TPC-H scale factor (%(default)s)")
     made.add_argument("--rounds", type=int, default=defaults.rounds, help="runs of each contender (%(default)s)")
-    made.add_argument("--threads", type=int, default=defaults.threads, help="for every engine (%(default)s)")
     made.add_argument("--json", type=Path, default=TOP / "benchmarks" / "results" / f"{now}.json")
     made.add_argument("--fail-on-missed", action="store_true", help="exit code 1 when a target is missed")
     return made

@@ -30,7 +30,7 @@ def run(settings: Settings) -> Report:
         if plan.query in settings.queries
     ]
     oracles = Oracles(files)
-    with embedded(settings.threads) as client:
+    with embedded() as client:
         wrong = {plan.name: check(client, plan, files, oracles) for plan in progress(chosen, "answers")}
     right = len(chosen) - sum(map(bool, wrong.values()))
     return Report(

@@ -13,18 +13,16 @@ import tidegate
 
 
 @contextmanager
-def embedded(threads: int) -> Iterator[tidegate.Client]:
-    with tidegate.local(threads=threads) as client:
+def embedded() -> Iterator[tidegate.Client]:
+    with tidegate.local() as client:
         yield client
 
 
 @contextmanager
-def served(threads: int, root: Path, options: Sequence[str] = ()) -> Iterator[tidegate.Client]:
+def served(root: Path, options: Sequence[str] = ()) -> Iterator[tidegate.Client]:
     """A client of a server that runs in its own process, may read files under `root`, and ends with the block."""
     command = [sys.executable, "-m", "tidegate.server.cli", "serve", "--listen", "127.0.0.1:0", "--root", str(root)]
-    process = subprocess.Popen(
-        [*command, "--threads", str(threads), *options], stdout=subprocess.PIPE, text=True, cwd=root
-    )
+    process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True, cwd=root)
     try:
         with tidegate.connect(_address(process)) as client:
             yield client

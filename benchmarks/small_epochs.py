@@ -39,8 +39,8 @@ def run(settings: Settings) -> Report:
 
     with ExitStack() as stack:
         for where, client in {
-            "embedded": stack.enter_context(embedded(settings.threads)),
-            "gRPC": stack.enter_context(served(settings.threads, settings.data)),
+            "embedded": stack.enter_context(embedded()),
+            "gRPC": stack.enter_context(served(settings.data)),
         }.items():
             task = stack.enter_context(client.create_task(plans.filter_project_group()))
             add(f"Tidegate {where}, reused task", many, partial(next_epoch, task, split))

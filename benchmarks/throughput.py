@@ -37,7 +37,7 @@ def run(settings: Settings) -> Report:
     size = data_size(path)
     with ExitStack() as stack:
         options = ["--output-bytes", str(4 * size)]
-        client = stack.enter_context(served(settings.threads, settings.data, options))
+        client = stack.enter_context(served(settings.data, options))
         task = stack.enter_context(client.create_task(plans.read_all(COLUMNS), output_bytes=4 * size))
         rows = compute(task, path)
         contenders: dict[str, Callable[[], object]] = {

@@ -32,8 +32,8 @@ def run(settings: Settings) -> Report:
     runs: dict[str, Runs] = {}
     with ExitStack() as stack:
         clients = {
-            EMBEDDED: stack.enter_context(embedded(settings.threads)),
-            GRPC: stack.enter_context(served(settings.threads, settings.data)),
+            EMBEDDED: stack.enter_context(embedded()),
+            GRPC: stack.enter_context(served(settings.data)),
         }
         duckdb_sql = stack.enter_context(tpch.duckdb_sql(files, settings.threads))
         datafusion_sql = tpch.datafusion_sql(files, settings.threads)
