@@ -1,0 +1,95 @@
+"""Small plans as Substrait JSON, for tests of the executor over the real engine."""
+
+from __future__ import annotations
+
+import json
+
+from tidegate.proto.values import PlanBytes
+
+_NULLABLE = {"nullability": "NULLABILITY_NULLABLE"}
+I64 = {"i64": _NULLABLE}
+_BOOL = {"bool": _NULLABLE}
+_FUNCTIONS = ("gt:any_any", "equal:any_any", "multiply:i64_i64", "sum:i64")
+
+
+def read(source: str, *names: str) -> dict[str, object]:
+    struct = {"types": [I64] * len(names), "nullability": "NULLABILITY_REQUIRED"}
+    return {"read": {"baseSchema": {"names": names, "struct": struct}, "namedTable": {"names": [source]}}}
+
+
+def column(index: int) -> dict[str, object]:
+    return {"selection": {"directReference": {"structField": {"field": index}}, "rootReference": {}}}
+
+
+def number(value: int) -> dict[str, object]:
+    return {"literal": {"i64": value}}
+
+
+def call(name: str, *arguments: object, type_: object = I64) -> dict[str, object]:
+    values = [{"value": argument} for argument in arguments]
+    return {"functionReference": _FUNCTIONS.index(name) + 1, "outputType": type_, "arguments": values}
+
+
+def scalar(name: str, *arguments: object, type_: object = I64) -> dict[str, object]:
+    return {"scalarFunction": call(name, *arguments, type_=type_)}
+
+
+def filtered(relation: object, index: int, above: int) -> dict[str, object]:
+    condition = scalar("gt:any_any", column(index), number(above), type_=_BOOL)
+    return {"filter": {"input": relation, "condition": condition}}
+
+
+def doubled(relation: object, width: int) -> dict[str, object]:
+    """Every column times two."""
+    expressions = [scalar("multiply:i64_i64", column(index), number(2)) for index in range(width)]
+    emit = {"emit": {"outputMapping": [width + index for index in range(width)]}}
+    return {"project": {"common": emit, "input": relation, "expressions": expressions}}
+
+
+def summed(relation: object) -> dict[str, object]:
+    """The second column's sum by the first."""
+    measure = call("sum:i64", column(1)) | {"phase": "AGGREGATION_PHASE_INITIAL_TO_RESULT"}
+    return {
+        "aggregate": {
+            "input": relation,
+            "groupings": [{"groupingExpressions": [column(0)]}],
+            "measures": [{"measure": measure}],
+        }
+    }
+
+
+def joined(left: object, right: object, width: int) -> dict[str, object]:
+    """Where the first columns are equal; `width` columns on the left."""
+    condition = scalar("equal:any_any", column(0), column(width), type_=_BOOL)
+    return {"join": {"left": left, "right": right, "expression": condition, "type": "JOIN_TYPE_INNER"}}
+
+
+def union(*relations: object) -> dict[str, object]:
+    return {"set": {"inputs": relations, "op": "SET_OP_UNION_ALL"}}
+
+
+def limited(relation: object, count: int) -> dict[str, object]:
+    return {"fetch": {"input": relation, "offset": "0", "count": str(count)}}
+
+
+def crossed(left: object, right: object) -> dict[str, object]:
+    return {"cross": {"left": left, "right": right}}
+
+
+def plan(relation: object, *names: str) -> PlanBytes:
+    uris = [
+        {"extensionUriAnchor": 1, "uri": "/functions_comparison.yaml"},
+        {"extensionUriAnchor": 2, "uri": "/functions_arithmetic.yaml"},
+    ]
+    extensions = [
+        {"extensionFunction": {"extensionUriReference": 1 + (at > 1), "functionAnchor": at + 1, "name": name}}
+        for at, name in enumerate(_FUNCTIONS)
+    ]
+    root = {"root": {"names": names, "input": relation}}
+    document = {
+        "extensionUris": uris,
+        "extensions": extensions,
+        "relations": [root],
+        "version": {"minorNumber": 60},
+    }
+    return PlanBytes(json=json.dumps(document))
