@@ -15,6 +15,7 @@ from ..operators.piece import InlinePiece, Piece
 from ..operators.splits import expand, open_pieces
 from ..planner import ir
 from ..planner.decode import Decoded, decode_plan
+from ..planner.dialect import dialect
 from ..planner.prepare import Prepared, prepare
 from ..planner.sources import PlannedSource, reads
 from ..proto.errors import InvalidRequest, NotFound, PlanError, Problem
@@ -66,7 +67,7 @@ class PlanEngine:
     def capabilities(self) -> Capabilities:
         return Capabilities(
             version=importlib.metadata.version("tidegate"),
-            dialect="",
+            dialect=dialect(),
             engines={"duckdb": duckdb.__version__, "pyarrow": pa.__version__},
         )
 

@@ -67,7 +67,7 @@ class Implementation:
 
     @property
     def urn(self) -> str:
-        return _PREFIX + self.file
+        return urn(self.file)
 
     @property
     def signature(self) -> str:
@@ -84,6 +84,11 @@ class Implementation:
     def parameter(self, index: int) -> Parameter:
         """What argument `index` has to be; the last one repeats where the implementation is variadic."""
         return self.parameters[min(index, len(self.parameters) - 1)]
+
+
+def urn(file: str) -> str:
+    """An official extension file's URN, from its name without `.yaml`."""
+    return _PREFIX + file
 
 
 def short_name(pattern: Pattern) -> str:

@@ -1,0 +1,59 @@
+"""What Tidegate runs, as a Substrait dialect document, made from the registries that decode and bind plans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from typing import Any, Final
+
+import yaml
+from substrait_extensions.dialects import dialect as official
+
+from .decode import expressions, relations, types
+from .functions import registry
+from .functions.templates import entry
+from .ir import FunctionKind
+
+_SPELLED: Final = {"switch_expression": "SWITCH", "window": "CONSISTENT_PARTITION_WINDOW"}
+"""Where a dialect's word is not the message's field name in capitals."""
+
+_UNSIGNED: Final = ("u8", "u16", "u32", "u64")
+_UNSIGNED_TYPES: Final = "unsigned_integers"
+
+
+@cache
+def dialect() -> str:
+    """The document, in YAML."""
+    functions = {kind: _functions(kind) for kind in FunctionKind}
+    used = {each["source"] for found in functions.values() for each in found}
+    document = {
+        "name": "Tidegate",
+        "dependencies": {file: registry.urn(file) for file in sorted({*used, _UNSIGNED_TYPES})},
+        "supported_types": [
+            *_words(types.CONVERTERS, official.SupportedTypes),
+            *({"type": "USER_DEFINED", "source": _UNSIGNED_TYPES, "name": name} for name in _UNSIGNED),
+        ],
+        "supported_relations": _words(relations.CONVERTERS, official.SupportedRelations),
+        "supported_expressions": _words(expressions.CONVERTERS, official.SupportedExpressions),
+        **{f"supported_{kind.value}_functions": found for kind, found in functions.items()},
+        "supported_execution_behavior": {"supported_variable_evaluation_mode": ["PER_PLAN"]},
+    }
+    return str(yaml.safe_dump(document, sort_keys=False, width=120))
+
+
+def _words(names: Iterable[str], known: Iterable[Any]) -> list[str]:
+    """The dialect's words for these names. Encodings that newer releases of Substrait have dropped have none."""
+    words = {_SPELLED.get(name, name.upper()) for name in names}
+    return [word.value for word in known if word.value in words]
+
+
+def _functions(kind: FunctionKind) -> list[dict[str, Any]]:
+    found: dict[tuple[str, str], list[str]] = {}
+    for each in registry.everything():
+        if each.kind is kind and entry(kind, each.file, each.name) is not None:
+            _, _, signature = each.signature.partition(":")
+            found.setdefault((each.file, each.name), []).append(signature)
+    return [
+        {"source": file, "name": name, "supported_impls": sorted(set(signatures))}
+        for (file, name), signatures in sorted(found.items())
+    ]

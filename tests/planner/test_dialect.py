@@ -1,0 +1,53 @@
+"""The dialect document says what is run, in the words of the official schema."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+import yaml
+
+from tidegate.planner.dialect import dialect
+from tidegate.planner.functions import coverage_rows
+
+DOCUMENT = yaml.safe_load(dialect())
+SCHEMA = yaml.safe_load((resources.files("substrait_extensions") / "dialects/dialect_schema.yaml").read_text())
+
+
+def words(property_: str) -> set[str]:
+    return set(SCHEMA["properties"][property_]["items"]["oneOf"][0]["enum"])
+
+
+def test_it_has_only_properties_of_the_official_schema() -> None:
+    assert DOCUMENT.keys() <= SCHEMA["properties"].keys()
+
+
+def test_relations_and_expressions_are_named_in_the_schema_s_words() -> None:
+    assert set(DOCUMENT["supported_relations"]) <= words("supported_relations")
+    assert set(DOCUMENT["supported_expressions"]) <= words("supported_expressions")
+    assert {"READ", "SWITCH", "CONSISTENT_PARTITION_WINDOW"} <= {
+        *DOCUMENT["supported_relations"],
+        *DOCUMENT["supported_expressions"],
+    }
+
+
+def test_what_is_refused_is_not_named() -> None:
+    assert not {"WRITE", "DDL", "UPDATE"} & set(DOCUMENT["supported_relations"])
+    assert "DYNAMIC_PARAMETER" not in DOCUMENT["supported_expressions"]
+    assert "FUNC" not in DOCUMENT["supported_types"]
+
+
+def test_its_functions_are_those_of_the_coverage_table() -> None:
+    for kind in ("scalar", "aggregate", "window"):
+        listed = {(each["source"], each["name"]) for each in DOCUMENT[f"supported_{kind}_functions"]}
+        assert listed == {(row.file, row.name) for row in coverage_rows() if row.supported and row.kind == kind}
+
+
+def test_every_source_is_a_dependency() -> None:
+    kinds = ("supported_scalar_functions", "supported_aggregate_functions", "supported_window_functions")
+    assert {each["source"] for kind in kinds for each in DOCUMENT[kind]} <= DOCUMENT["dependencies"].keys()
+    assert DOCUMENT["dependencies"]["functions_arithmetic"] == "extension:io.substrait:functions_arithmetic"
+
+
+def test_an_implementation_is_known_by_its_argument_signature() -> None:
+    found = {(each["source"], each["name"]): each["supported_impls"] for each in DOCUMENT["supported_scalar_functions"]}
+    assert "i64_i64" in found["functions_arithmetic", "add"]
