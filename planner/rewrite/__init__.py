@@ -6,10 +6,17 @@ from collections.abc import Callable
 from typing import Final
 
 from .. import ir
+from .common_subtrees import share_common_subtrees
 from .prune_columns import prune_columns
+from .repeated_filters import drop_repeated_filters
 from .split_expressions import split_expressions
 
-REWRITES: Final[tuple[Callable[[ir.Plan], ir.Plan], ...]] = (prune_columns, split_expressions)
+REWRITES: Final[tuple[Callable[[ir.Plan], ir.Plan], ...]] = (
+    drop_repeated_filters,
+    share_common_subtrees,
+    prune_columns,
+    split_expressions,
+)
 
 
 def rewrite(plan: ir.Plan) -> ir.Plan:

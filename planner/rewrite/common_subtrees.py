@@ -1,0 +1,121 @@
+"""Compute once what a plan says twice: producers write a view or a common table expression out at each use.
+
+An aggregate or a window that stands at least twice, and reads nothing of an enclosing query, becomes a `Shared`
+relation. The largest are taken, and those inside them that stand elsewhere too. Repeated scans, filters and joins are
+left alone: what is above each use may still reach into it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator
+from dataclasses import replace
+from typing import Final
+
+from .. import ir, tree
+from ..structure import Structure
+from ..visit import parts, subqueries, with_subqueries
+from ..walk import unroll
+
+_COSTLY: Final = (ir.Aggregate, ir.Window)
+
+
+def share_common_subtrees(plan: ir.Plan) -> ir.Plan:
+    roots = (*plan.shared, plan.root)
+    structure = Structure()
+    numbers = Counter[int]()
+    for root in roots:
+        _count(root, structure, numbers)
+    repeated = {number for number, times in numbers.items() if times > 1}
+    if not repeated:
+        return plan
+    sharing = _Sharing(structure, repeated)
+    for each in plan.shared:
+        sharing.keep(each)
+    root = unroll(sharing.step, plan.root)
+    return replace(plan, root=root, shared=tuple(sharing.shared))
+
+
+def _count(root: ir.Relation, structure: Structure, numbers: Counter[int]) -> None:
+    """How often each candidate stands in the plan; what is inside a repetition is not counted again."""
+    closed = _Closed()
+    stack = [root]
+    while stack:
+        found = stack.pop()
+        if isinstance(found, _COSTLY) and closed.is_closed(found):
+            number = structure.number(found)
+            numbers[number] += 1
+            if numbers[number] > 1:
+                continue
+        inner = [each.relation for expression in tree.expressions(found) for each in subqueries(expression)]
+        stack.extend((*tree.inputs(found), *inner))
+
+
+class _Closed:
+    """Whether a relation reads nothing of the queries around it: how many of them it reaches out to is known once."""
+
+    def __init__(self) -> None:
+        self._reach: dict[int, int] = {}
+
+    def is_closed(self, relation: ir.Relation) -> bool:
+        return unroll(self._step, relation) == 0
+
+    def _step(self, relation: ir.Relation) -> Generator[ir.Relation, int, int]:
+        known = self._reach.get(id(relation))
+        if known is not None:
+            return known
+        reach = 0
+        for below in tree.inputs(relation):
+            beyond = yield below
+            lateral = isinstance(relation, ir.LateralJoin) and below is relation.right
+            reach = max(reach, beyond - 1 if lateral else beyond)
+        for expression in tree.expressions(relation):
+            for part in parts(expression):
+                if isinstance(part, ir.Field):
+                    reach = max(reach, part.outer)
+                elif isinstance(part, ir.Subquery):
+                    reach = max(reach, (yield part.relation) - 1)
+        self._reach[id(relation)] = reach
+        return reach
+
+
+class _Sharing:
+    """Replaces repeated relations, innermost first, so that each shared one refers only to earlier ones."""
+
+    def __init__(self, structure: Structure, repeated: set[int]) -> None:
+        self.shared: list[ir.Relation] = []
+        self._structure = structure
+        self._repeated = repeated
+        self._places: dict[int, int] = {}
+        self._moved: list[int] = []
+
+    def keep(self, relation: ir.Relation) -> None:
+        """A relation that the plan itself shares: what it repeats comes before it, and its own uses move on."""
+        rebuilt = unroll(self.step, relation)
+        self._moved.append(len(self.shared))
+        self.shared.append(rebuilt)
+
+    def step(self, relation: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
+        if isinstance(relation, ir.Shared):
+            return replace(relation, ordinal=self._moved[relation.ordinal])
+        number = self._structure.number(relation) if isinstance(relation, _COSTLY) else None
+        if number is not None and number in self._places:
+            return self._use(relation, number)
+        inputs = []
+        for below in tree.inputs(relation):
+            inputs.append((yield below))  # noqa: PERF401 (a comprehension cannot yield)
+        rebuilt = tree.with_inputs(relation, inputs)
+        replaced: dict[int, ir.Relation] = {}
+        for expression in tree.expressions(relation):
+            for subquery in subqueries(expression):
+                replaced[id(subquery.relation)] = yield subquery.relation
+        if replaced:
+            rebuilt = with_subqueries(rebuilt, replaced)
+        if number is None or number not in self._repeated:
+            return rebuilt
+        self._places[number] = len(self.shared)
+        self.shared.append(rebuilt)
+        return self._use(relation, number)
+
+    def _use(self, relation: ir.Relation, number: int) -> ir.Shared:
+        return ir.Shared(ordinal=self._places[number], schema=relation.schema, place=relation.place)
