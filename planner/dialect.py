@@ -7,7 +7,6 @@ from functools import cache
 from typing import Any, Final
 
 import yaml
-from substrait_extensions.dialects import dialect as official
 
 from .decode import expressions, relations, types
 from .functions import registry
@@ -24,6 +23,8 @@ _UNSIGNED_TYPES: Final = "unsigned_integers"
 @cache
 def dialect() -> str:
     """The document, in YAML."""
+    from substrait_extensions.dialects import dialect as official  # a tenth of a second, and rarely asked for
+
     functions = {kind: _functions(kind) for kind in FunctionKind}
     used = {each["source"] for found in functions.values() for each in found}
     document = {
