@@ -91,7 +91,8 @@ def explain(
 
 def _fragments(division: Division, section: Section, naming: _Naming) -> tuple[_Fragment, ...]:
     """The section's fragments, the one that gives its rows first."""
-    edges = {id(edge): naming.of(edge) for edge in section.edges}
+    naming.of(section.root)
+    edges = {id(edge): naming.of(edge) for edge in reversed(section.edges)}
     found = [_fragment(division, section.root, "", edges, naming)]
     why = f"cut off, being {DEPTH} relations deep"
     found.extend(_fragment(division, edge, why, edges, naming) for edge in reversed(section.edges))
@@ -122,7 +123,7 @@ def _lines(division: Division, root: ir.Relation, edges: Mapping[int, str], nami
             lines.append(_Line(depth=depth, relation=relation, role=role, number=number, parent=parent))
             continue
         lines.append(_Line(depth=depth, relation=relation, role=role, number=number, parent=parent))
-        if id(relation) in division.uses:
+        if relation is not root and id(relation) in division.uses:
             continue
         below = [*((each, "") for each in tree.inputs(relation)), *_subqueries(relation)]
         deeper = depth + (len(below) > 1)
@@ -172,7 +173,7 @@ def _relation(division: Division, line: _Line) -> dict[str, Any]:
         "number": line.number,
         "parent": line.parent,
         "role": line.role.rstrip(", :"),
-        "relation": _describe(division, line.relation),
+        "relation": _describe(division, line),
         "place": line.relation.place,
     }
 
@@ -221,12 +222,13 @@ def _fragment_lines(division: Division, fragments: Sequence[_Fragment]) -> Itera
 
 
 def _line(division: Division, line: _Line, indent: int) -> str:
-    return f"{'  ' * (indent + line.depth)}{line.role}{_describe(division, line.relation)}  [{line.relation.place}]"
+    return f"{'  ' * (indent + line.depth)}{line.role}{_describe(division, line)}  [{line.relation.place}]"
 
 
-def _describe(division: Division, relation: ir.Relation) -> str:
-    kept = division.uses.get(id(relation))
-    return f"{kept}, {_name(relation)}" if kept else _name(relation)
+def _describe(division: Division, line: _Line) -> str:
+    """A kept result is named where it is read, not where it is computed: there it is the fragment's root."""
+    kept = division.uses.get(id(line.relation)) if line.parent is not None else None
+    return f"{kept}, {_name(line.relation)}" if kept else _name(line.relation)
 
 
 def _name(relation: ir.Relation) -> str:  # noqa: C901 (a line per relation)

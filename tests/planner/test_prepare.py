@@ -92,6 +92,13 @@ def test_an_outer_row_two_queries_out_is_found_after_pruning() -> None:
     assert rows(plan(relation), DATA) == [(10,), (20,)]
 
 
+def test_grouping_keys_that_nobody_reads_still_make_groups() -> None:
+    grouped = aggregate(OTHER, [col(0, TEXT), col(1)], measure("count"), measure("max", col(2, F64)))
+    relation = project(grouped, col(3, F64))
+    assert columns(relation) == {"o": ["x", "y", "z"]}
+    assert sorted(rows(plan(relation), DATA)) == [(0.5,), (7.0,)]
+
+
 def test_a_union_reads_the_same_columns_of_every_input() -> None:
     filtered_one = filtered(WIDE, eq(col(0, TEXT), lit("p")))
     relation = project(combine(ir.SetOperation.UNION_ALL, filtered_one, WIDE), col(4))
