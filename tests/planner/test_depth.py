@@ -178,13 +178,13 @@ def test_a_deep_expression_that_cannot_be_split_is_refused_with_its_place() -> N
 
 
 def test_a_deep_plan_inside_a_subquery_runs() -> None:
-    inner = nested(lambda below, _: filtered(below, call("gt", col(0), lit(0))), 500)
+    inner = nested(lambda below, at: filtered(below, call("gt", col(0), lit(-at))), 500)
     condition = subquery(ir.SubqueryKind.IN, inner, col(0))
     assert rows(plan(filtered(NUMBERS, condition)), DATA) == [(1,), (2,)]
 
 
 def test_a_deep_part_that_reads_an_outer_row_is_refused_with_its_place() -> None:
-    inner = nested(lambda below, _: filtered(below, eq(col(0), col(0, outer=1))), 400)
+    inner = nested(lambda below, at: filtered(below, call("gt", col(0, outer=1), lit(at))), 400)
     relation = filtered(NUMBERS, subquery(ir.SubqueryKind.EXISTS, inner))
     with pytest.raises(PlanError, match="enclosing"):
         prepare(plan(relation), TaskOptions())

@@ -51,8 +51,8 @@ def test_the_json_has_the_relations_of_the_text(path: str) -> None:
 
 def test_a_cut_says_why_and_where() -> None:
     relation = project(read("a", k=I64), col(0))
-    for _ in range(150):
-        relation = filtered(relation, call("gt", col(0), lit(0)))  # type: ignore[assignment]
+    for at in range(150):
+        relation = filtered(relation, call("gt", col(0), lit(at)))  # type: ignore[assignment]
     text = prepare(plan(relation), TaskOptions()).explain().text
     assert "fragment 2, row-wise, cut off, being 100 relations deep" in text
     assert "fragment 1, row-wise" in text
