@@ -7,7 +7,10 @@ compressed bodies, dictionaries, views, run-end encodings, and rows that take no
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -18,7 +21,10 @@ from .errors import Exhausted, InvalidRequest
 from .values import MIB
 
 MAX_INLINE_BYTES: Final = 1024 * MIB  # of one split, once dictionaries and views are unpacked
+KNOWN_SCHEMA_BYTES: Final = 16_384  # a schema up to this size is remembered: it comes again with the next split
 FREE_ROWS: Final = 65_536  # rows that may come without any bytes (columns of nulls, no columns)
+
+_CONTINUATION: Final = b"\xff\xff\xff\xff"
 
 
 def schema_bytes(schema: pa.Schema) -> bytes:
@@ -52,27 +58,68 @@ def stream_bytes(schema: pa.Schema, batches: tuple[pa.RecordBatch, ...]) -> byte
 def read_untrusted_stream(data: bytes) -> tuple[pa.Schema, tuple[pa.RecordBatch, ...]]:
     """The plain batches of an IPC stream from a stranger; `InvalidRequest` or `Exhausted` say what is wrong with it."""
     try:
-        _refuse_compression(data)
-        with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-            _refuse_types(reader.schema)
-            schema = pa.schema([_plain_field(field) for field in reader.schema], reader.schema.metadata)
-            batches = tuple(_checked(batch, schema, len(data)) for batch in reader)
+        shape, messages = _messages(data)
+        if shape.direct and all(message.type == "record batch" for message in messages):
+            batches = tuple(pa.ipc.read_record_batch(message, shape.schema) for message in messages)
+        else:
+            with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+                batches = tuple(reader)
+        batches = tuple(_checked(batch, shape, len(data)) for batch in batches)
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         message = f"the inline data is not a valid Arrow IPC stream: {_first_line(error)}"
         raise InvalidRequest(message, reason="MALFORMED_ARROW") from error
     unpacked = sum(batch.nbytes for batch in batches)
     if unpacked > MAX_INLINE_BYTES:
         raise _too_large(unpacked)
-    return schema, batches
+    return shape.plain, batches
 
 
-def _checked(batch: pa.RecordBatch, schema: pa.Schema, size: int) -> pa.RecordBatch:
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """A stream's schema, and that of its plain batches; `direct` ones can be read without the stream before them."""
+
+    schema: pa.Schema
+    plain: pa.Schema
+    direct: bool
+
+
+def _messages(data: bytes) -> tuple[_Shape, list[pa.ipc.Message]]:
+    """The stream's shape and the messages after its schema, none of them compressed."""
+    reader = pa.MessageReader.open_stream(pa.BufferReader(data))
+    messages = list(reader)
+    if not messages or messages[0].type != "schema":
+        raise ValueError("it does not begin with a schema")
+    for message in messages[1:]:
+        _refuse_compression(message)
+    metadata = messages[0].metadata.to_pybytes()
+    return (_known_shape if len(metadata) <= KNOWN_SCHEMA_BYTES else _shape)(metadata), messages[1:]
+
+
+def _shape(metadata: bytes) -> _Shape:
+    """What a schema message (without what frames it) says."""
+    framed = _CONTINUATION + len(metadata).to_bytes(4, "little") + metadata
+    schema = pa.ipc.read_schema(pa.py_buffer(framed))
+    _refuse_types(schema)
+    plain = pa.schema([_plain_field(field) for field in schema], schema.metadata)
+    view = memoryview(metadata)
+    header = _table(view, _field(view, int.from_bytes(view[:4], "little"), 2))  # Message.header
+    turned = _field(view, header, 0) != 0  # Schema.endianness, absent where it is little
+    same = plain.equals(schema, check_metadata=True)
+    return _Shape(schema, schema if same else plain, direct=same and not turned and sys.byteorder == "little")
+
+
+_known_shape = functools.lru_cache(maxsize=256)(_shape)
+
+
+def _checked(batch: pa.RecordBatch, shape: _Shape, size: int) -> pa.RecordBatch:
     if batch.num_rows > FREE_ROWS + 8 * size:
         message = f"a batch claims {batch.num_rows:,} rows but the whole split has {size:,} bytes"
         raise InvalidRequest(message, reason="MALFORMED_ARROW")
     batch.validate(full=True)
-    columns = [_plain_column(column, field) for column, field in zip(batch.columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(columns, schema=schema) if columns else batch
+    if shape.plain is shape.schema or not batch.num_columns:
+        return batch
+    columns = [_plain_column(column, field) for column, field in zip(batch.columns, shape.plain, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=shape.plain)
 
 
 def _plain_field(field: pa.Field) -> pa.Field:
@@ -153,20 +200,14 @@ def _not_plain(name: str, data_type: pa.DataType) -> InvalidRequest:
     return InvalidRequest(f"inline column {name!r} holds {data_type}: send it unpacked", reason="UNSUPPORTED_ENCODING")
 
 
-def _refuse_compression(data: bytes) -> None:
+def _refuse_compression(message: pa.ipc.Message) -> None:
     """A few bytes of compressed body can unpack to any size, and pyarrow unpacks while it reads."""
-    source = pa.BufferReader(data)
-    reader = pa.MessageReader.open_stream(source)
-    while True:
-        try:
-            message = reader.read_next_message()
-        except StopIteration:
-            return
-        if message.type != "schema" and _compressed(memoryview(message.metadata), message.type):
-            raise InvalidRequest(
-                "the inline data is compressed: send it uncompressed (the transport can compress)",
-                reason="UNSUPPORTED_ENCODING",
-            )
+    if message.type == "schema" or not _compressed(memoryview(message.metadata), message.type):
+        return
+    raise InvalidRequest(
+        "the inline data is compressed: send it uncompressed (the transport can compress)",
+        reason="UNSUPPORTED_ENCODING",
+    )
 
 
 def _compressed(metadata: memoryview, kind: str) -> bool:

@@ -7,8 +7,10 @@ The bytes are exactly a `NextResponse`: any protobuf runtime reads and writes th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 import pyarrow as pa
+from google.protobuf.message import DecodeError, Message
 
 from . import messages
 from .arrow_ipc import read_batch
@@ -17,10 +19,14 @@ from .tidegate.v1 import tasks_pb2 as pb
 from .values import Barrier as BarrierFrame
 from .values import Blocked, Cursor, Data, Finished, Frame
 
+M = TypeVar("M", bound=Message)
+
 _FRAME, _DATA = b"\x0a", b"\x0a"  # NextResponse.frames, Frame.data
 _READ = b"\x1a"  # AddSplitsResponse.read
 _EPOCH, _ROW, _ROWS, _BATCHES = b"\x08", b"\x10", b"\x18", b"\x22"
 _LENGTH_WIDTH = 5  # of the two enclosing lengths, so that padding does not change where it pads to
+_SMALL = 32_768  # an answer of so few bytes is copied sooner than it is taken apart here
+_SHORT = tuple(bytes((value,)) for value in range(0x80))
 _ALIGNMENT = 8
 _WIDEST = 10
 
@@ -34,7 +40,7 @@ def encode_added(answer: pb.AddSplitsResponse, frames: Sequence[Frame]) -> bytes
     """An `AddSplitsResponse` that has read these frames."""
     head = answer.SerializeToString() + _READ
     parts = _parts(frames, len(head) + _LENGTH_WIDTH)
-    return b"".join((head, _varint(sum(map(len, parts)), _LENGTH_WIDTH), *parts))
+    return b"".join((head, _length(sum(map(len, parts))), *parts))
 
 
 def _parts(frames: Sequence[Frame], size: int) -> list[bytes | pa.Buffer]:
@@ -75,11 +81,13 @@ def _data_head(epoch: int, row: int, rows: int, payload: int, position: int) -> 
     numbers += _ROWS + _varint(rows, rows_width + padding - row_padding)
     data_length = len(epoch_field) + len(numbers) + len(batch_field) + payload
     frame_length = len(_DATA) + _LENGTH_WIDTH + data_length
-    lengths = _FRAME + _varint(frame_length, _LENGTH_WIDTH) + _DATA + _varint(data_length, _LENGTH_WIDTH)
+    lengths = _FRAME + _length(frame_length) + _DATA + _length(data_length)
     return lengths + epoch_field + numbers + batch_field
 
 
 def _varint(value: int, width: int = 0) -> bytes:
+    if value < 0x80 and width <= 1:
+        return _SHORT[value]
     out = bytearray()
     while value > 0x7F or len(out) + 1 < width:
         out.append(value & 0x7F | 0x80)
@@ -88,8 +96,16 @@ def _varint(value: int, width: int = 0) -> bytes:
     return bytes(out)
 
 
+def _length(value: int) -> bytes:
+    """A varint of `_LENGTH_WIDTH` bytes."""
+    low, high = value | 0x80, value >> 7 | 0x80
+    return bytes((low & 0xFF, high & 0xFF, value >> 14 & 0x7F | 0x80, value >> 21 & 0x7F | 0x80, value >> 28))
+
+
 def decode_read(data: bytes, schema: pa.Schema) -> list[Frame]:
     """The frames that an `AddSplitsResponse` has read."""
+    if len(data) <= _SMALL:
+        return _decode_small(_message(pb.AddSplitsResponse, data).read, schema)
     for number, value in _fields(memoryview(data)):
         if number == 3 and isinstance(value, memoryview):
             return decode_frames(value, schema)
@@ -97,13 +113,34 @@ def decode_read(data: bytes, schema: pa.Schema) -> list[Frame]:
 
 
 def decode_frames(data: bytes | memoryview, schema: pa.Schema) -> list[Frame]:
-    """The frames of a `NextResponse`; their batches point into `data`."""
+    """The frames of a `NextResponse`; the batches of a large one point into `data`."""
+    if len(data) <= _SMALL:
+        return _decode_small(_message(pb.NextResponse, data), schema)
     view = memoryview(data)
     frames: list[Frame] = []
     for number, value in _fields(view):
         if number == 1 and isinstance(value, memoryview):
             frames.extend(_decode_frame(value, schema))
     return frames
+
+
+def _message(kind: type[M], data: bytes | memoryview) -> M:
+    try:
+        return kind.FromString(bytes(data))
+    except DecodeError as error:
+        raise _malformed() from error
+
+
+def _decode_small(answer: pb.NextResponse, schema: pa.Schema) -> list[Frame]:
+    return [
+        _small_data(frame.data, schema) if frame.HasField("data") else messages.frame_value(frame)
+        for frame in answer.frames
+    ]
+
+
+def _small_data(data: pb.Data, schema: pa.Schema) -> Data:
+    batches = tuple(read_batch(batch, schema) for batch in data.batches)
+    return Data(cursor=Cursor(data.epoch, data.row), rows=data.rows, batches=batches)
 
 
 def _decode_frame(view: memoryview, schema: pa.Schema) -> Iterator[Frame]:
@@ -149,6 +186,8 @@ def _fields(view: memoryview) -> Iterator[tuple[int, int | memoryview]]:
 
 
 def _read_varint(view: memoryview, position: int) -> tuple[int, int]:
+    if position < len(view) and (byte := view[position]) < 0x80:
+        return byte, position + 1
     value = shift = 0
     while position < len(view) and shift < 7 * _WIDEST:
         byte = view[position]

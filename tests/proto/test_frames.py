@@ -34,7 +34,8 @@ def data(epoch: int, row: int, *sizes: int) -> Data:
 
 
 numbers = st.integers(0, 2**63 - 1)
-data_frame = st.builds(data, numbers, numbers, st.integers(0, 50), st.integers(0, 50))
+LARGE = 4_000  # rows that make an answer too large to be read with a copy
+data_frame = st.builds(data, numbers, numbers, st.integers(0, 50), st.integers(0, 50) | st.just(LARGE))
 frame = st.one_of(
     data_frame,
     st.builds(
@@ -100,8 +101,8 @@ def test_we_read_what_stock_protobuf_writes(frames: list[Frame]) -> None:
 
 
 @given(st.lists(st.builds(data, numbers, numbers, st.integers(1, 50), st.integers(1, 50)), min_size=1, max_size=4))
-def test_buffers_are_aligned_and_not_copied(frames: list[Data]) -> None:
-    encoded = encode_frames(frames)
+def test_buffers_of_a_large_answer_are_aligned_and_not_copied(frames: list[Data]) -> None:
+    encoded = encode_frames([*frames, data(1, 0, LARGE)])
     start = pa.py_buffer(encoded).address
     buffers = [
         buffer
@@ -121,6 +122,11 @@ def test_a_sliced_batch_travels_without_the_rest_of_it() -> None:
 
 
 @pytest.mark.parametrize("data", [b"\x0a", b"\x0a\xff", b"\x0b", b"\xff" * 20])
-def test_an_answer_cut_short_is_an_error(data: bytes) -> None:
+def test_an_answer_that_is_no_message_is_an_error(data: bytes) -> None:
     with pytest.raises(InternalError, match="not a NextResponse"):
         decode_frames(data, SCHEMA)
+
+
+def test_a_large_answer_cut_short_is_an_error() -> None:
+    with pytest.raises(InternalError, match="not a NextResponse"):
+        decode_frames(encode_frames([data(1, 0, LARGE)])[:-1], SCHEMA)
