@@ -236,6 +236,8 @@ class Task:
                     raise TimeoutError(f"epoch {self._position.epoch} did not come in time")
                 case Blocked(missing=missing) if deadline is None and missing:
                     raise self._unsealable(missing)
+                case Data():
+                    wait = 0.0  # what follows may be that nothing can come
                 case _:
                     left = POLL_SECONDS if deadline is None else max(0.0, deadline - time.monotonic())
                     wait = min(POLL_SECONDS, left)

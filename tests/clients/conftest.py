@@ -1,16 +1,20 @@
-"""Every test of the client runs twice: in this process and over gRPC."""
+"""Every test of the client runs in this process and over gRPC; those that inject no faults over real plans too."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from tidegate.client import Client
+from tidegate.executor.engine import Engine
+from tidegate.executor.plan_engine import PlanEngine
 from tidegate.task import Task
 
 from ..executor.fakes import FakeEngine
+from ..executor.plans import passed_through
 from ..server.running import embedded_client, remote_client
 
 Start = Callable[..., Task]
@@ -24,9 +28,24 @@ def open_client(request: pytest.FixtureRequest) -> Iterator[Callable[..., Client
         yield lambda engine=None: stack.enter_context(opener(engine))
 
 
+@pytest.fixture(params=["fake", "plans"])
+def start(request: pytest.FixtureRequest, open_client: Callable[..., Client], tmp_path: Path) -> Start:
+    """A task that hands on the rows of its sources: `start(sources=("a", "b"), channels=1, ...)`.
+
+    With `early`, the first source's rows come before the seal; real plans of this kind always do that.
+    """
+
+    def create(*, sources: tuple[str, ...] = ("a",), early: bool = False, **options: object) -> Task:
+        fake = FakeEngine(sources=sources, early=early)
+        engine: Engine = PlanEngine([], tmp_path) if request.param == "plans" else fake
+        return open_client(engine).create_task(passed_through(*sources).json, **options)
+
+    return create
+
+
 @pytest.fixture
-def start(open_client: Callable[..., Client]) -> Start:
-    """A task: `start(FakeEngine(...), channels=1, ...)`."""
+def inject(open_client: Callable[..., Client]) -> Start:
+    """A task of an engine that misbehaves: `inject(FakeEngine(...), channels=1, ...)`."""
 
     def create(engine: FakeEngine | None = None, **options: object) -> Task:
         return open_client(engine).create_task(b"plan", **options)

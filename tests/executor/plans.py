@@ -93,3 +93,9 @@ def plan(relation: object, *names: str) -> PlanBytes:
         "version": {"minorNumber": 60},
     }
     return PlanBytes(json=json.dumps(document))
+
+
+def passed_through(*sources: str) -> PlanBytes:
+    """The rows of the sources' column `x`, one source after the other."""
+    reads = [read(source, "x") for source in sources]
+    return plan(reads[0] if len(reads) == 1 else union(*reads), "x")
