@@ -46,6 +46,7 @@ class PlanComputation:
         settings: InstanceSettings,
         roots: Sequence[str],
         folder: Path,
+        side: str,
         tables: Mapping[str, Sequence[Piece]],
     ) -> None:
         self.schema = prepared.schema
@@ -59,6 +60,7 @@ class PlanComputation:
         self._settings = settings
         self._roots = tuple(roots)
         self._folder = folder
+        self._side = side
         self._nominal = {each.name: NOTHING for each in prepared.sources}
         self._nominal |= {name: shape_of(pieces, self.columns[name]) for name, pieces in self.tables.items()}
         self._meters = Meters()
@@ -87,7 +89,7 @@ class PlanComputation:
     # -------------------------------------------------------------------------------------------------- splits
 
     def accept_file(self, source: str, split: FileSplit, origin: str) -> tuple[FilePiece, ...]:  # noqa: ARG002
-        return expand(split, self._roots, origin)
+        return expand(split, self._roots, origin, side=self._side)
 
     def accept_inline(self, source: str, schema: pa.Schema, origin: str) -> None:
         known = self._accepted.get(source)

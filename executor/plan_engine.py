@@ -25,11 +25,15 @@ from .dataflow import PlanComputation, instance_settings
 
 
 class PlanEngine:
-    """`roots` are where files may be read, for every task; `folder` is the service's own, tasks' folders are in it."""
+    """`roots` are where files may be read, for every task; `folder` is the service's own, tasks' folders are in it.
 
-    def __init__(self, roots: Sequence[str], folder: Path) -> None:
+    `side` is what a message about a missing file calls the place where it was looked for.
+    """
+
+    def __init__(self, roots: Sequence[str], folder: Path, side: str = "on this machine") -> None:
         self._roots = tuple(roots)
         self._folder = folder
+        self._side = side
         self._pool = InstancePool(folder / "duckdb")
 
     def prepare(
@@ -47,7 +51,8 @@ class PlanEngine:
             settings=instance_settings(options, (*self._roots, str(self._folder))),
             roots=roots,
             folder=folder,
-            tables={each.name: _table(each, splits, roots) for each in prepared.sources if each.static},
+            side=self._side,
+            tables={each.name: _table(each, splits, roots, self._side) for each in prepared.sources if each.static},
         )
 
     def validate(self, plan: PlanBytes) -> tuple[Sequence[Problem], Sequence[str]]:
@@ -91,7 +96,9 @@ def _bound_names(plan: ir.Plan, names: Mapping[str, object] | Sequence[str]) -> 
     return found
 
 
-def _table(source: PlannedSource, splits: Mapping[str, Sequence[Split]], roots: Sequence[str]) -> tuple[Piece, ...]:
+def _table(
+    source: PlannedSource, splits: Mapping[str, Sequence[Split]], roots: Sequence[str], side: str
+) -> tuple[Piece, ...]:
     """The pieces of a static source, opened."""
     origin = f"table {source.name!r}"
     pieces: list[Piece] = []
@@ -99,7 +106,7 @@ def _table(source: PlannedSource, splits: Mapping[str, Sequence[Split]], roots: 
     for split in given:
         match split:
             case FileSplit():
-                pieces += expand(split, roots, origin)
+                pieces += expand(split, roots, origin, side=side)
             case InlineSplit():
                 rows = sum(batch.num_rows for batch in split.batches)
                 piece = InlinePiece(batches=split.batches, schema=split.schema, origin=origin, row_count=rows)

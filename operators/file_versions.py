@@ -29,7 +29,7 @@ def check_version(piece: FilePiece) -> None:
         now = version_of(piece.path)
     except OSError as error:
         raise SplitError(
-            f"{piece.path} ({piece.origin}) cannot be read on the server any more: {error.strerror}",
+            f"{piece.path} ({piece.origin}) cannot be read any more where the task runs: {error.strerror}",
             reason="FILE_MISSING",
         ) from error
     if now != piece.version or os.path.realpath(piece.path) != piece.path:

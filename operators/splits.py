@@ -37,8 +37,10 @@ _MAGIC: Final = frozenset("*?[")
 _TEXT_ROW_BYTES: Final = 64
 
 
-def expand(split: FileSplit, roots: Sequence[str], origin: str) -> tuple[FilePiece, ...]:
-    """The split's files, in order, not opened. `origin` names the split in messages.
+def expand(
+    split: FileSplit, roots: Sequence[str], origin: str, *, side: str = "on this machine"
+) -> tuple[FilePiece, ...]:
+    """The split's files, in order, not opened. In messages `origin` names the split, `side` where files are sought.
 
     Raises `Forbidden`, `NotFound` and `InvalidRequest`.
     """
@@ -50,10 +52,10 @@ def expand(split: FileSplit, roots: Sequence[str], origin: str) -> tuple[FilePie
     else:
         _check_allowed(path, split.path, allowed)
         if not os.path.exists(path):
-            raise NotFound(f"{split.path} does not exist on the server ({origin})", reason="FILE_NOT_FOUND")
+            raise NotFound(f"{split.path} does not exist {side} ({origin})", reason="FILE_NOT_FOUND")
         found = _folder(path) if os.path.isdir(path) else [path]
     if not found:
-        raise NotFound(f"{split.path} holds no files on the server ({origin})", reason="FILE_NOT_FOUND")
+        raise NotFound(f"{split.path} holds no files {side} ({origin})", reason="FILE_NOT_FOUND")
     if len(found) > MAX_FILES:
         raise Exhausted(f"{split.path} holds more than {MAX_FILES:,} files", reason="TOO_MANY_FILES")
     pieces = tuple(_piece(file, split, named, allowed, origin) for file in found)

@@ -56,7 +56,9 @@ def serve(options: argparse.Namespace) -> int:
     defaults = TaskOptions(**_given(options, names))
     roots = tuple(options.root or [Path.cwd()])
     settings = Settings(listen=options.listen, defaults=defaults, **_given(options, ("max_message_bytes", "max_calls")))
-    service = open_service(roots=roots, spill_directory=options.spill, threads=options.threads, defaults=defaults)
+    service = open_service(
+        roots=roots, spill_directory=options.spill, threads=options.threads, defaults=defaults, side="on the server"
+    )
     try:
         asyncio.run(serve_until_ended(service, settings, _ready))
     finally:

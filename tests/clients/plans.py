@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import substrait.dataframe as sub
+from google.protobuf import json_format
 
 
 def rows() -> sub.DataFrame:
@@ -16,7 +17,36 @@ def doubled() -> bytes:
 
 def totals() -> bytes:
     """Of `rows(k, v)`: the sum of v by k, in the order of k."""
-    return _plan(rows().group_by("k").agg(sub.f.sum(sub.col("v")).alias("total")).sort("k"))
+    return _plan(_totals())
+
+
+def totals_json() -> str:
+    """`totals` as JSON."""
+    return json_format.MessageToJson(_totals().to_plan())
+
+
+def _totals() -> sub.DataFrame:
+    return rows().group_by("k").agg(sub.f.sum(sub.col("v")).alias("total")).sort("k")
+
+
+def deep(levels: int, count: int) -> bytes:
+    """The first `count` of `rows(k, v)`, so many times one in another: more than protobuf's own classes can nest."""
+    plan = rows().to_plan()
+    (relation,) = plan.relations
+    encoded = relation.root.input.SerializeToString()
+    names = b"".join(_field(2, name.encode()) for name in relation.root.names)
+    for _ in range(levels):
+        encoded = _field(3, _field(2, encoded) + b"\x18\x00\x20" + _varint(count))  # FetchRel: input, offset, count
+    del plan.relations[:]
+    return bytes(plan.SerializeToString()) + _field(3, _field(2, _field(1, encoded) + names))
+
+
+def _field(number: int, content: bytes) -> bytes:
+    return _varint(number << 3 | 2) + _varint(len(content)) + content
+
+
+def _varint(value: int) -> bytes:
+    return bytes([value]) if value < 0x80 else bytes([value & 0x7F | 0x80]) + _varint(value >> 7)
 
 
 def _plan(frame: sub.DataFrame) -> bytes:

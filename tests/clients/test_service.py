@@ -35,6 +35,12 @@ def client(request: pytest.FixtureRequest, folder: Path) -> Iterator[Client]:
         assert server.end() == 0
 
 
+@pytest.fixture
+def side(request: pytest.FixtureRequest, client: Client) -> str:
+    """What a message calls the place where files are looked for."""
+    return {"local": "on this machine", "grpc": "on the server"}[request.node.callspec.params["client"]]
+
+
 def rows(**columns: list[int]) -> pa.Table:
     return pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()})
 
@@ -102,6 +108,13 @@ def test_a_missing_file_changes_nothing(client: Client, folder: Path) -> None:
         with pytest.raises(tidegate.NotFound, match=r"nowhere\.parquet does not exist"):
             task.run_epoch({"rows": str(folder / "nowhere.parquet")})
         assert task.run_epoch({"rows": rows(k=[1], v=[1])}).table().num_rows == 1
+
+
+def test_a_missing_file_is_said_to_be_missing_on_the_side_where_it_was_looked_for(
+    client: Client, side: str, folder: Path
+) -> None:
+    with client.create_task(plans.totals()) as task, pytest.raises(tidegate.NotFound, match=f"does not exist {side} "):
+        task.add_split("rows", str(folder / "nowhere.parquet"))
 
 
 def test_a_file_outside_the_roots_is_forbidden(client: Client) -> None:
@@ -176,3 +189,13 @@ def test_explain_and_capabilities(client: Client) -> None:
     capabilities = client.capabilities()
     assert capabilities.version == "0.1.0"
     assert capabilities.engines["duckdb"] == duckdb.__version__
+
+
+def test_a_plan_may_be_json(client: Client) -> None:
+    given = {"rows": rows(k=[2, 1, 2], v=[1, 2, 3])}
+    assert client.query(plans.totals_json(), given).equals(client.query(plans.totals(), given))
+
+
+def test_a_plan_of_two_thousand_relations_one_in_another(client: Client) -> None:
+    table = client.query(plans.deep(2_000, 3), {"rows": rows(k=[1, 2, 3, 4], v=[5, 6, 7, 8])})
+    assert table.to_pydict() == {"k": [1, 2, 3], "v": [5, 6, 7]}

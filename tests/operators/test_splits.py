@@ -93,7 +93,7 @@ def test_a_circle_of_folders_ends(root: Path) -> None:
 @pytest.mark.parametrize("path", ["none.parquet", "*.nothing", "empty"])
 def test_what_does_not_exist_is_named_as_missing_on_the_server(path: str, root: Path) -> None:
     (root / "empty").mkdir()
-    with pytest.raises(NotFound, match=f"{path.replace('*', '.')}.*on the server"):
+    with pytest.raises(NotFound, match=f"{path.replace('*', '.')}.*on this machine"):
         expanded(root / path, root)
 
 

@@ -12,6 +12,7 @@ import tidegate
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
 from tidegate.proto.values import MIB
 
+from ..executor import plans
 from .fake_process import ServerProcess, server_process
 
 LIMITS = {"output_bytes": 8 * MIB, "spill_quota": 12 * MIB}
@@ -45,6 +46,16 @@ def _idle_memory(server: ServerProcess, client: tidegate.Client) -> int:
     return server.memory()
 
 
+def _crossed(client: tidegate.Client, times: int) -> tidegate.Task:
+    """A task with a sealed epoch of 1,000 rows times so many."""
+    plan = plans.plan(plans.crossed(plans.read("t", "k"), plans.read("u", "v")), "k", "v")
+    task = client.create_task(plan.json, memory_limit=64 * MIB, **LIMITS)
+    task.add_split("t", pa.table({"k": pa.array(range(times), pa.int64())}))
+    task.add_split("u", pa.table({"v": pa.array(range(1_000), pa.int64())}))
+    task.request_barrier()
+    return task
+
+
 def test_nobody_reads() -> None:
     with server_process("tests.server.fake_process", str(TIMES)) as server, tidegate.connect(server.address) as client:
         idle = _idle_memory(server, client)
@@ -64,3 +75,15 @@ def test_a_stream_is_not_read() -> None:
         _settled(task)
         assert server.memory() - idle < sum(LIMITS.values()) + SLACK
         stream.cancel()
+
+
+def test_nobody_reads_what_a_real_plan_makes() -> None:
+    times = TIMES * MIB // 16_000
+    command = ("tidegate.server.cli", "serve", "--listen", "127.0.0.1:0")
+    with server_process(*command) as server, tidegate.connect(server.address) as client:
+        assert _crossed(client, 1).read_epoch().num_rows == 1_000
+        idle = server.memory()
+        task = _crossed(client, times)
+        assert _settled(task) <= sum(LIMITS.values())
+        assert task.read_epoch().num_rows == times * 1_000
+        assert server.memory() - idle < sum(LIMITS.values()) + 64 * MIB + SLACK
