@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import datafusion
 import duckdb
@@ -80,11 +81,14 @@ def _rewrite(source: Path, target: Path) -> None:
 
 
 @contextmanager
-def duckdb_sql(files: Mapping[str, Path], threads: int) -> Iterator[Callable[[str], pa.Table]]:
+def duckdb_sql(
+    files: Mapping[str, Path], threads: int, where: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Callable[[str], pa.Table]]:
+    """DuckDB over the files; `where` keeps some rows of a table only."""
     with duckdb.connect(config={"threads": threads}) as connection:
-        connection.execute("SET TimeZone='UTC'")
+        connection.execute("SET TimeZone='UTC'; SET enable_progress_bar=false")
         for table, path in files.items():
-            connection.read_parquet(str(path)).create_view(table)
+            connection.read_parquet(str(path)).filter(where.get(table, "true")).create_view(table)
         yield lambda sql: connection.sql(sql).to_arrow_table()
 
 

@@ -10,8 +10,9 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from substrait.proto import Plan
 
-from benchmarks import tpch, tpch_queries
+from benchmarks import answers, tpch, tpch_queries
 from benchmarks.__main__ import CASES
 from benchmarks.measure import Runs, Spread, interleave, summed
 from benchmarks.report import Report, Target
@@ -95,6 +96,15 @@ def test_the_answers_case_finds_all_plans_right(tiny: Settings) -> None:
     assert report.rows == [[name, "2", "2"] for name in tpch.PRODUCERS]
     assert report.notes == []
     assert all(target.reached for target in report.targets)
+
+
+def test_the_plans_said_to_carry_a_bound_of_their_producers_data_do(tiny: Settings) -> None:
+    carry = {plan.name for plan in tpch.plans(tiny.plans, "duckdb") if f"i64: {answers.BOUND}" in text(plan.path)}
+    assert carry == answers.BOUNDED
+
+
+def text(path: Path) -> str:
+    return str(Plan.FromString(path.read_bytes()))
 
 
 @pytest.mark.parametrize("case", ["epochs", "throughput"])
