@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -13,10 +13,17 @@ from ..proto.values import Explanation, TaskOptions
 from . import ir
 from .cut import Division, Output, cut, divide
 from .explain import explain
-from .pipelines import PhysicalPlan, Shape
+from .pipelines import Feed, PhysicalPlan, Shape, SourceShape
 from .rewrite import rewrite
-from .sources import PlannedSource, check, sources
+from .rewrite.prune_columns import prune_columns
+from .rewrite.split_expressions import split_expressions
+from .sources import PlannedSource, check, reads, sources
 from .sql import types as sql_types
+
+IsStatic: TypeAlias = Callable[[ir.Read], bool]
+
+_ANY_SHAPE: Final = SourceShape(feed=Feed.FILES, size_class=0)
+"""The statements of a plan that can be rendered for one shape can be for all: only their leaves differ."""
 
 
 class Decoded(Protocol):
@@ -53,28 +60,66 @@ class Prepared:
 
 def prepare(decoded: Decoded | ir.Plan, options: TaskOptions, static: Collection[str] = ()) -> Prepared:
     """`static` names the sources that are bound for the task's life, as the plan spells them; files that the plan
-    names itself always are. Raises `PlanError`.
+    names itself always are. Raises `PlanError` with all that keeps the plan from being run, for whatever shape.
     """
     plan, warnings = (decoded, ()) if isinstance(decoded, ir.Plan) else (decoded.plan, decoded.warnings)
-    check(plan)
-    if not plan.root.schema:
-        raise PlanError(Problem(place=plan.root.place, reason="NO_COLUMNS", message="the result has no columns"))
     names = frozenset(static)
 
     def is_static(read: ir.Read) -> bool:
         return read.source in names
 
+    try:
+        return _prepared(plan, options, is_static, tuple(warnings))
+    except PlanError as error:
+        raise PlanError(*_all_problems(plan, is_static, error)) from error
+
+
+def _prepared(plan: ir.Plan, options: TaskOptions, is_static: IsStatic, warnings: tuple[str, ...]) -> Prepared:
+    check(plan)
+    _check_root(plan)
     rewritten = rewrite(plan)
+    found = sources(rewritten, is_static)
     output = _output(rewritten)
-    return Prepared(
+    prepared = Prepared(
         plan=rewritten,
         options=options,
         schema=output.schema,
-        sources=sources(rewritten, is_static),
-        warnings=tuple(warnings),
+        sources=found,
+        warnings=warnings,
         division=divide(rewritten, is_static),
         output=output,
     )
+    prepared.physical(dict.fromkeys((source.name for source in found), _ANY_SHAPE))  # what has no SQL has no task
+    return prepared
+
+
+def _all_problems(plan: ir.Plan, is_static: IsStatic, first: PlanError) -> Sequence[Problem]:
+    """What every check finds, each looking on its own at the plan, and the one that stopped the planning."""
+    checks: Sequence[Callable[[], object]] = (
+        lambda: check(plan),
+        lambda: _check_root(plan),
+        lambda: sources(_pruned(plan), is_static),
+        lambda: split_expressions(plan),
+        lambda: divide(plan, is_static),
+    )
+    found: dict[Problem, None] = {}
+    for each in checks:
+        try:
+            each()
+        except PlanError as error:
+            found.update(dict.fromkeys(error.at(plan.root.place).problems))
+    found.update(dict.fromkeys(first.at(plan.root.place).problems))
+    return tuple(found)
+
+
+def _pruned(plan: ir.Plan) -> ir.Plan:
+    """The plan with the columns that it uses; as it is where a read has none, which is a problem of its own."""
+    return prune_columns(plan) if all(read.names for read in reads(plan)) else plan
+
+
+def _check_root(plan: ir.Plan) -> None:
+    if not plan.root.schema:
+        raise PlanError(Problem(place=plan.root.place, reason="NO_COLUMNS", message="the result has no columns"))
 
 
 def _output(plan: ir.Plan) -> Output:

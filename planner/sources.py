@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ..operators.column import Column
 from ..proto.errors import PlanError, Problem
 from . import ir
-from .sql.types import arrow_type
+from .sql.types import UnsupportedType, arrow_type
 from .types import Type, required
 from .visit import relations
 
@@ -43,10 +43,13 @@ def check(plan: ir.Plan) -> None:
 
 
 def sources(plan: ir.Plan, static: Callable[[ir.Read], bool]) -> tuple[PlannedSource, ...]:
-    """Every source once, in plan order. A column is nullable when every read of it says so."""
+    """Every source once, in plan order. A column is nullable when every read of it says so. Raises `PlanError` for
+    the columns of types that cannot be carried.
+    """
     found: dict[str, PlannedSource] = {}
+    problems: list[Problem] = []
     for read in reads(plan):
-        mine = tuple(map(_column, read.names, read.schema))
+        mine = tuple(_columns(read, problems))
         known = found.get(read.source)
         if known is not None:
             columns = _merged(known.columns, mine)
@@ -60,6 +63,8 @@ def sources(plan: ir.Plan, static: Callable[[ir.Read], bool]) -> tuple[PlannedSo
             items=named,
             places=(read.place,),
         )
+    if problems:
+        raise PlanError(*problems)
     return tuple(found.values())
 
 
@@ -73,8 +78,12 @@ def reads(plan: ir.Plan) -> Sequence[ir.Read | ir.LocalFiles]:
     ]
 
 
-def _column(name: str, type_: Type) -> Column:
-    return Column(name=name, type=arrow_type(type_), nullable=type_.nullable)
+def _columns(read: ir.Read | ir.LocalFiles, problems: list[Problem]) -> Iterator[Column]:
+    for name, type_ in zip(read.names, read.schema, strict=True):
+        try:
+            yield Column(name=name, type=arrow_type(type_), nullable=type_.nullable)
+        except UnsupportedType as error:
+            problems.append(_problem(read, error.reason, f"column {name!r} of source {read.source!r}: {error}"))
 
 
 def _merged(known: Sequence[Column], more: Sequence[Column]) -> tuple[Column, ...]:

@@ -25,7 +25,7 @@ and what would be right. `STATUS` maps each class to the gRPC status it travels 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 
@@ -68,6 +68,10 @@ class PlanError(TidegateError):
             str(problems[0]) if len(problems) == 1 else f"{len(problems)} problems:\n" + "\n".join(map(str, problems))
         )
         super().__init__(text, reason=problems[0].reason)
+
+    def at(self, place: str) -> PlanError:
+        """The same problems, those that name no place being at this one."""
+        return PlanError(*(problem if problem.place else replace(problem, place=place) for problem in self.problems))
 
 
 class RequestError(TidegateError):

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from .. import functions, ir
+from .. import functions, ir, tree
 from ..functions.binding import expressions
+from ..sql.expressions import check
 from ..types import Type
 
 
@@ -48,20 +49,27 @@ class Binder(Protocol):
 
 
 class Registry:
-    """Binds to the official extensions."""
+    """Binds to the official extensions, and refuses what has no SQL: a plan that decodes can be rendered."""
 
     def bind(self, kind: ir.FunctionKind, use: Use) -> Bound:
         bound = functions.bind(
             kind, use.name, use.source, use.arguments, options=use.options, output=use.output, place=use.place
         )
-        return Bound(
-            function=bound.function,
-            arguments=expressions(bound.arguments),
-            type=bound.type,
-            options=bound.options,
-        )
+        arguments = expressions(bound.arguments)
+        kinds = ir.Measure if kind is ir.FunctionKind.AGGREGATE else ir.WindowCall
+        check(kinds(function=bound.function, arguments=arguments, type=bound.type, options=bound.options))
+        return Bound(function=bound.function, arguments=arguments, type=bound.type, options=bound.options)
 
     def bind_scalar(self, use: Use) -> ir.Expression:
-        return functions.bind_scalar(
+        found = functions.bind_scalar(
             use.name, use.source, use.arguments, options=use.options, output=use.output, place=use.place
         )
+        given = {id(argument) for argument in use.arguments}
+        made = [found]
+        while made:  # the call, and what binding has put around it or between it and its arguments
+            expression = made.pop()
+            if id(expression) not in given:
+                if isinstance(expression, ir.Call):
+                    check(expression)
+                made.extend(tree.operands(expression))
+        return found

@@ -1,17 +1,19 @@
-"""The coverage table: all that Substrait defines, and whether Tidegate decodes it. `python -m` writes docs/coverage.md.
+"""The coverage table: all that Substrait defines, and whether Tidegate runs it. `python -m` writes docs/coverage.md.
 
-Every row comes from the descriptors and from the registries that decode by them, so the table cannot say what the
+Every row comes from the descriptors, the official extensions and the registries that decode and bind by them, so the table cannot say what the
 code does not do.
 """
 
 from __future__ import annotations
 
+import itertools
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ..functions import coverage_rows
 from . import expressions, literals, relations, types
 from .pool import pool
 from .relations import local_files, read
@@ -141,12 +143,24 @@ def section(oneof: Oneof) -> Section:
     return Section(title=oneof.title, rows=tuple(map(row, oneof.defined)))
 
 
+def functions_section() -> Iterator[str]:
+    """A table for each official extension: every function, and whether it runs."""
+    yield from ("", "## Functions", "", "By the official extension that defines them. An option's value that cannot be")
+    yield "honoured is refused, unless the plan names another one that can be."
+    for file, rows in itertools.groupby(coverage_rows(), key=lambda row: row.file):
+        yield from ("", f"### {file}", "", "| | | | |", "|---|---|---|---|")
+        for row in rows:
+            refused = ", ".join(f"`{option}`" for option in row.refused_options)
+            notes = "; ".join(part for part in (row.note, refused and f"refused: {refused}") if part)
+            yield f"| `{row.name}` | {row.kind} | {'yes' if row.supported else 'refused'} | {notes} |"
+
+
 def document(sections: Iterable[Section]) -> str:
     """The sections as a page."""
     lines = [
         "# Coverage",
         "",
-        "Made by `python -m tidegate.planner.decode.coverage` from the code that decodes plans.",
+        "Made by `python -m tidegate.planner.decode.coverage` from the code that decodes plans and binds functions.",
         "What is refused is refused by name, with its place in the plan.",
     ]
     for each in sections:
@@ -156,8 +170,8 @@ def document(sections: Iterable[Section]) -> str:
 
 
 def page() -> str:
-    """The whole of docs/coverage.md. Other parts of the planner add their sections here."""
-    return document(map(section, ONEOFS))
+    """The whole of docs/coverage.md."""
+    return document(map(section, ONEOFS)) + "\n".join(functions_section()) + "\n"
 
 
 def main(arguments: list[str]) -> None:

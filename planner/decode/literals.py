@@ -65,7 +65,7 @@ class Literals:
             lowest = -(1 << (type_.bits - 1)) if type_.signed else 0
             if not 0 <= value - lowest < 1 << type_.bits:
                 return self.problem(place, "BAD_LITERAL", f"{value} is no {replace(type_, nullable=False)}")
-        return Literal(value=value, type=type_)
+        return _POISON if is_unknown(self.types.carried(type_, place)) else Literal(value=value, type=type_)
 
     def row(self, numbers: Sequence[int], place: Place, field: str, depth: int) -> tuple[Literal, ...]:
         return tuple(self.convert(n, place.at(field, i), depth) for i, n in enumerate(numbers))

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from ...proto.errors import PlanError
 from .. import types as t
+from ..sql.types import sql_type
 from ..types import Type
 from .extensions import Extensions
 from .nodes import Malformed, Message, Nodes
@@ -56,6 +58,19 @@ class Types:
         body = getattr(message, kind)
         found = CONVERTERS[kind](self, body, place / kind, depth)
         return found if is_unknown(found) else replace(found, nullable=body.nullability != _NULLABILITY_REQUIRED)
+
+    def carried(self, type_: Type, place: Place) -> Type:
+        """The type of a value that the plan makes; `UNKNOWN`, once reported, where no value can have it. What a read
+        declares is not held to this: a column that nothing uses is never read.
+        """
+        if not is_unknown(type_):
+            try:
+                sql_type(type_)
+            except PlanError as error:
+                for problem in error.problems:
+                    self.problem(place, problem.reason, problem.message)
+                return UNKNOWN
+        return type_
 
     def optional(self, number: int, place: Place) -> Type | None:
         """As `convert`, None where there is no type."""

@@ -159,6 +159,13 @@ def _applied(
     return casts.cast(sql, derived, use.type, ir.CastFailure.ERROR)
 
 
+def check(use: ir.Call | ir.Measure | ir.WindowCall) -> None:
+    """Raises `PlanError` where the function cannot be used like this, whatever its operands are."""
+    sql_type(use.type)
+    arguments = [argument if isinstance(argument, str) else "x" for argument in use.arguments]
+    _applied(use, arguments, lambda *_: "x")
+
+
 def _constant(argument: ir.Expression | str) -> object:
     """A literal's value, also behind the conversion to its parameter's type."""
     if isinstance(argument, ir.Cast):

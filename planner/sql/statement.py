@@ -12,6 +12,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias, assert_never
 
+from ...proto.errors import PlanError
 from .. import ir, tree
 from ..types import Type
 from ..visit import subqueries
@@ -135,7 +136,10 @@ class Statement:
         for expression in tree.expressions(relation):
             for subquery in subqueries(expression):
                 inner[id(subquery.relation)] = yield _Visit(subquery.relation, (row, *outer))
-        return self._written(relation, tables, writer.with_subqueries(inner))
+        try:
+            return self._written(relation, tables, writer.with_subqueries(inner))
+        except PlanError as error:
+            raise error.at(relation.place) from error
 
     def _written(  # noqa: C901 (a line per relation)
         self, relation: _Written, tables: list[Table], writer: Writer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import resources
 
+import jsonschema
 import yaml
 
 from tidegate.planner.dialect import dialect
@@ -17,7 +18,8 @@ def words(property_: str) -> set[str]:
     return set(SCHEMA["properties"][property_]["items"]["oneOf"][0]["enum"])
 
 
-def test_it_has_only_properties_of_the_official_schema() -> None:
+def test_it_is_valid_by_the_official_schema() -> None:
+    jsonschema.validate(DOCUMENT, SCHEMA)
     assert DOCUMENT.keys() <= SCHEMA["properties"].keys()
 
 
