@@ -1,7 +1,7 @@
 """The coverage table: all that Substrait defines, and whether Tidegate runs it. `python -m` writes docs/coverage.md.
 
-Every row comes from the descriptors, the official extensions and the registries that decode and bind by them, so the table cannot say what the
-code does not do.
+Every row comes from the descriptors, the official extensions and the registries that decode and bind by them, so the
+table cannot say what the code does not do.
 """
 
 from __future__ import annotations
