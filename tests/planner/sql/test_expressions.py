@@ -26,8 +26,14 @@ class OneRow:
         raise NotImplementedError
 
 
+def fetched(sql):
+    """On a connection of its own: an open result would be in the way of whoever uses the shared one next."""
+    with duckdb.connect() as connection:
+        return connection.execute(sql).fetchall()
+
+
 def value_of(expression):
-    (value,) = duckdb.execute(f"SELECT {render(expression, OneRow())}").fetchone()
+    [(value,)] = fetched(f"SELECT {render(expression, OneRow())}")
     return value
 
 
@@ -164,12 +170,12 @@ def test_a_measure_carries_distinct_order_and_condition():
         condition=kept,
     )
     rows = "(VALUES ('a', true), ('b', true), ('a', true), ('c', false)) r(c0, c1)"
-    assert duckdb.execute(f"SELECT {render_measure(measure, Table())} FROM {rows}").fetchone() == ("b-a",)
+    assert fetched(f"SELECT {render_measure(measure, Table())} FROM {rows}") == [("b-a",)]
 
 
 def test_a_declared_result_type_is_what_comes_out():
     made = bind_scalar("char_length", None, [text("abc")], output=t.Integer(bits=32))
-    assert duckdb.sql(f"SELECT {render(made, OneRow())}").types == ["INTEGER"]
+    assert fetched(f"SELECT typeof({render(made, OneRow())})") == [("INTEGER",)]
 
 
 def test_an_aggregate_is_a_window_function_over_its_frame():
@@ -188,7 +194,7 @@ def test_an_aggregate_is_a_window_function_over_its_frame():
         upper=ir.Bound(offset=0),
     )
     sql = f"SELECT {render_window_call(call, Table())} FROM (VALUES (1), (2), (4)) r(c0) ORDER BY c0"
-    assert duckdb.execute(sql).fetchall() == [(1,), (3,), (6,)]
+    assert fetched(sql) == [(1,), (3,), (6,)]
 
 
 def test_two_thousand_nested_calls_bind_and_render_without_recursion():
