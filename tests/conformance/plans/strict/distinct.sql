@@ -1,0 +1,1 @@
+SELECT DISTINCT g, t FROM facts

@@ -1,0 +1,1 @@
+SELECT k, t FROM facts WHERE x < 0 LIMIT 1000

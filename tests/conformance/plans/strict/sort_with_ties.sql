@@ -1,0 +1,1 @@
+SELECT k, g, x FROM facts ORDER BY k

@@ -1,0 +1,1 @@
+SELECT k, x FROM facts WHERE x > 0 UNION ALL SELECT k, y FROM dims
