@@ -20,7 +20,7 @@ from .casts import plain
 from .column import Column
 from .matching import FromFile, FromFolder, Match, Missing, describe, match_columns
 from .piece import FilePiece, Piece
-from .quoting import identifier
+from .quoting import identifier, writable
 
 _Bind: TypeAlias = Callable[[object], str]
 
@@ -69,6 +69,8 @@ def _schema_obstacle(piece: FilePiece, schema: pa.Schema, columns: Sequence[Colu
     for column, match in zip(columns, matches, strict=True):
         if sql_type(column.type) is None:
             return f"column {column.name!r} is {column.type}"
+        if isinstance(match, FromFile) and not writable(match.name):
+            return f"a column called {match.name!r} cannot be named in SQL"
         if isinstance(match, FromFile) and not _same_in_duckdb(match.type, column.type):
             return f"column {column.name!r} is {match.type} and wanted as {column.type}"
     return None

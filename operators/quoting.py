@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 
+def writable(name: str) -> bool:
+    """Whether SQL can write this name at all: the empty one, and one with a NUL character, it cannot."""
+    return bool(name) and "\x00" not in name
+
+
 def identifier(name: str) -> str:
     """`name` as a quoted SQL identifier."""
-    if "\x00" in name:
-        raise ValueError("a name with a NUL character cannot be written in SQL")
+    if not writable(name):
+        raise ValueError(f"{name!r} cannot be written as a name in SQL")
     return '"' + name.replace('"', '""') + '"'

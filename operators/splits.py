@@ -113,6 +113,10 @@ def _rows(piece: Piece) -> int:
 def _local_path(path: str) -> str:
     if not path or "\x00" in path:
         raise InvalidRequest("a split's path is empty or has a NUL character")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError as error:
+        raise InvalidRequest(f"{path!r} cannot be a path: {error.reason}") from error
     scheme = path.split("://", 1)[0] if "://" in path else ""
     if scheme == "file":
         path = unquote(urlsplit(path).path)

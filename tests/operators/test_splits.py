@@ -130,6 +130,11 @@ def test_a_split_that_can_never_be_read_is_refused(
         expand(split, [str(root)], ORIGIN)
 
 
+def test_a_path_that_is_no_text_is_refused(root: Path) -> None:
+    with pytest.raises(InvalidRequest, match="cannot be a path"):
+        expand(FileSplit(f"{root}/\ud800"), [str(root)], ORIGIN)
+
+
 def test_expanding_reads_no_content(root: Path) -> None:
     (root / "broken.parquet").write_bytes(b"no parquet")
     (piece,) = expanded(root / "broken.parquet", root)
@@ -213,6 +218,11 @@ def test_duckdb_reads_a_file_itself_only_where_it_gives_the_plans_types(
     found = native_obstacle(pieces, [column("x", type_)])
     assert native(pieces, [column("x", type_)]) is (obstacle is None)
     assert obstacle is None or obstacle in str(found)
+
+
+def test_a_column_whose_name_sql_cannot_write_is_not_for_duckdb(root: Path) -> None:
+    pieces = pieces_of(write(root / "f.parquet", pa.table({"": [7]})), root)
+    assert "cannot be named in SQL" in str(native_obstacle(pieces, [column("", pa.int64())]))
 
 
 def test_inline_rows_and_other_formats_are_not_for_duckdb(root: Path) -> None:

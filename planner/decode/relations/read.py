@@ -70,6 +70,10 @@ def _base(decoder: Decoder, base: Message, place: Place) -> Base | None:
         problem = f"{len(names)} names for {len(types)} columns, which with their nested fields need {expected}"
         decoder.problems.add(place / "names", "WRONG_WIDTH", problem)
         return None
+    if any("\x00" in name for name in names):
+        # Arrow's C interface ends a name there: the column would be another one, or none and so null.
+        decoder.problems.add(place / "names", "BAD_NAME", "a column's name cannot have a NUL character")
+        return None
     double = next((name for i, name in enumerate(base_names) if name in base_names[:i]), None)
     if double is not None:
         problem = f"two columns are called {double!r}; columns are read by name, so names must be unique"

@@ -144,6 +144,12 @@ def test_columns_of_a_read_need_distinct_names() -> None:
     assert found.reason == "DUPLICATE_NAME"
 
 
+def test_columns_of_a_read_need_names_that_arrow_can_carry() -> None:
+    base = {"names": ["a\x00b"], "struct": {"types": [I64]}}
+    found = problem(plan({"read": {"baseSchema": base, "namedTable": {"names": ["t"]}}}, ["a"]))
+    assert (found.place.rpartition(".")[2], found.reason) == ("names", "BAD_NAME")
+
+
 def test_a_long_place_keeps_its_ends_and_counts_what_is_left_out() -> None:
     place = Place("relations[0]")
     for _ in range(5_000):
