@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import os
-import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from ..proto.values import TaskOptions
+from .folder import ServiceFolder
 from .manager import TaskManager
 from .plan_engine import PlanEngine
 
@@ -23,16 +24,24 @@ def open_service(
 ) -> TaskManager:
     """A service whose plans and splits may read files below `roots`.
 
-    What it writes is in a folder of its own inside `spill_directory` (the system's temporary one, unless given),
-    which `close` removes. `threads` is how many tasks run at once (as many as there are cores, and four at least).
-    Messages about a missing file say that it was looked for at `side`.
+    What it writes is in a folder of its own inside `spill_directory` (the system's temporary one, unless given), which
+    `close` removes; the end of the process closes it too, and after a kill the next service in the same place removes
+    the folder. `threads` is how many tasks run at once (as many as there are cores, and four at least). Messages about
+    a missing file say that it was looked for at `side`.
     """
-    if spill_directory is not None:
-        spill_directory.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix="tidegate-", dir=spill_directory)).resolve()
+    folder = ServiceFolder(spill_directory or Path(tempfile.gettempdir()))
     try:
-        engine = PlanEngine([os.path.realpath(root) for root in roots], folder, side)
+        engine = PlanEngine([os.path.realpath(root) for root in roots], folder.path, side)
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        folder.release()
         raise
-    return TaskManager(engine, folder=folder, threads=threads or max(4, os.cpu_count() or 1), defaults=defaults)
+
+    def ended() -> None:
+        folder.release()
+        atexit.unregister(manager.close)
+
+    manager = TaskManager(
+        engine, folder=folder.path, threads=threads or max(4, os.cpu_count() or 1), defaults=defaults, ended=ended
+    )
+    atexit.register(manager.close)
+    return manager

@@ -32,7 +32,8 @@ from .timers import Timers
 class TaskManager:
     """Implements `proto.service.Service`, and for servers that must not block: `poll` and `subscribe`.
 
-    What it writes is in `folder`, which is its own and gone after `close`. `delay` shakes the scheduler in tests.
+    What it writes is in `folder`, which is its own and gone after `close`, which calls `ended` at last. `delay` shakes
+    the scheduler in tests.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class TaskManager:
         threads: int,
         defaults: TaskOptions | None = None,
         delay: Callable[[], None] | None = None,
+        ended: Callable[[], None] | None = None,
     ) -> None:
         self.defaults = defaults or TaskOptions()
         self._engine = engine
@@ -53,6 +55,7 @@ class TaskManager:
         self._tasks: dict[str, Task] = {}
         self._lock = threading.Lock()
         self._closed = False
+        self._ended = ended
 
     # ---------------------------------------------------------------------------------------------------- tasks
 
@@ -217,3 +220,5 @@ class TaskManager:
             task.close()
         self._engine.close()
         shutil.rmtree(self._folder, ignore_errors=True)
+        if self._ended is not None:
+            self._ended()
