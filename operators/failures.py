@@ -22,9 +22,10 @@ _HINT = re.compile(
 )
 _KIND = re.compile(r"^([A-Za-z ]+?) Error: ")
 _INTERNAL: Final = frozenset({"INTERNAL", "FATAL", "Binder", "Parser", "Catalog", "Syntax"})
-#: Kinds that a bad file can cause, so that it is worth looking which one.
+#: Kinds that a bad file can cause, so that it is worth looking which one. What DuckDB's Parquet reader finds wrong
+#: with a page header has no kind of its own.
 _FILE_KINDS: Final = frozenset(
-    {"IO", "Invalid Input", "Serialization", "Conversion", "Permission", "HTTP", "Out of Range"}
+    {"IO", "Invalid Input", "Serialization", "Conversion", "Permission", "HTTP", "Out of Range", "Invalid", ""}
 )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from tidegate.operators.column import Column
 from tidegate.operators.file_relations import FileSource
@@ -185,6 +186,18 @@ def test_a_corrupt_page_is_blamed_on_its_file(instance: Instance, root: Path) ->
     path.write_bytes(content)
     with pytest.raises(SplitError, match=r"b\.parquet"):
         read(instance, X, pieces_of(root, root), "SELECT sum(c0)::BIGINT FROM t")
+
+
+def test_a_corrupt_page_header_is_blamed_on_its_file(instance: Instance, root: Path) -> None:
+    path = root / "b.parquet"
+    parquet.write_table(
+        pa.table({"x": np.arange(5_000)}), path, row_group_size=500, compression="none", use_dictionary=False
+    )
+    content = bytearray(path.read_bytes())
+    content[200:30_000] = b"\xff" * 29_800
+    path.write_bytes(content)
+    with pytest.raises(SplitError, match=r"b\.parquet"):
+        read(instance, X, pieces_of(root, root))
 
 
 def test_relations_without_columns_still_have_rows(instance: Instance, root: Path) -> None:
