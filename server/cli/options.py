@@ -30,6 +30,21 @@ def at_least_one(text: str) -> int:
     return int(text)
 
 
+def folder(text: str) -> Path:
+    path = Path(text)
+    if not path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is not a folder")
+    return path
+
+
+def address(text: str) -> str:
+    """HOST:PORT or unix:PATH; gRPC would take a port beyond 65535 for another one."""
+    host, separator, port = text.rpartition(":")
+    if text.startswith("unix:") or (host and separator and port.isascii() and port.isdigit() and int(port) < 1 << 16):
+        return text
+    raise argparse.ArgumentTypeError(f"{text!r} is not of the form HOST:PORT, with a port up to 65535")
+
+
 def named_path(text: str) -> tuple[str, str]:
     """NAME=PATH."""
     name, separator, path = text.partition("=")

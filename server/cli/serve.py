@@ -15,13 +15,14 @@ def register(commands: common.Subparsers) -> None:
     parser.add_argument(
         "--listen",
         metavar="HOST:PORT",
+        type=common.address,
         default=common.DEFAULT_ADDRESS,
         help="port 0 takes a free one, unix:PATH a socket; the address is printed when ready (default: %(default)s)",
     )
     parser.add_argument(
         "--root",
         metavar="DIR",
-        type=Path,
+        type=common.folder,
         action="append",
         help="a folder whose files may be read; may be repeated (default: the working directory)",
     )

@@ -182,3 +182,19 @@ def test_progress_is_shown_to_a_person_only(tmp_path: Path) -> None:
     os.close(near)
     assert "0/1 splits, 0 rows" in seen
     assert "splits" not in said
+
+
+@pytest.mark.parametrize(
+    ("option", "sentence"),
+    [
+        ("--listen=127.0.0.1:99999", "'127.0.0.1:99999' is not of the form HOST:PORT"),
+        ("--root=none", "none is not a fol"),
+    ],
+)
+def test_a_server_is_not_started_on_what_is_not_there(
+    option: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["serve", option])
+    assert ended.value.code == 2
+    assert sentence in capsys.readouterr().err
