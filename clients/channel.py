@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 
 from .proto.allocator import tune_allocator
 from .proto.errors import TidegateError, Unavailable
-from .proto.failures import error
+from .proto.failures import error, is_ours
 
 A = TypeVar("A")
 
@@ -100,10 +100,10 @@ class Channel:
         """What the server said, or that it could not be reached."""
         if not isinstance(broken, grpc.Call):
             return Unavailable(str(broken))
-        status, sentence = broken.code().name, broken.details() or ""
-        if status in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"):
+        status, sentence, metadata = broken.code().name, broken.details() or "", broken.trailing_metadata() or ()
+        if status in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED") and not is_ours(metadata):
             sentence = f"the server {self.address} cannot be reached: {sentence}"
-        return error(status, sentence, broken.trailing_metadata() or ())
+        return error(status, sentence, metadata)
 
     def close(self) -> None:
         self._closed.set()

@@ -10,6 +10,14 @@ from .proto.errors import InvalidRequest
 from .proto.values import Determinism, Mode, OnError, TaskOptions
 
 _ENUMS: Final = {"mode": Mode, "determinism": Determinism, "on_error": OnError}
+_LARGEST: Final = {
+    "channels": 2**31 - 1,
+    "max_pending_epochs": 2**31 - 1,
+    "memory_limit": 2**63 - 1,
+    "queue_bytes": 2**63 - 1,
+    "output_bytes": 2**63 - 1,
+    "spill_quota": 2**63 - 1,
+}
 _KNOWN: Final = tuple(field.name for field in fields(TaskOptions))
 
 
@@ -30,9 +38,26 @@ def chosen(options: Mapping[str, Any]) -> ChosenOptions:
 
 
 def _choice(name: str, value: Any) -> Any:
-    if name not in _ENUMS or not isinstance(value, str):
-        return value
+    """The value in its own type; whether a task may have it, the service says."""
+    if name in _ENUMS:
+        return _member(name, value)
+    if name in _LARGEST:
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LARGEST[name]:
+            raise InvalidRequest(f"{name} is a whole number from 0 to {_LARGEST[name]}, not {value!r}")
+        return int(value)
+    if name == "idle_seconds":
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise InvalidRequest(f"{name} is a number of seconds, not {value!r}")
+        return float(value)
+    if not isinstance(value, str):
+        raise InvalidRequest(f"{name} is text, not {value!r}")
+    return value
+
+
+def _member(name: str, value: Any) -> Any:
     known = [each.value for each in _ENUMS[name]]
+    if isinstance(value, _ENUMS[name]):
+        return value
     if value not in known:
         raise InvalidRequest(f"{name} is one of {', '.join(known)}, not {value!r}", reason="UNKNOWN_OPTION")
     return _ENUMS[name](value)

@@ -149,7 +149,7 @@ class Task:
                 self._frames(wait=1.0)
                 self.acknowledge(self._position)
             else:
-                return self._taken(frames, due)
+                return None if step.through is None else self._taken(frames, due)
 
     # Reading
 

@@ -58,6 +58,11 @@ def failure(error: errors.TidegateError) -> Failure:
     return Failure(status=errors.STATUS[known], sentence=_cut(error.message, SENTENCE_BYTES), metadata=tuple(metadata))
 
 
+def is_ours(metadata: Iterable[tuple[str, str | bytes]]) -> bool:
+    """Whether a Tidegate server said it, and not gRPC or a proxy."""
+    return any(key == ERROR for key, _ in metadata)
+
+
 def error(status: str, sentence: str, metadata: Iterable[tuple[str, str | bytes]]) -> errors.TidegateError:
     """The error a server raised; one that is not Tidegate's (a proxy's, gRPC's own) gets the class its status has."""
     said = dict(metadata)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -48,6 +49,23 @@ def test_options_are_the_tasks(open_client: Open) -> None:
 def test_an_unknown_option_names_the_known_ones(open_client: Open) -> None:
     with pytest.raises(tidegate.InvalidRequest, match=r"no option is called chanels; there are: mode, .*channels"):
         open_client().create_task(b"plan", chanels=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("memory_limit", "1GB"),
+        ("memory_limit", -1),
+        ("memory_limit", 2**70),
+        ("channels", True),
+        ("idle_seconds", "1"),
+        ("time_zone", 3),
+        ("mode", None),
+    ],
+)
+def test_an_option_of_the_wrong_type_is_named(open_client: Open, name: str, value: object) -> None:
+    with pytest.raises(tidegate.InvalidRequest, match=f"{name} is .*, not {re.escape(repr(value))}"):
+        open_client().create_task(b"plan", **{name: value})
 
 
 def test_an_unknown_choice_names_the_known_ones(open_client: Open) -> None:

@@ -268,8 +268,26 @@ def test_a_seal_that_waits_for_missing_splits_says_which(start: Start) -> None:
 def test_a_cancelled_task_says_so(start: Start) -> None:
     task = start()
     task.cancel()
-    with pytest.raises(tidegate.TaskCancelled):
+    with pytest.raises(tidegate.TaskCancelled) as cancelled:
         task.run_epoch({"a": numbers(1)})
+    assert str(cancelled.value) == "the task was cancelled"
+
+
+def test_an_epoch_fed_in_several_calls_gives_back_the_one_before(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidegate.feeding.STEP_SPLITS", 1)
+    task = start()
+    task.run_epoch({"a": numbers(1)})
+    assert values(task.run_epoch({"a": [numbers(2), numbers(3)]}).table()) == [2, 3]
+    assert task.info().acknowledged == tidegate.Cursor(2, 0)
+
+
+@pytest.mark.parametrize("number", [0, -1])
+def test_a_number_below_one_is_refused(start: Start, number: int) -> None:
+    task = start()
+    with pytest.raises(tidegate.InvalidRequest, match=f"sequence={number}: numbers start at 1"):
+        task.add_split("a", numbers(1), sequence=number)
+    with pytest.raises(tidegate.InvalidRequest, match=f"epoch={number}: numbers start at 1"):
+        task.request_barrier(number)
 
 
 def test_a_task_deletes_itself_at_the_end_of_its_context(start: Start) -> None:
