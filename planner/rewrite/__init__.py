@@ -8,12 +8,14 @@ from typing import Final
 from .. import ir
 from .common_subtrees import share_common_subtrees
 from .prune_columns import prune_columns
+from .reduce_aggregates import reduce_aggregates
 from .repeated_filters import drop_repeated_filters
 from .split_expressions import split_expressions
 
 REWRITES: Final[tuple[Callable[[ir.Plan], ir.Plan], ...]] = (
     drop_repeated_filters,
     share_common_subtrees,
+    reduce_aggregates,
     prune_columns,
     split_expressions,
 )

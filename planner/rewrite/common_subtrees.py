@@ -13,8 +13,9 @@ from dataclasses import replace
 from typing import Final
 
 from .. import ir, tree
+from ..reach import Reach
 from ..structure import Structure
-from ..visit import parts, subqueries, with_subqueries
+from ..visit import subqueries, with_subqueries
 from ..walk import unroll
 
 _COSTLY: Final = (ir.Aggregate, ir.Window)
@@ -38,7 +39,7 @@ def share_common_subtrees(plan: ir.Plan) -> ir.Plan:
 
 def _count(root: ir.Relation, structure: Structure, numbers: Counter[int]) -> None:
     """How often each candidate stands in the plan; what is inside a repetition is not counted again."""
-    closed = _Closed()
+    closed = Reach()
     stack = [root]
     while stack:
         found = stack.pop()
@@ -49,34 +50,6 @@ def _count(root: ir.Relation, structure: Structure, numbers: Counter[int]) -> No
                 continue
         inner = [each.relation for expression in tree.expressions(found) for each in subqueries(expression)]
         stack.extend((*tree.inputs(found), *inner))
-
-
-class _Closed:
-    """Whether a relation reads nothing of the queries around it: how many of them it reaches out to is known once."""
-
-    def __init__(self) -> None:
-        self._reach: dict[int, int] = {}
-
-    def is_closed(self, relation: ir.Relation) -> bool:
-        return unroll(self._step, relation) == 0
-
-    def _step(self, relation: ir.Relation) -> Generator[ir.Relation, int, int]:
-        known = self._reach.get(id(relation))
-        if known is not None:
-            return known
-        reach = 0
-        for below in tree.inputs(relation):
-            beyond = yield below
-            lateral = isinstance(relation, ir.LateralJoin) and below is relation.right
-            reach = max(reach, beyond - 1 if lateral else beyond)
-        for expression in tree.expressions(relation):
-            for part in parts(expression):
-                if isinstance(part, ir.Field):
-                    reach = max(reach, part.outer)
-                elif isinstance(part, ir.Subquery):
-                    reach = max(reach, (yield part.relation) - 1)
-        self._reach[id(relation)] = reach
-        return reach
 
 
 class _Sharing:

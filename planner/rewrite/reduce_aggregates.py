@@ -1,0 +1,172 @@
+"""Aggregate only the groups that a join asks for.
+
+Producers turn a correlated subquery into a join with an aggregate over the whole table. Where the join's other side is
+selective, and rows without a partner there are not wanted, groups with other keys need not be made: the other side is
+computed once, as a shared relation, and the aggregate's input is first reduced to its keys by a semi join.
+
+Groups keep all their rows, in order, so measures are the same, float bits included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Final
+
+from .. import ir
+from ..boolean import is_and, terms
+from ..reach import Reach
+from ..types import nullable
+from ..visit import relations, transform_relations
+
+_STEPS: Final = 6
+"""How many projections and filters there may be between the join and the aggregate."""
+
+_LOOK: Final = 64
+"""How many relations of the other side are looked at for a selective filter: a bound, so that the pass is linear."""
+
+_SELECTIVE: Final = frozenset({"equal", "like", "starts_with", "contains"})
+
+
+def reduce_aggregates(plan: ir.Plan) -> ir.Plan:
+    reducing = _Reducing(list(plan.shared))
+    root = transform_relations(plan.root, reducing.change)
+    return replace(plan, root=root, shared=tuple(reducing.shared))
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """One equality of the join: a column of the other side, and the key it must be equal to."""
+
+    equality: ir.Call
+    asked: ir.Field
+    output: int
+
+
+class _Reducing:
+    def __init__(self, shared: list[ir.Relation]) -> None:
+        self.shared = shared
+        self._reach = Reach()
+
+    def change(self, relation: ir.Relation) -> ir.Relation:
+        match relation:
+            case ir.Join(type=ir.JoinType.INNER | ir.JoinType.LEFT_SEMI, condition=condition) if condition is not None:
+                pairs = _equalities(relation, condition, aggregate_is_right=True)
+                side = self._reduced(relation.right, relation.left, pairs, condition)
+                if side is not None:
+                    return replace(relation, left=self._last(relation.left), right=side)
+        match relation:
+            case ir.Join(type=ir.JoinType.INNER | ir.JoinType.RIGHT_SEMI, condition=condition) if condition is not None:
+                pairs = _equalities(relation, condition, aggregate_is_right=False)
+                side = self._reduced(relation.left, relation.right, pairs, condition)
+                if side is not None:
+                    return replace(relation, left=side, right=self._last(relation.right))
+        return relation
+
+    def _last(self, other: ir.Relation) -> ir.Shared:
+        return ir.Shared(ordinal=len(self.shared) - 1, schema=other.schema, place=other.place)
+
+    def _reduced(
+        self, side: ir.Relation, other: ir.Relation, pairs: Sequence[_Pair], condition: ir.Expression
+    ) -> ir.Relation | None:
+        """`side` with its aggregate's input reduced, and `other` as the last of the shared relations."""
+        path, aggregate = _path(side)
+        if aggregate is None or len(aggregate.grouping_sets) != 1:
+            return None
+        keys = [(pair, key) for pair in pairs if (key := _key(path, aggregate, pair.output)) is not None]
+        if not keys or not _is_selective(other) or not self._reach.is_closed(other):
+            return None
+        self.shared.append(other)
+        reduced: ir.Relation = replace(aggregate, input=_semi_join(aggregate, keys, self._last(other), condition))
+        for above in reversed(path):
+            reduced = replace(above, input=reduced)
+        return reduced
+
+
+def _equalities(join: ir.Join, condition: ir.Expression, *, aggregate_is_right: bool) -> list[_Pair]:
+    width = len(join.left.schema)
+    found = []
+    for term in terms(condition) if is_and(condition) else [condition]:
+        if not isinstance(term, ir.Call) or term.function.name != "equal":
+            continue
+        columns = [each for each in term.arguments if isinstance(each, ir.Field) and _is_column(each)]
+        match sorted(columns, key=lambda each: each.index):
+            case [left, right] if left.index < width <= right.index:
+                if nullable(left.type) != nullable(right.type):
+                    continue
+                of_right = replace(right, index=right.index - width)
+                asked, output = (left, of_right.index) if aggregate_is_right else (of_right, left.index)
+                found.append(_Pair(term, asked, output))
+    return found
+
+
+def _is_column(field: ir.Field) -> bool:
+    return not field.steps and not field.outer
+
+
+def _path(side: ir.Relation) -> tuple[list[ir.Project | ir.Filter], ir.Aggregate | None]:
+    path: list[ir.Project | ir.Filter] = []
+    while isinstance(side, ir.Project | ir.Filter) and len(path) < _STEPS:
+        path.append(side)
+        side = side.input
+    return path, side if isinstance(side, ir.Aggregate) else None
+
+
+def _key(path: Sequence[ir.Project | ir.Filter], aggregate: ir.Aggregate, output: int) -> ir.Field | None:
+    """The input's column that column `output` above the path is, if it is a key."""
+    for each in path:
+        if isinstance(each, ir.Project):
+            picked = each.expressions[output]
+            if not isinstance(picked, ir.Field) or not _is_column(picked):
+                return None
+            output = picked.index
+    key = aggregate.keys[output] if output in aggregate.grouping_sets[0] else None
+    return key if isinstance(key, ir.Field) and _is_column(key) else None
+
+
+def _is_selective(relation: ir.Relation) -> bool:
+    """Whether a filter below picks by equality, by pattern or from a list."""
+    return any(_picks(term) for term in _filter_terms(islice(relations(relation), _LOOK)))
+
+
+def _filter_terms(found: Iterator[ir.Relation]) -> Iterator[ir.Expression]:
+    for each in found:
+        if isinstance(each, ir.Filter):
+            yield from terms(each.condition) if is_and(each.condition) else [each.condition]
+
+
+def _picks(term: ir.Expression) -> bool:
+    if isinstance(term, ir.OneOf):
+        return True
+    if not isinstance(term, ir.Call) or term.function.name not in _SELECTIVE:
+        return False
+    return any(isinstance(argument, ir.Literal) for argument in term.arguments)
+
+
+def _semi_join(
+    aggregate: ir.Aggregate, keys: Sequence[tuple[_Pair, ir.Field]], other: ir.Shared, condition: ir.Expression
+) -> ir.Join:
+    """The aggregate's input, only with keys that `other` has; `condition` is the join's own."""
+    below = aggregate.input
+    asked = ir.Project(
+        input=other,
+        expressions=tuple(pair.asked for pair, _ in keys),
+        schema=tuple(pair.asked.type for pair, _ in keys),
+        place=aggregate.place,
+    )
+    columns = [ir.Field(index=len(below.schema) + at, type=pair.asked.type) for at, (pair, _) in enumerate(keys)]
+    equalities = tuple(
+        replace(pair.equality, arguments=(key, column)) for (pair, key), column in zip(keys, columns, strict=True)
+    )
+    asked_for: ir.Expression = equalities[0]
+    if len(equalities) > 1 and is_and(condition):  # several are terms of an `and`, so there is one
+        asked_for = replace(condition, arguments=equalities)
+    return ir.Join(
+        left=below,
+        right=asked,
+        type=ir.JoinType.LEFT_SEMI,
+        condition=asked_for,
+        schema=below.schema,
+        place=aggregate.place,
+    )
