@@ -21,6 +21,9 @@ from .problems import Problems
 from .types import Types
 from .wire import WireNodes
 
+MAX_SIZE: Final = 16 << 20
+"""Bytes of a plan. Reading them is not free, and plans come from strangers."""
+
 _PER_RECORD: Final = 2
 _REGISTRY: Final = Registry()
 
@@ -37,7 +40,8 @@ def decode_plan(plan: PlanBytes, binder: Binder = _REGISTRY) -> Decoded:
     """Decodes a plan, binary or JSON, of any Substrait release.
 
     Raises `PlanError` with every problem found, each with its place in the plan, and nothing else whatever the
-    bytes are. Takes time linear in the plan's size, however deep it nests, up to `decoder.MAX_DEPTH`.
+    bytes are. Takes time linear in the plan's size, at most `MAX_SIZE`, however deep it nests, up to
+    `decoder.MAX_DEPTH`.
     """
     try:
         message = _nodes(plan).take(0)
@@ -53,6 +57,11 @@ def decode_plan(plan: PlanBytes, binder: Binder = _REGISTRY) -> Decoded:
 
 
 def _nodes(plan: PlanBytes) -> Nodes:
+    encoded = plan.binary if plan.binary is not None else plan.json or ""
+    if len(encoded) > MAX_SIZE:
+        raise Malformed(
+            f"a plan of {len(encoded):,} bytes; at most {MAX_SIZE:,} are read: put data in splits or tables"
+        )
     return WireNodes(plan.binary) if plan.binary is not None else JsonNodes(plan.json or "")
 
 

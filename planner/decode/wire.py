@@ -48,7 +48,7 @@ class WireNodes(Nodes):
         position = copied = start
         while position < end:
             field_start = position
-            tag, position = _varint(data, position, end)
+            tag, position = _tag(data, position, end)
             value_start = position
             wire_type = tag & 7
             if wire_type == _LENGTH_DELIMITED:
@@ -88,6 +88,13 @@ class WireNodes(Nodes):
                     pass
         out += data[copied:end]
         return out
+
+
+def _tag(data: bytes, position: int, end: int) -> tuple[int, int]:
+    tag, after = _varint(data, position, end)
+    if tag < 8:
+        raise Malformed(f"not protobuf: field number 0 at byte {position}")
+    return tag, after
 
 
 def _varint(data: bytes, position: int, end: int) -> tuple[int, int]:

@@ -25,7 +25,7 @@ from tidegate.operators.digest import digest
 
 from . import tpch
 
-PLANS: Final = tpch.PLANS / "strict"
+PLANS: Final = Path(__file__).parent / "strict_plans"
 QUERIES: Final = ("q03", "q09", "q18")
 FACT_ROWS: Final = 100_000
 DIM_ROWS: Final = 30_000

@@ -6,6 +6,7 @@ import pytest
 
 from tidegate.planner.decode import decode_plan, nodes
 from tidegate.planner.decode.nodes import Malformed
+from tidegate.planner.decode.plan import MAX_SIZE
 from tidegate.planner.decode.wire import WireNodes
 from tidegate.proto.errors import PlanError
 from tidegate.proto.values import PlanBytes
@@ -37,6 +38,7 @@ def test_of_a_message_that_is_given_twice_the_last_one_counts() -> None:
 
 BROKEN = {
     "no length": b"\x1a",
+    "field number 0": b"\x00\x00",
     "cut off": b"\x1a\x05\x12",
     "endless number": b"\x80" * 11,
     "group": b"\x0b",
@@ -49,6 +51,12 @@ BROKEN = {
 def test_what_is_no_protobuf_is_malformed(data: bytes) -> None:
     with pytest.raises(Malformed):
         WireNodes(data).take(0)
+
+
+@pytest.mark.parametrize("given", [PlanBytes(binary=b"\x00" * (MAX_SIZE + 1)), PlanBytes(json=" " * (MAX_SIZE + 1))])
+def test_a_plan_beyond_the_limit_is_refused_unread(given: PlanBytes) -> None:
+    with pytest.raises(PlanError, match="16,777,216"):
+        decode_plan(given)
 
 
 def test_a_broken_message_is_a_problem_where_it_is() -> None:
