@@ -29,3 +29,8 @@ def terms(connective: ir.Call) -> list[ir.Expression]:
         else:
             found.append(top)
     return found
+
+
+def conjuncts(condition: ir.Expression) -> list[ir.Expression]:
+    """What must all be true for the condition to be: the terms of an `and`, or the condition alone."""
+    return terms(condition) if is_and(condition) else [condition]

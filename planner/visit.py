@@ -39,19 +39,22 @@ def transform_relations(relation: ir.Relation, change: Callable[[ir.Relation], i
     """`change` applied to every relation under and including `relation`, those of subqueries too, innermost first."""
 
     def step(found: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
-        inputs = []
-        for below in tree.inputs(found):
-            inputs.append((yield below))  # noqa: PERF401
-        rebuilt = tree.with_inputs(found, inputs)
-        replaced: dict[int, ir.Relation] = {}
-        for expression in tree.expressions(found):
-            for subquery in subqueries(expression):
-                replaced[id(subquery.relation)] = yield subquery.relation
-        if replaced:
-            rebuilt = with_subqueries(rebuilt, replaced)
-        return change(rebuilt)
+        return change((yield from rebuilt(found)))
 
     return unroll(step, relation)
+
+
+def rebuilt(relation: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
+    """A part of a step of `unroll`: the relation over what its inputs, and the relations of its subqueries, become."""
+    inputs = []
+    for below in tree.inputs(relation):
+        inputs.append((yield below))  # noqa: PERF401 (a comprehension cannot yield)
+    over = tree.with_inputs(relation, inputs)
+    replaced: dict[int, ir.Relation] = {}
+    for expression in tree.expressions(relation):
+        for subquery in subqueries(expression):
+            replaced[id(subquery.relation)] = yield subquery.relation
+    return with_subqueries(over, replaced) if replaced else over
 
 
 def with_subqueries(relation: ir.Relation, replaced: dict[int, ir.Relation]) -> ir.Relation:

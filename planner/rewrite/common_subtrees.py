@@ -15,7 +15,7 @@ from typing import Final
 from .. import ir, tree
 from ..reach import Reach
 from ..structure import Structure
-from ..visit import subqueries, with_subqueries
+from ..visit import rebuilt, subqueries
 from ..walk import unroll
 
 _COSTLY: Final = (ir.Aggregate, ir.Window)
@@ -64,9 +64,9 @@ class _Sharing:
 
     def keep(self, relation: ir.Relation) -> None:
         """A relation that the plan itself shares: what it repeats comes before it, and its own uses move on."""
-        rebuilt = unroll(self.step, relation)
+        over = unroll(self.step, relation)
         self._moved.append(len(self.shared))
-        self.shared.append(rebuilt)
+        self.shared.append(over)
 
     def step(self, relation: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
         if isinstance(relation, ir.Shared):
@@ -74,20 +74,11 @@ class _Sharing:
         number = self._structure.number(relation) if isinstance(relation, _COSTLY) else None
         if number is not None and number in self._places:
             return self._use(relation, number)
-        inputs = []
-        for below in tree.inputs(relation):
-            inputs.append((yield below))  # noqa: PERF401 (a comprehension cannot yield)
-        rebuilt = tree.with_inputs(relation, inputs)
-        replaced: dict[int, ir.Relation] = {}
-        for expression in tree.expressions(relation):
-            for subquery in subqueries(expression):
-                replaced[id(subquery.relation)] = yield subquery.relation
-        if replaced:
-            rebuilt = with_subqueries(rebuilt, replaced)
+        over = yield from rebuilt(relation)
         if number is None or number not in self._repeated:
-            return rebuilt
+            return over
         self._places[number] = len(self.shared)
-        self.shared.append(rebuilt)
+        self.shared.append(over)
         return self._use(relation, number)
 
     def _use(self, relation: ir.Relation, number: int) -> ir.Shared:

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Final
 
 from .. import ir
-from ..boolean import is_and, terms
+from ..boolean import conjuncts, is_and
 from ..reach import Reach
 from ..types import nullable
 from ..visit import relations, transform_relations
@@ -87,7 +87,7 @@ class _Reducing:
 def _equalities(join: ir.Join, condition: ir.Expression, *, aggregate_is_right: bool) -> list[_Pair]:
     width = len(join.left.schema)
     found = []
-    for term in terms(condition) if is_and(condition) else [condition]:
+    for term in conjuncts(condition):
         if not isinstance(term, ir.Call) or term.function.name != "equal":
             continue
         columns = [each for each in term.arguments if isinstance(each, ir.Field) and _is_column(each)]
@@ -133,7 +133,7 @@ def _is_selective(relation: ir.Relation) -> bool:
 def _filter_terms(found: Iterator[ir.Relation]) -> Iterator[ir.Expression]:
     for each in found:
         if isinstance(each, ir.Filter):
-            yield from terms(each.condition) if is_and(each.condition) else [each.condition]
+            yield from conjuncts(each.condition)
 
 
 def _picks(term: ir.Expression) -> bool:

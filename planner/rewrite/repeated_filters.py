@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from .. import ir
-from ..boolean import is_and, terms
+from ..boolean import conjuncts
 from ..structure import Structure
 from ..visit import parts, transform, transform_relations
 
@@ -38,8 +38,8 @@ class _Dropping:
             below = below.input
         if not isinstance(below, ir.Filter):
             return relation
-        known = {self._structure.number(term) for term in _terms(below.condition)}
-        asked = _terms(relation.condition)
+        known = {self._structure.number(term) for term in conjuncts(below.condition)}
+        asked = conjuncts(relation.condition)
         left = [term for term in asked if not self._known(term, projections, known)]
         if len(left) == len(asked):
             return relation
@@ -67,10 +67,6 @@ def _below(term: ir.Expression, projection: ir.Project) -> ir.Expression:
         return replace(part, index=picked.index) if isinstance(picked, ir.Field) else part
 
     return transform(term, change)
-
-
-def _terms(condition: ir.Expression) -> Sequence[ir.Expression]:
-    return terms(condition) if is_and(condition) else (condition,)
 
 
 def _filter(relation: ir.Filter, left: Sequence[ir.Expression]) -> ir.Filter:

@@ -15,7 +15,7 @@ from typing import Final, TypeGuard
 
 from ...proto.errors import PlanError, Problem
 from .. import ir, tree
-from ..boolean import is_and, is_connective, terms
+from ..boolean import conjuncts, is_connective
 from ..types import nullable
 from ..visit import transform, transform_relations
 from ..walk import unroll
@@ -69,7 +69,7 @@ def _above_the_join(relation: ir.Relation) -> ir.Relation:
             )
         )
     condition = relation.condition
-    found = terms(condition) if is_and(condition) else [condition]
+    found = conjuncts(condition)
     deep = [term for term in found if _Splitting(0).split(term, move=False).depth > LEVELS]
     left = [term for term in found if all(term is not each for each in deep)]
     above: ir.Relation = replace(relation, condition=_connected(condition, left) if left else None)
