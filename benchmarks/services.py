@@ -1,4 +1,4 @@
-"""Tidegate for a benchmark: in this process, and as a server in a process of its own."""
+"""Tidegate for a benchmark, in this process and as a server; and its peers' servers, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pathlib import Path
 
 import tidegate
 
+from .settings import TOP
+
 
 @contextmanager
 def embedded() -> Iterator[tidegate.Client]:
@@ -21,21 +23,29 @@ def embedded() -> Iterator[tidegate.Client]:
 @contextmanager
 def served(root: Path, options: Sequence[str] = ()) -> Iterator[tidegate.Client]:
     """A client of a server that runs in its own process, may read files under `root`, and ends with the block."""
-    command = [sys.executable, "-m", "tidegate.server.cli", "serve", "--listen", "127.0.0.1:0", "--root", str(root)]
-    process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True, cwd=root)
+    command = ["-m", "tidegate.server.cli", "serve", "--listen", "127.0.0.1:0", "--root", str(root), *options]
+    with _process(command, root) as address, tidegate.connect(address) as client:
+        yield client
+
+
+@contextmanager
+def peer(module: str, *arguments: str) -> Iterator[str]:
+    """The address of a server of this package, which prints it."""
+    with _process(["-m", f"benchmarks.{module}", *arguments], TOP) as address:
+        yield address
+
+
+@contextmanager
+def _process(command: Sequence[str], folder: Path) -> Iterator[str]:
+    process = subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, text=True, cwd=folder)
     try:
-        with tidegate.connect(_address(process)) as client:
-            yield client
+        line = process.stdout.readline() if process.stdout is not None else ""
+        found = re.search(r"\S+:\d+", line)
+        if found is None:
+            raise RuntimeError(f"{' '.join(command)} did not say where it listens: {line!r}")
+        yield found.group()
     finally:
         process.terminate()
         process.wait(timeout=30)
         if process.stdout is not None:
             process.stdout.close()
-
-
-def _address(process: subprocess.Popen[str]) -> str:
-    line = process.stdout.readline() if process.stdout is not None else ""
-    found = re.search(r"\S+:\d+", line)
-    if found is None:
-        raise RuntimeError(f"the server did not say where it listens: {line!r}")
-    return found.group()

@@ -1,7 +1,8 @@
 """Case `epochs`: what an epoch costs when there is almost nothing in it.
 
-One inline split of 1,000 rows, filter + project + group by: a task that lives on, against a new task per split, and
-against DuckDB asked afresh (the batch registered, the query planned and run, the batch taken off again).
+One inline split of 1,000 rows, filter + project + group by: a task that lives on, against a new task per split,
+against DuckDB asked afresh (the batch registered, the query planned and run, the batch taken off again), and against
+the least that it could be: a prepared statement called by hand, in this process and behind a bare gRPC method.
 """
 
 from __future__ import annotations
@@ -11,20 +12,23 @@ from contextlib import ExitStack
 from functools import partial
 
 import duckdb
+import grpc
 import numpy as np
 import pyarrow as pa
 
 import tidegate
 
 from . import plans
+from .hand_written import METHOD, PreparedQuery, from_bytes, to_bytes
 from .measure import Runs, Spread, interleave
 from .report import Report, Target, spread_text
-from .services import embedded, served
+from .services import embedded, peer, served
 from .settings import Settings
 
 ROWS = 1_000
 SQL = "SELECT k, sum(v * 2), count(*) FROM rows WHERE v > 100 GROUP BY k"
 DUCKDB = "DuckDB, a fresh query"
+BY_HAND = {"embedded": "by hand, a prepared statement", "gRPC": "by hand, the same behind gRPC"}
 
 
 def run(settings: Settings) -> Report:
@@ -47,6 +51,9 @@ def run(settings: Settings) -> Report:
             add(f"Tidegate {where}, new task", few, partial(new_task, client, split))
         connection = stack.enter_context(duckdb.connect(config={"threads": settings.threads}))
         add(DUCKDB, many, partial(fresh_query, connection, split))
+        add(BY_HAND["embedded"], many, partial(PreparedQuery(SQL, split).run, split))
+        channel = stack.enter_context(grpc.insecure_channel(stack.enter_context(peer("hand_written"))))
+        add(BY_HAND["gRPC"], many, partial(ask, channel.unary_unary(METHOD), split))
         runs = interleave(contenders, settings.rounds)
     return report(settings, each_epoch(runs, repeats))
 
@@ -73,6 +80,10 @@ def fresh_query(connection: duckdb.DuckDBPyConnection, split: pa.Table) -> pa.Ta
     return answer
 
 
+def ask(method: Callable[[bytes], bytes], split: pa.Table) -> pa.Table:
+    return from_bytes(method(to_bytes(split)))
+
+
 def each_epoch(runs: Runs, repeats: dict[str, int]) -> Runs:
     """Seconds of one epoch, from those of many."""
     seconds = {name: tuple(each / repeats[name] for each in values) for name, values in runs.seconds.items()}
@@ -91,14 +102,18 @@ def report(settings: Settings, runs: Runs) -> Report:
     return Report(
         case="epochs",
         title=f"Small epochs: one inline split of {ROWS} rows, {settings.threads} threads",
-        header=["", "ms per epoch", "over DuckDB"],
-        rows=[[name, spread_text(runs.spread(name).scaled(1e3)), _ratio(runs, name)] for name in runs.seconds],
+        header=["", "ms per epoch", "over DuckDB", "over by hand"],
+        rows=[
+            [name, spread_text(runs.spread(name).scaled(1e3)), _ratio(runs, name, DUCKDB), _ratio(runs, name, by_hand)]
+            for name in runs.seconds
+            for by_hand in [BY_HAND["gRPC" if "gRPC" in name else "embedded"]]
+        ],
         targets=targets,
         notes=[f"{name}: {why}" for name, why in runs.left_out.items()],
         figures={"seconds": runs.seconds},
     )
 
 
-def _ratio(runs: Runs, name: str) -> str:
-    ratio = runs.ratio(name, DUCKDB)
+def _ratio(runs: Runs, name: str, to: str) -> str:
+    ratio = runs.ratio(name, to)
     return "-" if ratio is None else spread_text(ratio)

@@ -6,12 +6,9 @@ output of an epoch that has been computed and not been acknowledged, Flight as a
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -24,8 +21,8 @@ import tidegate
 from . import plans
 from .measure import Runs, Spread, interleave
 from .report import Report, Target, spread_text
-from .services import served
-from .settings import TOP, Settings
+from .services import peer, served
+from .settings import Settings
 
 COLUMNS = 32
 BATCH_ROWS = 65_536
@@ -42,7 +39,7 @@ def run(settings: Settings) -> Report:
         rows = compute(task, path)
         contenders: dict[str, Callable[[], object]] = {
             TIDEGATE: partial(read_epoch, client, task.id, rows),
-            FLIGHT: partial(read_flight, stack.enter_context(flight_server(path)), rows),
+            FLIGHT: partial(read_flight, stack.enter_context(peer("flight_server", str(path))), rows),
         }
         runs = interleave(contenders, settings.rounds)
     return report(size, runs)
@@ -93,23 +90,6 @@ def read_flight(address: str, rows: int) -> None:
         read = sum(chunk.data.num_rows for chunk in client.do_get(flight.Ticket(b"wide")))
     if read != rows:
         raise RuntimeError(f"Flight sent {read} rows, not {rows}")
-
-
-@contextmanager
-def flight_server(path: Path) -> Iterator[str]:
-    command = [sys.executable, "-m", "benchmarks.flight_server", str(path)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=TOP)
-    try:
-        line = process.stdout.readline() if process.stdout is not None else ""
-        found = re.search(r"grpc\S+", line)
-        if found is None:
-            raise RuntimeError(f"the Flight server did not say where it listens: {line!r}")
-        yield found.group()
-    finally:
-        process.terminate()
-        process.wait(timeout=30)
-        if process.stdout is not None:
-            process.stdout.close()
 
 
 def report(size: int, runs: Runs) -> Report:
