@@ -1,0 +1,185 @@
+"""StreamingAggregate: groups of neighbouring rows, each handed out as soon as it has ended.
+
+The input is sorted by the keys, or merely clustered: rows of a group stand together. A key that comes again after
+others begins another group. Keys compare as in SQL: null equals null, NaN equals NaN, -0.0 equals 0.0; the key handed
+out is that of the group's first row.
+
+Order: groups in the order of the input. Nulls: a null key is a key like any other; what a null value counts for is the
+aggregate's to say. Empty input: no rows; without keys one row, with what SQL says of no rows. Memory: two blocks, and
+what the aggregates of one group hold, which DuckDB may spill. Barrier: the open group is handed out, and the next epoch
+begins with fresh groups.
+
+One statement computes the aggregates of all groups that end in a block. A group that goes on for a block or more is not
+kept: the statement reads on until the group has ended.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+
+import numpy as np
+import pyarrow as pa
+
+from ..proto.errors import InternalError
+from . import failures
+from .blocks import BLOCK_ROWS, blocks
+from .fragment import Fragment
+from .group_measures import GroupMeasures
+from .inputs import StreamSource
+from .instances import Instance
+from .neighbours import Places, starts
+from .operator import Operator, Stream
+
+
+class StreamingAggregate(Operator):
+    """`measures` are aggregates in SQL over the columns c0, c1, ... of the relation `in0`, which is the input. `schema`
+    has a column for each of `keys` (places of the input's columns), then one for each measure.
+    """
+
+    def __init__(
+        self,
+        input_schema: pa.Schema,
+        *,
+        keys: Sequence[int],
+        measures: Sequence[str],
+        schema: pa.Schema,
+        instance: Instance,
+        place: str = "",
+    ) -> None:
+        _validate(input_schema, keys, measures, schema, place)
+        self.schema = schema
+        self._keys = tuple(keys)
+        self._place = place
+        self._interrupted = threading.Event()
+        self._measures: GroupMeasures | None = None
+        self._whole: Fragment | None = None
+        if not keys:
+            source = StreamSource(relation="in0", schema=input_schema, size_class=BLOCK_ROWS)
+            sql = f"SELECT {', '.join(measures)} FROM in0"
+            self._whole = Fragment(sql, schema=schema, instance=instance, streams=[source], place=place)
+        elif measures:
+            outputs = list(schema)[len(keys) :]
+            self._measures = GroupMeasures(input_schema, measures, outputs, instance=instance, place=place)
+
+    def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
+        [rows] = inputs
+        self._interrupted.clear()
+        return self._groups(rows) if self._whole is None else self._whole.run([rows])
+
+    def interrupt(self) -> None:
+        self._interrupted.set()
+        for part in (self._measures, self._whole):
+            if part is not None:
+                part.interrupt()
+
+    def close(self) -> None:
+        for part in (self._measures, self._whole):
+            if part is not None:
+                part.close()
+
+    def _groups(self, rows: Stream) -> Generator[pa.RecordBatch]:
+        """Block by block, the groups that end in it; the rows of the open one wait for the next block."""
+        with closing(rows):
+            source = _KeyedBlocks(rows, self._keys, self._stop_if_interrupted)
+            held: pa.RecordBatch | None = None
+            for block, begins in source:
+                if held is not None and not begins.size:
+                    group = _LongGroup(held, block, source)
+                    yield self._long(group)
+                    if group.rest is None:
+                        return
+                    held, (block, begins) = None, group.rest  # noqa: PLW2901 - the block that it ended in
+                end = int(begins[-1])
+                ended, places = block.slice(0, end), begins[:-1]
+                if held is not None:
+                    ended = pa.concat_batches([held, ended])
+                    places = np.concatenate(([0], places + held.num_rows))
+                if places.size:
+                    yield self._ended(ended, places)
+                held = block.slice(end)
+            if held is not None:
+                yield self._ended(held, np.zeros(1, np.int64))
+
+    def _ended(self, rows: pa.RecordBatch, begins: Places) -> pa.RecordBatch:
+        """The groups that begin at these places of `rows`, and end in there."""
+        measured = [] if self._measures is None else self._measures.of_groups(rows, begins)
+        first = pa.array(begins)
+        return self._output([rows.column(key).take(first) for key in self._keys], measured)
+
+    def _long(self, group: _LongGroup) -> pa.RecordBatch:
+        measured: list[pa.Array] = []
+        if self._measures is not None:
+            measured = self._measures.of_one_group(group.batches())
+        else:
+            for _ in group.batches():
+                pass
+        return self._output([group.first.column(key) for key in self._keys], measured)
+
+    def _output(self, keys: list[pa.Array], measured: list[pa.Array]) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays([*keys, *measured], schema=self.schema)
+
+    def _stop_if_interrupted(self) -> None:
+        if self._interrupted.is_set():
+            raise failures.interrupted(self._place)
+
+
+class _KeyedBlocks:
+    """The blocks of a stream, each with the rows at which a group begins."""
+
+    def __init__(self, rows: Stream, keys: Sequence[int], check: Callable[[], None]) -> None:
+        self._blocks = blocks(rows)
+        self._keys = keys
+        self._check = check
+        self._last: list[pa.Array] | None = None
+
+    def __iter__(self) -> Iterator[tuple[pa.RecordBatch, Places]]:
+        return self
+
+    def __next__(self) -> tuple[pa.RecordBatch, Places]:
+        block = next(self._blocks)
+        self._check()
+        columns = [block.column(key) for key in self._keys]
+        begins = starts(columns, self._last)
+        self._last = [column[-1:] for column in columns]
+        return block, begins
+
+
+class _LongGroup:
+    """A group that goes on for a block or more. `rest` is what follows it in the block that it ended in, and where
+    groups begin in there; None where nothing follows.
+    """
+
+    def __init__(self, held: pa.RecordBatch, block: pa.RecordBatch, source: _KeyedBlocks) -> None:
+        self.first = held.slice(0, 1)
+        self.rest: tuple[pa.RecordBatch, Places] | None = None
+        self._begun = [held, block]
+        self._source = source
+
+    def batches(self) -> Generator[pa.RecordBatch]:
+        """Its rows, once."""
+        while self._begun:
+            yield self._begun.pop(0)
+        for block, begins in self._source:
+            if begins.size:
+                end = int(begins[0])
+                self.rest = block.slice(end), begins - end
+                yield block.slice(0, end)
+                return
+            yield block
+
+
+def _validate(
+    input_schema: pa.Schema, keys: Sequence[int], measures: Sequence[str], schema: pa.Schema, place: str
+) -> None:
+    if not keys and not measures:
+        raise InternalError(f"{place}: an aggregate without keys and without measures")
+    if len(schema) != len(keys) + len(measures):
+        raise InternalError(f"{place}: {len(keys)} keys and {len(measures)} measures for {len(schema)} columns")
+    for key, field in zip(keys, schema, strict=False):
+        if not 0 <= key < len(input_schema):
+            raise InternalError(f"{place}: there is no column {key} to group by in {len(input_schema)} columns")
+        found = input_schema.field(key).type
+        if not found.equals(field.type):
+            raise InternalError(f"{place}: the key {field.name!r} is {found}, not {field.type} as the result says")
