@@ -1,0 +1,115 @@
+"""Routing: which rows of a block go to which channel.
+
+A block becomes one slice for each channel, empty ones included; in a slice rows keep the block's order. What goes
+where depends on the block's rows, its producer and its number, and on nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..proto.errors import ExecutionError
+from .hashing import MAX_CHANNELS, channel_of, hash_columns, hashable
+
+Slices: TypeAlias = tuple[pa.RecordBatch, ...]
+
+
+class Routing(Protocol):
+    @property
+    def channels(self) -> int: ...
+
+    def slices(self, block: pa.RecordBatch, producer: int, number: int) -> Slices:
+        """One slice for each channel of block `number` (from 0) of this producer's stream."""
+        ...
+
+
+class HashRouting:
+    """Rows with equal keys go to one channel, whatever they came from. `keys` are places of columns, in order."""
+
+    def __init__(self, schema: pa.Schema, keys: tuple[int, ...], channels: int) -> None:
+        _check(channels)
+        if not keys:
+            raise ValueError("hash routing needs at least one key column")
+        for key in keys:
+            field = schema.field(key)
+            if not hashable(field.type):
+                raise ExecutionError(
+                    f"column {field.name!r} of type {field.type} cannot be a hash key", reason="UNSUPPORTED_TYPE"
+                )
+        self.keys = keys
+        self.channels = channels
+
+    def slices(self, block: pa.RecordBatch, producer: int, number: int) -> Slices:  # noqa: ARG002 - not by place
+        if self.channels == 1:
+            return (block,)
+        channel = channel_of(hash_columns([block.column(key) for key in self.keys]), self.channels)
+        # A stable sort of one or two bytes is a radix sort.
+        order = np.argsort(channel, kind="stable")
+        counts = np.bincount(channel, minlength=self.channels)
+        return _cut(pc.take(block, pa.array(order), boundscheck=False), counts.tolist())
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRobinBlocks:
+    """Block after block to channel after channel; each producer begins at a channel of its own."""
+
+    channels: int
+
+    def __post_init__(self) -> None:
+        _check(self.channels)
+
+    def slices(self, block: pa.RecordBatch, producer: int, number: int) -> Slices:
+        turn = (producer + number) % self.channels
+        return tuple(block if channel == turn else block.slice(0, 0) for channel in range(self.channels))
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRobinRows:
+    """Each block in runs of neighbours, one for each channel, whose lengths differ by a row at most.
+
+    The channel that gets the first run changes from block to block.
+    """
+
+    channels: int
+
+    def __post_init__(self) -> None:
+        _check(self.channels)
+
+    def slices(self, block: pa.RecordBatch, producer: int, number: int) -> Slices:
+        rows, channels = block.num_rows, self.channels
+        runs = _cut(block, [rows * (run + 1) // channels - rows * run // channels for run in range(channels)])
+        turn = (producer + number) % channels
+        return runs[channels - turn :] + runs[: channels - turn]
+
+
+@dataclass(frozen=True, slots=True)
+class Broadcast:
+    """Every block to every channel; with one channel, the gather."""
+
+    channels: int
+
+    def __post_init__(self) -> None:
+        _check(self.channels)
+
+    def slices(self, block: pa.RecordBatch, producer: int, number: int) -> Slices:  # noqa: ARG002 - not by place
+        return (block,) * self.channels
+
+
+def _cut(block: pa.RecordBatch, counts: list[int]) -> Slices:
+    """Slices of so many rows each, one after the other."""
+    slices = []
+    start = 0
+    for count in counts:
+        slices.append(block.slice(start, count))
+        start += count
+    return tuple(slices)
+
+
+def _check(channels: int) -> None:
+    if not 0 < channels <= MAX_CHANNELS:
+        raise ValueError(f"{channels} channels; there can be 1 to {MAX_CHANNELS}")
