@@ -17,7 +17,7 @@ from ..operators.operator import Stream
 from ..operators.piece import FilePiece, Piece
 from ..operators.scan import Scan
 from ..planner.ir import Clock
-from ..planner.pipelines import FragmentNode, KeptNode, PhysicalNode, ScanNode
+from ..planner.pipelines import FragmentNode, KeptNode, PhysicalNode, ReceiveNode, ScanNode
 from .clock import RELATION, context_row, context_schema
 from .kept import KeptRows
 from .meters import Meter, MeteredStream, Meters
@@ -118,8 +118,8 @@ class PipelineInstance:
                 return _Made(
                     self._fragment(node), meter, inputs, tuple(each.source for each in node.files), node.context
                 )
-            case KeptNode():
-                raise RuntimeError(f"{node.name} is a pipeline's root")
+            case KeptNode() | ReceiveNode():
+                raise RuntimeError(f"a pipeline's root computes nothing: {node}")
             case _:
                 assert_never(node)
 
@@ -195,7 +195,7 @@ def _innermost_first(root: PhysicalNode, uses: dict[int, int]) -> Iterator[ScanN
     stack: list[tuple[PhysicalNode, bool]] = [(root, False)]
     while stack:
         node, below_done = stack.pop()
-        if isinstance(node, KeptNode):
+        if isinstance(node, KeptNode | ReceiveNode):
             continue
         if not below_done:
             uses[id(node)] = uses.get(id(node), 0) + 1

@@ -32,6 +32,7 @@ from .pipelines import (
     PhysicalNode,
     PhysicalPlan,
     Pipeline,
+    ReceiveNode,
     ScanNode,
     Shape,
     Start,
@@ -363,7 +364,7 @@ def sources_of(root: PhysicalNode) -> tuple[str, ...]:
             case FragmentNode():
                 found.update((each.source, None) for each in node.files)
                 stack.extend(each.node for each in reversed(node.streams))
-            case KeptNode():
+            case KeptNode() | ReceiveNode():
                 pass
     return tuple(found)
 

@@ -1,7 +1,7 @@
-"""What the planner hands to the executor: operators as values, in a tree, cut into pipelines.
+"""What the planner hands to the executor: operators as values, in trees, cut into pipelines, joined by exchanges.
 
-The tree is made for a `Shape`: how each source is fed in an epoch, and its size class. The executor keeps the
-pipelines it has made per shape, so the second epoch of a shape plans nothing.
+They are made for a `Shape`: how each source is fed in an epoch, and its size class. The executor keeps the pipelines
+it has made per shape, so the second epoch of a shape plans nothing.
 """
 
 from __future__ import annotations
@@ -37,23 +37,28 @@ Shape: TypeAlias = Mapping[str, SourceShape]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ScanNode:
-    """Read a source's pieces, in order, as Arrow in the plan's types."""
+    """Read a source's pieces, in order, as Arrow in the plan's types: those of this channel, or all if `whole`."""
 
     source: str
     columns: tuple[Column, ...]
     schema: pa.Schema
     size_class: int
     place: str
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FileInput:
-    """A source that a fragment reads itself; its SQL calls it `relation`, with columns c0, c1, ..."""
+    """A source that a fragment reads itself; its SQL calls it `relation`, with columns c0, c1, ...
+
+    It reads the pieces of this channel, or all of them if `whole`.
+    """
 
     source: str
     relation: str
     columns: tuple[Column, ...]
     place: str
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -102,7 +107,17 @@ class KeptNode:
     size_class: int
 
 
-PhysicalNode: TypeAlias = ScanNode | FragmentNode | KeptNode
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ReceiveNode:
+    """Read this channel's end of the exchange of this number."""
+
+    exchange: int
+    schema: pa.Schema
+    size_class: int
+    place: str
+
+
+PhysicalNode: TypeAlias = ScanNode | FragmentNode | KeptNode | ReceiveNode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -121,22 +136,64 @@ class Start(enum.Enum):
     SEAL = "seal"
 
 
+class Routing(enum.Enum):
+    """Where an exchange sends a row: to the channel that the hash of its keys says, to every channel, to each channel
+    in turn block by block, or to the only one there is.
+    """
+
+    HASH = "hash"
+    BROADCAST = "broadcast"
+    ROUND_ROBIN = "round_robin"
+    GATHER = "gather"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeKey:
+    """A column that both sides of a merging exchange are sorted by."""
+
+    column: int
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Exchange:
+    """Moves a pipeline's rows to the channels of another, which reads them with a `ReceiveNode` of this `number`.
+
+    `keys` are the columns that HASH hashes. A consumer reads in (block, producer) order, or, where there is an
+    `order`, merges the producers' rows by it, ties by producer.
+    """
+
+    number: int
+    routing: Routing
+    schema: pa.Schema
+    consumers: int
+    keys: tuple[int, ...] = ()
+    order: tuple[MergeKey, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pipeline:
-    """A chain of operators without an exchange inside. `sources` are those it reads directly, each once.
+    """A chain of operators without an exchange inside, run by `channels` instances, each with its share of the pieces
+    of `sources` (those it reads directly, each once). `weight` is its part of the task's memory among the others'.
 
     One that starts at PIECE reads one source. One with no source (a virtual table, kept rows) starts at SEAL and runs
-    once per epoch.
+    once per epoch. Its rows go into all of the exchanges `into`; where there are none, they are the result's.
     """
 
     root: PhysicalNode
     sources: tuple[str, ...]
     start: Start
+    channels: int = 1
+    weight: int = 1
+    into: tuple[Exchange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PhysicalPlan:
-    """The result is the pipelines' rows, one pipeline after the other (the gather at the root)."""
+    """A pipeline stands after those whose exchanges it reads. The result is the rows of those that feed no exchange,
+    pipeline after pipeline and in each channel after channel (the gather at the root).
+    """
 
     pipelines: tuple[Pipeline, ...]
     kept: tuple[Kept, ...]
