@@ -14,7 +14,7 @@ from .blocks import BLOCK_ROWS
 from .fragment import Fragment
 from .inputs import StreamSource
 from .instances import Instance
-from .neighbours import Places
+from .layout import Places
 from .streams import BatchStream
 
 #: By a number of one byte DuckDB finds a group without a hash table.

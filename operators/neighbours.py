@@ -6,19 +6,14 @@ Vectorised, and by value: dictionaries, run ends and other ways to store a type 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
 
-from .casts import plain
+from .layout import Flags, Lists, Places, flags, is_list, stored
 
-Flags: TypeAlias = np.ndarray[tuple[int], np.dtype[np.bool_]]
-Places: TypeAlias = np.ndarray[tuple[int], np.dtype[np.int64]]
-
-_LISTS = (kinds.is_list, kinds.is_large_list, kinds.is_fixed_size_list, kinds.is_map)
 _DAY_NS = 86_400_000_000_000
 _INTERVAL = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanoseconds", "<i8")])
 
@@ -40,39 +35,25 @@ def starts(columns: Sequence[pa.Array], before: Sequence[pa.Array] | None) -> Pl
 
 def differ(left: pa.Array, right: pa.Array) -> Flags:
     """Row by row, whether two arrays of one type and length are not equal."""
-    left, right = _stored(left), _stored(right)
+    left, right = stored(left), stored(right)
     type_ = left.type
     if kinds.is_null(type_):
         return np.zeros(len(left), np.bool_)
     if kinds.is_struct(type_):
         found = _any([differ(a, b) for a, b in zip(left.flatten(), right.flatten(), strict=True)], len(left))
-    elif any(test(type_) for test in _LISTS):
+    elif is_list(type_):
         found = _differing_lists(left, right)
     elif kinds.is_interval(type_):
         found = _any([a != b for a, b in zip(_spans(left), _spans(right), strict=True)], len(left))
     elif kinds.is_floating(type_):
         found = _differing_floats(left, right)
     else:
-        found = _flags(pc.not_equal(left, right))
+        found = flags(pc.not_equal(left, right))
     if not left.null_count and not right.null_count:
         return found
-    left_null, right_null = _flags(left.is_null()), _flags(right.is_null())
+    left_null, right_null = flags(left.is_null()), flags(right.is_null())
     different: Flags = np.where(left_null | right_null, left_null != right_null, found)
     return different
-
-
-def _stored(array: pa.Array) -> pa.Array:
-    """The values themselves, in their type's plain form."""
-    if isinstance(array, pa.ExtensionArray):
-        return _stored(array.storage)
-    if kinds.is_dictionary(array.type):
-        return _stored(array.dictionary_decode())
-    if kinds.is_run_end_encoded(array.type):
-        return _stored(pc.run_end_decode(array))
-    type_ = plain(array.type)
-    if kinds.is_large_string(array.type) or kinds.is_large_binary(array.type) or kinds.is_large_list(array.type):
-        return array  # a copy could not hold more than 2 GiB
-    return array if array.type.equals(type_) else array.cast(type_)
 
 
 def _differing_floats(left: pa.Array, right: pa.Array) -> Flags:
@@ -85,7 +66,7 @@ def _differing_floats(left: pa.Array, right: pa.Array) -> Flags:
 
 def _differing_lists(left: pa.Array, right: pa.Array) -> Flags:
     """Another length, or another item at one place. Where one list is null it does not matter what is said."""
-    a, b = _Lists(left), _Lists(right)
+    a, b = Lists(left), Lists(right)
     found = a.lengths != b.lengths
     same = np.flatnonzero(~found & (a.lengths > 0))
     if same.size:
@@ -100,28 +81,6 @@ def _differing_lists(left: pa.Array, right: pa.Array) -> Flags:
     return different
 
 
-class _Lists:
-    """Where the items of each list are; a null list has none."""
-
-    def __init__(self, array: pa.Array) -> None:
-        rows = len(array)
-        if kinds.is_fixed_size_list(array.type):
-            size = array.type.list_size
-            self.items = array.values
-            self.offsets = (np.arange(rows, dtype=np.int64) + array.offset) * size
-            self.lengths = np.full(rows, size, np.int64)
-        else:
-            bounds = array.offsets.to_numpy().astype(np.int64)
-            self.items = _entries(array) if kinds.is_map(array.type) else array.values
-            self.offsets, self.lengths = bounds[:-1], np.diff(bounds)
-        if array.null_count:
-            self.lengths = np.where(_flags(array.is_null()), 0, self.lengths)
-
-
-def _entries(array: pa.MapArray) -> pa.StructArray:
-    return pa.StructArray.from_arrays([array.keys, array.items], names=["key", "value"])
-
-
 def _spans(array: pa.Array) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], ...]:
     """Days (a month has 30) and what is left of one, in nanoseconds: so intervals compare."""
     parts = np.frombuffer(array.buffers()[1] or b"", dtype=_INTERVAL)[array.offset : array.offset + len(array)]
@@ -134,11 +93,3 @@ def _any(found: Sequence[Flags], rows: int) -> Flags:
     for each in found:
         together |= each
     return together
-
-
-def _flags(array: pa.Array) -> Flags:
-    """A boolean array as NumPy's; false where it is null."""
-    if array.null_count:
-        array = array.fill_null(False)
-    flags: Flags = array.to_numpy(zero_copy_only=False)
-    return flags

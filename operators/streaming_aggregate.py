@@ -29,7 +29,8 @@ from .fragment import Fragment
 from .group_measures import GroupMeasures
 from .inputs import StreamSource
 from .instances import Instance
-from .neighbours import Places, starts
+from .layout import Places
+from .neighbours import starts
 from .operator import Operator, Stream
 
 

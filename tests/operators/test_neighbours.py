@@ -41,6 +41,7 @@ VALUES: dict[pa.DataType, list[object]] = {
     pa.dictionary(pa.int8(), pa.string()): ["a", "b"],
     pa.list_(pa.int64()): [[1, None], [1]],
     pa.large_list(pa.string()): [["a"], ["b"]],
+    pa.list_view(pa.string()): [["a"], ["b"]],
     pa.list_(pa.int64(), 2): [[1, None], [1, 2]],
     pa.struct([("x", pa.int64()), ("y", pa.string())]): [{"x": 1, "y": None}, {"x": None, "y": None}],
     pa.map_(pa.string(), pa.int64()): [[("a", 1)], [("a", 2)]],

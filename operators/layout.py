@@ -1,0 +1,79 @@
+"""Arrow arrays without the choices of storage: the values themselves, and where the items of lists are."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as kinds
+
+from .casts import plain
+
+Flags: TypeAlias = np.ndarray[tuple[int], np.dtype[np.bool_]]
+Places: TypeAlias = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+_LISTS = (kinds.is_list, kinds.is_large_list, kinds.is_fixed_size_list, kinds.is_map)
+_VIEWS = (kinds.is_list_view, kinds.is_large_list_view)
+#: A copy in plain form could not hold more than 2 GiB; and pyarrow makes invalid lists of list views.
+_LEFT_AS_THEY_ARE = (kinds.is_large_string, kinds.is_large_binary, kinds.is_large_list, *_VIEWS)
+
+
+def is_list(type_: pa.DataType) -> bool:
+    """Whether `Lists` takes arrays of this type: lists of every kind, and maps, which are lists of entries."""
+    type_ = plain(type_)
+    return any(test(type_) for test in _LISTS)
+
+
+def stored(array: pa.Array) -> pa.Array:
+    """`array` without dictionary, run ends or extension; views of text and bytes as text and bytes."""
+    if isinstance(array, pa.ExtensionArray):
+        return stored(array.storage)
+    if kinds.is_dictionary(array.type):
+        return stored(array.dictionary_decode())
+    if kinds.is_run_end_encoded(array.type):
+        return stored(pc.run_end_decode(array))
+    type_ = plain(array.type)
+    as_it_is = array.type.equals(type_) or any(test(array.type) for test in _LEFT_AS_THEY_ARE)
+    return array if as_it_is else array.cast(type_)
+
+
+def flags(array: pa.Array) -> Flags:
+    """A boolean array as NumPy's; false where it is null."""
+    if array.null_count:
+        array = array.fill_null(False)
+    found: Flags = array.to_numpy(zero_copy_only=False)
+    return found
+
+
+class Lists:
+    """The lists of an array: `lengths[i]` of `items`, from `offsets[i]` on; a null list has none. A map's items are
+    structs of key and value.
+    """
+
+    items: pa.Array
+    offsets: Places
+    lengths: Places
+
+    def __init__(self, array: pa.Array) -> None:
+        array = stored(array)
+        rows = len(array)
+        if kinds.is_fixed_size_list(array.type):
+            size = array.type.list_size
+            self.items = array.values
+            self.offsets = (np.arange(rows, dtype=np.int64) + array.offset) * size
+            self.lengths = np.full(rows, size, np.int64)
+        elif any(test(array.type) for test in _VIEWS):
+            self.items = array.values
+            self.offsets, self.lengths = (each.to_numpy().astype(np.int64) for each in (array.offsets, array.sizes))
+        else:
+            bounds = array.offsets.to_numpy().astype(np.int64)
+            self.items = _entries(array) if kinds.is_map(array.type) else array.values
+            self.offsets, self.lengths = bounds[:-1], np.diff(bounds)
+        if array.null_count:
+            self.lengths = np.where(flags(array.is_null()), 0, self.lengths)
+
+
+def _entries(array: Any) -> pa.StructArray:
+    return pa.StructArray.from_arrays([array.keys, array.items], names=["key", "value"])
