@@ -228,6 +228,10 @@ class PlanRun:
     def bytes_in(self) -> int:
         return self._read.bytes_in
 
+    @property
+    def at_least(self) -> bool:
+        return self._read.at_least
+
     def early(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
         computation, source = self._computation, self._computation.early_source or ""
         yield from self._lead()

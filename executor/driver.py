@@ -237,12 +237,14 @@ class Driver:
         for split in splits:
             board.queue.consumed(split)
         barrier_us = (now - (epoch.sealed_ns or now)) // 1000
+        run = progress.run
         statistics = EpochStatistics(
             splits=len(splits),
-            rows_in=progress.run.rows_in if progress.run is not None else 0,
+            rows_in=run.rows_in if run is not None else 0,
             rows_out=rows,
-            bytes_in=progress.run.bytes_in if progress.run is not None else 0,
+            bytes_in=run.bytes_in if run is not None else 0,
             bytes_out=size,
+            at_least=run is not None and run.at_least,
             barrier_us=barrier_us,
             run_us=(now - progress.started_ns) // 1000,
         )

@@ -15,12 +15,13 @@ from ..proto.values import OperatorStatistics
 class Meter:
     """One operator's counters; `run_ns` includes the time of the operators it reads from."""
 
-    __slots__ = ("bytes_in", "bytes_out", "operator", "place", "rows_in", "rows_out", "run_ns", "runs")
+    __slots__ = ("at_least", "bytes_in", "bytes_out", "operator", "place", "rows_in", "rows_out", "run_ns", "runs")
 
     def __init__(self, operator: str, place: str) -> None:
         self.operator = operator
         self.place = place
         self.rows_in = self.rows_out = self.bytes_in = self.bytes_out = self.runs = self.run_ns = 0
+        self.at_least = False
 
     def statistics(self) -> OperatorStatistics:
         return OperatorStatistics(
@@ -32,6 +33,7 @@ class Meter:
             bytes_out=self.bytes_out,
             runs=self.runs,
             run_us=self.run_ns // 1000,
+            at_least=self.at_least,
         )
 
 

@@ -14,7 +14,7 @@ from ..operators.fragment import Fragment
 from ..operators.inputs import ContextSource, StreamSource
 from ..operators.instances import Instance
 from ..operators.operator import Stream
-from ..operators.piece import FilePiece, Piece
+from ..operators.piece import Piece
 from ..operators.scan import Scan
 from ..planner.ir import Clock
 from ..planner.pipelines import FragmentNode, KeptNode, PhysicalNode, ReceiveNode, ScanNode
@@ -31,6 +31,7 @@ class Read:
 
     rows_in: int = 0
     bytes_in: int = 0
+    at_least: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,8 +86,8 @@ class PipelineInstance:
             streams: list[MeteredStream] = []
             held: dict[int, list[pa.RecordBatch]] = {}
             for made in self._made:
-                stack.callback(_release, made)
-                _assign(made, pieces, read)
+                stack.callback(_release, made, read)
+                _assign(made, pieces)
                 if made.clocks and isinstance(made.operator, Fragment):
                     made.operator.set_context(context_row(made.clocks, clock_us, time_zone))
                 inputs = [self._stream(each, streams, held, made.meter) for each in made.inputs]
@@ -170,23 +171,21 @@ def _replay(stream: Stream, held: dict[int, list[pa.RecordBatch]], number: int) 
     yield from held[number]
 
 
-def _assign(made: _Made, pieces: Pieces, read: Read) -> None:
+def _assign(made: _Made, pieces: Pieces) -> None:
     for source in made.sources:
-        mine = pieces[source]
-        made.operator.assign(source, mine)
-        if isinstance(made.operator, Fragment):
-            rows = sum(piece.row_count or 0 for piece in mine)
-            size = sum(piece.byte_count or 0 for piece in mine if isinstance(piece, FilePiece))
-            read.rows_in += rows
-            read.bytes_in += size
-            made.meter.rows_in += rows
-            made.meter.bytes_in += size
+        made.operator.assign(source, pieces[source])
 
 
-def _release(made: _Made) -> None:
-    """An operator outlives the epoch; its splits need not."""
+def _release(made: _Made, read: Read) -> None:
+    """Count what a fragment has read of files itself. An operator outlives the epoch; its splits need not."""
     for source in made.sources:
         made.operator.assign(source, ())
+    if isinstance(made.operator, Fragment):
+        reads = made.operator.reads
+        for counts in (read, made.meter):
+            counts.rows_in += reads.rows
+            counts.bytes_in += reads.bytes
+            counts.at_least |= reads.at_least
 
 
 def _innermost_first(root: PhysicalNode, uses: dict[int, int]) -> Iterator[ScanNode | FragmentNode]:

@@ -19,8 +19,9 @@ import duckdb
 import pyarrow as pa
 
 from ..proto.errors import InternalError, SplitError
-from . import builds, failures
+from . import builds, failures, file_reads
 from .conform import Conform
+from .file_reads import FileReads
 from .file_relations import FileSource
 from .file_versions import check_versions
 from .inputs import ContextInput, ContextSource, FragmentInput, StreamSource
@@ -57,6 +58,7 @@ class Fragment(Operator):
         self._context = None if context is None else ContextInput(context)
         self._conform = Conform(schema, place)
         self._interrupted = threading.Event()
+        self._reads = file_reads.NOTHING
         self._connection = instance.connect()
         try:
             self._statement = Statement(
@@ -78,6 +80,11 @@ class Fragment(Operator):
         """How often DuckDB has planned the statement."""
         return self._statement.planned
 
+    @property
+    def reads(self) -> FileReads:
+        """What the last run, which has ended or was closed, has read of its files."""
+        return self._reads
+
     def assign(self, source: str, pieces: Sequence[Piece]) -> None:
         """What `source` has in the next epoch. Only pieces that `native_obstacle` has nothing against."""
         if source not in self._pieces:
@@ -97,6 +104,7 @@ class Fragment(Operator):
         if len(inputs) != len(self._inputs):
             raise InternalError(f"{self._place}: {len(inputs)} inputs for {len(self._inputs)} streams")
         self._interrupted.clear()
+        self._reads = file_reads.NOTHING
         return self._run(inputs)
 
     def interrupt(self) -> None:
@@ -112,20 +120,31 @@ class Fragment(Operator):
 
     def _run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
         files = [piece for pieces in self._pieces.values() for piece in pieces]
+        counted = file_reads.worth_counting(files)
+        given_out = 0
         try:
             self._begin(inputs)
             check_versions(files)
+            if files:
+                self._statement.count(counted)
             with closing(self._rows()) as rows:
                 for batch in rows:
                     self._stop_if_interrupted()
+                    given_out += batch.num_rows
                     if batch.num_rows:
                         yield self._conform(batch)
             check_versions(files)
         except failures.ENGINE_ERRORS as error:
             raise self._cause(error) from error
         finally:
+            self._reads = self._counts(files, counted=counted, given_out=given_out)
             for stream in inputs:
                 stream.close()
+
+    def _counts(self, files: Sequence[FilePiece], *, counted: bool, given_out: int) -> FileReads:
+        if files and self._statement.profile is not None:
+            return file_reads.profiled(self._statement.profile, files)
+        return file_reads.stopped(files, given_out) if counted else file_reads.whole(files)
 
     def _begin(self, inputs: Sequence[Stream]) -> None:
         for relation, stream in zip(self._inputs, inputs, strict=True):

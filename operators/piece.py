@@ -22,10 +22,10 @@ class FilePiece:
 
     `splits.expand` makes it from names and sizes alone: `rows` and `row_groups` are then what the split asked for.
     `splits.open_pieces` reads what the format tells without reading rows and cuts: `schema` is the file's own (as
-    Arrow sees it), `file_rows` and `row_count` how many rows the file and this piece have, `byte_count` about how
-    many bytes they take, `never_null` the columns that are known to hold no null. What the format does not tell
-    stays None. `partition` holds the columns its Hive-style folders give, as strings. `origin` names the split for
-    messages: source and sequence.
+    Arrow sees it), `file_rows` and `row_count` how many rows the file and this piece have, `file_groups` how many
+    row groups (or record batches) the file, `byte_count` about how many bytes the piece takes, `never_null` the
+    columns that are known to hold no null. What the format does not tell stays None. `partition` holds the columns
+    its Hive-style folders give, as strings. `origin` names the split for messages: source and sequence.
     """
 
     path: str
@@ -37,6 +37,7 @@ class FilePiece:
     row_groups: tuple[int, ...] | None = None
     row_count: int | None = None
     file_rows: int | None = None
+    file_groups: int | None = None
     byte_count: int | None = None
     never_null: frozenset[str] = frozenset()
     partition: tuple[tuple[str, str | None], ...] = ()

@@ -27,7 +27,7 @@ _STREAM_SUFFIX = " stream"
 
 class Statement:
     """`planned` counts how often DuckDB planned it. `joins` says whether it builds hash tables to join with, where
-    that is known before its files are.
+    that is known before its files are. `profile` is what its last run left, if that was counted and has ended.
     """
 
     def __init__(
@@ -41,6 +41,8 @@ class Statement:
         context: tuple[str, Relation] | None,
     ) -> None:
         self.planned = 0
+        self.profile: str | None = None
+        self._counted = False
         self._engine = engine
         self._connection = connection
         self._files = tuple(files)
@@ -79,10 +81,20 @@ class Statement:
             self.planned += 1
         return self._engine.execute(self._connection, _PREPARED, self._sql)
 
+    def count(self, counted: bool) -> None:
+        """Whether the next runs leave a profile."""
+        self.profile = None
+        if counted is not self._counted:
+            self._connection.execute("SET enable_profiling = 'no_output'" if counted else "RESET enable_profiling")
+            self._counted = counted
+
     def stream(self, sql: str, values: Sequence[object]) -> Generator[pa.RecordBatch]:
         """Lazily: closing the iterator stops the statement and closes what it reads."""
         self.planned += 1
-        return batches_of(self._engine.stream(self._connection, sql, values))
+        with closing(batches_of(self._engine.stream(self._connection, sql, values))) as batches:
+            yield from batches
+        if self._counted:
+            self.profile = self._connection.get_profiling_information("json")
 
     def profiled(self, sql: str, values: Sequence[object], profiles: list[str]) -> Generator[pa.RecordBatch]:
         """Run to the end, put its profile into `profiles`, then hand out the rows."""
@@ -91,7 +103,8 @@ class Statement:
         self.planned += 1
         try:
             row = self._connection.execute(run, list(values) or None).fetchone()
-            profiles.append(row[1] if row else "")
+            profile = self.profile = row[1] if row else "{}"
+            profiles.append(profile)
             reader = self._engine.stream(self._connection, f"SELECT * FROM {table}", ())
             with closing(batches_of(reader)) as batches:
                 yield from batches

@@ -113,6 +113,7 @@ class EpochStatistics:
     bytes_out: int = 0
     barrier_us: int = 0
     run_us: int = 0
+    at_least: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -202,6 +203,7 @@ class OperatorStatistics:
     bytes_out: int = 0
     runs: int = 0
     run_us: int = 0
+    at_least: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

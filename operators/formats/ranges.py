@@ -29,6 +29,7 @@ def cut(piece: FilePiece, counts: Sequence[int], sizes: Sequence[int] | None = N
                 row_groups=None,
                 row_count=end - start,
                 file_rows=total,
+                file_groups=len(counts),
                 byte_count=round((end - start) * bytes_per_row) if sizes is not None else None,
             )
         )

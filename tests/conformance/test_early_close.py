@@ -1,4 +1,4 @@
-"""A satisfied LIMIT stops reading, through the whole service: bytes are counted below it, by the system."""
+"""A satisfied LIMIT stops reading, through the whole service: counted below it, by the system and by damaged parts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidegate
+from tidegate.proto.values import EpochStatistics
 
 from ..executor.plans import filtered, limited, plan, read
 
 ROWS = 2_000_000
+GROUPS = 100
+SOURCE = read("t", "k", "v")
 
 
 @pytest.fixture(scope="module")
@@ -23,8 +26,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("early")
     numbers = np.random.default_rng(1).integers(0, 2**62, ROWS)
     table = pa.table({"k": numbers, "v": numbers})
-    pq.write_table(table, made / "f.parquet", row_group_size=100_000, use_dictionary=False, compression="none")
-    feather.write_feather(table, str(made / "f.arrow"), compression="uncompressed", chunksize=100_000)
+    pq.write_table(table, made / "f.parquet", row_group_size=ROWS // GROUPS, use_dictionary=False, compression="none")
+    feather.write_feather(table, str(made / "f.arrow"), compression="uncompressed", chunksize=ROWS // GROUPS)
     return made
 
 
@@ -35,19 +38,39 @@ def read_so_far() -> int:
     return int(counters.read_text().split("rchar: ")[1].split()[0])
 
 
-def bytes_read(relation: dict[str, object], rows: int, path: Path) -> int:
+def epoch(relation: dict[str, object], rows: int, path: Path) -> tuple[EpochStatistics, int]:
+    """What an epoch over the file says it has read, and what the system says that the process has."""
     json = plan(relation, "k", "v").json
     assert json is not None
     with tidegate.local(roots=[path.parent]) as client, client.create_task(json) as task:
         before = read_so_far()
-        assert task.run_epoch({"t": path}).table().num_rows == rows
-        return read_so_far() - before
+        made = task.run_epoch({"t": path})
+        assert made.table().num_rows == rows
+        return made.statistics, read_so_far() - before
 
 
 @pytest.mark.parametrize("file", ["f.parquet", "f.arrow"])
 def test_a_limit_leaves_most_of_a_file_unread(file: str, folder: Path) -> None:
-    source = read("t", "k", "v")
-    everything = bytes_read(source, ROWS, folder / file)
-    assert everything >= ROWS * 16
-    assert bytes_read(limited(source, 10), 10, folder / file) < everything / 2
-    assert bytes_read(limited(filtered(source, 0, 5), 10), 10, folder / file) < everything / 2
+    everything, most = epoch(SOURCE, ROWS, folder / file)
+    assert everything.rows_in == ROWS
+    assert ROWS * 16 <= everything.bytes_in <= most
+    for relation in (limited(SOURCE, 10), limited(filtered(SOURCE, 0, 5), 10)):
+        limits, seen = epoch(relation, 10, folder / file)
+        assert 10 <= limits.rows_in <= ROWS / 5
+        assert limits.bytes_in <= seen < most / 2
+
+
+def test_a_limit_touches_a_few_of_a_hundred_row_groups(folder: Path) -> None:
+    """All but the first eight are damaged: what reads one of them fails."""
+    path = folder / "damaged.parquet"
+    content = bytearray((folder / "f.parquet").read_bytes())
+    footer = pq.read_metadata(folder / "f.parquet")
+    assert footer.num_row_groups == GROUPS
+    for group in range(8, GROUPS):
+        for column in (footer.row_group(group).column(i) for i in range(2)):
+            content[column.data_page_offset : column.data_page_offset + 64] = b"\xff" * 64
+    path.write_bytes(content)
+    with pytest.raises(tidegate.TaskFailed, match=r"damaged\.parquet"):
+        epoch(SOURCE, ROWS, path)
+    for relation in (limited(SOURCE, 10), limited(filtered(SOURCE, 0, 5), 10)):
+        epoch(relation, 10, path)

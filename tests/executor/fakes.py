@@ -128,6 +128,7 @@ class FakeRun:
         self._computation = computation
         self.rows_in = 0
         self.bytes_in = 0
+        self.at_least = False
 
     def early(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
         return self._run(pieces)

@@ -12,10 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow.fs import FileSelector, FSSpecHandler, LocalFileSystem, PyFileSystem
 
+from tidegate.operators.file_reads import FileReads
 from tidegate.operators.file_relations import FileSource
 from tidegate.operators.fragment import Fragment
 from tidegate.operators.inputs import StreamSource
-from tidegate.operators.instances import Instance
+from tidegate.operators.instances import Instance, InstancePool, InstanceSettings
 from tidegate.operators.piece import Piece
 from tidegate.operators.scan import Scan
 from tidegate.operators.streams import BatchStream
@@ -164,3 +165,60 @@ def test_a_filter_over_files_skips_row_groups(root: Path, instance: Instance) ->
     pieces = pieces_of(path, root)
     everything = bytes_read_by(over_file(instance, "SELECT c0 FROM t", pieces), None)
     assert bytes_read_by(over_file(instance, "SELECT c0 FROM t WHERE c0 = 5", pieces), None) < everything / 8
+
+
+def counted(instance: Instance, sql: str, pieces: Sequence[Piece], take: int | None = None) -> tuple[FileReads, int]:
+    """What the fragment says it has read, and how many bytes the system says it was."""
+    fragment = over_file(instance, sql, pieces)
+    seen = bytes_read_by(fragment, take)
+    return fragment.reads, seen
+
+
+def test_what_a_limit_has_read_is_counted_and_not_what_it_was_given(path: Path, root: Path, instance: Instance) -> None:
+    reads, seen = counted(instance, "SELECT c0 FROM t LIMIT 10", pieces_of(path, root))
+    assert not reads.at_least
+    assert 10 <= reads.rows <= 4 * GROUP_ROWS
+    assert GROUP_ROWS * 8 <= reads.bytes <= seen < GROUPS * GROUP_ROWS * 8 / 3
+
+
+def test_what_is_read_to_its_end_is_counted_whole(path: Path, root: Path, instance: Instance) -> None:
+    reads, seen = counted(instance, "SELECT c0 FROM t WHERE c0 % 100 = 0", pieces_of(path, root))
+    assert (reads.rows, reads.at_least) == (GROUPS * GROUP_ROWS, False)
+    assert GROUPS * GROUP_ROWS * 8 <= reads.bytes <= seen
+
+
+def test_a_filter_counts_the_row_groups_that_it_went_through(root: Path, instance: Instance) -> None:
+    path = root / "sorted.parquet"
+    pq.write_table(pa.table({"x": np.arange(GROUPS * GROUP_ROWS)}), path, row_group_size=GROUP_ROWS)
+    reads, _ = counted(instance, f"SELECT c0 FROM t WHERE c0 < {2 * GROUP_ROWS - 5}", pieces_of(path, root))
+    assert reads.rows == 2 * GROUP_ROWS
+
+
+def test_of_a_reading_that_is_stopped_from_outside_the_counts_say_at_least(
+    path: Path, root: Path, instance: Instance
+) -> None:
+    reads, seen = counted(instance, "SELECT c0 FROM t", pieces_of(path, root), take=1)
+    assert (reads.rows, reads.at_least) == (65_536, True)
+    assert 0 < reads.bytes <= seen
+
+
+def test_few_rows_count_as_read_without_a_profile(root: Path, instance: Instance) -> None:
+    pq.write_table(pa.table({"x": np.arange(1_000)}), root / "small.parquet")
+    reads, _ = counted(instance, "SELECT c0 FROM t LIMIT 10", pieces_of(root / "small.parquet", root))
+    assert reads == FileReads(1_000, (root / "small.parquet").stat().st_size)
+
+
+def test_a_fragment_that_nobody_read_has_read_nothing(path: Path, root: Path, instance: Instance) -> None:
+    fragment = over_file(instance, "SELECT c0 FROM t", pieces_of(path, root))
+    list(fragment.run(()))
+    fragment.run(()).close()  # type: ignore[attr-defined]
+    assert fragment.reads == FileReads()
+
+
+def test_what_a_statement_spilled_is_not_taken_for_the_file(path: Path, root: Path, pool: InstancePool) -> None:
+    small = pool.take(InstanceSettings(memory_limit=40 << 20, roots=(str(root),)))
+    sql = "SELECT c0 FROM (SELECT c0, unnest([1, 2, 3, 4]) FROM t) ORDER BY hash(c0)"
+    reads, seen = counted(small, sql, pieces_of(path, root))
+    assert seen > 3 * path.stat().st_size
+    assert reads == FileReads(GROUPS * GROUP_ROWS, path.stat().st_size)
+    small.close()
