@@ -130,6 +130,15 @@ class Holding:
             raise RuntimeError("a freed holding was read")
         return self._file.read(self._first, self.count)
 
+    def batch(self, index: int) -> pa.RecordBatch:
+        """One of its batches; where they are in a file, the others are not read."""
+        batches = self._batches
+        if batches is not None:
+            return batches[index]
+        if self._file is None:
+            raise RuntimeError("a freed holding was read")
+        return self._file.read(self._first + index, 1)[0]
+
     def move_to(self, file: SpillFile, first: int) -> None:
         self._file, self._first = file, first
         self._batches = None  # last, for a thread that is about to read

@@ -1,0 +1,109 @@
+"""Builders for exchanges under test."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from tidegate.executor.exchange import Exchange, Slice
+from tidegate.executor.lanes import Answer
+from tidegate.executor.store import Quota, SpillFiles
+from tidegate.operators.routing import HashRouting, Routing
+from tidegate.operators.streams import BatchStream
+
+SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])
+PLENTY = 1 << 40
+SECONDS = 60
+"""How long a thread that must end is waited for before the test fails."""
+
+
+class Made:
+    """An exchange with the quota and the folder it spills to, and how often it said that something changed."""
+
+    def __init__(
+        self,
+        folder: Path,
+        routing: Routing,
+        *,
+        producers: int,
+        memory_limit: int = PLENTY,
+        quota: int = PLENTY,
+        schema: pa.Schema = SCHEMA,
+    ) -> None:
+        self.quota = Quota(quota)
+        self.folder = folder
+        self.changes = 0
+        self.exchange = Exchange(
+            schema,
+            routing,
+            producers=producers,
+            epoch=1,
+            memory_limit=memory_limit,
+            quota=self.quota,
+            files=SpillFiles(folder),
+            on_change=self._on_change,
+        )
+
+    def _on_change(self) -> None:
+        self.changes += 1
+
+    @property
+    def files(self) -> list[Path]:
+        return sorted(self.folder.glob("*")) if self.folder.exists() else []
+
+
+def hashed(channels: int) -> HashRouting:
+    return HashRouting(SCHEMA, (0,), channels)
+
+
+def block(*keys: int) -> pa.RecordBatch:
+    return pa.record_batch([pa.array(keys, pa.int64()), pa.array([f"row {key}" for key in keys])], schema=SCHEMA)
+
+
+def stream(batches: Iterable[pa.RecordBatch], watermark: int | None = None) -> BatchStream:
+    return BatchStream(SCHEMA, batches, watermark)
+
+
+def push_all(exchange: Exchange, producer: int, pushed: Sequence[pa.RecordBatch]) -> None:
+    for each in pushed:
+        exchange.push(producer, each)
+    exchange.end(producer)
+
+
+def pulled(exchange: Exchange, consumer: int) -> Iterator[Slice]:
+    """What is there now."""
+    while isinstance(found := exchange.pull(consumer), Slice):
+        yield found
+
+
+def keys_of(batches: Iterable[pa.RecordBatch]) -> list[int]:
+    return [key for batch in batches for key in batch["k"].to_pylist()]
+
+
+def read(exchange: Exchange, consumer: int) -> list[int]:
+    """The keys of a consumer whose producers have all ended."""
+    found = keys_of(each.rows for each in pulled(exchange, consumer))
+    assert exchange.pull(consumer) is Answer.END
+    return found
+
+
+def in_threads(*jobs: Callable[[], None]) -> None:
+    """Run all at once; they must all end, and none may raise."""
+    errors: list[BaseException] = []
+
+    def run(job: Callable[[], None]) -> None:
+        try:
+            job()
+        except BaseException as error:  # noqa: BLE001
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(job,), daemon=True) for job in jobs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(SECONDS)
+    assert not any(thread.is_alive() for thread in threads), "somebody waits for ever"
+    assert errors == []
