@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -55,10 +56,10 @@ class RemoteService:
             plan=messages.plan_message(plan),
             options=messages.options_message(options, given),
             tables={name: pb.Table(splits=map(messages.split_message, splits)) for name, splits in tables.items()},
+            request=secrets.token_hex(16),  # so that the task of a lost answer is found again
         )
-        # Not made again: the task of a lost answer would be nobody's.
         with _sides(split for splits in tables.values() for split in splits):
-            answer = self._channel.call(TASKS + "CreateTask", request, pb.CreateTaskResponse.FromString, again=False)
+            answer = self._channel.call(TASKS + "CreateTask", request, pb.CreateTaskResponse.FromString)
         return self._known(messages.task_value(answer.task))
 
     def add_splits(

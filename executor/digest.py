@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from ..proto.values import FileSplit
+from ..proto.values import FileSplit, InlineSplit, PlanBytes, Split, TaskOptions
 
 
 def file_digest(split: FileSplit) -> bytes:
@@ -22,6 +22,23 @@ def inline_digest(schema: pa.Schema, batches: Sequence[pa.RecordBatch], watermar
     with pa.ipc.new_stream(sink, schema) as writer:
         writer.write_table(whole)
     return _hash(sink.getvalue(), repr(watermark).encode())
+
+
+def creation_digest(plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]]) -> bytes:
+    """Of all that a task is made from."""
+    parts: list[object] = [repr((plan, options, sorted(tables))).encode()]
+    for _, splits in sorted(tables.items()):
+        parts.append(str(len(splits)).encode())
+        parts += [_split_digest(split) for split in splits]
+    return _hash(*parts)
+
+
+def _split_digest(split: Split) -> bytes:
+    match split:
+        case FileSplit():
+            return file_digest(split)
+        case InlineSplit():
+            return inline_digest(split.schema, split.batches, split.watermark)
 
 
 def _hash(*parts: object) -> bytes:

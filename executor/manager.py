@@ -20,8 +20,10 @@ from ..proto.values import (
     TaskInfo,
     TaskOptions,
 )
+from .digest import creation_digest
 from .engine import Engine
 from .options import check_options
+from .requests import Requests
 from .scheduler import Scheduler
 from .staging import Staging
 from .store import SpillFiles
@@ -53,14 +55,29 @@ class TaskManager:
         self._timers = Timers()
         self._staging = Staging(self._folder / "staged", self.defaults.spill_quota, self._timers)
         self._tasks: dict[str, Task] = {}
+        self._requests = Requests()
         self._lock = threading.Lock()
         self._closed = False
         self._ended = ended
 
     # ---------------------------------------------------------------------------------------------------- tasks
 
-    def create_task(self, plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]]) -> TaskInfo:
+    def create_task(
+        self,
+        plan: PlanBytes,
+        options: TaskOptions,
+        tables: Mapping[str, Sequence[Split]],
+        *,
+        request: str = "",
+    ) -> TaskInfo:
+        """A `request`, named by the caller and unguessable, makes one task however often it arrives."""
         check_options(options)
+        if not request:
+            return self._task(self._create(plan, options, tables)).info()
+        digest = creation_digest(plan, options, tables)
+        return self._task(self._requests.once(request, digest, lambda: self._create(plan, options, tables))).info()
+
+    def _create(self, plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]]) -> str:
         identity = secrets.token_hex(16)
         files = SpillFiles(self._folder / identity)
         try:
@@ -80,7 +97,7 @@ class TaskManager:
             raise Refused("the service is closed", reason="SERVICE_CLOSED")
         if options.idle_seconds:
             self._timers.call_later(options.idle_seconds, lambda: self._delete_if_idle(identity))
-        return task.info()
+        return identity
 
     def _task(self, identity: str) -> Task:
         task = self._tasks.get(identity)
@@ -101,11 +118,15 @@ class TaskManager:
         self._task(task).cancel()
 
     def delete_task(self, task: str) -> None:
-        with self._lock:
-            found = self._tasks.pop(task, None)
+        found = self._forget(task)
         if found is None:
             raise NotFound(f"there is no task {task!r}; it may have been deleted", reason="UNKNOWN_TASK")
         found.delete()
+
+    def _forget(self, task: str) -> Task | None:
+        self._requests.forget(task)
+        with self._lock:
+            return self._tasks.pop(task, None)
 
     def _delete_if_idle(self, identity: str) -> None:
         task = self._tasks.get(identity)
@@ -115,8 +136,7 @@ class TaskManager:
         if left > 0:
             self._timers.call_later(left, lambda: self._delete_if_idle(identity))
             return
-        with self._lock:
-            self._tasks.pop(identity, None)
+        self._forget(identity)
         task.delete()
 
     # --------------------------------------------------------------------------------------------------- feeding

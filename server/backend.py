@@ -6,10 +6,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from ..proto.service import Service
-from ..proto.values import Added, Cursor, Frame, Split
+from ..proto.values import Added, Cursor, Frame, PlanBytes, Split, TaskInfo, TaskOptions
 
 
 class Backend(Service, Protocol):
+    def create_task(
+        self,
+        plan: PlanBytes,
+        options: TaskOptions,
+        tables: Mapping[str, Sequence[Split]],
+        *,
+        request: str = "",
+    ) -> TaskInfo:
+        """The same `request`, named by the client, is answered with the task that it has made before."""
+        ...
+
     def add_splits(
         self,
         task: str,

@@ -43,7 +43,7 @@ class Tasks(Endpoint):
         tables = {
             name: [messages.split_value(split) for split in table.splits] for name, table in request.tables.items()
         }
-        return messages.task_message(self._backend.create_task(plan, options, tables))
+        return messages.task_message(self._backend.create_task(plan, options, tables, request=request.request))
 
     async def add_split(self, request: pb.AddSplitRequest, _: Context) -> pb.AddSplitResponse:
         several = pb.AddSplitsRequest(task=request.task)

@@ -110,6 +110,16 @@ def test_a_split_and_a_barrier_whose_answers_were_lost() -> None:
         assert task.statistics().barriers_requested == 1
 
 
+def test_a_task_whose_answer_was_lost_is_found_again_and_no_other_made() -> None:
+    with proxied() as (proxy, first), tidegate.connect(proxy.address) as client:
+        client.tasks()
+        proxy.answers_lost = True
+        with client.create_task(b"plan") as second:
+            assert not proxy.answers_lost
+            assert {task.id for task in client.tasks()} == {first.id, second.id}
+            assert second.run_epoch({"a": numbers(1)}).table()["x"].to_pylist() == [1]
+
+
 @pytest.mark.parametrize("after", [1_000_000, 3_000_000, 10_000_000])
 def test_a_large_result_goes_on_from_the_cursor(after: int) -> None:
     with proxied(FakeEngine(repeat=200)) as (proxy, task):

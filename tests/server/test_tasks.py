@@ -18,6 +18,11 @@ def test_a_created_task_names_its_sources_and_schema(stubs: Stubs) -> None:
     assert task.state == pb.TASK_STATE_RUNNING
 
 
+def test_a_task_created_twice_by_one_request_is_one(stubs: Stubs) -> None:
+    request = pb.CreateTaskRequest(plan=pb.PlanBytes(binary=b"plan"), request="once")
+    assert len({stubs.tasks.CreateTask(request).task.id for _ in range(2)}) == 1
+
+
 def test_a_split_a_barrier_an_epoch(stubs: Stubs) -> None:
     task = stubs.create()
     added = stubs.tasks.AddSplit(pb.AddSplitRequest(task=task, source="a", split=inline(1, 2)))

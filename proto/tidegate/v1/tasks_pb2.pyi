@@ -80,7 +80,7 @@ class TaskOptions(_message.Message):
     def __init__(self, mode: _Optional[_Union[Mode, str]] = ..., determinism: _Optional[_Union[Determinism, str]] = ..., on_error: _Optional[_Union[OnError, str]] = ..., channels: _Optional[int] = ..., max_pending_epochs: _Optional[int] = ..., memory_limit: _Optional[int] = ..., queue_bytes: _Optional[int] = ..., output_bytes: _Optional[int] = ..., spill_quota: _Optional[int] = ..., idle_seconds: _Optional[float] = ..., time_zone: _Optional[str] = ...) -> None: ...
 
 class CreateTaskRequest(_message.Message):
-    __slots__ = ("plan", "options", "tables")
+    __slots__ = ("plan", "options", "tables", "request")
     class TablesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -91,10 +91,12 @@ class CreateTaskRequest(_message.Message):
     PLAN_FIELD_NUMBER: _ClassVar[int]
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
     TABLES_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
     plan: PlanBytes
     options: TaskOptions
     tables: _containers.MessageMap[str, Table]
-    def __init__(self, plan: _Optional[_Union[PlanBytes, _Mapping]] = ..., options: _Optional[_Union[TaskOptions, _Mapping]] = ..., tables: _Optional[_Mapping[str, Table]] = ...) -> None: ...
+    request: str
+    def __init__(self, plan: _Optional[_Union[PlanBytes, _Mapping]] = ..., options: _Optional[_Union[TaskOptions, _Mapping]] = ..., tables: _Optional[_Mapping[str, Table]] = ..., request: _Optional[str] = ...) -> None: ...
 
 class Table(_message.Message):
     __slots__ = ("splits",)

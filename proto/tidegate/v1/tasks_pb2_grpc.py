@@ -110,7 +110,7 @@ class TaskServiceServicer:
     """Missing associated documentation comment in .proto file."""
 
     def CreateTask(self, request, context):
-        """Plans the task and starts it. The answer names its sources and the schema of its result.
+        """Plans the task and starts it. The answer names its sources and the schema of its result. Idempotent by request.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
