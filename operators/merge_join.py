@@ -1,0 +1,155 @@
+"""MergeJoin: two inputs that are sorted by their keys, joined as they stream by.
+
+Order: by key; within a key the left rows' order, then the right rows'. A row without a match stands at its key's
+place: a left one among the left rows, a right one after all left rows of its key. Types that keep rows of the right
+side alone, and right single, go by the right rows' order. Nulls: a null key matches nothing under EQUAL, and another
+null under NOT_DISTINCT. Empty input: no rows, or the other side's without a match.
+
+Memory: a batch of each input and the rows of one key, which go to a file beyond a limit. Each input is read one batch
+at a time, the next one when none of the last one's rows waits; it is closed as soon as the keys say that no row of
+it can come out any more. Barrier: nothing is kept. An input that is not sorted is an error that names both rows.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from ..proto.errors import InternalError
+from . import failures
+from .casts import plain
+from .held_rows import Holding
+from .instances import Instance
+from .merging.kinds import MEANINGS, Comparison, MergeJoinType
+from .merging.matcher import Matcher
+from .merging.merge import Merge
+from .merging.pair_filter import PairCondition, PairFilter
+from .merging.pieces import Pieces, bounded
+from .merging.sorted_input import SortedInput
+from .operator import Operator, Stream
+from .ordering import Order, Ordering, obstacle
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeKey:
+    """A column of each side that both are sorted by, and how they are compared."""
+
+    left: int
+    right: int
+    descending: bool = False
+    nulls_first: bool = False
+    comparison: Comparison = Comparison.EQUAL
+
+
+class MergeJoin(Operator):
+    """`run` takes the left and the right stream. With a `condition` an `instance` evaluates it.
+
+    `schema` has the left side's columns and then the right side's; of semi and anti joins one side's.
+    """
+
+    def __init__(
+        self,
+        *,
+        left: pa.Schema,
+        right: pa.Schema,
+        keys: Sequence[MergeKey],
+        type: MergeJoinType,  # noqa: A002 - what it is called everywhere
+        schema: pa.Schema,
+        holding: Holding,
+        condition: PairCondition | None = None,
+        instance: Instance | None = None,
+        place: str = "",
+    ) -> None:
+        self.schema = schema
+        self._meaning = MEANINGS[type]
+        self._place = place
+        self._holding = holding
+        self._interrupted = threading.Event()
+        self._strict_keys = tuple(i for i, key in enumerate(keys) if key.comparison is Comparison.EQUAL)
+        self._check_keys(left, right, keys)
+        self._left = Ordering([_order(key, key.left) for key in keys])
+        self._right = Ordering([_order(key, key.right) for key in keys])
+        probe, held = (right, left) if self._meaning.probe_right else (left, right)
+        self._check_schema(probe, held)
+        self._condition: PairFilter | None = None
+        if condition is not None:
+            if instance is None:
+                raise InternalError(f"{place}: a merge join with a condition needs an instance")
+            self._condition = PairFilter(condition, left, right, instance, place)
+        pieces = Pieces(self._meaning, schema, probe, held)
+        self._matcher = Matcher(self._meaning, pieces, self._condition, place)
+
+    def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
+        if len(inputs) != 2:
+            raise InternalError(f"{self._place}: a merge join takes two inputs, not {len(inputs)}")
+        self._interrupted.clear()
+        return self._run(inputs)
+
+    def interrupt(self) -> None:
+        self._interrupted.set()
+        if self._condition is not None:
+            self._condition.interrupt()
+
+    def close(self) -> None:
+        if self._condition is not None:
+            self._condition.close()
+
+    def _run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
+        try:
+            left = SortedInput("left", inputs[0], self._left, self._strict_keys, self._place)
+            right = SortedInput("right", inputs[1], self._right, self._strict_keys, self._place)
+            probe, held = (right, left) if self._meaning.probe_right else (left, right)
+            merge = Merge(probe, held, self._matcher, self._holding, self._strict_keys, check=self._stop_if_interrupted)
+            yield from bounded(merge.batches())
+        finally:
+            for stream in inputs:
+                stream.close()
+
+    def _stop_if_interrupted(self) -> None:
+        if self._interrupted.is_set():
+            raise failures.interrupted(self._place)
+
+    def _check_keys(self, left: pa.Schema, right: pa.Schema, keys: Sequence[MergeKey]) -> None:
+        if not keys:
+            raise InternalError(f"{self._place}: a merge join needs a key")
+        for key in keys:
+            one, two = left.field(key.left), right.field(key.right)
+            why = obstacle(one.type)
+            if why is not None:
+                raise InternalError(f"{self._place}: {one.name!r} cannot be a key of a merge join: {why}")
+            if not plain(one.type).equals(plain(two.type)):
+                raise InternalError(
+                    f"{self._place}: the keys {one.name!r} and {two.name!r} are {one.type} and {two.type}; a merge "
+                    "join compares keys of one type"
+                )
+
+    def _check_schema(self, probe: pa.Schema, held: pa.Schema) -> None:
+        meaning = self._meaning
+        expected = [(field.type, meaning.held_alone) for field in probe]
+        if meaning.pairs:
+            others = [(field.type, meaning.probe_alone) for field in held]
+            expected = [*others, *expected] if meaning.probe_right else [*expected, *others]
+        if [type_ for type_, _ in expected] != self.schema.types:
+            wanted = [str(type_) for type_, _ in expected]
+            raise InternalError(f"{self._place}: the merge join gives columns of types {wanted}, not {self.schema}")
+        for field, (_, padded) in zip(self.schema, expected, strict=True):
+            if not _can_be_picked(field.type):
+                raise InternalError(f"{self._place}: rows of {field.name!r}, which is {field.type}, cannot be picked")
+            if padded and not field.nullable:
+                raise InternalError(f"{self._place}: {field.name!r} is null where there is no match, so not required")
+
+
+def _order(key: MergeKey, column: int) -> Order:
+    return Order(column=column, descending=key.descending, nulls_first=key.nulls_first)
+
+
+def _can_be_picked(type_: pa.DataType) -> bool:
+    """Whether Arrow can take some rows of such a column (of views it cannot)."""
+    try:
+        pa.nulls(0, type_).take(pa.array([], pa.int64()))
+    except pa.ArrowNotImplementedError:
+        return False
+    return True

@@ -1,0 +1,119 @@
+"""From candidate pairs of rows with equal keys to the rows that come out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from ...proto.errors import ExecutionError
+from ..ordering import Bools, Words
+from .kinds import Meaning
+from .pair_filter import PairFilter
+from .pieces import Pieces, inserted, picked, together
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeRows:
+    """Rows `start` to `stop` of `batch`. `describe` says which row of the input one of them is."""
+
+    batch: pa.RecordBatch
+    start: int
+    stop: int
+    describe: Callable[[int], str]
+
+    def rows(self) -> pa.RecordBatch:
+        return self.batch.slice(self.start, self.stop - self.start)
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Held rows without a match, each with the probed row that it comes before."""
+
+    rows: Words
+    before: Words
+
+
+class Matcher:
+    """What a join's type and condition make of pairs. Those it is given are sorted by probed row, then by held row."""
+
+    def __init__(self, meaning: Meaning, pieces: Pieces, condition: PairFilter | None, place: str) -> None:
+        self.meaning = meaning
+        self.pieces = pieces
+        self.condition = condition
+        self._place = place
+
+    def kept(
+        self, probe: pa.RecordBatch, probe_rows: Words, held: pa.RecordBatch, held_rows: Words
+    ) -> tuple[Words, Words]:
+        """The pairs that the condition has nothing against."""
+        if self.condition is None or not len(probe_rows):
+            return probe_rows, held_rows
+        mask = self.mask(probe, probe_rows, held, held_rows)
+        return probe_rows[mask], held_rows[mask]
+
+    def mask(self, probe: pa.RecordBatch, probe_rows: Words, held: pa.RecordBatch, held_rows: Words | slice) -> Bools:
+        assert self.condition is not None
+        if self.meaning.probe_right:
+            return self.condition.matches(held, held_rows, probe, probe_rows)
+        return self.condition.matches(probe, probe_rows, held, held_rows)
+
+    def output(
+        self, probe: ProbeRows, probe_rows: Words, held: pa.RecordBatch, held_rows: Words, lost: Lost | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """All that comes of the probed rows, these pairs being all their matches, and of the lost ones."""
+        if not self.meaning.pairs:
+            hit = _marked(probe_rows, probe.start, probe.stop)
+            yield from self.asked(probe, hit)
+            return
+        if self.meaning.single:
+            twice = np.flatnonzero(probe_rows[1:] == probe_rows[:-1])
+            if twice.size:
+                raise self.second_match(probe, int(probe_rows[twice[0]]))
+        if self.meaning.probe_alone:
+            alone = np.flatnonzero(~_marked(probe_rows, probe.start, probe.stop)) + probe.start
+            if alone.size:
+                places = np.searchsorted(probe_rows, alone)
+                probe_rows, held_rows = inserted(probe_rows, places, alone), inserted(held_rows, places, _NONE)
+        if lost is not None and lost.rows.size:
+            places = np.searchsorted(probe_rows, lost.before)
+            probe_rows, held_rows = inserted(probe_rows, places, _NONE), inserted(held_rows, places, lost.rows)
+        if len(probe_rows):
+            yield self.pieces.pairs(probe.batch, together(probe_rows), held, together(held_rows))
+
+    def asked(self, probe: ProbeRows, hit: Bools) -> Iterator[pa.RecordBatch]:
+        """What comes of probed rows of which it is enough to know whether they match."""
+        wanted = np.flatnonzero(hit if self.meaning.matched else ~hit)
+        if wanted.size:
+            columns = picked(probe.batch, together(wanted + probe.start))
+            yield self.pieces.probe_alone(pa.RecordBatch.from_arrays(columns, schema=probe.batch.schema))
+
+    def probe_alone(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Probed rows that match nothing."""
+        if self.meaning.probe_alone and rows.num_rows:
+            yield self.pieces.probe_alone(rows)
+
+    def held_alone(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Held rows that match nothing."""
+        if self.meaning.held_alone and rows.num_rows:
+            yield self.pieces.held_alone(rows)
+
+    def second_match(self, probe: ProbeRows, row: int) -> ExecutionError:
+        one, other = ("right", "left") if self.meaning.probe_right else ("left", "right")
+        return ExecutionError(
+            f"{self._place}: the {one} input's {probe.describe(row)} matches more than one row of the {other} input, "
+            f"and the join is {one} single",
+            reason="MORE_THAN_ONE_MATCH",
+        )
+
+
+_NONE = np.int64(-1)
+
+
+def _marked(rows: Words, start: int, stop: int) -> Bools:
+    """Which of the rows `start` to `stop` are among `rows`."""
+    hit = np.zeros(stop - start, dtype=np.bool_)
+    hit[rows - start] = True
+    return hit

@@ -1,0 +1,87 @@
+"""What comes out of a merge join, put together from rows of its two sides, in batches of bounded size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from ..blocks import BLOCK_ROWS
+from ..ordering import Words
+from .kinds import Meaning
+
+Rows: TypeAlias = Words | slice
+"""Places in a batch; -1 is no row, where columns are null."""
+
+_SMALL: Final = 4_096
+
+
+class Pieces:
+    """Batches of the output's schema: the left side's columns first, of one side alone where there are no pairs."""
+
+    def __init__(self, meaning: Meaning, schema: pa.Schema, probe: pa.Schema, held: pa.Schema) -> None:
+        self._meaning = meaning
+        self._schema = schema
+        self._probe = probe
+        self._held = held
+
+    def pairs(self, probe: pa.RecordBatch, probe_rows: Rows, held: pa.RecordBatch, held_rows: Rows) -> pa.RecordBatch:
+        return self._made(picked(probe, probe_rows), picked(held, held_rows))
+
+    def probe_alone(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        if not self._meaning.pairs:
+            return self._made(rows.columns, [])
+        return self._made(rows.columns, _nulls(self._held, rows.num_rows))
+
+    def held_alone(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        return self._made(_nulls(self._probe, rows.num_rows), rows.columns)
+
+    def _made(self, probe: list[pa.Array], held: list[pa.Array]) -> pa.RecordBatch:
+        columns = [*held, *probe] if self._meaning.probe_right else [*probe, *held]
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+
+def picked(batch: pa.RecordBatch, rows: Rows) -> list[pa.Array]:
+    """These rows' columns; neighbours in order are not copied."""
+    if isinstance(rows, slice):
+        columns: list[pa.Array] = batch.slice(rows.start, rows.stop - rows.start).columns
+        return columns
+    missing = rows < 0
+    indices = pa.array(rows, mask=missing) if missing.any() else pa.array(rows)
+    return [column.take(indices) for column in batch.columns]
+
+
+def together(rows: Words) -> Rows:
+    """`rows` as a slice where they are neighbours in order."""
+    if len(rows) and rows[0] >= 0 and rows[-1] - rows[0] == len(rows) - 1 and bool((rows[1:] > rows[:-1]).all()):
+        return slice(int(rows[0]), int(rows[-1]) + 1)
+    return rows
+
+
+def bounded(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of at most a block; small ones wait for others, and at most for the end."""
+    small: list[pa.RecordBatch] = []
+    held = 0
+    for batch in batches:
+        if batch.num_rows < _SMALL:
+            small.append(batch)
+            held += batch.num_rows
+        if small and (held >= _SMALL or batch.num_rows >= _SMALL):
+            yield pa.concat_batches(small)
+            small, held = [], 0
+        if batch.num_rows >= _SMALL:
+            for at in range(0, batch.num_rows, BLOCK_ROWS):
+                yield batch.slice(at, BLOCK_ROWS) if batch.num_rows > BLOCK_ROWS else batch
+    if small:
+        yield pa.concat_batches(small)
+
+
+def inserted(rows: Words, places: Words, values: Words | np.int64) -> Words:
+    """`rows` with `values` put in before these places; those for one place stay in order."""
+    return np.insert(rows, places, values)
+
+
+def _nulls(schema: pa.Schema, rows: int) -> list[pa.Array]:
+    return [pa.nulls(rows, field.type) for field in schema]

@@ -1,0 +1,277 @@
+"""Sort orders over Arrow columns: rows compared, checked and searched by their keys, vectorised.
+
+A key column is turned into int64 words whose order is the column's: floats by their bits (NaN above numbers, -0.0 as
+0.0), unsigned and decimal ones with their sign moved, all of them complemented where the order descends. Words mean
+the same in every batch, so rows of two batches compare without looking at each other. Text and binary keys have no
+words; they are compared as bytes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import total_ordering
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as kinds
+
+from .casts import plain
+
+Words: TypeAlias = np.ndarray[tuple[int], np.dtype[np.int64]]
+Bools: TypeAlias = np.ndarray[tuple[int], np.dtype[np.bool_]]
+Key: TypeAlias = tuple[Any, ...]
+
+_SIGN: Final = np.int64(-(2**63))
+_MAGNITUDE: Final = np.int64(2**63 - 1)
+_ONE_WORD_DIGITS: Final = 18
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """How rows are sorted by the column at place `column`. Where nulls go does not depend on the direction."""
+
+    column: int
+    descending: bool = False
+    nulls_first: bool = False
+
+
+def obstacle(type_: pa.DataType) -> str | None:
+    """Why a column of this type cannot be a sort key."""
+    type_ = plain(type_)
+    if _is_bytes(type_) or kinds.is_null(type_) or _reader(type_) is not None:
+        return None
+    return f"values of type {type_} have no order"
+
+
+class Ordering:
+    """The order of one relation's rows. Each of `orders` names a column that `obstacle` has nothing against."""
+
+    def __init__(self, orders: Sequence[Order]) -> None:
+        self.orders = tuple(orders)
+
+    def keys(self, batch: pa.RecordBatch) -> SortedKeys:
+        return SortedKeys([_column(batch.column(order.column), order) for order in self.orders], batch.num_rows)
+
+
+class SortedKeys:
+    """The keys of one batch. What searches relies on `first_break` being None."""
+
+    def __init__(self, columns: Sequence[KeyColumn], length: int) -> None:
+        self.columns = tuple(columns)
+        self.length = length
+        self.code = _single_code(self.columns)
+        """The one word that is the whole key, where it is that simple."""
+        self.distinct = False
+        """No key occurs twice; known once `first_break` was asked."""
+
+    def at(self, row: int) -> Key:
+        """The row's key as a value that compares as the rows do."""
+        if self.code is not None:
+            return (1, int(self.code[row]))
+        return tuple(part for column in self.columns for part in column.at(row))
+
+    def lower(self, key: Key, start: int, stop: int) -> int:
+        """The first of rows `start` to `stop` that does not come before `key`."""
+        if self.code is not None and key[0] == 1:
+            return start + int(np.searchsorted(self.code[start:stop], key[1], side="left"))
+        return bisect_left(range(stop), key, start, stop, key=self.at)
+
+    def upper(self, key: Key, start: int, stop: int) -> int:
+        """The first of rows `start` to `stop` that comes after `key`."""
+        if self.code is not None and key[0] == 1:
+            return start + int(np.searchsorted(self.code[start:stop], key[1], side="right"))
+        return bisect_right(range(stop), key, start, stop, key=self.at)
+
+    def first_break(self) -> int | None:
+        """The first row that comes before the one ahead of it."""
+        if self.length < 2:
+            self.distinct = True
+            return None
+        if self.code is not None and bool((self.code[1:] > self.code[:-1]).all()):
+            self.distinct = True
+            return None
+        undecided = np.ones(self.length - 1, dtype=np.bool_)
+        broken = np.zeros(self.length - 1, dtype=np.bool_)
+        for column in self.columns:
+            for after, equal in column.neighbours():
+                broken |= undecided & after
+                undecided &= equal
+        if broken.any():
+            return int(np.argmax(broken)) + 1
+        self.distinct = not undecided.any()
+        return None
+
+    def nulls(self, columns: Sequence[int], start: int, stop: int) -> Bools | None:
+        """Which of the rows have a null in one of these key columns; None where none has."""
+        found: Bools | None = None
+        for i in columns:
+            nulls = self.columns[i].nulls
+            if nulls is not None:
+                found = nulls[start:stop] if found is None else found | nulls[start:stop]
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeyColumn:
+    """One key column of a batch: `words`, most significant first, or the bytes in `text`. Words of nulls are 0."""
+
+    order: Order
+    nulls: Bools | None
+    words: tuple[Words, ...]
+    text: pa.Array | None
+
+    def at(self, row: int) -> Key:
+        if self.nulls is not None and self.nulls[row]:
+            return (0 if self.order.nulls_first else 2,)
+        if self.text is not None:
+            value = self.text[row].as_py()
+            return (1, _Descending(value) if self.order.descending else value)
+        return (1, *(int(word[row]) for word in self.words))
+
+    def ranks(self) -> Words | None:
+        """Where nulls stand, as a word ahead of the others."""
+        if self.nulls is None:
+            return None
+        return np.where(self.nulls, 0 if self.order.nulls_first else 2, 1).astype(np.int64)
+
+    def neighbours(self) -> list[tuple[Bools, Bools]]:
+        """For each word, whether a row comes after its successor in it, and whether the two are equal."""
+        ranks = self.ranks()
+        words = self.words if ranks is None else (ranks, *self.words)
+        found = [(word[:-1] > word[1:], word[:-1] == word[1:]) for word in words]
+        if self.text is not None:
+            one, two = self.text.slice(0, len(self.text) - 1), self.text.slice(1)
+            after = pc.less(one, two) if self.order.descending else pc.greater(one, two)
+            found.append((_filled(after, False), _filled(pc.equal(one, two), True)))
+        return found
+
+
+@total_ordering
+class _Descending:
+    __slots__ = ("value",)
+
+    def __init__(self, value: bytes) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Descending) and self.value == other.value
+
+    def __lt__(self, other: _Descending) -> bool:
+        return other.value < self.value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+def _single_code(columns: Sequence[KeyColumn]) -> Words | None:
+    if len(columns) == 1 and len(columns[0].words) == 1 and columns[0].nulls is None:
+        return columns[0].words[0]
+    return None
+
+
+# --- from Arrow to words ------------------------------------------------------------------------------------------
+
+
+def _column(array: pa.Array, order: Order) -> KeyColumn:
+    array = _stored(array)
+    nulls = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
+    if _is_bytes(array.type):
+        return KeyColumn(order, nulls, (), array.cast(pa.large_binary()))
+    if kinds.is_null(array.type):
+        return KeyColumn(order, np.ones(len(array), dtype=np.bool_), (), None)
+    read = _reader(array.type)
+    assert read is not None, f"{array.type} is no key"
+    words = read(array)
+    if order.descending:
+        words = tuple(~word for word in words)
+    if nulls is not None:
+        words = tuple(np.where(nulls, np.int64(0), word) for word in words)
+    return KeyColumn(order, nulls, words, None)
+
+
+def _stored(array: pa.Array) -> pa.Array:
+    """`array` without the choices of storage."""
+    while True:
+        if isinstance(array, pa.ExtensionArray):
+            array = array.storage
+        elif kinds.is_dictionary(array.type):
+            array = array.dictionary_decode()
+        elif kinds.is_run_end_encoded(array.type):
+            array = pc.run_end_decode(array)
+        else:
+            return array
+
+
+def _is_bytes(type_: pa.DataType) -> bool:
+    return bool(
+        kinds.is_string(type_)
+        or kinds.is_large_string(type_)
+        or kinds.is_string_view(type_)
+        or kinds.is_binary(type_)
+        or kinds.is_large_binary(type_)
+        or kinds.is_binary_view(type_)
+        or kinds.is_fixed_size_binary(type_)
+    )
+
+
+Reader: TypeAlias = Callable[[pa.Array], tuple[Words, ...]]
+
+
+def _reader(type_: pa.DataType) -> Reader | None:
+    if kinds.is_boolean(type_):
+        return lambda array: _integers(array.cast(pa.uint8()), "u1")
+    if kinds.is_float32(type_) or kinds.is_float64(type_):
+        return _floats
+    if kinds.is_unsigned_integer(type_):
+        return _unsigned if type_.bit_width == 64 else lambda array: _integers(array, f"u{type_.bit_width // 8}")
+    if kinds.is_decimal128(type_):
+        return _wide
+    if kinds.is_signed_integer(type_) or kinds.is_decimal32(type_) or kinds.is_decimal64(type_) or _is_time(type_):
+        return lambda array: _integers(array, f"i{type_.bit_width // 8}")
+    return None
+
+
+def _is_time(type_: pa.DataType) -> bool:
+    return bool(kinds.is_date(type_) or kinds.is_time(type_) or kinds.is_timestamp(type_) or kinds.is_duration(type_))
+
+
+def _values(array: pa.Array, dtype: str) -> np.ndarray[tuple[int], np.dtype[Any]]:
+    """The array's fixed-width values where they lie; what is below a null is anything."""
+    each = np.dtype(dtype).itemsize
+    width = array.type.bit_width // 8 // each
+    buffer = array.buffers()[1]
+    if buffer is None or not len(array):
+        return np.zeros(0, dtype=dtype)
+    return np.frombuffer(buffer, dtype=dtype, count=len(array) * width, offset=array.offset * width * each)
+
+
+def _integers(array: pa.Array, dtype: str) -> tuple[Words, ...]:
+    return (_values(array, dtype).astype(np.int64, copy=False),)
+
+
+def _unsigned(array: pa.Array) -> tuple[Words, ...]:
+    return (_values(array, "i8") ^ _SIGN,)
+
+
+def _floats(array: pa.Array) -> tuple[Words, ...]:
+    values = _values(array, f"f{array.type.bit_width // 8}").astype(np.float64)
+    values += 0.0  # makes -0.0 0.0
+    values[np.isnan(values)] = np.nan
+    bits = values.view(np.int64)
+    return (bits ^ ((bits >> 63) & _MAGNITUDE),)
+
+
+def _wide(array: pa.Array) -> tuple[Words, ...]:
+    halves = _values(array, "i8").reshape(-1, 2)
+    if array.type.precision <= _ONE_WORD_DIGITS:
+        return (np.ascontiguousarray(halves[:, 0]),)
+    return np.ascontiguousarray(halves[:, 1]), halves[:, 0] ^ _SIGN
+
+
+def _filled(array: pa.Array, value: bool) -> Bools:
+    found: Bools = pc.fill_null(array, value).to_numpy(zero_copy_only=False)
+    return found
