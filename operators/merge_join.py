@@ -34,7 +34,7 @@ from .ordering import Order, Ordering, obstacle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MergeKey:
+class JoinKey:
     """A column of each side that both are sorted by, and how they are compared."""
 
     left: int
@@ -55,7 +55,7 @@ class MergeJoin(Operator):
         *,
         left: pa.Schema,
         right: pa.Schema,
-        keys: Sequence[MergeKey],
+        keys: Sequence[JoinKey],
         type: MergeJoinType,  # noqa: A002 - what it is called everywhere
         schema: pa.Schema,
         holding: Holding,
@@ -112,7 +112,7 @@ class MergeJoin(Operator):
         if self._interrupted.is_set():
             raise failures.interrupted(self._place)
 
-    def _check_keys(self, left: pa.Schema, right: pa.Schema, keys: Sequence[MergeKey]) -> None:
+    def _check_keys(self, left: pa.Schema, right: pa.Schema, keys: Sequence[JoinKey]) -> None:
         if not keys:
             raise InternalError(f"{self._place}: a merge join needs a key")
         for key in keys:
@@ -142,7 +142,7 @@ class MergeJoin(Operator):
                 raise InternalError(f"{self._place}: {field.name!r} is null where there is no match, so not required")
 
 
-def _order(key: MergeKey, column: int) -> Order:
+def _order(key: JoinKey, column: int) -> Order:
     return Order(column=column, descending=key.descending, nulls_first=key.nulls_first)
 
 

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from pyarrow import types as kinds
 
 from .casts import plain
+from .layout import flags, stored
 
 Words: TypeAlias = np.ndarray[tuple[int], np.dtype[np.int64]]
 Bools: TypeAlias = np.ndarray[tuple[int], np.dtype[np.bool_]]
@@ -146,7 +147,7 @@ class KeyColumn:
         if self.text is not None:
             one, two = self.text.slice(0, len(self.text) - 1), self.text.slice(1)
             after = pc.less(one, two) if self.order.descending else pc.greater(one, two)
-            found.append((_filled(after, False), _filled(pc.equal(one, two), True)))
+            found.append((flags(after), flags(pc.fill_null(pc.equal(one, two), True))))
         return found
 
 
@@ -177,7 +178,7 @@ def _single_code(columns: Sequence[KeyColumn]) -> Words | None:
 
 
 def _column(array: pa.Array, order: Order) -> KeyColumn:
-    array = _stored(array)
+    array = stored(array)
     nulls = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
     if _is_bytes(array.type):
         return KeyColumn(order, nulls, (), array.cast(pa.large_binary()))
@@ -193,28 +194,16 @@ def _column(array: pa.Array, order: Order) -> KeyColumn:
     return KeyColumn(order, nulls, words, None)
 
 
-def _stored(array: pa.Array) -> pa.Array:
-    """`array` without the choices of storage."""
-    while True:
-        if isinstance(array, pa.ExtensionArray):
-            array = array.storage
-        elif kinds.is_dictionary(array.type):
-            array = array.dictionary_decode()
-        elif kinds.is_run_end_encoded(array.type):
-            array = pc.run_end_decode(array)
-        else:
-            return array
-
-
 def _is_bytes(type_: pa.DataType) -> bool:
-    return bool(
-        kinds.is_string(type_)
-        or kinds.is_large_string(type_)
-        or kinds.is_string_view(type_)
-        or kinds.is_binary(type_)
-        or kinds.is_large_binary(type_)
-        or kinds.is_binary_view(type_)
-        or kinds.is_fixed_size_binary(type_)
+    return any(
+        test(type_)
+        for test in (
+            kinds.is_string,
+            kinds.is_large_string,
+            kinds.is_binary,
+            kinds.is_large_binary,
+            kinds.is_fixed_size_binary,
+        )
     )
 
 
@@ -270,8 +259,3 @@ def _wide(array: pa.Array) -> tuple[Words, ...]:
     if array.type.precision <= _ONE_WORD_DIGITS:
         return (np.ascontiguousarray(halves[:, 0]),)
     return np.ascontiguousarray(halves[:, 1]), halves[:, 0] ^ _SIGN
-
-
-def _filled(array: pa.Array, value: bool) -> Bools:
-    found: Bools = pc.fill_null(array, value).to_numpy(zero_copy_only=False)
-    return found

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import cmp_to_key
 from typing import Any, TypeAlias
 
-from tidegate.operators.merge_join import MergeKey
+from tidegate.operators.merge_join import JoinKey
 from tidegate.operators.merging.kinds import Comparison, MergeJoinType
 
 Row: TypeAlias = tuple[Any, ...]
@@ -21,7 +21,7 @@ class TwoMatches(Exception):
     """A single join met a second match."""
 
 
-def compare(one: Any, two: Any, key: MergeKey) -> int:
+def compare(one: Any, two: Any, key: JoinKey) -> int:
     """Which of two key values comes first: -1, 0 or 1."""
     if one is None or two is None:
         placed = (one is None) - (two is None)
@@ -31,7 +31,7 @@ def compare(one: Any, two: Any, key: MergeKey) -> int:
     return -order if key.descending else order
 
 
-def sorted_rows(rows: Sequence[Row], keys: Sequence[MergeKey], side: str) -> list[Row]:
+def sorted_rows(rows: Sequence[Row], keys: Sequence[JoinKey], side: str) -> list[Row]:
     places = [getattr(key, side) for key in keys]
 
     def by_keys(one: Row, two: Row) -> int:
@@ -41,7 +41,7 @@ def sorted_rows(rows: Sequence[Row], keys: Sequence[MergeKey], side: str) -> lis
     return sorted(rows, key=cmp_to_key(by_keys))
 
 
-def equal(left: Row, right: Row, keys: Sequence[MergeKey]) -> bool:
+def equal(left: Row, right: Row, keys: Sequence[JoinKey]) -> bool:
     for key in keys:
         one, two = left[key.left], right[key.right]
         if key.comparison is Comparison.EQUAL and (one is None or two is None):
@@ -54,7 +54,7 @@ def equal(left: Row, right: Row, keys: Sequence[MergeKey]) -> bool:
 def naive_join(
     left: Sequence[Row],
     right: Sequence[Row],
-    keys: Sequence[MergeKey],
+    keys: Sequence[JoinKey],
     type_: MergeJoinType,
     widths: tuple[int, int],
     condition: Condition = lambda left, right: True,
@@ -85,7 +85,7 @@ def naive_join(
 def _pairs(
     left: Sequence[Row],
     right: Sequence[Row],
-    keys: Sequence[MergeKey],
+    keys: Sequence[JoinKey],
     type_: MergeJoinType,
     widths: tuple[int, int],
     matches: Sequence[Sequence[int]],
@@ -101,6 +101,6 @@ def _pairs(
     return [*found, *((*[None] * widths[0], *right[j]) for j in lost)]
 
 
-def _key_order(left: Row, right: Row, keys: Sequence[MergeKey]) -> int:
+def _key_order(left: Row, right: Row, keys: Sequence[JoinKey]) -> int:
     orders = (compare(left[key.left], right[key.right], key) for key in keys)
     return next((order for order in orders if order), 0)

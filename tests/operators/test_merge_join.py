@@ -16,7 +16,7 @@ from pyarrow.fs import PyFileSystem
 from tidegate.operators.blocks import BLOCK_ROWS
 from tidegate.operators.held_rows import Holding
 from tidegate.operators.instances import Instance
-from tidegate.operators.merge_join import MergeJoin, MergeKey
+from tidegate.operators.merge_join import JoinKey, MergeJoin
 from tidegate.operators.merging.kinds import Comparison, MergeJoinType
 from tidegate.operators.merging.pair_filter import PairCondition
 from tidegate.operators.scan import Scan
@@ -29,7 +29,7 @@ from .test_early_close import CountingHandler, groups_touched
 
 T = MergeJoinType
 ONE_SIDE = {T.LEFT_SEMI: 0, T.LEFT_ANTI: 0, T.RIGHT_SEMI: 1, T.RIGHT_ANTI: 1}
-BY_FIRST = [MergeKey(left=0, right=0)]
+BY_FIRST = [JoinKey(left=0, right=0)]
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def join(
     right: pa.Schema,
     holding: Holding,
     type_: T = T.INNER,
-    keys: Sequence[MergeKey] = BY_FIRST,
+    keys: Sequence[JoinKey] = BY_FIRST,
     condition: PairCondition | None = None,
     instance: Instance | None = None,
 ) -> MergeJoin:
@@ -122,7 +122,7 @@ def test_rows_come_by_key_then_left_then_right_each_lost_one_at_its_keys_place(h
 
 
 def test_null_keys_match_where_they_are_said_not_to_be_distinct(holding: Holding) -> None:
-    keys = [MergeKey(left=0, right=0, comparison=Comparison.NOT_DISTINCT)]
+    keys = [JoinKey(left=0, right=0, comparison=Comparison.NOT_DISTINCT)]
     inner = join(LEFT.schema, RIGHT.schema, holding, keys=keys)
     assert tuples(run(inner, LEFT, RIGHT))[-1] == (None, "e", None, 50)
 
@@ -180,7 +180,7 @@ def test_keys_of_every_type_are_merged(
     """All values on the left, all but one on the right, nulls last; what is missing is found missing."""
     ordered = [*(reversed(values) if descending else values), None]
     left, right = keyed(ordered, type_), keyed([*ordered[:1], *ordered[2:]], type_)
-    outer = join(left.schema, right.schema, holding, T.OUTER, [MergeKey(left=0, right=0, descending=descending)])
+    outer = join(left.schema, right.schema, holding, T.OUTER, [JoinKey(left=0, right=0, descending=descending)])
     numbers = [(row["c1"], row["c3"]) for row in run(outer, left, right, rows=2)]
     matched = [(i, i if i == 0 else i - 1) for i in range(len(values)) if i != 1]
     assert numbers == [*sorted([*matched, (1, None), (len(values), None)]), (None, len(values) - 1)]
@@ -204,7 +204,7 @@ def test_keys_too_wide_to_pack_are_merged(holding: Holding) -> None:
     pool = random.integers(-(2**62), 2**62, (40, 3)) * 2
     rows = sorted(tuple(int(pool[random.integers(40), c]) for c in range(3)) for _ in range(3_000))
     left, right = (pa.table({f"k{c}": [row[c] for row in part] for c in range(3)}) for part in (rows, rows[::3]))
-    semi = join(left.schema, right.schema, holding, T.LEFT_SEMI, [MergeKey(left=i, right=i) for i in range(3)])
+    semi = join(left.schema, right.schema, holding, T.LEFT_SEMI, [JoinKey(left=i, right=i) for i in range(3)])
     wanted = set(rows[::3])
     assert tuples(run(semi, left, right, rows=700)) == [row for row in rows if row in wanted]
 
@@ -355,13 +355,13 @@ def test_rows_out_of_order_are_named_with_their_keys_wherever_batches_end(rows: 
 @pytest.mark.parametrize(
     ("values", "key"),
     [
-        ([1, None, 2], MergeKey(left=0, right=0)),
-        ([1, None], MergeKey(left=0, right=0, nulls_first=True)),
-        ([1, 2], MergeKey(left=0, right=0, descending=True)),
+        ([1, None, 2], JoinKey(left=0, right=0)),
+        ([1, None], JoinKey(left=0, right=0, nulls_first=True)),
+        ([1, 2], JoinKey(left=0, right=0, descending=True)),
     ],
 )
 def test_the_direction_and_the_place_of_nulls_are_part_of_the_order(
-    values: list[int | None], key: MergeKey, holding: Holding
+    values: list[int | None], key: JoinKey, holding: Holding
 ) -> None:
     with pytest.raises(ExecutionError, match="must be sorted by 'k'"):
         list(join(K, K, holding, T.OUTER, [key]).run([watched(values), watched([])]))
@@ -369,7 +369,7 @@ def test_the_direction_and_the_place_of_nulls_are_part_of_the_order(
 
 def test_the_second_key_counts_where_the_first_is_equal(holding: Holding) -> None:
     schema = pa.schema([("a", pa.int64()), ("b", pa.string())])
-    keys = [MergeKey(left=0, right=0), MergeKey(left=1, right=1)]
+    keys = [JoinKey(left=0, right=0), JoinKey(left=1, right=1)]
     good = pa.table({"a": [1, 1, 2], "b": ["x", "y", "a"]}, schema=schema)
     bad = pa.table({"a": [1, 2, 2], "b": ["x", "b", "a"]}, schema=schema)
     semi = join(schema, schema, holding, T.LEFT_SEMI, keys)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from tidegate.operators.held_rows import Holding
 from tidegate.operators.instances import Instance, InstanceSettings
-from tidegate.operators.merge_join import MergeJoin, MergeKey
+from tidegate.operators.merge_join import JoinKey, MergeJoin
 from tidegate.operators.merging import group, merge, pieces, sorted_input
 from tidegate.operators.merging.kinds import Comparison, MergeJoinType
 from tidegate.operators.merging.pair_filter import PairCondition
@@ -50,12 +50,12 @@ rows = st.lists(
 )
 comparisons = st.sampled_from(Comparison)
 keys = st.lists(
-    st.builds(MergeKey, left=st.just(0), right=st.just(0), descending=st.booleans(), nulls_first=st.booleans(),
+    st.builds(JoinKey, left=st.just(0), right=st.just(0), descending=st.booleans(), nulls_first=st.booleans(),
               comparison=comparisons),
     min_size=1, max_size=1,
 ).flatmap(lambda first: st.one_of(st.just(first), second_keys.map(lambda second: [*first, second])))  # fmt: skip
 second_keys = st.builds(
-    MergeKey,
+    JoinKey,
     left=st.just(1),
     right=st.just(1),
     descending=st.booleans(),
@@ -111,7 +111,7 @@ def joined(operator: MergeJoin, *streams: BatchStream) -> list[Row]:
     return [tuple(row.values()) for batch in operator.run(streams) for row in batch.to_pylist()]
 
 
-def sql_join(left: pa.Table, right: pa.Table, keys: Sequence[MergeKey], type_: MergeJoinType, on: str) -> list[Row]:
+def sql_join(left: pa.Table, right: pa.Table, keys: Sequence[JoinKey], type_: MergeJoinType, on: str) -> list[Row]:
     if type_ in (MergeJoinType.RIGHT_SEMI, MergeJoinType.RIGHT_ANTI):
         one, other, keyword = "r", "l", SQL_JOINS[MergeJoinType(type_.value.replace("right", "left"))]
     else:
@@ -134,7 +134,7 @@ def test_every_type_gives_the_rows_of_a_nested_loop_in_their_order(
     filtered: bool,
     left: list[Row],
     right: list[Row],
-    keys: list[MergeKey],
+    keys: list[JoinKey],
     left_cut: list[int],
     right_cut: list[int],
     memory: int,
@@ -200,7 +200,7 @@ def test_floats_are_equal_and_ordered_as_in_sql(
     right_cut: list[int],
     tmp_path: Path,
 ) -> None:
-    keys = [MergeKey(left=0, right=0, descending=descending, nulls_first=nulls_first)]
+    keys = [JoinKey(left=0, right=0, descending=descending, nulls_first=nulls_first)]
     one, two = (sorted_rows([(value,) for value in values], keys, "left") for values in (left, right))
     side = pa.schema([("x", type_)])
     first, second = (pa.table({"x": pa.array([row[0] for row in part], type_)}) for part in (one, two))
