@@ -27,11 +27,21 @@ _Bind: TypeAlias = Callable[[object], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FileSource:
-    """A source that a statement reads from files; it calls it `relation`, with columns c0, c1, ..."""
+    """A source that a statement reads from files; it calls it `relation`, with columns c0, c1, ...
+
+    Where it is `placed`, p0, p1 and p2 order its rows as they are in the pieces.
+    """
 
     source: str
     relation: str
     columns: tuple[Column, ...]
+    placed: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the relation's columns; without any it has one all the same."""
+        named = [f"c{i}" for i in range(len(self.columns))]
+        return (*named, "p0", "p1", "p2") if self.placed else tuple(named) or ("c0",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +175,8 @@ def define(source: FileSource, pieces: Sequence[FilePiece], first_parameter: int
         values.append(value)
         return f"${first_parameter + len(values) - 1}"
 
-    branches = [_branch(source, group, bind) for group in _groups(pieces)] or [_nothing(source)]
-    names = ", ".join(f"c{i}" for i in range(max(len(source.columns), 1)))
+    branches = [_branch(source, i, group, bind) for i, group in enumerate(_groups(pieces))] or [_nothing(source)]
+    names = ", ".join(source.names)
     body = " UNION ALL ".join(branches)
     return Definition(f"{identifier(source.relation)}({names}) AS NOT MATERIALIZED ({body})", tuple(values))
 
@@ -189,7 +199,7 @@ def _alike(left: FilePiece, right: FilePiece) -> bool:
     return keys and left.schema.equals(right.schema) and left.never_null == right.never_null
 
 
-def _branch(source: FileSource, group: Sequence[FilePiece], bind: _Bind) -> str:
+def _branch(source: FileSource, number: int, group: Sequence[FilePiece], bind: _Bind) -> str:
     first = group[0]
     assert first.schema is not None
     matches = [match_columns(source.columns, piece.schema or first.schema, piece) for piece in group]
@@ -197,6 +207,8 @@ def _branch(source: FileSource, group: Sequence[FilePiece], bind: _Bind) -> str:
         _expression(column, [match[i] for match in matches], first, source, bind)
         for i, column in enumerate(source.columns)
     ]
+    if source.placed:
+        columns += [f"{number:d}", "file_index", "file_row_number"]
     where = ""
     if not first.whole and first.rows is not None:
         start, end = first.rows
@@ -226,5 +238,6 @@ def _expression(column: Column, matches: Sequence[Match], piece: FilePiece, sour
 
 
 def _nothing(source: FileSource) -> str:
-    columns = ", ".join(f"CAST(NULL AS {sql_type(column.type)})" for column in source.columns)
-    return f"SELECT {columns or 'NULL::TINYINT'} WHERE false"
+    columns = [f"CAST(NULL AS {sql_type(column.type)})" for column in source.columns]
+    columns += ["0"] * (len(source.names) - len(columns))
+    return f"SELECT {', '.join(columns)} WHERE false"

@@ -1,0 +1,149 @@
+"""Threads that wait for the outside on behalf of operators, apart from those that run tasks.
+
+Each operator that looks something up has a lane. A lane's calls begin in order, so many of them run at a time, and
+lanes take turns, so that a slow index holds up its own lane. No thread exists before the first call.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+THREADS = 64
+
+
+class LookupThreads:
+    """At most `threads` calls run at a time. `close` cancels what has not begun."""
+
+    def __init__(self, threads: int = THREADS) -> None:
+        self._limit = threads
+        self._condition = threading.Condition()
+        self._lanes: deque[Lane] = deque()
+        self._threads: list[threading.Thread] = []
+        self._idle = 0
+        self._closed = False
+
+    def lane(self, limit: int) -> Lane:
+        """A lane that runs up to `limit` calls at a time, and never more than half of what all may."""
+        lane = Lane(self, max(1, min(limit, self._limit // 2)))
+        with self._condition:
+            self._lanes.append(lane)
+        return lane
+
+    def close(self, grace: float = 5.0) -> None:
+        """Cancel what waits, and wait up to `grace` seconds for what runs: a call that hangs is left to itself."""
+        with self._condition:
+            self._closed = True
+            lanes = tuple(self._lanes)
+            self._condition.notify_all()
+        for lane in lanes:
+            lane.close()
+        until = time.monotonic() + grace
+        for thread in self._threads:
+            thread.join(max(0.0, until - time.monotonic()))
+
+    def _enqueue(self, lane: Lane, call: _Call) -> None:
+        with self._condition:
+            if self._closed or lane.closed:
+                call.future.cancel()
+                return
+            lane.waiting.append(call)
+            self._find_thread()
+
+    def _remove(self, lane: Lane) -> list[_Call]:
+        with self._condition:
+            lane.closed = True
+            if lane in self._lanes:
+                self._lanes.remove(lane)
+            waiting = list(lane.waiting)
+            lane.waiting.clear()
+        return waiting
+
+    def _find_thread(self) -> None:
+        """One for each call that may begin: those that are idle may be about to take others."""
+        ready = sum(min(len(lane.waiting), lane.limit - lane.running) for lane in self._lanes)
+        if self._idle >= ready:
+            self._condition.notify()
+        elif len(self._threads) < self._limit:
+            name = f"tidegate-lookup-{len(self._threads) + 1}"
+            thread = threading.Thread(target=self._work, name=name, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    # ------------------------------------------------------------------------------------------------- workers
+
+    def _work(self) -> None:
+        while (found := self._next()) is not None:
+            lane, call = found
+            try:
+                call.run()
+            finally:
+                with self._condition:
+                    lane.running -= 1
+                del call, found  # a result is its reader's alone
+
+    def _next(self) -> tuple[Lane, _Call] | None:
+        with self._condition:
+            while (found := self._ready()) is None:
+                if self._closed:
+                    return None
+                self._idle += 1
+                self._condition.wait()
+                self._idle -= 1
+            return found
+
+    def _ready(self) -> tuple[Lane, _Call] | None:
+        """The next call of the first lane that may begin one; that lane then goes to the end of the line."""
+        for _ in range(len(self._lanes)):
+            lane = self._lanes[0]
+            self._lanes.rotate(-1)
+            if lane.waiting and lane.running < lane.limit:
+                lane.running += 1
+                return lane, lane.waiting.popleft()
+        return None
+
+
+class Lane:
+    """One operator's way to the threads. Its `submit` is the operator's; `close` is the task's."""
+
+    def __init__(self, threads: LookupThreads, limit: int) -> None:
+        self.limit = limit
+        self.running = 0
+        self.waiting: deque[_Call] = deque()
+        self.closed = False
+        self._threads = threads
+
+    def submit(self, call: Callable[[], T], /) -> Future[T]:
+        """Have `call` made. After `close` the future is a cancelled one."""
+        future: Future[T] = Future()
+        self._threads._enqueue(self, _Call(future, call))
+        return future
+
+    def close(self) -> None:
+        """Cancel what has not begun; what runs ends by itself. Does not block; more than once is harmless."""
+        for call in self._threads._remove(self):
+            call.future.cancel()
+
+
+class _Call:
+    __slots__ = ("_call", "future")
+
+    def __init__(self, future: Future[Any], call: Callable[[], Any]) -> None:
+        self.future = future
+        self._call = call
+
+    def run(self) -> None:
+        if not self.future.set_running_or_notify_cancel():
+            return
+        try:
+            result = self._call()
+        except BaseException as error:  # noqa: BLE001 - it belongs to whoever asks for the result
+            self.future.set_exception(error)
+        else:
+            self.future.set_result(result)

@@ -1,0 +1,300 @@
+"""IndexLookupJoin: each row of the input with the rows that an index has for its keys.
+
+Order: the input's rows, each with its matches in the index's own order; the same whatever the prefetch, the order in
+which look-ups end, and the batches in which the input comes: it is cut into look-up batches of a fixed number of rows.
+Nulls: a key with a null matches nothing; a left join hands its row on all the same. Empty input: no rows, no look-up.
+Memory: at most `prefetch` + 1 look-up batches, each with all its matches. Barrier: what is in flight is handed out
+before `run` returns; nothing is kept.
+
+While so many look-ups are on their way the input is not read. Errors come in the order of the rows: one of a later row,
+the input's own included, only after all rows before it were handed out. An early close drops the look-ups in flight:
+those that have not begun never do, the others are told to end and not waited for.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from ..proto.errors import ExecutionError, InternalError
+from . import failures
+from .blocks import blocks
+from .indexes.index import Index, Matches, RowNumbers, is_every
+from .indexes.key_range import key_range
+from .operator import Operator, Stream
+from .submit import Submit, at_once
+
+LookupJoinType: TypeAlias = Literal["inner", "left"]
+Pause: TypeAlias = Callable[[threading.Event, float], object]
+
+LOOKUP_ROWS = 4_096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retries:
+    """A look-up that fails of what its index calls retryable is made again up to `count` times: after `backoff`
+    seconds, then after twice as many each time, up to `longest`.
+    """
+
+    count: int = 0
+    backoff: float = 0.1
+    longest: float = 10.0
+
+    def __post_init__(self) -> None:
+        if self.count < 0 or self.backoff < 0 or self.longest < 0:
+            raise InternalError(f"retries cannot be negative: {self}")
+
+    def pause(self, failed: int) -> float:
+        """How long to wait after so many look-ups have failed."""
+        return min(self.backoff * 2.0 ** min(failed - 1, 64), self.longest)
+
+
+@dataclass(slots=True, eq=False)
+class _Lookup:
+    """A look-up batch: its rows, the keys of those that have any (`rows` says which; None: all)."""
+
+    probe: pa.RecordBatch
+    keys: pa.RecordBatch
+    rows: RowNumbers | None
+    attempts: int = 0
+    future: Future[Matches] = field(default_factory=Future)
+
+
+@dataclass(slots=True, eq=False)
+class _Run:
+    """One epoch. `stopped`: no look-up begins or waits any more. `moved`: a look-up has ended, or all shall stop."""
+
+    stopped: threading.Event = field(default_factory=threading.Event)
+    moved: threading.Event = field(default_factory=threading.Event)
+
+
+class IndexLookupJoin(Operator):
+    """`keys` are the places of the input's key columns. `schema` has the input's columns, then the index's.
+
+    `submit` has look-ups made while others are waited for; without it they are made on the calling thread, one by one.
+    `pause` waits between attempts until the event is set. `close` closes the index.
+    """
+
+    def __init__(
+        self,
+        *,
+        schema: pa.Schema,
+        probe: pa.Schema,
+        keys: Sequence[int],
+        index: Index,
+        join: LookupJoinType = "inner",
+        batch_rows: int = LOOKUP_ROWS,
+        prefetch: int = 0,
+        retries: Retries | None = None,
+        submit: Submit = at_once,
+        pause: Pause = threading.Event.wait,
+        place: str = "",
+    ) -> None:
+        self.schema = schema
+        self._keys = tuple(keys)
+        self._index = index
+        self._left = join == "left"
+        self._batch_rows = batch_rows
+        self._prefetch = prefetch
+        self._retries = retries or Retries()
+        self._submit = submit
+        self._pause = pause
+        self._place = place
+        self._run_in_progress: _Run | None = None
+        if batch_rows < 1 or prefetch < 0:
+            raise InternalError(f"{place}: look-up batches of {batch_rows} rows, {prefetch} of them ahead")
+        self._check_types(probe)
+        names = [f"k{i}" for i in range(len(self._keys))]
+        self._key_schema = pa.schema(list(zip(names, index.key_types, strict=True)))
+
+    def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
+        if len(inputs) != 1:
+            raise InternalError(f"{self._place}: {len(inputs)} inputs for an index look-up join")
+        self._run_in_progress = run = _Run()
+        return self._rows(inputs[0], run)
+
+    def interrupt(self) -> None:
+        run = self._run_in_progress
+        if run is not None:
+            run.stopped.set()
+            run.moved.set()
+            self._index.interrupt()
+
+    def close(self) -> None:
+        self._index.close()
+
+    # ------------------------------------------------------------------------------------------------ an epoch
+
+    def _rows(self, stream: Stream, run: _Run) -> Iterator[pa.RecordBatch]:
+        in_flight: deque[_Lookup] = deque()
+        broken: list[Exception] = []
+        try:
+            for batch in blocks(_until_it_breaks(stream, broken), self._batch_rows):
+                in_flight.append(self._begin(batch, run))
+                if len(in_flight) > self._prefetch:
+                    yield from self._finish(in_flight, run)
+            while in_flight:
+                yield from self._finish(in_flight, run)
+            if broken:
+                raise broken[0]
+        finally:
+            self._run_in_progress = None
+            run.stopped.set()
+            self._abandon(in_flight)
+            stream.close()
+
+    def _begin(self, probe: pa.RecordBatch, run: _Run) -> _Lookup:
+        self._stop_if_interrupted(run)
+        lookup = self._lookup(probe)
+        if not lookup.keys.num_rows:
+            lookup.future.set_result(self._no_matches())
+            return lookup
+        lookup.future = self._submit(lambda: self._attempts(lookup, run))
+        return lookup
+
+    def _finish(self, in_flight: deque[_Lookup], run: _Run) -> Iterator[pa.RecordBatch]:
+        """The rows of the oldest look-up, once it has ended."""
+        lookup = in_flight[0]
+        self._wait(lookup.future, run)
+        matches = self._result(lookup)
+        in_flight.popleft()
+        joined = self._joined(lookup, matches)
+        if joined.num_rows:
+            yield joined
+
+    def _wait(self, future: Future[Matches], run: _Run) -> None:
+        if not future.done():
+            future.add_done_callback(lambda _: run.moved.set())
+            while not (future.done() or run.stopped.is_set()):
+                run.moved.wait()
+                run.moved.clear()
+        self._stop_if_interrupted(run)
+
+    def _result(self, lookup: _Lookup) -> Matches:
+        try:
+            matches = lookup.future.result()
+        except CancelledError as error:  # the executor ends
+            raise failures.interrupted(self._place) from error
+        except InternalError:
+            raise
+        except Exception as error:
+            raise self._failed(lookup, error) from error
+        self._check_matches(matches, lookup.keys.num_rows)
+        return matches
+
+    def _abandon(self, in_flight: Iterable[_Lookup]) -> None:
+        cancelled = [lookup.future.cancel() or lookup.future.done() for lookup in in_flight]
+        if not all(cancelled):
+            self._index.interrupt()
+
+    def _stop_if_interrupted(self, run: _Run) -> None:
+        if run.stopped.is_set():
+            raise failures.interrupted(self._place)
+
+    # ------------------------------------------------------------------------------------------------ a look-up
+
+    def _lookup(self, probe: pa.RecordBatch) -> _Lookup:
+        columns = [probe.column(i) for i in self._keys]
+        rows = _rows_without_null(columns)
+        if rows is not None:
+            taken = pa.array(rows)
+            columns = [column.take(taken) for column in columns]
+        return _Lookup(probe=probe, keys=pa.RecordBatch.from_arrays(columns, schema=self._key_schema), rows=rows)
+
+    def _attempts(self, lookup: _Lookup, run: _Run) -> Matches:
+        """On any thread: the look-up, made again where that may help."""
+        while True:
+            self._stop_if_interrupted(run)
+            lookup.attempts += 1
+            try:
+                return self._index.lookup(lookup.keys)
+            except Exception as error:
+                if lookup.attempts > self._retries.count or not self._index.retryable(error):
+                    raise
+            self._pause(run.stopped, self._retries.pause(lookup.attempts))
+
+    def _failed(self, lookup: _Lookup, error: Exception) -> ExecutionError:
+        attempts = f" after {lookup.attempts} attempts" if lookup.attempts > 1 else ""
+        text = str(error).strip() or type(error).__name__
+        message = f"looking up {key_range(lookup.keys)} in index {self._index.name!r} failed{attempts}: {text}"
+        return ExecutionError(f"{self._place}: {message}" if self._place else message, reason="LOOKUP_FAILED")
+
+    # ------------------------------------------------------------------------------------------------- the join
+
+    def _joined(self, lookup: _Lookup, matches: Matches) -> pa.RecordBatch:
+        probe, found = lookup.probe, matches.columns
+        rows = matches.rows if lookup.rows is None else lookup.rows[matches.rows]
+        if self._left:
+            rows, found = _with_the_unmatched(rows, found, probe.num_rows)
+        if not is_every(rows, probe.num_rows):
+            probe = probe.take(pa.array(rows))
+        return pa.RecordBatch.from_arrays([*probe.columns, *found.columns], schema=self.schema)
+
+    def _no_matches(self) -> Matches:
+        nothing = [pa.array([], type_) for type_ in self._index.schema.types]
+        columns = pa.RecordBatch.from_arrays(nothing, schema=self._index.schema)
+        return Matches(rows=np.empty(0, np.int64), columns=columns)
+
+    # -------------------------------------------------------------------------------------------------- checks
+
+    def _check_types(self, probe: pa.Schema) -> None:
+        index = self._index
+        found = [probe.field(i).type for i in self._keys]
+        if not found or found != list(index.key_types):
+            raise InternalError(f"{self._place}: keys {found} for index {index.name!r} of keys {list(index.key_types)}")
+        if self.schema.types != [*probe.types, *index.schema.types]:
+            raise InternalError(f"{self._place}: a join of {probe.types} and {index.schema.types} as {self.schema}")
+        if self._left and not all(self.schema.field(i).nullable for i in range(len(probe), len(self.schema))):
+            raise InternalError(f"{self._place}: a left join whose columns of the index are required: {self.schema}")
+
+    def _check_matches(self, matches: Matches, keys: int) -> None:
+        """Of indexes that others have written."""
+        rows, columns = matches.rows, matches.columns
+        ascending = not rows.size or (0 <= rows[0] and rows[-1] < keys and bool((rows[1:] >= rows[:-1]).all()))
+        fits = columns.schema.types == self._index.schema.types and len(rows) == _row_count(columns, len(rows))
+        if not (ascending and fits):
+            raise InternalError(
+                f"{self._place}: index {self._index.name!r} broke its contract: {len(rows)} row numbers, ascending: "
+                f"{ascending}, for {columns.num_rows} rows of {columns.schema.types}"
+            )
+
+
+def _until_it_breaks(stream: Stream, broken: list[Exception]) -> Iterator[pa.RecordBatch]:
+    """The stream's batches. What breaks it is put into `broken`, so that the rows before it can be handed out first."""
+    try:
+        yield from stream
+    except Exception as error:  # noqa: BLE001 - raised after these rows
+        broken.append(error)
+
+
+def _rows_without_null(columns: Sequence[pa.Array]) -> RowNumbers | None:
+    """None: all."""
+    present: np.ndarray[tuple[int], np.dtype[np.bool_]] | None = None
+    for column in columns:
+        if column.null_count:
+            valid = column.is_valid().to_numpy(zero_copy_only=False)
+            present = valid if present is None else present & valid
+    return None if present is None else np.flatnonzero(present)
+
+
+def _with_the_unmatched(rows: RowNumbers, found: pa.RecordBatch, count: int) -> tuple[RowNumbers, pa.RecordBatch]:
+    """Every one of `count` rows at least once: those without a match with nulls."""
+    matches = np.bincount(rows, minlength=count)
+    if matches.all():
+        return rows, found
+    all_rows = np.repeat(np.arange(count), np.maximum(matches, 1))
+    matched = matches[all_rows] > 0
+    places = np.cumsum(matched) - 1
+    return all_rows, found.take(pa.array(places, mask=~matched))
+
+
+def _row_count(columns: pa.RecordBatch, without_columns: int) -> int:
+    """A batch without columns does not know how many rows it has."""
+    return columns.num_rows if columns.num_columns else without_columns

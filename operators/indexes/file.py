@@ -1,0 +1,178 @@
+"""Parquet files, looked up by DuckDB: a batch of keys is joined with the files in one statement.
+
+Only the row groups between the least and the greatest key of a batch are read, where the files' statistics tell; so
+large look-up batches are cheaper than many small ones. The matches of a key come in the order of the files and of the
+rows in them. A file that has changed since it was opened is an error.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+
+import duckdb
+import pyarrow as pa
+
+from ...proto.errors import SplitError, TidegateError
+from .. import failures
+from ..column import Column
+from ..conform import Conform
+from ..engine import Connection, batches_of
+from ..file_relations import FileSource, define, native_obstacle
+from ..file_versions import check_versions
+from ..instances import Instance
+from ..piece import FilePiece, Piece
+from .index import Index, Matches
+
+_KEYS = "keys"
+_FILES = "files"
+_RETRYABLE = frozenset({"IO", "HTTP"})
+
+
+class _Keys:
+    """The keys of one look-up as DuckDB sees them: c0 is the row's number, then the keys."""
+
+    def __init__(self, types: Sequence[pa.DataType]) -> None:
+        names = [f"c{i}" for i in range(len(types) + 1)]
+        self.schema = pa.schema(list(zip(names, [pa.int64(), *types], strict=True)))
+        self.rows = 1
+        self._table = self.schema.empty_table()
+
+    def set(self, keys: pa.RecordBatch) -> None:
+        numbers = pa.array(range(keys.num_rows), pa.int64())
+        self._table = pa.table([numbers, *keys.columns], schema=self.schema)
+        self.rows = keys.num_rows
+
+    def open(self, columns: Sequence[int] | None) -> pa.RecordBatchReader:
+        return (self._table if columns is None else self._table.select(list(columns))).to_reader()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Session:
+    """What one look-up at a time uses."""
+
+    connection: Connection
+    keys: _Keys
+
+
+class FileIndex(Index):
+    """Over opened pieces of Parquet files, all `native`; look-ups run on connections of `instance`, one each."""
+
+    def __init__(
+        self,
+        name: str,
+        pieces: Sequence[Piece],
+        *,
+        keys: Sequence[Column],
+        columns: Sequence[Column],
+        instance: Instance,
+    ) -> None:
+        self.name = name
+        self.key_types = tuple(key.type for key in keys)
+        self.schema = pa.schema([pa.field(each.name, each.type, each.nullable) for each in columns])
+        read = (*keys, *columns)
+        obstacle = native_obstacle(pieces, read)
+        if obstacle is not None:
+            raise SplitError(f"index {name!r} cannot look up in files: {obstacle}", reason="UNSUPPORTED_INDEX")
+        self._pieces = tuple(piece for piece in pieces if isinstance(piece, FilePiece))
+        self._sql, self._values = _statement(read, len(keys), self._pieces)
+        self._instance = instance
+        self._conform = Conform(self.schema.insert(0, pa.field("row", pa.int64())), f"index {name!r}")
+        self._lock = threading.Lock()
+        self._idle: list[_Session] = []
+        self._busy: list[_Session] = []
+        self._closed = False
+
+    def lookup(self, keys: pa.RecordBatch) -> Matches:
+        try:
+            check_versions(self._pieces)
+            with self._session() as session:
+                session.keys.set(keys)
+                reader = self._instance.engine.stream(session.connection, self._sql, self._values)
+                with closing(batches_of(reader)) as batches:
+                    found = pa.concat_batches([*batches, _empty(reader.schema)])
+            check_versions(self._pieces)
+        except failures.ENGINE_ERRORS as error:
+            if failures.is_fatal(error):
+                self._instance.broken = True
+            raise _EngineError.of(error, self._instance.settings.memory_limit) from error
+        batch = self._conform(found)
+        return Matches(
+            rows=batch.column(0).to_numpy(),
+            columns=pa.RecordBatch.from_arrays(batch.columns[1:], schema=self.schema),
+        )
+
+    def retryable(self, error: Exception) -> bool:
+        return isinstance(error, _EngineError) and error.kind in _RETRYABLE
+
+    def interrupt(self) -> None:
+        with self._lock:
+            busy = tuple(self._busy)
+        for session in busy:
+            with suppress(duckdb.Error):  # closed meanwhile
+                session.connection.interrupt()
+
+    def close(self) -> None:
+        """Connections that are still looking up are told to end, and closed by that look-up."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for session in idle:
+            self._instance.disconnect(session.connection)
+        self.interrupt()
+
+    @contextmanager
+    def _session(self) -> Iterator[_Session]:
+        session = self._take()
+        try:
+            yield session
+        finally:
+            with self._lock:
+                self._busy.remove(session)
+                closed = self._closed
+                if not closed:
+                    self._idle.append(session)
+            if closed:
+                self._instance.disconnect(session.connection)
+
+    def _take(self) -> _Session:
+        with self._lock:
+            if self._closed:
+                raise failures.interrupted(f"index {self.name!r}")
+            if self._idle:
+                session = self._idle.pop()
+            else:
+                session = _Session(self._instance.connect(), _Keys(self.key_types))
+                self._instance.engine.register(session.connection, _KEYS, session.keys)
+            self._busy.append(session)
+            return session
+
+
+class _EngineError(TidegateError):
+    """A look-up's error in DuckDB: what it says, and DuckDB's word for its kind."""
+
+    def __init__(self, message: str, *, kind: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+    @classmethod
+    def of(cls, error: BaseException, memory_limit: int) -> _EngineError:
+        return cls(failures.translate(error, "", memory_limit).message, kind=failures.kind_of(error))
+
+
+def _statement(read: Sequence[Column], keys: int, pieces: Sequence[FilePiece]) -> tuple[str, tuple[object, ...]]:
+    """The join of keys and files; all that a plan may have chosen is bound or quoted."""
+    files = define(FileSource(source=_FILES, relation=_FILES, columns=tuple(read), placed=True), pieces, 1)
+    equal = " AND ".join(f"{_KEYS}.c{i + 1} = {_FILES}.c{i}" for i in range(keys))
+    columns = "".join(f", {_FILES}.c{i}" for i in range(keys, len(read)))
+    places = ", ".join(f"{_FILES}.p{i}" for i in range(3))
+    return (
+        f"WITH {files.sql} SELECT {_KEYS}.c0{columns} FROM {_KEYS} JOIN {_FILES} ON {equal} "
+        f"ORDER BY {_KEYS}.c0, {places}"
+    ), files.values
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], type_) for type_ in schema.types], schema=schema)

@@ -1,0 +1,176 @@
+"""A table of a SQL database, looked up through ADBC.
+
+One statement, `SELECT ... FROM table WHERE key = ? AND ...`, takes a batch of keys as a batch of bound rows; the
+database finds each with its own index. Names are quoted, values are bound. What the database calls equal (another collation,
+another type) is compared again, so that only equal keys match. A database gives rows in no order of their own: the
+matches of a key are ordered by the values of their columns, from the first on, nulls last.
+
+Connections are made when they are needed, one for each look-up at a time, and kept.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as kinds
+
+from ...proto.errors import ExecutionError
+from .. import failures
+from ..casts import LossyCast, cast, castable
+from ..column import Column
+from ..quoting import identifier, writable
+from .equality import equal_keys
+from .index import Index, Matches
+
+#: Opens a connection of an ADBC driver's `dbapi` module.
+Connect: TypeAlias = Callable[[], Any]
+
+#: By name, so that no driver need be installed: a database that is busy or out of reach may be there the next time.
+_RETRYABLE: Final = frozenset({"IO", "TIMEOUT"})
+_ROW: Final = "tidegate_row"
+
+
+def sqlite(path: str) -> Connect:
+    """Connections to a SQLite file, which they only read. Needs the extra `tidegate[adbc]`."""
+    from urllib.parse import quote
+
+    from adbc_driver_sqlite import dbapi
+
+    uri = f"file:{quote(path)}?mode=ro"
+    return lambda: dbapi.connect(uri, autocommit=True)
+
+
+class SqlIndex(Index):
+    """Over the table `table` (a name, or schema and name) of the database that `connect` leads to."""
+
+    def __init__(
+        self, name: str, connect: Connect, table: Sequence[str], *, keys: Sequence[Column], columns: Sequence[Column]
+    ) -> None:
+        self.name = name
+        self.key_types = tuple(key.type for key in keys)
+        self.schema = pa.schema([pa.field(each.name, each.type, each.nullable) for each in columns])
+        self._read = (*keys, *columns)
+        self._sql = _statement(name, table, keys, columns)
+        self._connect = connect
+        self._lock = threading.Lock()
+        self._idle: list[Any] = []
+        self._running: list[Any] = []
+        self._closed = False
+
+    def lookup(self, keys: pa.RecordBatch) -> Matches:
+        found = self._fetch(keys)
+        numbers = found.column(0)
+        rows = numbers.cast(pa.int64()).to_numpy() if len(numbers) else np.empty(0, np.int64)
+        arrays = [self._typed(column, found.column(i + 1)) for i, column in enumerate(self._read)]
+        mine, columns = arrays[: keys.num_columns], arrays[keys.num_columns :]
+        same = equal_keys(mine, [column.take(pa.array(rows)) for column in keys.columns])
+        order = _order(rows, columns, np.flatnonzero(same))
+        taken = pa.array(order)
+        batch = pa.RecordBatch.from_arrays([column.take(taken) for column in columns], schema=self.schema)
+        return Matches(rows=rows[order], columns=batch)
+
+    def retryable(self, error: Exception) -> bool:
+        return getattr(getattr(error, "status_code", None), "name", "") in _RETRYABLE
+
+    def interrupt(self) -> None:
+        with self._lock:
+            running = tuple(self._running)
+        for cursor in running:
+            with suppress(Exception):  # ended meanwhile, or the driver cannot
+                cursor.adbc_cancel()
+
+    def close(self) -> None:
+        """Connections that are still looking up are told to end, and closed by that look-up."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+        self.interrupt()
+
+    def _fetch(self, keys: pa.RecordBatch) -> pa.RecordBatch:
+        """The row's number, the keys and the columns of each match."""
+        numbers = pa.array(range(keys.num_rows), pa.int64())
+        bound = pa.RecordBatch.from_arrays([numbers, *keys.columns], names=[_ROW, *keys.schema.names])
+        with self._connection() as connection, connection.cursor() as cursor:
+            with self._lock:
+                self._running.append(cursor)
+            try:
+                cursor.execute(self._sql, bound)
+                found = cursor.fetch_arrow_table()
+            finally:
+                with self._lock:
+                    self._running.remove(cursor)
+        arrays = [column.combine_chunks() for column in found.columns]
+        return pa.RecordBatch.from_arrays(arrays, names=[str(i) for i in range(len(arrays))])
+
+    @contextmanager
+    def _connection(self) -> Iterator[Any]:
+        """One that no other look-up uses. After an error it is not used again."""
+        with self._lock:
+            if self._closed:
+                raise failures.interrupted(f"index {self.name!r}")
+            idle = self._idle.pop() if self._idle else None
+        connection = self._connect() if idle is None else idle
+        good = False
+        try:
+            yield connection
+            good = True
+        finally:
+            with self._lock:
+                keep = good and not self._closed
+                if keep:
+                    self._idle.append(connection)
+            if not keep:
+                connection.close()
+
+    def _typed(self, column: Column, array: pa.Array) -> pa.Array:
+        """As the plan's type: the driver takes the type from the values it sees."""
+        if array.null_count == len(array):
+            array = pa.nulls(len(array), column.type)
+        if array.null_count and not column.nullable:
+            raise ExecutionError(f"required column {column.name!r} is null", reason="NULL_IN_REQUIRED_COLUMN")
+        if not castable(array.type, column.type):
+            raise ExecutionError(
+                f"column {column.name!r} is {array.type} there, the plan wants {column.type}", reason="COLUMN_TYPE"
+            )
+        try:
+            return cast(array, column.type)
+        except LossyCast as error:
+            raise ExecutionError(f"column {column.name!r}: {error}", reason="VALUE_LOST") from error
+
+
+def _statement(name: str, table: Sequence[str], keys: Sequence[Column], columns: Sequence[Column]) -> str:
+    for part in (*table, *(column.name for column in (*keys, *columns))):
+        if not writable(part):
+            raise ExecutionError(f"index {name!r}: {part!r} cannot be written as a name in SQL")
+    # Qualified, because SQLite takes a quoted name that it does not find for a text.
+    read = ", ".join(f"t.{identifier(column.name)}" for column in (*keys, *columns))
+    where = " AND ".join(f"t.{identifier(key.name)} = ?" for key in keys)
+    return f"SELECT ?, {read} FROM {'.'.join(map(identifier, table))} AS t WHERE {where}"
+
+
+def _order(rows: np.ndarray[tuple[int], np.dtype[np.int64]], columns: Sequence[pa.Array], kept: Any) -> Any:
+    """The places `kept`, by row and then by the columns' values. Floats that compare as equal go by their bits."""
+    by = [rows, *(key for column in columns for key in _sort_keys(column))]
+    table = pa.table([pa.array(kept), *(pa.array(key).take(pa.array(kept)) for key in by)], names=_names(len(by) + 1))
+    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in table.column_names[1:]])
+    return kept[order.to_numpy()]
+
+
+def _sort_keys(column: pa.Array) -> list[pa.Array]:
+    if kinds.is_float64(column.type):
+        return [column, column.view(pa.int64())]
+    if kinds.is_float32(column.type):
+        return [column, column.view(pa.int32())]
+    return [column.storage if isinstance(column, pa.ExtensionArray) else column]
+
+
+def _names(count: int) -> list[str]:
+    return [str(i) for i in range(count)]

@@ -1,0 +1,25 @@
+"""How an operator that waits for the outside has a call made for it: it starts no threads, the executor has some."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Submit(Protocol):
+    """Have `call` made, perhaps on another thread. The future may be cancelled as long as it does not run."""
+
+    def __call__(self, call: Callable[[], T], /) -> Future[T]: ...
+
+
+def at_once(call: Callable[[], T], /) -> Future[T]:
+    """`Submit` on the calling thread: for calls that compute and do not wait."""
+    future: Future[T] = Future()
+    try:
+        future.set_result(call())
+    except Exception as error:  # noqa: BLE001 - it belongs to whoever asks for the result
+        future.set_exception(error)
+    return future
