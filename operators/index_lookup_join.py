@@ -257,7 +257,7 @@ class IndexLookupJoin(Operator):
     def _check_matches(self, matches: Matches, keys: int) -> None:
         """Of indexes that others have written."""
         rows, columns = matches.rows, matches.columns
-        ascending = not rows.size or (0 <= rows[0] and rows[-1] < keys and bool((rows[1:] >= rows[:-1]).all()))
+        ascending = not rows.size or (rows[0] >= 0 and rows[-1] < keys and bool((rows[1:] >= rows[:-1]).all()))
         fits = columns.schema.types == self._index.schema.types and len(rows) == _row_count(columns, len(rows))
         if not (ascending and fits):
             raise InternalError(

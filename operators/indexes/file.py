@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import duckdb
 import pyarrow as pa
 
-from ...proto.errors import SplitError, TidegateError
+from ...proto.errors import SplitError
 from .. import failures
 from ..column import Column
 from ..conform import Conform
@@ -150,7 +150,7 @@ class FileIndex(Index):
             return session
 
 
-class _EngineError(TidegateError):
+class _EngineError(Exception):
     """A look-up's error in DuckDB: what it says, and DuckDB's word for its kind."""
 
     def __init__(self, message: str, *, kind: str) -> None:

@@ -11,7 +11,7 @@ from ..column import Column
 from ..instances import Instance
 from ..piece import Piece
 from .index import Index
-from .sql import Connect
+from .sql import Database
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -34,7 +34,7 @@ class IndexHost:
 
     tables: Mapping[str, Sequence[Piece]] = field(default_factory=dict)
     instance: Instance | None = None
-    databases: Mapping[str, Connect] = field(default_factory=dict)
+    databases: Mapping[str, Database] = field(default_factory=dict)
 
 
 class IndexKind(Protocol):

@@ -1,9 +1,9 @@
 """A table of a SQL database, looked up through ADBC.
 
 One statement, `SELECT ... FROM table WHERE key = ? AND ...`, takes a batch of keys as a batch of bound rows; the
-database finds each with its own index. Names are quoted, values are bound. What the database calls equal (another collation,
-another type) is compared again, so that only equal keys match. A database gives rows in no order of their own: the
-matches of a key are ordered by the values of their columns, from the first on, nulls last.
+database finds each with its own index. Names are quoted, values are bound. What the database calls equal (another
+collation, another type) is compared again, so that only equal keys match. A database gives rows in no order of their
+own: the matches of a key are ordered by the values of their columns, from the first on, nulls last.
 
 Connections are made when they are needed, one for each look-up at a time, and kept.
 """
@@ -13,7 +13,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Final, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -28,36 +30,48 @@ from ..quoting import identifier, writable
 from .equality import equal_keys
 from .index import Index, Matches
 
-#: Opens a connection of an ADBC driver's `dbapi` module.
-Connect: TypeAlias = Callable[[], Any]
-
-#: By name, so that no driver need be installed: a database that is busy or out of reach may be there the next time.
-_RETRYABLE: Final = frozenset({"IO", "TIMEOUT"})
 _ROW: Final = "tidegate_row"
 
 
-def sqlite(path: str) -> Connect:
-    """Connections to a SQLite file, which they only read. Needs the extra `tidegate[adbc]`."""
-    from urllib.parse import quote
+def out_of_reach(error: Exception) -> bool:
+    """Whether ADBC says that the database is busy or out of reach, and so may be there the next time."""
+    status = getattr(error, "status_code", None)
+    return getattr(status, "name", "") in ("IO", "TIMEOUT")
 
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """`connect` opens a connection of an ADBC driver's `dbapi` module, `transient` says which errors may pass."""
+
+    connect: Callable[[], Any]
+    transient: Callable[[Exception], bool] = out_of_reach
+
+
+def sqlite(path: str) -> Database:
+    """A SQLite file, which is only read. Needs the extra `tidegate[adbc]`."""
     from adbc_driver_sqlite import dbapi
 
     uri = f"file:{quote(path)}?mode=ro"
-    return lambda: dbapi.connect(uri, autocommit=True)
+    return Database(lambda: dbapi.connect(uri, autocommit=True), _locked_or_out_of_reach)
+
+
+def _locked_or_out_of_reach(error: Exception) -> bool:
+    """The driver calls a lock that it meets while preparing a wrong argument."""
+    return out_of_reach(error) or "database is locked" in str(error)
 
 
 class SqlIndex(Index):
-    """Over the table `table` (a name, or schema and name) of the database that `connect` leads to."""
+    """Over the table `table` (a name, or schema and name) of `database`."""
 
     def __init__(
-        self, name: str, connect: Connect, table: Sequence[str], *, keys: Sequence[Column], columns: Sequence[Column]
+        self, name: str, database: Database, table: Sequence[str], *, keys: Sequence[Column], columns: Sequence[Column]
     ) -> None:
         self.name = name
         self.key_types = tuple(key.type for key in keys)
         self.schema = pa.schema([pa.field(each.name, each.type, each.nullable) for each in columns])
         self._read = (*keys, *columns)
         self._sql = _statement(name, table, keys, columns)
-        self._connect = connect
+        self._database = database
         self._lock = threading.Lock()
         self._idle: list[Any] = []
         self._running: list[Any] = []
@@ -76,7 +90,7 @@ class SqlIndex(Index):
         return Matches(rows=rows[order], columns=batch)
 
     def retryable(self, error: Exception) -> bool:
-        return getattr(getattr(error, "status_code", None), "name", "") in _RETRYABLE
+        return self._database.transient(error)
 
     def interrupt(self) -> None:
         with self._lock:
@@ -117,7 +131,7 @@ class SqlIndex(Index):
             if self._closed:
                 raise failures.interrupted(f"index {self.name!r}")
             idle = self._idle.pop() if self._idle else None
-        connection = self._connect() if idle is None else idle
+        connection = self._database.connect() if idle is None else idle
         good = False
         try:
             yield connection
