@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ..proto import messages
 from ..proto.errors import InvalidRequest
-from ..proto.frames import encode_added, encode_frames
+from ..proto.frames import FramesEncoder, encode_added, encode_frames
 from ..proto.tidegate.v1 import tasks_pb2 as pb
 from ..proto.values import MIB, Added, Blocked, Finished, Frame, TaskInfo, TaskOptions, TaskState, after
 from .answering import Context, Endpoint
@@ -17,7 +17,7 @@ from .backend import Backend
 from .joining import joined
 from .waiting import Waiting
 
-ANSWER_BYTES: Final = 1 * MIB  # of rows in one answer, unless the client says otherwise
+ANSWER_BYTES: Final = 2 * MIB  # of rows in one answer, unless the client says otherwise
 MOST_ANSWER_BYTES: Final = 16 * MIB
 LONGEST_WAIT: Final = 300.0
 SHORTEST_INTERVAL: Final = 0.05  # of WatchTask
@@ -125,6 +125,7 @@ class Tasks(Endpoint):
     async def results(self, request: pb.ResultsRequest, _: Context) -> AsyncIterator[bytes]:
         cursor = messages.cursor_value(getattr(request, "from"))
         max_bytes = _answer_bytes(request)
+        encoder = FramesEncoder()
         said: Frame | None = None
         while not isinstance(said, Finished):
             # BLOCKED is said once, then waited out.
@@ -132,7 +133,7 @@ class Tasks(Endpoint):
             frames = await self._waiting.frames(request.task, cursor, acknowledge=None, max_bytes=max_bytes, wait=wait)
             if list(frames) == [said]:
                 continue
-            yield encode_frames(joined(frames))
+            yield encoder.encode(joined(frames))
             for said in frames:
                 cursor = after(said, cursor)
 

@@ -117,3 +117,29 @@ def test_schemas_survive() -> None:
 def test_a_malformed_schema_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="schema"):
         arrow_ipc.read_schema(b"nonsense")
+
+
+WHOLE = pa.record_batch(
+    {
+        "n": pa.array([None, *range(99)], pa.int64()),
+        "b": pa.array([i % 3 == 0 for i in range(100)]),
+        "s": pa.array([None if i % 5 == 0 else "ü" * (i % 7) for i in range(100)]),
+        "l": pa.array([[i] * (i % 4) for i in range(100)]),
+        "x": pa.nulls(100),
+    }
+)
+
+
+@given(st.lists(st.tuples(st.integers(0, 100), st.integers(0, 100), st.booleans()), max_size=4))
+def test_pieces_are_those_of_the_serialized_batch(slices: list[tuple[int, int, bool]]) -> None:
+    pieces = arrow_ipc.BatchPieces()
+    for start, rows, narrow in slices:
+        batch = WHOLE.slice(start, rows)
+        batch = batch.select(["s", "n"]) if narrow else batch
+        assert b"".join(pieces.of(batch)) == batch.serialize().to_pybytes()
+
+
+def test_pieces_point_into_the_batch() -> None:
+    batch = pa.record_batch({"n": pa.array(range(1000), pa.int64())})
+    addresses = [piece.address for piece in arrow_ipc.BatchPieces().of(batch) if isinstance(piece, pa.Buffer)]
+    assert addresses == [batch.column("n").buffers()[1].address]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tidegate.proto import messages
 from tidegate.proto.errors import InternalError
-from tidegate.proto.frames import decode_frames, encode_frames
+from tidegate.proto.frames import FramesEncoder, decode_frames, encode_frames
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
 from tidegate.proto.values import (
     Barrier,
@@ -87,6 +87,12 @@ def stock(frames: list[Frame]) -> Message:
 @given(st.lists(frame, max_size=4))
 def test_frames_survive_the_wire(frames: list[Frame]) -> None:
     assert described(decode_frames(encode_frames(frames), SCHEMA)) == described(frames)
+
+
+@given(st.lists(st.lists(frame, max_size=4), max_size=3))
+def test_an_answer_of_a_stream_has_the_bytes_of_a_single_one(answers: list[list[Frame]]) -> None:
+    encoder = FramesEncoder()
+    assert [encoder.encode(frames) for frames in answers] == [encode_frames(frames) for frames in answers]
 
 
 @given(st.lists(data_frame, max_size=3))
