@@ -15,7 +15,7 @@ from .ledger import Ledger
 from .output import OutputLog
 from .queue import SplitQueue
 from .source import AcceptedSplit
-from .store import Quota, SpillFiles
+from .store import SpillSpace
 
 _log = logging.getLogger(__name__)
 
@@ -32,12 +32,12 @@ class Counters:
 class Board:
     """`full`: the producer waits for output to be acknowledged. Everything here is read and written under `lock`."""
 
-    def __init__(self, options: TaskOptions, sources: Iterable[Source], files: SpillFiles) -> None:
+    def __init__(self, options: TaskOptions, sources: Iterable[Source], space: SpillSpace) -> None:
         sources = tuple(sources)
         self.lock = threading.Condition(threading.Lock())
         self.options = options
-        self.files = files
-        self.quota = quota = Quota(options.spill_quota)
+        self.files = files = space.files
+        self.quota = quota = space.quota
         self.ledger = Ledger(sources, options.max_pending_epochs)
         self.queue = SplitQueue(options.queue_bytes, quota, files, self.ledger.fed, self.lock)
         self.output = OutputLog(options.output_bytes, quota)

@@ -11,7 +11,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -29,6 +28,7 @@ from .kept import KeptRows
 from .meters import Meters
 from .pipeline import PipelineInstance, Read
 from .shapes import NOTHING, same_feed, shape_of
+from .store import SpillSpace
 
 FILE_KINDS = ("file:parquet", "file:arrow", "file:orc", "file:csv", "file:json")
 _SHAPES_KEPT = 16
@@ -45,7 +45,7 @@ class PlanComputation:
         pool: InstancePool,
         settings: InstanceSettings,
         roots: Sequence[str],
-        folder: Path,
+        space: SpillSpace,
         side: str,
         tables: Mapping[str, Sequence[Piece]],
     ) -> None:
@@ -59,7 +59,7 @@ class PlanComputation:
         self._pool = pool
         self._settings = settings
         self._roots = tuple(roots)
-        self._folder = folder
+        self._space = space
         self._side = side
         self._nominal = {each.name: NOTHING for each in prepared.sources}
         self._nominal |= {name: shape_of(pieces, self.columns[name]) for name, pieces in self.tables.items()}
@@ -138,8 +138,8 @@ class PlanComputation:
             made = self.make(kept.root)
             try:
                 with closing(self.run(made, self.tables, clock_us, Read())) as rows:
-                    path = self._folder / "kept" / f"{kept.name}.arrow"
-                    self._kept[kept.name] = KeptRows(kept.root.schema, rows, path, self.options.output_bytes)
+                    room = self.options.output_bytes - sum(each.size for each in self._kept.values())
+                    self._kept[kept.name] = KeptRows(kept.name, kept.root.schema, rows, room, self._space)
             finally:
                 self._plans += made.plans
                 made.close()

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Protocol
 
 from ..proto.errors import Problem
 from ..proto.values import Capabilities, Explanation, PlanBytes, Split, TaskOptions
 from .computation import Computation
+from .store import SpillSpace
 
 
 class Engine(Protocol):
     """Thread-safe."""
 
     def prepare(
-        self, plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]], folder: Path
+        self, plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]], space: SpillSpace
     ) -> Computation:
-        """`folder` is the task's own: files in it may be read, whatever the roots are."""
+        """`space` is the task's own: files in its folder may be read, whatever the roots are."""
         ...
 
     def validate(self, plan: PlanBytes) -> tuple[Sequence[Problem], Sequence[str]]: ...

@@ -26,7 +26,8 @@ from .options import check_options
 from .requests import Requests
 from .scheduler import Scheduler
 from .staging import Staging
-from .store import SpillFiles
+from .store import Quota, SpillFiles, SpillSpace
+from .tables import hold_tables
 from .task import Task
 from .timers import Timers
 
@@ -79,15 +80,15 @@ class TaskManager:
 
     def _create(self, plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]]) -> str:
         identity = secrets.token_hex(16)
-        files = SpillFiles(self._folder / identity)
+        space = SpillSpace(SpillFiles(self._folder / identity), Quota(options.spill_quota))
         try:
-            tables, uploaded = self._staging.take(tables, files, options.spill_quota)
-            computation = self._engine.prepare(plan, options, tables, files.folder)
+            tables, held = hold_tables(self._staging.take(tables, space), options, space)
+            computation = self._engine.prepare(plan, options, tables, space)
         except BaseException:
-            files.remove()
+            space.files.remove()
             raise
-        task = Task(identity, options, computation, files=files, scheduler=self._scheduler, timers=self._timers)
-        task.keep(uploaded)
+        task = Task(identity, options, computation, space=space, scheduler=self._scheduler, timers=self._timers)
+        task.hold(held)
         with self._lock:
             closed = self._closed
             if not closed:

@@ -22,6 +22,7 @@ from ..proto.errors import InvalidRequest, NotFound, PlanError, Problem
 from ..proto.values import Capabilities, Explanation, FileSplit, InlineSplit, PlanBytes, Split, TaskOptions
 from .computation import Computation
 from .dataflow import PlanComputation, instance_settings
+from .store import SpillSpace
 
 
 class PlanEngine:
@@ -37,12 +38,12 @@ class PlanEngine:
         self._pool = InstancePool(folder / "duckdb")
 
     def prepare(
-        self, plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]], folder: Path
+        self, plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]], space: SpillSpace
     ) -> Computation:
         decoded = decode_plan(plan)
         bound = _bound_names(decoded.plan, tables)
         prepared = prepare(decoded, options, tuple(bound.values()))
-        roots = (*self._roots, str(folder))
+        roots = (*self._roots, str(space.files.folder))
         splits = {source: tables[given] for given, source in bound.items()}
         return PlanComputation(
             prepared,
@@ -50,7 +51,7 @@ class PlanEngine:
             pool=self._pool,
             settings=instance_settings(options, (*self._roots, str(self._folder))),
             roots=roots,
-            folder=folder,
+            space=space,
             side=self._side,
             tables={each.name: _table(each, splits, roots, self._side) for each in prepared.sources if each.static},
         )

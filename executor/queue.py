@@ -41,6 +41,10 @@ class SplitQueue:
     def disk(self) -> int:
         return self._store.disk
 
+    def hold(self, size: int) -> None:
+        """So much of the memory is taken by other rows, for good."""
+        self._store.memory_limit -= size
+
     def put(self, split: AcceptedSplit, holding: Holding) -> bool:
         """Take the rows if there is room for them in memory."""
         if not self._store.fits(holding) or not self._leaves_others_room(split, holding):
@@ -129,8 +133,8 @@ class SplitQueue:
         room = self._capacity - self._reserved(split.source)
         if not self._would_fit(holding, 0, 0, room):
             return Exhausted(
-                f"{split.origin} has {holding.size} bytes, more than queue_bytes ({self._store.memory_limit}) and "
-                f"spill_quota ({self._quota.limit}) leave for it",
+                f"{split.origin} has {holding.size} bytes, more than queue_bytes ({self._store.memory_limit} of it for "
+                f"splits) and spill_quota ({self._quota.limit}) leave for it",
                 reason="SPLIT_TOO_LARGE",
             )
         waits = sum(held.values())

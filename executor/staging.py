@@ -11,7 +11,7 @@ from typing import Final
 
 from ..proto.errors import Exhausted, NotFound
 from ..proto.values import FileSplit, Split
-from .store import Quota, SpillFiles
+from .store import Quota, SpillFiles, SpillSpace
 from .timers import Timers
 from .uploads import keep_upload
 
@@ -37,20 +37,20 @@ class Staging:
         self._timers.call_later(KEPT_SECONDS, lambda: self._drop(path))
         return path
 
-    def take(self, tables: Tables, files: SpillFiles, limit: int) -> tuple[Tables, int]:
-        """The tables with the staged files in them moved to a task's folder, and the bytes of those.
-
-        `Exhausted` where they are beyond `limit`, the task's quota.
-        """
+    def take(self, tables: Tables, space: SpillSpace) -> Tables:
+        """The tables with the staged files in them moved to a task's folder; `Exhausted` beyond its quota."""
         named = {
             split.path for splits in tables.values() for split in splits if isinstance(split, FileSplit)
         } & self._sizes.keys()
         total = sum(self._sizes[path] for path in named)
-        if total > limit:
-            message = f"the uploaded tables have {total} bytes, more than the task's spill_quota ({limit} bytes)"
+        if not space.quota.take(total):
+            message = (
+                f"the uploaded tables have {total} bytes, beyond the task's spill_quota ({space.quota.limit} bytes)"
+            )
             raise Exhausted(message, reason="UPLOAD_TOO_LARGE")
-        moved = {path: self._move(path, files) for path in named}
-        return {name: [_moved(split, moved) for split in splits] for name, splits in tables.items()}, total
+        space.quota.keep(total)
+        moved = {path: self._move(path, space.files) for path in named}
+        return {name: [_moved(split, moved) for split in splits] for name, splits in tables.items()}
 
     def _move(self, path: str, files: SpillFiles) -> str:
         target = files.new_path("".join(Path(path).suffixes))

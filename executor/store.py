@@ -43,6 +43,11 @@ class Quota:
         with self._lock:
             self.used -= size
 
+    def keep(self, size: int) -> None:
+        """So much of what was taken stays for the task's life."""
+        with self._lock:
+            self.kept += size
+
 
 class SpillFiles:
     """The task's folder. Made when first needed; `remove` deletes it with all that is in it, for good."""
@@ -85,6 +90,14 @@ class SpillFiles:
         with self._lock:
             self._removed = True
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class SpillSpace:
+    """Where a task may write, and how much."""
+
+    files: SpillFiles
+    quota: Quota
 
 
 class SpillFile:

@@ -30,7 +30,7 @@ from .driver import Driver
 from .ledger import Ledger
 from .scheduler import Scheduler, Slot
 from .source import AcceptedSplit
-from .store import Holding, SpillFiles
+from .store import Holding, SpillSpace
 from .timers import Timers
 from .uploads import keep_upload
 
@@ -49,14 +49,14 @@ class Task:
         options: TaskOptions,
         computation: Computation,
         *,
-        files: SpillFiles,
+        space: SpillSpace,
         scheduler: Scheduler,
         timers: Timers,
     ) -> None:
         self.id = identity
         self.options = options
         self._computation = computation
-        self._board = Board(options, computation.sources, files)
+        self._board = Board(options, computation.sources, space)
         self._driver = Driver(self._board, computation)
         self._slot = Slot(self._driver)
         self._scheduler = scheduler
@@ -168,10 +168,10 @@ class Task:
             self._board.check_running()
             return keep_upload(self._board.files, self._board.quota, name, chunks)
 
-    def keep(self, uploaded: int) -> None:
-        """Count files that were put into the task's folder before there was a task."""
-        self._board.quota.take(uploaded)
-        self._board.quota.kept += uploaded
+    def hold(self, size: int) -> None:
+        """Count rows that stay in memory for the task's life as splits that are never read."""
+        with self._board.lock:
+            self._board.queue.hold(size)
 
     # ------------------------------------------------------------------------------------------------- barriers
 

@@ -30,6 +30,6 @@ def keep_upload(files: SpillFiles, quota: Quota, name: str, chunks: Iterable[byt
         quota.give(taken)
         path.unlink(missing_ok=True)
         raise
-    quota.kept += taken
+    quota.keep(taken)
     files.check_kept()
     return str(path)

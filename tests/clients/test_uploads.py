@@ -12,6 +12,7 @@ import pytest
 import tidegate
 from tidegate import remote
 from tidegate.client import Client
+from tidegate.executor.store import SpillSpace
 from tidegate.proto.values import FileSplit, Split
 
 from ..executor.fakes import FakeComputation, FakeEngine
@@ -27,7 +28,9 @@ class Reading(FakeEngine):
         super().__init__()
         self.seen: list[tuple[str, bytes]] = []
 
-    def prepare(self, plan: object, options: object, tables: Mapping[str, Sequence[Split]], folder: Path) -> object:
+    def prepare(
+        self, plan: object, options: object, tables: Mapping[str, Sequence[Split]], space: SpillSpace
+    ) -> object:
         for split in (split for splits in tables.values() for split in splits if isinstance(split, FileSplit)):
             self.note(split)
         return _Noting(self)
@@ -90,7 +93,7 @@ def test_much_inline_data_travels_as_a_file(open_client: Open, monkeypatch: pyte
 
 
 class _Missing(FakeEngine):
-    def prepare(self, plan: object, options: object, tables: object, folder: Path) -> object:
+    def prepare(self, plan: object, options: object, tables: object, space: SpillSpace) -> object:
         return _Blind(self)
 
 

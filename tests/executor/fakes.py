@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from tidegate.executor.computation import Source
 from tidegate.executor.manager import TaskManager
+from tidegate.executor.store import SpillSpace
 from tidegate.operators.piece import FilePiece, FileVersion, InlinePiece, Piece
 from tidegate.proto.errors import ExecutionError, SplitError
 from tidegate.proto.values import (
@@ -64,7 +65,7 @@ class FakeEngine:
     made: list[FakeComputation] = field(default_factory=list)
 
     def prepare(
-        self, plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[object]], folder: Path
+        self, plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[object]], space: SpillSpace
     ) -> FakeComputation:
         self.made.append(FakeComputation(self))
         return self.made[-1]

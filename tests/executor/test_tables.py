@@ -1,0 +1,89 @@
+"""Static tables and what they feed count against the limits of their task, for its life."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tidegate.executor.manager import TaskManager
+from tidegate.proto.errors import Exhausted, TaskFailed
+from tidegate.proto.values import FileSplit, InlineSplit
+
+from . import plans
+from .test_dataflow import create, file, inline, run, service
+
+__all__ = ["service"]
+
+JOIN = plans.plan(plans.joined(plans.read("t", "k", "v"), plans.read("u", "k", "w"), 2), "k", "v", "k2", "w")
+TABLE = inline(k=range(1_000), w=range(1_000))  # 16 kB
+KIB = 1 << 10
+
+
+def spilled(service: TaskManager, kind: str) -> list[Path]:
+    return sorted(service._folder.rglob(f"*.{kind}.arrow"))
+
+
+def test_a_small_inline_table_stays_in_memory_and_leaves_splits_less_of_it(service: TaskManager) -> None:
+    task = create(service, JOIN, tables={"u": TABLE}, queue_bytes=40 * KIB, spill_quota=0)
+    assert spilled(service, "table") == []
+    service.add_splits(task, [("t", inline(k=[1], v=[2]), None)])
+    with pytest.raises(Exhausted, match="for splits") as refused:
+        service.add_splits(task, [("t", inline(k=range(2_000), v=range(2_000)), None)])
+    assert refused.value.reason == "SPLIT_TOO_LARGE"
+
+
+def test_a_larger_one_is_kept_in_a_file_that_counts_and_goes_with_its_task(service: TaskManager) -> None:
+    task = create(service, JOIN, tables={"u": TABLE}, queue_bytes=16 * KIB, spill_quota=1 << 20)
+    (path,) = spilled(service, "table")
+    quota = service._tasks[task]._board.quota
+    assert quota.used == quota.kept == path.stat().st_size
+    assert run(service, task, ("t", inline(k=[7, 1_000], v=[2, 3]))) == [(7, 2, 7, 7)]
+    service.delete_task(task)
+    assert not path.exists()
+
+
+def test_one_that_neither_limit_has_room_for_is_refused_by_name(service: TaskManager) -> None:
+    with pytest.raises(
+        Exhausted, match=r"table 'u' has 1\d+ bytes inline: .*queue_bytes \(16384.*spill_quota \(9000\)"
+    ) as no:
+        create(service, JOIN, tables={"u": TABLE}, queue_bytes=16 * KIB, spill_quota=9_000)
+    assert no.value.reason == "TABLE_TOO_LARGE"
+    assert spilled(service, "table") == []
+
+
+def test_tables_in_a_file_have_the_dictionaries_of_all_their_batches(service: TaskManager) -> None:
+    batches = [
+        pa.record_batch({"k": pa.array([i], pa.int64()), "w": pa.array([i]).dictionary_encode()}) for i in (1, 2)
+    ]
+    table = InlineSplit(schema=batches[0].schema, batches=tuple(batches))
+    task = create(service, JOIN, tables={"u": table}, queue_bytes=100, spill_quota=1 << 20)
+    assert len(spilled(service, "table")) == 1
+    assert run(service, task, ("t", inline(k=[2], v=[5]))) == [(2, 5, 2, 2)]
+
+
+DOUBLED = plans.plan(
+    plans.joined(plans.read("t", "k", "v"), plans.doubled(plans.read("u", "k", "w"), 2), 2), "k", "v", "k2", "w"
+)
+
+
+def table_file(tmp_path: Path) -> FileSplit:
+    return file(tmp_path / "u.parquet", k=range(10_000), w=range(10_000))
+
+
+def test_what_static_sources_feed_counts_on_disk(service: TaskManager, tmp_path: Path) -> None:
+    task = create(service, DOUBLED, tables={"u": table_file(tmp_path)}, output_bytes=10_000, spill_quota=1 << 20)
+    assert run(service, task, ("t", inline(k=[8], v=[1]))) == [(8, 1, 8, 8)]
+    (path,) = spilled(service, "kept")
+    kept = service._tasks[task]._board.quota.kept
+    assert 160_000 <= path.stat().st_size <= kept + 4 * KIB
+
+
+def test_where_it_does_not_fit_the_epoch_fails_and_leaves_no_file(service: TaskManager, tmp_path: Path) -> None:
+    task = create(service, DOUBLED, tables={"u": table_file(tmp_path)}, output_bytes=10_000, spill_quota=50_000)
+    with pytest.raises(TaskFailed, match=r"does not fit in the task's spill_quota \(50000 bytes\)") as failed:
+        run(service, task, ("t", inline(k=[8], v=[1])))
+    assert failed.value.reason == "SPILL_QUOTA"
+    assert spilled(service, "kept") == []
+    assert service._tasks[task]._board.quota.kept == 0
