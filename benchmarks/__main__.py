@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from . import answers, small_epochs, throughput, tpch_queries
+from . import answers, exchange, small_epochs, throughput, tpch_queries
 from .report import Report, environment, to_json
 from .settings import TOP, Settings
 
@@ -17,6 +17,7 @@ CASES: dict[str, Callable[[Settings], Report]] = {
     "answers": answers.run,
     "epochs": small_epochs.run,
     "throughput": throughput.run,
+    "exchange": exchange.run,
 }
 
 

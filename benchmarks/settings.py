@@ -23,6 +23,7 @@ class Settings:
     plans: Path = TOP / "tests" / "conformance" / "plans"
     small_epochs: int = 200
     throughput_bytes: int = 1_000_000_000
+    exchange_rows: int = 4_000_000
 
     @property
     def threads(self) -> int:

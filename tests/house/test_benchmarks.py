@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from substrait.proto import Plan
 
-from benchmarks import answers, tpch, tpch_queries
+from benchmarks import answers, exchange, tpch, tpch_queries
 from benchmarks.__main__ import CASES
 from benchmarks.measure import Runs, Spread, interleave, summed
 from benchmarks.report import Report, Target
@@ -81,7 +81,15 @@ def test_the_data_is_the_generators_with_decimals_as_integers(tmp_path: Path) ->
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     data = tmp_path_factory.mktemp("data")
-    return Settings(scale=0.01, rounds=1, queries=(1, 6), small_epochs=2, throughput_bytes=1_000_000, data=data)
+    return Settings(
+        scale=0.01,
+        rounds=1,
+        queries=(1, 6),
+        small_epochs=2,
+        throughput_bytes=1_000_000,
+        exchange_rows=100_000,
+        data=data,
+    )
 
 
 def test_the_tpch_case_runs_every_contender_that_can(tiny: Settings) -> None:
@@ -107,8 +115,18 @@ def text(path: Path) -> str:
     return str(Plan.FromString(path.read_bytes()))
 
 
-@pytest.mark.parametrize("case", ["epochs", "throughput"])
+@pytest.mark.parametrize("case", ["epochs", "throughput", "exchange"])
 def test_a_case_runs_tiny(case: str, tiny: Settings) -> None:
     report = CASES[case](tiny)
     assert report.notes == []
     assert all(target.value is not None for target in report.targets)
+
+
+def test_the_exchanges_peer_brings_equal_keys_together_in_every_channel() -> None:
+    rows = pa.table({"k": [key % 100 for key in range(1_000)], "c0": range(1_000)})
+    dealt = exchange.sort_by_channel(rows)
+    channels = dealt["channel"].to_pylist()
+    assert channels == sorted(channels)
+    assert sorted(dealt["c0"].to_pylist()) == list(range(1_000))
+    assert len(set(channels)) == exchange.CHANNELS
+    assert len(set(zip(dealt["k"].to_pylist(), channels, strict=True))) == 100
