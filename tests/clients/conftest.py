@@ -19,6 +19,9 @@ from ..server.running import embedded_client, remote_client
 
 Start = Callable[..., Task]
 
+PLAN = passed_through("a").json
+"""For the engines of `engine`; the fake one takes any plan for this."""
+
 
 @pytest.fixture(params=["embedded", "grpc"])
 def open_client(request: pytest.FixtureRequest) -> Iterator[Callable[..., Client]]:
@@ -41,6 +44,17 @@ def start(request: pytest.FixtureRequest, open_client: Callable[..., Client], tm
         return open_client(engine).create_task(passed_through(*sources).json, **options)
 
     return create
+
+
+@pytest.fixture(params=["fake", "plans"])
+def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Engine:
+    """What hands on the rows of a source `a` for `PLAN`: a few lines of a test, or the real engine."""
+    return FakeEngine() if request.param == "fake" else PlanEngine([], tmp_path)
+
+
+@pytest.fixture
+def client(open_client: Callable[..., Client], engine: Engine) -> Client:
+    return open_client(engine)
 
 
 @pytest.fixture

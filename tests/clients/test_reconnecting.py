@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 
 import tidegate
+from tidegate.executor.engine import Engine
 
-from ..executor.fakes import FakeEngine
 from ..server.running import fake_server
+from .conftest import PLAN
 
 
 class Proxy:
@@ -70,11 +71,11 @@ class Proxy:
 
 
 @contextlib.contextmanager
-def proxied(engine: FakeEngine | None = None) -> Iterator[tuple[Proxy, tidegate.Task]]:
+def proxied(engine: Engine) -> Iterator[tuple[Proxy, tidegate.Task]]:
     with fake_server(engine) as address:
         proxy = Proxy(address)
         try:
-            with tidegate.connect(proxy.address) as client, client.create_task(b"plan") as task:
+            with tidegate.connect(proxy.address) as client, client.create_task(PLAN) as task:
                 yield proxy, task
         finally:
             proxy.close()
@@ -84,24 +85,24 @@ def numbers(*values: int) -> pa.Table:
     return pa.table({"x": pa.array(values, pa.int64())})
 
 
-def test_a_task_goes_on_after_its_connection_broke() -> None:
-    with proxied() as (proxy, task):
+def test_a_task_goes_on_after_its_connection_broke(engine: Engine) -> None:
+    with proxied(engine) as (proxy, task):
         task.run_epoch({"a": numbers(1)})
         proxy.cut()
         assert task.run_epoch({"a": numbers(2)}).table()["x"].to_pylist() == [2]
         assert proxy.connections == 2
 
 
-def test_an_epoch_whose_answer_was_lost_is_neither_lost_nor_doubled() -> None:
-    with proxied() as (proxy, task):
+def test_an_epoch_whose_answer_was_lost_is_neither_lost_nor_doubled(engine: Engine) -> None:
+    with proxied(engine) as (proxy, task):
         task.run_epoch({"a": numbers(1)})
         proxy.answers_lost = True
         assert task.run_epoch({"a": numbers(2)}).table()["x"].to_pylist() == [2]
         assert task.statistics().splits["a"].added == 2
 
 
-def test_a_split_and_a_barrier_whose_answers_were_lost() -> None:
-    with proxied() as (proxy, task):
+def test_a_split_and_a_barrier_whose_answers_were_lost(engine: Engine) -> None:
+    with proxied(engine) as (proxy, task):
         proxy.answers_lost = True
         assert task.add_split("a", numbers(1)).sequence == 1
         proxy.answers_lost = True
@@ -110,22 +111,22 @@ def test_a_split_and_a_barrier_whose_answers_were_lost() -> None:
         assert task.statistics().barriers_requested == 1
 
 
-def test_a_task_whose_answer_was_lost_is_found_again_and_no_other_made() -> None:
-    with proxied() as (proxy, first), tidegate.connect(proxy.address) as client:
+def test_a_task_whose_answer_was_lost_is_found_again_and_no_other_made(engine: Engine) -> None:
+    with proxied(engine) as (proxy, first), tidegate.connect(proxy.address) as client:
         client.tasks()
         proxy.answers_lost = True
-        with client.create_task(b"plan") as second:
+        with client.create_task(PLAN) as second:
             assert not proxy.answers_lost
             assert {task.id for task in client.tasks()} == {first.id, second.id}
             assert second.run_epoch({"a": numbers(1)}).table()["x"].to_pylist() == [1]
 
 
 @pytest.mark.parametrize("after", [1_000_000, 3_000_000, 10_000_000])
-def test_a_large_result_goes_on_from_the_cursor(after: int) -> None:
-    with proxied(FakeEngine(repeat=200)) as (proxy, task):
+def test_a_large_result_goes_on_from_the_cursor(after: int, engine: Engine) -> None:
+    with proxied(engine) as (proxy, task):
         proxy.cut_after = after
-        table = task.run_epoch({"a": numbers(*range(10_000))}).table()
-        assert table["x"].to_pylist() == [*range(10_000)] * 200
+        table = task.run_epoch({"a": [pa.table({"x": range(100_000)})] * 20}).table()
+        assert table["x"].to_pylist() == [*range(100_000)] * 20
         assert proxy.connections == 2
 
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import tidegate
 from tidegate import remote
 from tidegate.client import Client
+from tidegate.executor.embedded import open_service
 from tidegate.executor.store import SpillSpace
 from tidegate.proto.values import FileSplit, Split
 
 from ..executor.fakes import FakeComputation, FakeEngine
-from ..server.running import remote_client
+from ..executor.plans import passed_through
+from ..server.running import remote_client, served
+from .conftest import PLAN
 
 Open = Callable[..., Client]
 
@@ -108,3 +113,46 @@ def test_a_file_that_only_the_client_has_is_said_to_be_there(file: Path) -> None
             task.add_split("a", file)
         with pytest.raises(tidegate.NotFound, match=r"on the server \(split 1 of source 'a'\)$"):
             task.add_split("a", "/nowhere")
+
+
+@pytest.fixture(params=["embedded", "grpc"])
+def plans(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Client]:
+    """A client of the real engine, which reads no file but those that were sent."""
+    with (
+        contextlib.closing(open_service(roots=[], spill_directory=tmp_path)) as service,
+        contextlib.ExitStack() as stack,
+    ):
+        if request.param == "grpc":
+            yield stack.enter_context(tidegate.connect(stack.enter_context(served(service))))
+        else:
+            yield Client(service)
+
+
+@pytest.fixture
+def parquet(tmp_path: Path) -> Path:
+    pq.write_table(pa.table({"x": range(200_000)}), tmp_path / "sent.parquet")
+    return tmp_path / "sent.parquet"
+
+
+def test_an_uploaded_files_rows_are_read(plans: Client, parquet: Path) -> None:
+    task = plans.create_task(PLAN)
+    for _ in range(2):
+        assert task.run_epoch({"a": tidegate.upload(parquet)}).table()["x"].to_pylist() == [*range(200_000)]
+
+
+def test_an_uploaded_tables_rows_are_there_in_every_epoch(plans: Client, parquet: Path) -> None:
+    task = plans.create_task(passed_through("a", "b").json, tables={"b": tidegate.upload(parquet)})
+    for value in (-1, -2):
+        rows = task.run_epoch({"a": pa.table({"x": [value]})}).table()["x"].to_pylist()
+        assert rows == [value, *range(200_000)]
+
+
+def test_rows_that_travel_as_a_file_are_the_same_rows(plans: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "INLINE_BYTES", 1_000)
+    table = pa.table({"x": range(10_000)})
+    assert plans.create_task(PLAN).run_epoch({"a": [table, table]}).table()["x"].to_pylist() == [*range(10_000)] * 2
+
+
+def test_a_file_that_was_not_sent_is_not_read(plans: Client, parquet: Path) -> None:
+    with pytest.raises(tidegate.Forbidden, match="outside"):
+        plans.create_task(PLAN).add_split("a", parquet)

@@ -17,6 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from tidegate.executor.computation import Source
+from tidegate.executor.engine import Engine
 from tidegate.executor.manager import TaskManager
 from tidegate.executor.store import SpillSpace
 from tidegate.operators.piece import FilePiece, FileVersion, InlinePiece, Piece
@@ -205,7 +206,7 @@ class Client:
         return isinstance(self.next(epoch)[0], Finished)
 
 
-def manager_of(engine: FakeEngine, **how: object) -> TaskManager:
+def manager_of(engine: Engine, **how: object) -> TaskManager:
     """A service over this engine, in a folder of its own."""
     return TaskManager(engine, folder=Path(tempfile.mkdtemp(prefix="tidegate-test-")), **how)
 

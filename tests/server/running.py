@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 
 from tidegate.client import Client
+from tidegate.executor.engine import Engine
 from tidegate.executor.manager import TaskManager
 from tidegate.proto.values import TaskOptions
 from tidegate.remote import RemoteService
@@ -42,7 +43,7 @@ def served(backend: Backend, **settings: object) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def manager(engine: FakeEngine | None = None, **defaults: object) -> Iterator[TaskManager]:
+def manager(engine: Engine | None = None, **defaults: object) -> Iterator[TaskManager]:
     made = manager_of(engine or FakeEngine(), threads=2, defaults=TaskOptions(**defaults))
     try:
         yield made
@@ -51,18 +52,18 @@ def manager(engine: FakeEngine | None = None, **defaults: object) -> Iterator[Ta
 
 
 @contextlib.contextmanager
-def fake_server(engine: FakeEngine | None = None, **settings: object) -> Iterator[str]:
+def fake_server(engine: Engine | None = None, **settings: object) -> Iterator[str]:
     with manager(engine) as backend, served(backend, **settings) as address:
         yield address
 
 
 @contextlib.contextmanager
-def remote_client(engine: FakeEngine | None = None, *, retry_seconds: float = 10.0) -> Iterator[Client]:
+def remote_client(engine: Engine | None = None, *, retry_seconds: float = 10.0) -> Iterator[Client]:
     with fake_server(engine) as address, Client(RemoteService(address, retry_seconds)) as client:
         yield client
 
 
 @contextlib.contextmanager
-def embedded_client(engine: FakeEngine | None = None) -> Iterator[Client]:
+def embedded_client(engine: Engine | None = None) -> Iterator[Client]:
     with manager(engine) as backend:
         yield Client(backend)
