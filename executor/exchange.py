@@ -27,7 +27,9 @@ import pyarrow as pa
 
 from ..operators.blocks import blocks
 from ..operators.operator import Stream
+from ..operators.ordering import Ordering
 from ..operators.routing import Routing
+from ..operators.sorted_merge import merged
 from ..proto.errors import ExecutionError, Exhausted, TaskCancelled
 from .lanes import Answer, Block, Lanes
 from .store import Quota, SpillFiles, Store
@@ -211,6 +213,10 @@ class Exchange:
         """The consumer's rows as a stream for each producer, to be merged. The only readers of its slices."""
         return tuple(ExchangeStream(self, consumer, producer, meanwhile) for producer in range(self.producers))
 
+    def merged(self, consumer: int, ordering: Ordering, meanwhile: Meanwhile | None = None) -> MergedStream:
+        """The consumer's rows in this order, ties by producer, each producer's stream being so sorted."""
+        return MergedStream(self, consumer, ordering, meanwhile)
+
     def close(self, consumer: int, producer: int | None = None) -> None:
         """The consumer wants no more rows, or no more of one producer. At any time, more than once."""
         with self._changed:
@@ -324,3 +330,27 @@ class ExchangeStream:
 
     def close(self) -> None:
         self._exchange.close(self._consumer, self._producer)
+
+
+class MergedStream:
+    """A consumer's side as one sorted stream. Closing it closes that side."""
+
+    def __init__(self, exchange: Exchange, consumer: int, ordering: Ordering, meanwhile: Meanwhile | None) -> None:
+        self.schema = exchange.schema
+        self._exchange = exchange
+        self._consumer = consumer
+        self._rows = merged(exchange.lanes(consumer, meanwhile), ordering)
+
+    @property
+    def watermark(self) -> int | None:
+        return self._exchange.watermark
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        return next(self._rows)
+
+    def close(self) -> None:
+        self._rows.close()
+        self._exchange.close(self._consumer)

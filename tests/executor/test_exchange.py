@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from tidegate.executor.lanes import Answer
 from tidegate.operators.blocks import BLOCK_ROWS, blocks
+from tidegate.operators.ordering import Order, Ordering
 from tidegate.operators.routing import Broadcast, HashRouting, RoundRobinBlocks, RoundRobinRows, Routing
 from tidegate.proto.errors import ExecutionError, Exhausted, TaskCancelled
 
@@ -120,6 +121,29 @@ def test_lanes_are_read_each_by_itself(tmp_path: Path) -> None:
     first, second = exchange.lanes(0)
     assert keys_of([next(second), next(first), next(second), next(first)]) == [3, 1, 4, 2]
     assert (list(first), list(second)) == ([], [])
+
+
+@pytest.mark.parametrize("memory_limit", [0, 1 << 30])
+def test_a_merging_consumer_reads_in_sort_order_and_ties_by_producer(tmp_path: Path, memory_limit: int) -> None:
+    exchange = Made(tmp_path, hashed(2), producers=3, memory_limit=memory_limit).exchange
+    for producer in (2, 0, 1):
+        keys = [key for key in range(100) for _ in range(producer + 1)]
+        texts = [f"{producer}" for _ in keys]
+        whole = pa.record_batch([pa.array(keys), pa.array(texts)], schema=SCHEMA)
+        push_all(exchange, producer, [whole.slice(at, 7) for at in range(0, len(keys), 7)])
+    channels = [pa.Table.from_batches(exchange.merged(c, Ordering([Order(column=0)]))) for c in (0, 1)]
+    assert sorted(key for each in channels for key in set(each["k"].to_pylist())) == list(range(100))
+    for each in channels:
+        expected = [(key, text) for key in sorted(set(each["k"].to_pylist())) for text in "011222"]
+        assert list(zip(each["k"].to_pylist(), each["v"].to_pylist(), strict=True)) == expected
+
+
+def test_closing_a_merging_consumer_closes_all_its_lanes(tmp_path: Path) -> None:
+    exchange = Made(tmp_path, Broadcast(1), producers=2).exchange
+    rows = exchange.merged(0, Ordering([Order(column=0)]))
+    rows.close()
+    assert not exchange.push(0, block(1))
+    assert not exchange.push(1, block(1))
 
 
 # -------------------------------------------------------------------------------------------------------- spilling
