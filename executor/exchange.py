@@ -34,7 +34,7 @@ from ..proto.errors import ExecutionError, Exhausted, TaskCancelled
 from .lanes import Answer, Block, Lanes
 from .store import Quota, SpillFiles, Store
 
-Meanwhile: TypeAlias = Callable[[], bool]
+Meanwhile: TypeAlias = Callable[[int], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ class ExchangeStatistics:
 
 
 class Exchange:
-    """`on_change` is called, without any lock, whenever a waiting consumer may find something or a producer lost all
-    its readers.
+    """`on_change` is called, without any lock, whenever a waiting consumer may find something, a producer lost all its
+    readers, or the exchange is no longer crowded.
     """
 
     def __init__(
@@ -148,9 +148,9 @@ class Exchange:
 
     @property
     def crowded(self) -> bool:
-        """Memory is full: what is pushed now goes to disk, unless consumers read first."""
+        """Memory is full or something is on disk already: better to wait with the next block until consumers read."""
         with self._changed:
-            return self._store.memory >= self._store.memory_limit
+            return self._full
 
     @property
     def complete(self) -> bool:
@@ -178,14 +178,19 @@ class Exchange:
             rows = block.holding.batch(block.place(consumer))
         finally:
             with self._changed:
+                crowded = self._full
                 self._lanes.release(consumer, found, number)
+                crowded = crowded and not self._full
+            if crowded and self._on_change is not None:
+                self._on_change()
         return Slice(found, self.epoch, number, rows)
 
     def take(self, consumer: int, producer: int | None = None, meanwhile: Meanwhile | None = None) -> Slice | None:
         """The next slice, None at the end. Waits for it.
 
-        `meanwhile` lends the waiting thread: it does some work for the producers, if there is any that no other thread
-        does, and says whether it did. Without it producers must have threads of their own or have ended.
+        `meanwhile` lends the waiting thread: given the producer that is waited for it does some work for the producers,
+        if there is any that no other thread does, and says whether it did. Without it producers must have threads of
+        their own or have ended.
         """
         while True:
             seen = self._changes  # before the look: what changes after it is not missed
@@ -194,7 +199,7 @@ class Exchange:
                 return found
             if found is Answer.END:
                 return None
-            if meanwhile is None or not meanwhile():
+            if meanwhile is None or not meanwhile(self._awaited(consumer, producer)):
                 with self._changed:
                     while self._changes == seen:
                         self._changed.wait()
@@ -250,6 +255,16 @@ class Exchange:
             )
 
     # ---------------------------------------------------------------------------------------------------- inside
+
+    @property
+    def _full(self) -> bool:
+        return self._store.memory >= self._store.memory_limit or self._store.disk > 0
+
+    def _awaited(self, consumer: int, producer: int | None) -> int:
+        if producer is not None:
+            return producer
+        with self._changed:
+            return self._lanes.turn(consumer)
 
     def _check_stopped(self) -> None:
         if self._stopped is not None:

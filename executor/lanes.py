@@ -121,6 +121,10 @@ class Lanes:
             reader.turn = (reader.turn + 1) % len(self._lanes)
         return Answer.END
 
+    def turn(self, consumer: int) -> int:
+        """The producer whose block is next in (block, producer) order."""
+        return self._readers[consumer].turn
+
     def advance(self, consumer: int, producer: int) -> tuple[int, Block]:
         """The block that `find` found and its number, to be read and then released; or its error."""
         lane, reader = self._lanes[producer], self._readers[consumer]

@@ -191,9 +191,19 @@ def test_a_full_memory_shows(tmp_path: Path) -> None:
     exchange = Made(tmp_path, hashed(1), producers=1, memory_limit=1_000).exchange
     assert not exchange.crowded
     exchange.push(0, block(*range(20)))
+    assert not exchange.crowded
     exchange.push(0, block(*range(20)))
-    full = exchange.statistics().peak_bytes
-    assert exchange.crowded == (full >= 1_000)
+    assert (exchange.crowded, exchange.statistics().spilled_bytes > 0) == (True, True)
+
+
+def test_room_again_is_told_once_the_consumers_have_read(tmp_path: Path) -> None:
+    made = Made(tmp_path, hashed(1), producers=1, memory_limit=1_000)
+    for _ in range(2):
+        made.exchange.push(0, block(*range(20)))
+    before = made.changes
+    list(pulled(made.exchange, 0))
+    assert not made.exchange.crowded
+    assert made.changes == before + 1
 
 
 # ------------------------------------------------------------------------------------------- errors, close, cancel
@@ -273,7 +283,7 @@ def test_cancelling_wakes_whoever_waits_and_frees_what_is_held(tmp_path: Path) -
     made.exchange.push(0, block(1))
     waiting = threading.Event()
 
-    def about_to_wait() -> bool:
+    def about_to_wait(producer: int) -> bool:
         waiting.set()
         return False
 

@@ -87,7 +87,7 @@ def test_three_deep_runs_on_one_thread_that_lends_itself_to_what_it_waits_for(
 def lend(steps: list[Iterator[None]]) -> Meanwhile:
     """Step the first producer that has not ended."""
 
-    def meanwhile() -> bool:
+    def meanwhile(producer: int) -> bool:
         while steps:
             if next(steps[0], "ended") is None:
                 return True
@@ -101,7 +101,7 @@ def test_a_waiting_consumer_looks_again_when_there_is_new_work_to_lend_itself_to
     exchange = Made(tmp_path, Broadcast(1), producers=1).exchange
     asked, queued = threading.Event(), threading.Event()
 
-    def meanwhile() -> bool:
+    def meanwhile(producer: int) -> bool:
         if not queued.is_set():
             asked.set()
             return False
