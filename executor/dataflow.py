@@ -17,16 +17,18 @@ import pyarrow as pa
 from ..operators.column import Column
 from ..operators.instances import Instance, InstancePool, InstanceSettings
 from ..operators.matching import match_columns
+from ..operators.operator import Stream
 from ..operators.piece import FilePiece, InlinePiece, Piece
 from ..operators.splits import expand, open_pieces
 from ..planner.pipelines import PhysicalNode, PhysicalPlan, Pipeline, SourceShape, Start
 from ..planner.prepare import Prepared
-from ..proto.errors import ExecutionError
+from ..proto.errors import ExecutionError, InternalError
 from ..proto.values import Determinism, FileSplit, OperatorStatistics, TaskOptions
 from .computation import Source
 from .kept import KeptRows
 from .meters import Meters
-from .pipeline import PipelineInstance, Read
+from .pipeline import PipelineInstance, Read, Supply
+from .scheduler import Scheduler
 from .shapes import NOTHING, same_feed, shape_of
 from .store import SpillSpace
 
@@ -46,6 +48,7 @@ class PlanComputation:
         settings: InstanceSettings,
         roots: Sequence[str],
         space: SpillSpace,
+        scheduler: Scheduler,
         side: str,
         tables: Mapping[str, Sequence[Piece]],
     ) -> None:
@@ -60,6 +63,7 @@ class PlanComputation:
         self._settings = settings
         self._roots = tuple(roots)
         self._space = space
+        self._scheduler = scheduler
         self._side = side
         self._nominal = {each.name: NOTHING for each in prepared.sources}
         self._nominal |= {name: shape_of(pieces, self.columns[name]) for name, pieces in self.tables.items()}
@@ -126,7 +130,7 @@ class PlanComputation:
             root,
             instance=self._instance,
             strict=strict,
-            meters=self._meters,
+            meter=self._meters.of,
             kept=self._kept.__getitem__,
         )
 
@@ -150,7 +154,16 @@ class PlanComputation:
         self._running = made
         try:
             self.check_stopped()
-            yield from made.run(pieces, clock_us, self.options.time_zone, read)
+            yield from made.run(
+                Supply(
+                    pieces=pieces,
+                    whole=pieces,
+                    receive=_nothing,
+                    clock_us=clock_us,
+                    time_zone=self.options.time_zone,
+                    read=read,
+                )
+            )
         finally:
             self._running = None
 
@@ -272,6 +285,10 @@ class PlanRun:
 def _source(name: str, columns: Sequence[Column], *, static: bool) -> Source:
     schema = pa.schema([pa.field(each.name, each.type, each.nullable) for each in columns])
     return Source(name=name, schema=schema, static=static, split_kinds=() if static else (*FILE_KINDS, "inline"))
+
+
+def _nothing(exchange: int) -> Stream:
+    raise InternalError(f"there is no exchange {exchange}")
 
 
 def instance_settings(options: TaskOptions, roots: Sequence[str]) -> InstanceSettings:

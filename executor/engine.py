@@ -8,6 +8,7 @@ from typing import Protocol
 from ..proto.errors import Problem
 from ..proto.values import Capabilities, Explanation, PlanBytes, Split, TaskOptions
 from .computation import Computation
+from .scheduler import Scheduler
 from .store import SpillSpace
 
 
@@ -15,9 +16,16 @@ class Engine(Protocol):
     """Thread-safe."""
 
     def prepare(
-        self, plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]], space: SpillSpace
+        self,
+        plan: PlanBytes,
+        options: TaskOptions,
+        tables: Mapping[str, Sequence[Split]],
+        space: SpillSpace,
+        scheduler: Scheduler,
     ) -> Computation:
-        """`space` is the task's own: files in its folder may be read, whatever the roots are."""
+        """`space` is the task's own: files in its folder may be read, whatever the roots are. `scheduler` has the
+        threads that may help with its epochs.
+        """
         ...
 
     def validate(self, plan: PlanBytes) -> tuple[Sequence[Problem], Sequence[str]]: ...

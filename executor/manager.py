@@ -83,7 +83,7 @@ class TaskManager:
         space = SpillSpace(SpillFiles(self._folder / identity), Quota(options.spill_quota))
         try:
             tables, held = hold_tables(self._staging.take(tables, space), options, space)
-            computation = self._engine.prepare(plan, options, tables, space)
+            computation = self._engine.prepare(plan, options, tables, space, self._scheduler)
         except BaseException:
             space.files.remove()
             raise

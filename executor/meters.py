@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import pyarrow as pa
@@ -15,39 +15,57 @@ from ..proto.values import OperatorStatistics
 class Meter:
     """One operator's counters; `run_ns` includes the time of the operators it reads from."""
 
-    __slots__ = ("at_least", "bytes_in", "bytes_out", "operator", "place", "rows_in", "rows_out", "run_ns", "runs")
+    __slots__ = (
+        "at_least",
+        "bytes_in",
+        "bytes_out",
+        "operator",
+        "place",
+        "rows_in",
+        "rows_out",
+        "run_ns",
+        "runs",
+        "spilled_bytes",
+    )
 
     def __init__(self, operator: str, place: str) -> None:
         self.operator = operator
         self.place = place
-        self.rows_in = self.rows_out = self.bytes_in = self.bytes_out = self.runs = self.run_ns = 0
+        self.rows_in = self.rows_out = self.bytes_in = self.bytes_out = self.runs = self.run_ns = self.spilled_bytes = 0
         self.at_least = False
-
-    def statistics(self) -> OperatorStatistics:
-        return OperatorStatistics(
-            operator=self.operator,
-            place=self.place,
-            rows_in=self.rows_in,
-            rows_out=self.rows_out,
-            bytes_in=self.bytes_in,
-            bytes_out=self.bytes_out,
-            runs=self.runs,
-            run_us=self.run_ns // 1000,
-            at_least=self.at_least,
-        )
 
 
 class Meters:
-    """By operator and place in the plan: the same one made for another shape goes on counting."""
+    """By operator and place in the plan: the same one made for another shape goes on counting.
+
+    Each channel counts for itself, so that threads do not meet; what is told are the sums.
+    """
 
     def __init__(self) -> None:
-        self._meters: dict[tuple[str, str], Meter] = {}
+        self._meters: dict[tuple[str, str], dict[int, Meter]] = {}
 
-    def of(self, operator: str, place: str) -> Meter:
-        return self._meters.setdefault((operator, place), Meter(operator, place))
+    def of(self, operator: str, place: str, channel: int = 0) -> Meter:
+        channels = self._meters.setdefault((operator, place), {})
+        return channels.setdefault(channel, Meter(operator, place))
 
     def statistics(self) -> tuple[OperatorStatistics, ...]:
-        return tuple(meter.statistics() for meter in tuple(self._meters.values()))
+        return tuple(_sum(tuple(channels.values())) for channels in tuple(self._meters.values()))
+
+
+def _sum(meters: Sequence[Meter]) -> OperatorStatistics:
+    first = meters[0]
+    return OperatorStatistics(
+        operator=first.operator,
+        place=first.place,
+        rows_in=sum(meter.rows_in for meter in meters),
+        rows_out=sum(meter.rows_out for meter in meters),
+        bytes_in=sum(meter.bytes_in for meter in meters),
+        bytes_out=sum(meter.bytes_out for meter in meters),
+        runs=sum(meter.runs for meter in meters),
+        run_us=sum(meter.run_ns for meter in meters) // 1000,
+        at_least=any(meter.at_least for meter in meters),
+        spilled_bytes=sum(meter.spilled_bytes for meter in meters),
+    )
 
 
 class Counts(Protocol):

@@ -22,6 +22,7 @@ from ..proto.errors import InvalidRequest, NotFound, PlanError, Problem
 from ..proto.values import Capabilities, Explanation, FileSplit, InlineSplit, PlanBytes, Split, TaskOptions
 from .computation import Computation
 from .dataflow import PlanComputation, instance_settings
+from .scheduler import Scheduler
 from .store import SpillSpace
 
 
@@ -38,7 +39,12 @@ class PlanEngine:
         self._pool = InstancePool(folder / "duckdb")
 
     def prepare(
-        self, plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]], space: SpillSpace
+        self,
+        plan: PlanBytes,
+        options: TaskOptions,
+        tables: Mapping[str, Sequence[Split]],
+        space: SpillSpace,
+        scheduler: Scheduler,
     ) -> Computation:
         decoded = decode_plan(plan)
         bound = _bound_names(decoded.plan, tables)
@@ -52,6 +58,7 @@ class PlanEngine:
             settings=instance_settings(options, (*self._roots, str(self._folder))),
             roots=roots,
             space=space,
+            scheduler=scheduler,
             side=self._side,
             tables={each.name: _table(each, splits, roots, self._side) for each in prepared.sources if each.static},
         )

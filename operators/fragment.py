@@ -53,7 +53,7 @@ class Fragment(Operator):
         self._place = place
         self._sources = tuple(streams)
         self._files = tuple(files)
-        self._pieces: dict[str, tuple[FilePiece, ...]] = {file.source: () for file in files}
+        self._pieces: dict[str, tuple[FilePiece, ...]] = {file.relation: () for file in files}
         self._inputs = tuple(FragmentInput(s, strict=strict, check=self._stop_if_interrupted) for s in streams)
         self._context = None if context is None else ContextInput(context)
         self._conform = Conform(schema, place)
@@ -87,12 +87,18 @@ class Fragment(Operator):
 
     def assign(self, source: str, pieces: Sequence[Piece]) -> None:
         """What `source` has in the next epoch. Only pieces that `native_obstacle` has nothing against."""
-        if source not in self._pieces:
+        relations = [file.relation for file in self._files if file.source == source]
+        if not relations:
             raise InternalError(f"{self._place}: the fragment does not read {source!r}")
+        for relation in relations:
+            self.assign_to(relation, pieces)
+
+    def assign_to(self, relation: str, pieces: Sequence[Piece]) -> None:
+        """What one of several relations over the same source has."""
         files = tuple(piece for piece in pieces if isinstance(piece, FilePiece))
         if len(files) != len(pieces):
-            raise InternalError(f"{self._place}: {source!r} has pieces that are not files")
-        self._pieces[source] = files
+            raise InternalError(f"{self._place}: {relation!r} has pieces that are not files")
+        self._pieces[relation] = files
 
     def set_context(self, row: pa.RecordBatch) -> None:
         """The one row of the context relation in the next epochs."""
@@ -209,7 +215,7 @@ class Fragment(Operator):
         total = sum(source.size_class * builds.row_bytes(source.schema.types) for source in self._sources)
         for file in self._files:
             width = builds.row_bytes([column.type for column in file.columns])
-            total += sum(max((p.row_count or 0) * width, p.byte_count or 0) for p in self._pieces[file.source])
+            total += sum(max((p.row_count or 0) * width, p.byte_count or 0) for p in self._pieces[file.relation])
         return total
 
     def _text_bytes_per_row(self) -> int:
@@ -243,7 +249,7 @@ class Fragment(Operator):
         """Read the files the slow way, which says what is wrong where."""
         for file in self._files:
             scan = Scan(file.source, file.columns)
-            scan.assign(file.source, self._pieces[file.source])
+            scan.assign(file.source, self._pieces[file.relation])
             try:
                 for _ in scan.run(()):
                     self._stop_if_interrupted()

@@ -66,7 +66,7 @@ class Statement:
         definitions: list[str] = []
         values: list[object] = []
         for file in self._files:
-            made = define(file, pieces[file.source], len(values) + 1)
+            made = define(file, pieces[file.relation], len(values) + 1)
             definitions.append(made.sql)
             values.extend(made.values)
         return with_definitions(self._text, [*definitions, *self._replayed]), tuple(values)

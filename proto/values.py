@@ -204,6 +204,7 @@ class OperatorStatistics:
     runs: int = 0
     run_us: int = 0
     at_least: bool = False
+    spilled_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,7 @@ class Reading(FakeEngine):
         self.seen: list[tuple[str, bytes]] = []
 
     def prepare(
-        self, plan: object, options: object, tables: Mapping[str, Sequence[Split]], space: SpillSpace
+        self, plan: object, options: object, tables: Mapping[str, Sequence[Split]], space: SpillSpace, _: object
     ) -> object:
         for split in (split for splits in tables.values() for split in splits if isinstance(split, FileSplit)):
             self.note(split)
@@ -98,7 +98,7 @@ def test_much_inline_data_travels_as_a_file(open_client: Open, monkeypatch: pyte
 
 
 class _Missing(FakeEngine):
-    def prepare(self, plan: object, options: object, tables: object, space: SpillSpace) -> object:
+    def prepare(self, plan: object, options: object, tables: object, space: SpillSpace, _: object) -> object:
         return _Blind(self)
 
 

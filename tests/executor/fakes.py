@@ -66,7 +66,12 @@ class FakeEngine:
     made: list[FakeComputation] = field(default_factory=list)
 
     def prepare(
-        self, plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[object]], space: SpillSpace
+        self,
+        plan: PlanBytes,
+        options: TaskOptions,
+        tables: Mapping[str, Sequence[object]],
+        space: SpillSpace,
+        _: object,
     ) -> FakeComputation:
         self.made.append(FakeComputation(self))
         return self.made[-1]

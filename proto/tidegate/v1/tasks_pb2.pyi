@@ -537,7 +537,7 @@ class SplitStatistics(_message.Message):
     def __init__(self, added: _Optional[int] = ..., queued: _Optional[int] = ..., finished: _Optional[int] = ...) -> None: ...
 
 class OperatorStatistics(_message.Message):
-    __slots__ = ("operator", "place", "rows_in", "rows_out", "bytes_in", "bytes_out", "runs", "run_us", "at_least")
+    __slots__ = ("operator", "place", "rows_in", "rows_out", "bytes_in", "bytes_out", "runs", "run_us", "at_least", "spilled_bytes")
     OPERATOR_FIELD_NUMBER: _ClassVar[int]
     PLACE_FIELD_NUMBER: _ClassVar[int]
     ROWS_IN_FIELD_NUMBER: _ClassVar[int]
@@ -547,6 +547,7 @@ class OperatorStatistics(_message.Message):
     RUNS_FIELD_NUMBER: _ClassVar[int]
     RUN_US_FIELD_NUMBER: _ClassVar[int]
     AT_LEAST_FIELD_NUMBER: _ClassVar[int]
+    SPILLED_BYTES_FIELD_NUMBER: _ClassVar[int]
     operator: str
     place: str
     rows_in: int
@@ -556,7 +557,8 @@ class OperatorStatistics(_message.Message):
     runs: int
     run_us: int
     at_least: bool
-    def __init__(self, operator: _Optional[str] = ..., place: _Optional[str] = ..., rows_in: _Optional[int] = ..., rows_out: _Optional[int] = ..., bytes_in: _Optional[int] = ..., bytes_out: _Optional[int] = ..., runs: _Optional[int] = ..., run_us: _Optional[int] = ..., at_least: _Optional[bool] = ...) -> None: ...
+    spilled_bytes: int
+    def __init__(self, operator: _Optional[str] = ..., place: _Optional[str] = ..., rows_in: _Optional[int] = ..., rows_out: _Optional[int] = ..., bytes_in: _Optional[int] = ..., bytes_out: _Optional[int] = ..., runs: _Optional[int] = ..., run_us: _Optional[int] = ..., at_least: _Optional[bool] = ..., spilled_bytes: _Optional[int] = ...) -> None: ...
 
 class EpochStatistics(_message.Message):
     __slots__ = ("splits", "rows_in", "rows_out", "bytes_in", "bytes_out", "barrier_us", "run_us", "at_least")
