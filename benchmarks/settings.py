@@ -24,6 +24,8 @@ class Settings:
     small_epochs: int = 200
     throughput_bytes: int = 1_000_000_000
     exchange_rows: int = 4_000_000
+    lookup_rows: int = 1_000_000
+    lookup_batch_rows: int = 4_096
 
     @property
     def threads(self) -> int:

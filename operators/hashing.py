@@ -81,6 +81,11 @@ def hashable(type_: pa.DataType) -> bool:
     return kinds.is_null(type_) or _rule(type_) is not None
 
 
+def one_to_one(type_: pa.DataType) -> bool:
+    """Whether values of this type, none of them null, are equal where their hashes are: those that are one word."""
+    return bool(kinds.is_integer(type_) or kinds.is_date32(type_) or kinds.is_boolean(type_))
+
+
 def hash_array(array: pa.Array) -> Hashes:
     """One hash per value."""
     type_ = array.type

@@ -222,7 +222,7 @@ class IndexLookupJoin(Operator):
 
     def _failed(self, lookup: _Lookup, error: Exception) -> ExecutionError:
         attempts = f" after {lookup.attempts} attempts" if lookup.attempts > 1 else ""
-        text = str(error).strip() or type(error).__name__
+        text = next(iter(str(error).strip().splitlines()), type(error).__name__)
         message = f"looking up {key_range(lookup.keys)} in index {self._index.name!r} failed{attempts}: {text}"
         return ExecutionError(f"{self._place}: {message}" if self._place else message, reason="LOOKUP_FAILED")
 
@@ -258,11 +258,11 @@ class IndexLookupJoin(Operator):
         """Of indexes that others have written."""
         rows, columns = matches.rows, matches.columns
         ascending = not rows.size or (rows[0] >= 0 and rows[-1] < keys and bool((rows[1:] >= rows[:-1]).all()))
-        fits = columns.schema.types == self._index.schema.types and len(rows) == _row_count(columns, len(rows))
+        fits = columns.schema.equals(self._index.schema) and len(rows) == _row_count(columns, len(rows))
         if not (ascending and fits):
             raise InternalError(
                 f"{self._place}: index {self._index.name!r} broke its contract: {len(rows)} row numbers, ascending: "
-                f"{ascending}, for {columns.num_rows} rows of {columns.schema.types}"
+                f"{ascending}, for {columns.num_rows} rows of {columns.schema}"
             )
 
 

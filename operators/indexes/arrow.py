@@ -1,8 +1,9 @@
 """An Arrow table in memory, built once and probed by hash.
 
 The rows are kept in the order of their keys' hashes. The upper bits of a hash lead to the first of the distinct hashes
-with those bits; a step or two from there is the one that is sought, and with it the rows, which are then compared with
-the keys themselves. The matches of a key come in the table's order. Rows with a null in a key are left out.
+with those bits; a step or two from there is the one that is sought, and with it the rows. Where different keys may have
+one hash, they are compared with the keys themselves. The matches of a key come in the table's order. Rows with a null
+in a key are left out.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pyarrow as pa
 from pyarrow import types as kinds
 
 from ...proto.errors import ExecutionError, InternalError
-from ..hashing import Hashes, hash_columns, hashable
+from ..hashing import Hashes, hash_columns, hashable, one_to_one
 from .equality import equal_keys
 from .index import Index, Matches, RowNumbers, is_every
 
@@ -44,26 +45,29 @@ class ArrowIndex(Index):
         hashes = hash_columns([arrays[i] for i in keys])
         order = np.argsort(hashes, kind="stable")
         arrays = {i: array.take(pa.array(order)) for i, array in arrays.items()}
-        self._keys = [arrays[i] for i in keys]
+        self._exact = len(keys) == 1 and one_to_one(self.key_types[0])
+        self._keys = [] if self._exact else [arrays[i] for i in keys]
         self._columns = [arrays[i] for i in columns]
         self._key_of_column = [keys.index(i) if i in keys else None for i in columns]
         self._hashes = _Hashes(hashes[order])
 
     def lookup(self, keys: pa.RecordBatch) -> Matches:
         rows, places = self._hashes.find(hash_columns(keys.columns))
+        found: list[pa.Array] = []
+        if not self._exact:
+            found = [array.take(pa.array(places)) for array in self._keys]
+            same = equal_keys(found, [_taken(column, rows) for column in keys.columns])
+            if not same.all():
+                rows, places = rows[same], places[same]
+                found = [array.filter(pa.array(same)) for array in found]
         taken = pa.array(places)
-        found = [array.take(taken) for array in self._keys]
-        same = equal_keys(found, [_taken(column, rows) for column in keys.columns])
-        if not same.all():
-            rows, taken = rows[same], pa.array(places[same])
-            found = [array.filter(pa.array(same)) for array in found]
         arrays = [self._column(i, taken, found) for i in range(len(self.schema))]
         return Matches(rows=rows, columns=pa.RecordBatch.from_arrays(arrays, schema=self.schema))
 
     def _column(self, i: int, rows: pa.Array, keys: Sequence[pa.Array]) -> pa.Array:
         """A column that is a key too has been taken already, to be compared."""
         key = self._key_of_column[i]
-        array = self._columns[i].take(rows) if key is None else keys[key]
+        array = keys[key] if keys and key is not None else self._columns[i].take(rows)
         wanted = self.schema.field(i).type
         return array if array.type.equals(wanted) else array.cast(wanted)
 

@@ -28,6 +28,8 @@ from .index import Index, Matches
 
 _KEYS = "keys"
 _FILES = "files"
+#: Seconds. A statement that is just about to start does not feel an interrupt.
+_AGAIN = 0.05
 _RETRYABLE = frozenset({"IO", "HTTP"})
 
 
@@ -80,7 +82,7 @@ class FileIndex(Index):
         self._sql, self._values = _statement(read, len(keys), self._pieces)
         self._instance = instance
         self._conform = Conform(self.schema.insert(0, pa.field("row", pa.int64())), f"index {name!r}")
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._idle: list[_Session] = []
         self._busy: list[_Session] = []
         self._closed = False
@@ -108,20 +110,22 @@ class FileIndex(Index):
         return isinstance(error, _EngineError) and error.kind in _RETRYABLE
 
     def interrupt(self) -> None:
-        with self._lock:
+        with self._changed:
             busy = tuple(self._busy)
         for session in busy:
             with suppress(duckdb.Error):  # closed meanwhile
                 session.connection.interrupt()
 
     def close(self) -> None:
-        """Connections that are still looking up are told to end, and closed by that look-up."""
-        with self._lock:
+        """Ends the look-ups in progress, and waits for them: the instance outlives the index, but not by much."""
+        with self._changed:
             self._closed = True
+            while self._busy:
+                self.interrupt()
+                self._changed.wait(_AGAIN)
             idle, self._idle = self._idle, []
         for session in idle:
             self._instance.disconnect(session.connection)
-        self.interrupt()
 
     @contextmanager
     def _session(self) -> Iterator[_Session]:
@@ -129,16 +133,13 @@ class FileIndex(Index):
         try:
             yield session
         finally:
-            with self._lock:
+            with self._changed:
                 self._busy.remove(session)
-                closed = self._closed
-                if not closed:
-                    self._idle.append(session)
-            if closed:
-                self._instance.disconnect(session.connection)
+                self._idle.append(session)
+                self._changed.notify_all()
 
     def _take(self) -> _Session:
-        with self._lock:
+        with self._changed:
             if self._closed:
                 raise failures.interrupted(f"index {self.name!r}")
             if self._idle:

@@ -88,6 +88,8 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Settings:
         small_epochs=2,
         throughput_bytes=1_000_000,
         exchange_rows=100_000,
+        lookup_rows=2_000,
+        lookup_batch_rows=50,
         data=data,
     )
 
@@ -115,7 +117,7 @@ def text(path: Path) -> str:
     return str(Plan.FromString(path.read_bytes()))
 
 
-@pytest.mark.parametrize("case", ["epochs", "throughput", "exchange"])
+@pytest.mark.parametrize("case", ["epochs", "throughput", "exchange", "lookup"])
 def test_a_case_runs_tiny(case: str, tiny: Settings) -> None:
     report = CASES[case](tiny)
     assert report.notes == []

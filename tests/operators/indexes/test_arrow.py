@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tidegate.operators.hashing import hash_columns, one_to_one
 from tidegate.operators.indexes import arrow
 from tidegate.operators.indexes.arrow import ArrowIndex
 from tidegate.proto.errors import ExecutionError, InternalError
@@ -82,6 +83,23 @@ def test_hashes_that_crowd_together_are_found_too(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(arrow, "hash_columns", lambda columns: columns[0].to_numpy().astype(np.uint64))
     index = index_over(numbered(pa.array(range(0, 2_000, 2))), "k")
     assert found(index, pa.array([1_998, 1, 0, 5_000])) == [(0, 999), (2, 0)]
+
+
+@pytest.mark.parametrize(
+    ("type_", "low", "high"),
+    [(pa.int64(), -(2**63), 2**63 - 1), (pa.uint64(), 0, 2**64 - 1), (pa.int8(), -128, 127), (pa.bool_(), 0, 1)],
+)
+def test_no_two_keys_of_one_word_have_one_hash(type_: pa.DataType, low: int, high: int) -> None:
+    assert one_to_one(type_)
+    values = sorted({*range(low, min(low + 5_000, high + 1)), *range(max(low, high - 5_000), high + 1)})
+    assert len(np.unique(hash_columns([pa.array(values, pa.uint64() if low == 0 else pa.int64()).cast(type_)]))) == len(
+        values
+    )
+
+
+@pytest.mark.parametrize("type_", [pa.string(), pa.float64(), pa.decimal128(20, 2), pa.timestamp("ns"), pa.date64()])
+def test_keys_that_may_share_a_hash_are_known(type_: pa.DataType) -> None:
+    assert not one_to_one(type_)
 
 
 def test_a_table_in_several_chunks_is_one() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import duckdb
@@ -12,7 +13,7 @@ from tidegate.operators.engine import Engine
 from tidegate.operators.indexes.file import FileIndex
 from tidegate.operators.instances import Instance
 from tidegate.operators.piece import Piece
-from tidegate.proto.errors import SplitError
+from tidegate.proto.errors import ExecutionError, SplitError
 
 from ..data import column, pieces_of, write
 
@@ -71,6 +72,36 @@ def test_closing_gives_its_connections_back(root: Path, instance: Instance) -> N
     assert not instance.idle
     index.close()
     assert instance.idle
+
+
+def test_closing_ends_a_look_up_in_progress_and_waits_for_it(
+    root: Path, instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(root / "t.parquet", pa.table({"k": ["x"], "n": [1]}))
+    index = over(pieces_of(file, root), instance)
+    begun, interrupted = threading.Event(), threading.Event()
+
+    class Slow(Broken):
+        def stream(self, connection: object, sql: str, values: object) -> pa.RecordBatchReader:
+            begun.set()
+            interrupted.wait()
+            return super().stream(connection, sql, values)
+
+    monkeypatch.setattr(instance, "engine", Slow(instance.engine, duckdb.InterruptException("INTERRUPT Error: x")))
+    monkeypatch.setattr(index, "interrupt", interrupted.set)
+
+    def look_up() -> None:
+        with pytest.raises(Exception, match="interrupted"):
+            numbers(index, "x")
+
+    looking = threading.Thread(target=look_up)
+    looking.start()
+    begun.wait()
+    index.close()
+    assert instance.idle
+    looking.join()
+    with pytest.raises(ExecutionError, match="interrupted"):
+        numbers(index, "x")
 
 
 class Broken:
