@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from .proto.errors import InvalidRequest, NotFound, Refused
+from .numbers import from_one, last_numbers
+from .proto.errors import NotFound, Refused
 from .proto.service import Service
 from .proto.values import MIB, Added, Cursor, Frame, InlineSplit, Split, TaskInfo
 from .splits import SplitLike, Upload, several, split
@@ -49,8 +50,8 @@ class Feed:
     def add(
         self, source: str, data: SplitLike, *, sequence: int | None, epoch: int | None, watermark: int | None
     ) -> Added:
-        _from_one("sequence", sequence)
-        _from_one("epoch", epoch)
+        from_one("sequence", sequence)
+        from_one("epoch", epoch)
         with self._lock:
             number = self._last.get(source, 0) + 1 if sequence is None else sequence
             made = split(data, self._upload, watermark=watermark)
@@ -61,7 +62,8 @@ class Feed:
             return added[0]
 
     def seal(self, epoch: int | None, through: Mapping[str, int] | None) -> int:
-        _from_one("epoch", epoch)
+        from_one("epoch", epoch)
+        last_numbers(through)
         with self._lock:
             number = self._service.request_barrier(self._task, epoch, through)
             if number > self.sealed:
@@ -117,8 +119,3 @@ class Feed:
 
     def _upload(self, name: str, data: Upload) -> str:
         return self._service.upload(self._task, name, data)
-
-
-def _from_one(name: str, value: int | None) -> None:
-    if value is not None and not 1 <= value < 2**63:
-        raise InvalidRequest(f"{name}={value}: numbers start at 1")

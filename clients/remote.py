@@ -39,6 +39,7 @@ TASKS: Final = "/tidegate.v1.TaskService/"
 PLANS: Final = "/tidegate.v1.PlanService/"
 INLINE_BYTES: Final = 16 * MIB  # a split of more Arrow data than this travels as a file
 POLL_BYTES: Final = 2 * MIB
+LONGEST_WAIT: Final = 3600.0  # seconds; servers wait less
 
 
 class RemoteService:
@@ -171,7 +172,7 @@ class RemoteService:
             task=task,
             acknowledge=messages.cursor_message(acknowledge) if acknowledge else None,
             max_bytes=POLL_BYTES if max_bytes is None else max_bytes,
-            wait_ms=int(wait * 1000),
+            wait_ms=int(min(wait, LONGEST_WAIT) * 1000),
             **{"from": messages.cursor_message(cursor)},
         )
         schema = self._schema(task)

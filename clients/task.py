@@ -13,6 +13,7 @@ import pyarrow as pa
 from .epoch import Epoch
 from .feeding import Feed, Step
 from .holding import HOLD_BYTES, Holding
+from .numbers import check_place, last_numbers, not_negative
 from .proto.errors import Exhausted, NotFound, Refused
 from .proto.service import Service
 from .proto.values import (
@@ -54,6 +55,7 @@ class Task:
         eager: bool = False,
         hold_bytes: float = HOLD_BYTES,
     ) -> None:
+        check_place("cursor", cursor)
         self._service = service
         self._info = info
         self._feed = Feed(service, info)
@@ -116,6 +118,7 @@ class Task:
 
     def no_more_splits(self, source: str | None = None, *, through: Mapping[str, int] | None = None) -> None:
         """End a source, or all of them."""
+        last_numbers(through)
         self._service.no_more_splits(self.id, source, through)
 
     def run_epoch(self, splits: Mapping[str, SplitLike | Sequence[SplitLike]]) -> Epoch:
@@ -127,10 +130,9 @@ class Task:
         with self._lock:
             number = self._feed.sealed + 1
             if self._position.epoch < number:
-                raise Refused(
-                    f"epochs {self._position.epoch} to {number - 1} are sealed and unread: read_epoch() first",
-                    reason="UNREAD_EPOCHS",
-                )
+                first, last = self._position.epoch, number - 1
+                which = f"epoch {first} is" if first == last else f"epochs {first} to {last} are"
+                raise Refused(f"{which} sealed and unread: read_epoch() first", reason="UNREAD_EPOCHS")
             self._begin()
             barrier: Barrier | None = None
             for step in self._feed.steps(splits):
@@ -191,6 +193,10 @@ class Task:
 
         Waits up to `wait` seconds for something other than `Blocked`. Acknowledges only what it is told to.
         """
+        check_place("cursor", cursor)
+        check_place("acknowledge", acknowledge)
+        not_negative("max_bytes", max_bytes)
+        not_negative("wait", wait)
         with self._lock:
             place = self._start if self._partial is not None else self._position
             frames = self._service.next(
@@ -206,6 +212,7 @@ class Task:
 
     def acknowledge(self, cursor: Cursor | None = None) -> None:
         """Let the server forget everything before `cursor` (before where this client stands)."""
+        check_place("cursor", cursor)
         self._service.acknowledge(self.id, cursor or self._cursor)
         self._acknowledged = max(self._acknowledged, cursor or self._cursor)
 

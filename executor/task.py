@@ -147,7 +147,8 @@ class Task:
         if given != (digest or inline_digest(known.schema, batches, known.watermark)):
             raise Refused(
                 f"{known.origin} was added before with other content; the next number is "
-                f"{self._board.ledger.source(known.source).highest + 1}",
+                f"{self._board.ledger.source(known.source).highest + 1}. Where somebody else feeds this source too, "
+                "attach to the task again to go on after them",
                 reason="SEQUENCE_REUSED",
             )
         return answer

@@ -134,11 +134,23 @@ def _is_pattern(path: str) -> bool:
 
 def _check_allowed(path: str, asked: str, allowed: Sequence[str]) -> str:
     """The path's real place, which must be below a root; returns the outermost root it is below."""
+    root = _root_of(path, allowed)
+    if root is None:
+        raise Forbidden(f"{asked} is outside of the folders that this server may read")
+    return root
+
+
+def _root_of(path: str, allowed: Sequence[str]) -> str | None:
     real = os.path.realpath(path)
-    for root in allowed:
-        if real == root or real.startswith(os.path.join(root, "")):
-            return root
-    raise Forbidden(f"{asked} is outside of the folders that this server may read")
+    return next((root for root in allowed if real == root or real.startswith(os.path.join(root, ""))), None)
+
+
+def _named(path: str, split: FileSplit, allowed: Sequence[str]) -> str:
+    """What a refusal of one of the split's files calls it: names of what lies outside of the roots are kept there."""
+    if path == split.path:
+        return path
+    inside = _root_of(os.path.dirname(path), allowed) is not None
+    return f"{path} (of {split.path})" if inside else f"a file that {split.path} leads to"
 
 
 def _pattern(path: str, split: FileSplit, allowed: Sequence[str]) -> list[str]:
@@ -187,7 +199,7 @@ def _order(path: str) -> tuple[bytes, ...]:
 
 
 def _piece(path: str, split: FileSplit, named: Format | None, allowed: Sequence[str], origin: str) -> FilePiece:
-    root = _check_allowed(path, split.path if path == split.path else f"{path} (of {split.path})", allowed)
+    root = _check_allowed(path, _named(path, split, allowed), allowed)
     real = os.path.realpath(path)
     status = os.stat(real)
     if not stat.S_ISREG(status.st_mode):

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .errors import Exhausted, InvalidRequest
+from .flatbuffers import field, root, table
 from .values import MIB
 
 MAX_INLINE_BYTES: Final = 1024 * MIB  # of one split, once dictionaries and views are unpacked
@@ -141,10 +142,10 @@ def _shape(metadata: bytes) -> _Shape:
     framed = _CONTINUATION + len(metadata).to_bytes(4, "little") + metadata
     schema = pa.ipc.read_schema(pa.py_buffer(framed))
     _refuse_types(schema)
-    plain = pa.schema([_plain_field(field) for field in schema], schema.metadata)
+    plain = pa.schema([_plain_field(each) for each in schema], schema.metadata)
     view = memoryview(metadata)
-    header = _table(view, _field(view, int.from_bytes(view[:4], "little"), 2))  # Message.header
-    turned = _field(view, header, 0) != 0  # Schema.endianness, absent where it is little
+    header = table(view, field(view, root(view), 2))  # Message.header
+    turned = field(view, header, 0) != 0  # Schema.endianness, absent where it is little
     same = plain.equals(schema, check_metadata=True)
     return _Shape(schema, schema if same else plain, direct=same and not turned and sys.byteorder == "little")
 
@@ -216,16 +217,16 @@ def _too_large(size: int) -> Exhausted:
 
 
 def _refuse_types(schema: pa.Schema) -> None:
-    for field in schema:
-        value_type = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-        if pa.types.is_dictionary(field.type) and pa.types.is_nested(value_type):
-            raise _not_plain(field.name, field.type)
+    for each in schema:
+        value_type = each.type.value_type if pa.types.is_dictionary(each.type) else each.type
+        if pa.types.is_dictionary(each.type) and pa.types.is_nested(value_type):
+            raise _not_plain(each.name, each.type)
         for inner in (value_type, *_children(value_type)):
             packed = pa.types.is_dictionary(inner) or pa.types.is_run_end_encoded(inner)
             views = pa.types.is_list_view(inner) or pa.types.is_large_list_view(inner)
             nested_view = inner is not value_type and (pa.types.is_string_view(inner) or pa.types.is_binary_view(inner))
             if packed or views or nested_view:
-                raise _not_plain(field.name, inner)
+                raise _not_plain(each.name, inner)
 
 
 def _children(data_type: pa.DataType) -> Iterator[pa.DataType]:
@@ -253,26 +254,11 @@ def _refuse_compression(message: pa.ipc.Message) -> None:
 
 def _compressed(metadata: memoryview, kind: str) -> bool:
     """Whether a batch's flatbuffer has a `compression` table. pyarrow, which has verified it, does not say."""
-    root = int.from_bytes(metadata[:4], "little")
-    header = _field(metadata, root, 2)  # Message.header
-    batch = _table(metadata, header)
+    header = field(metadata, root(metadata), 2)  # Message.header
+    batch = table(metadata, header)
     if kind == "dictionary":
-        batch = _table(metadata, _field(metadata, batch, 1))  # DictionaryBatch.data
-    return _field(metadata, batch, 3) != 0  # RecordBatch.compression
-
-
-def _table(metadata: memoryview, position: int) -> int:
-    return position + int.from_bytes(metadata[position : position + 4], "little")
-
-
-def _field(metadata: memoryview, table: int, number: int) -> int:
-    """Where a table's field lies, 0 where it is absent."""
-    vtable = table - int.from_bytes(metadata[table : table + 4], "little", signed=True)
-    entry = 4 + 2 * number
-    if entry >= int.from_bytes(metadata[vtable : vtable + 2], "little"):
-        return 0
-    offset = int.from_bytes(metadata[vtable + entry : vtable + entry + 2], "little")
-    return table + offset if offset else 0
+        batch = table(metadata, field(metadata, batch, 1))  # DictionaryBatch.data
+    return field(metadata, batch, 3) != 0  # RecordBatch.compression
 
 
 def _first_line(error: BaseException) -> str:

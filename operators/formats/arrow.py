@@ -11,6 +11,7 @@ from pyarrow.fs import FileSystem
 from ...proto.errors import SplitError
 from ..column import Column
 from ..piece import FilePiece
+from .arrow_footer import batch_rows
 from .format import BATCH_ROWS
 from .ranges import cut, within
 
@@ -65,11 +66,8 @@ class ArrowReader:
         return pa.ipc.open_stream(self._file, options=options)
 
     def counts(self) -> Iterator[int]:
-        """How many rows each record batch has. Reads the cheapest column, because the footer does not say."""
-        widths = [(_width(field.type), i) for i, field in enumerate(self.schema)]
-        reader = self._open([min(widths)[1]] if widths else None)
-        for i in range(reader.num_record_batches):
-            yield reader.get_batch(i).num_rows
+        """How many rows each record batch has; no batch is read for it."""
+        return batch_rows(self._file)
 
     def batches(self, indices: Sequence[int]) -> Generator[tuple[int, pa.RecordBatch]]:
         # Arrow takes no column to mean all: then the first gives the rows.
@@ -92,10 +90,3 @@ class ArrowReader:
 
     def close(self) -> None:
         self._file.close()
-
-
-def _width(type_: pa.DataType) -> int:
-    try:
-        return int(type_.bit_width)
-    except ValueError:
-        return 1 << 30

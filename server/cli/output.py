@@ -52,6 +52,8 @@ def writable(text: str) -> Path:
     path = Path(text)
     if path.suffix not in _WRITERS and (path.suffix and not path.is_dir()):
         raise ValueError(f"{text}: write a file that ends in {', '.join(_WRITERS)}, or into a folder")
+    if path.suffix in _WRITERS and not path.parent.is_dir():
+        raise FileNotFoundError(f"{text} cannot be written: there is no folder {path.parent}")
     return path
 
 
@@ -69,7 +71,10 @@ class File(Output):
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._path = path
         self._partial = path.with_name(f"{path.name}.partial")
-        self._writer: Any = _WRITERS[path.suffix](str(self._partial), schema)
+        try:
+            self._writer: Any = _WRITERS[path.suffix](str(self._partial), schema)
+        except OSError as error:
+            raise OSError(f"{path} cannot be written: {os.strerror(error.errno) if error.errno else error}") from error
 
     def epoch(self, batches: Iterable[pa.RecordBatch]) -> int:
         rows = 0

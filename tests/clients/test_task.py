@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
@@ -11,7 +12,7 @@ import tidegate
 from tidegate.task import Task
 
 from ..executor.fakes import POISON, FakeEngine
-from .conftest import Start
+from .conftest import PLAN, Start
 
 
 def numbers(*values: int) -> pa.Table:
@@ -76,7 +77,7 @@ def test_run_epoch_is_refused_while_epochs_are_unread(start: Start) -> None:
     task = start()
     task.add_split("a", numbers(1))
     task.request_barrier()
-    with pytest.raises(tidegate.Refused, match="sealed and unread"):
+    with pytest.raises(tidegate.Refused, match=r"^epoch 1 is sealed and unread"):
         task.run_epoch({"a": numbers(2)})
     assert values(task.read_epoch()) == [1]
     assert values(task.run_epoch({"a": numbers(2)}).table()) == [2]
@@ -323,3 +324,34 @@ def test_watermarks_are_handed_on(start: Start) -> None:
     task.add_split("a", numbers(2), watermark=50)
     task.request_barrier()
     assert next(task.epochs()).watermark == 50
+
+
+@pytest.mark.parametrize(
+    ("wrong", "call"),
+    [
+        ("epoch -1", lambda task: task.next(tidegate.Cursor(-1, 0))),
+        ("row -1", lambda task: task.next(acknowledge=tidegate.Cursor(1, -1))),
+        ("row -1", lambda task: task.acknowledge(tidegate.Cursor(1, -1))),
+        ("epoch 9223372036854775808", lambda task: task.acknowledge(tidegate.Cursor(2**63, 0))),
+        ("max_bytes=-1", lambda task: task.next(max_bytes=-1)),
+        ("wait=-1", lambda task: task.next(wait=-1.0)),
+        ("through=-1 of source 'a'", lambda task: task.request_barrier(through={"a": -1})),
+        ("through=-1 of source 'a'", lambda task: task.no_more_splits(through={"a": -1})),
+        ("sequence=-1", lambda task: task.add_split("a", pa.table({"x": [1]}), sequence=-1)),
+    ],
+)
+def test_a_number_that_cannot_be_is_named(start: Start, wrong: str, call: Callable[[tidegate.Task], object]) -> None:
+    with pytest.raises(tidegate.InvalidRequest, match=wrong):
+        call(start())
+
+
+def test_a_second_feeder_is_told_what_to_do(client: tidegate.Client) -> None:
+    first = client.create_task(PLAN)
+    second = client.task(first.id)
+    first.add_split("a", pa.table({"x": [1]}))
+    with pytest.raises(tidegate.Refused, match=r"the next number is 2.*attach to the task again") as refused:
+        second.add_split("a", pa.table({"x": [2]}))
+    assert refused.value.reason == "SEQUENCE_REUSED"
+    client.task(first.id).add_split("a", pa.table({"x": [2]}))
+    first.request_barrier()
+    assert first.read_epoch()["x"].to_pylist() == [1, 2]

@@ -78,6 +78,15 @@ def test_a_link_inside_a_folder_that_leads_outside_is_forbidden(root: Path) -> N
         expanded(root, root)
 
 
+@pytest.mark.parametrize("asked", ["inner/*", "*", "."])
+def test_what_lies_outside_is_not_named(asked: str, root: Path) -> None:
+    write(root.parent / "out" / "secret.parquet", TABLE)
+    (root / "inner").symlink_to(root.parent / "out")
+    with pytest.raises(Forbidden) as refused:
+        expanded(root / asked, root)
+    assert "secret" not in refused.value.message
+
+
 def test_a_link_to_a_file_below_a_root_is_that_file(root: Path) -> None:
     files(root, "a.parquet")
     (root / "b.parquet").symlink_to(root / "a.parquet")

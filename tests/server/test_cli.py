@@ -198,3 +198,10 @@ def test_a_server_is_not_started_on_what_is_not_there(
         main(["serve", option])
     assert ended.value.code == 2
     assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "arrow"])
+def test_an_output_in_a_folder_that_is_not_there_is_named_in_one_line(cli: Run, ending: str) -> None:
+    done = cli("run", "plan.bin", "--output", f"nowhere/x.{ending}")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"tidegate: nowhere/x.{ending} cannot be written: there is no folder nowhere\n"

@@ -1,0 +1,38 @@
+"""Numbers that a user names, checked before they travel: the wire has no room for others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from .proto.errors import InvalidRequest
+from .proto.values import Cursor
+
+BEYOND: Final = 2**63
+
+
+def from_one(name: str, value: int | None) -> None:
+    """A sequence or an epoch."""
+    if value is not None and not 1 <= value < BEYOND:
+        raise InvalidRequest(f"{name}={value}: numbers start at 1")
+
+
+def last_numbers(through: Mapping[str, int] | None) -> None:
+    """The last sequence of sources; 0 where there is none."""
+    for source, value in (through or {}).items():
+        if not 0 <= value < BEYOND:
+            raise InvalidRequest(f"through={value} of source {source!r}: the last number is 0 (none) or more")
+
+
+def check_place(name: str, cursor: Cursor | None) -> None:
+    """A place in the result."""
+    if cursor is not None and not (1 <= cursor.epoch < BEYOND and 0 <= cursor.row < BEYOND):
+        raise InvalidRequest(
+            f"{name} is row {cursor.row} of epoch {cursor.epoch}: epochs count from 1, rows of an epoch from 0"
+        )
+
+
+def not_negative(name: str, value: float | None) -> None:
+    """A number of bytes or seconds."""
+    if value is not None and not 0 <= value < BEYOND:
+        raise InvalidRequest(f"{name}={value} must not be negative")
