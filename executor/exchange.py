@@ -176,6 +176,10 @@ class Exchange:
         try:
             # Read without the lock, for it may be in a file. It is not freed meanwhile: this is one of its readers.
             rows = block.holding.batch(block.place(consumer))
+        except (OSError, pa.ArrowException) as error:
+            lost = ExecutionError(f"what an exchange spilled cannot be read back: {error}", reason="SPILL_FAILED")
+            self.cancel(lost)  # or the next pull would go on behind the lost rows
+            raise lost from error
         finally:
             with self._changed:
                 crowded = self._full

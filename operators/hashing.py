@@ -43,7 +43,8 @@ _KEEP: Final = np.array([(1 << (8 * kept)) - 1 for kept in range(1, 9)], dtype=n
 """The first bytes of a word."""
 _CHUNK: Final = 16_384
 _TEXTS: Final = 4_096
-"""Words, and texts, that are worked on at a time, so that they stay in the nearest caches."""
+_TEXT_BYTES: Final = 1 << 20
+"""Words, texts and about the bytes of texts that are worked on at a time, so that they stay in the nearest caches."""
 
 _UNIT_NS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _DAY_MS: Final = 86_400_000
@@ -230,9 +231,10 @@ def _limbs(array: pa.Array) -> list[Hashes]:
 def _bytes(array: pa.Array) -> Hashes:
     offsets, data = _bytes_of(array)
     words = np.empty(len(array), dtype=np.uint64)
-    for start in range(0, len(array), _TEXTS):
-        part = offsets[start : start + _TEXTS + 1]
-        words[start : start + _TEXTS] = _texts(part - part[0], data[part[0] : part[-1]])
+    step = max(1, min(_TEXTS, _TEXT_BYTES * len(array) // max(1, len(data))))
+    for start in range(0, len(array), step):
+        part = offsets[start : start + step + 1]
+        words[start : start + step] = _texts(part - part[0], data[part[0] : part[-1]])
     return words
 
 

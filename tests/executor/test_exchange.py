@@ -65,7 +65,7 @@ def test_a_consumer_reads_every_slice_in_block_and_producer_order_whatever_the_i
         assert made.files == []
 
 
-@pytest.mark.parametrize("memory_limit", [0, 1 << 30])
+@pytest.mark.parametrize("memory_limit", [0, 20_000, 1 << 30])
 def test_threads_read_what_one_thread_reads(tmp_path: Path, memory_limit: int) -> None:
     streams = [[block(*range(at, at + 50)) for at in range(start, start + 2_000, 50)] for start in (0, 5_000, 9_000)]
     alone, together = (Made(tmp_path / name, hashed(3), producers=3, memory_limit=memory_limit) for name in "ab")
@@ -185,6 +185,15 @@ def test_without_room_in_the_quota_the_producers_readers_get_an_error_that_says_
         list(pulled(made.exchange, 0))
     made.exchange.cancel()
     assert made.quota.used == 0
+
+
+def test_rows_that_cannot_be_read_back_are_an_error_for_all_and_never_left_out(tmp_path: Path) -> None:
+    made = Made(tmp_path, Broadcast(2), producers=1, memory_limit=0)
+    push_all(made.exchange, 0, [block(1), block(2)])
+    made.files[0].unlink()
+    for consumer in (0, 0, 1):
+        with pytest.raises(ExecutionError, match="cannot be read back"):
+            made.exchange.pull(consumer)
 
 
 def test_a_full_memory_shows(tmp_path: Path) -> None:

@@ -239,6 +239,13 @@ def test_bytes_as_described(values: list[bytes | None]) -> None:
     same(values, pa.binary())
 
 
+def test_many_and_long_texts_hash_as_each_by_itself() -> None:
+    texts = pa.array(["x" * (place % 97) for place in range(10_000)] + ["y" * 3_000_000, None, "z"])
+    found = hash_array(texts)
+    for place in (0, 4_095, 4_096, 9_999, 10_000, 10_001, 10_002):
+        assert found[place] == hash_array(texts.slice(place, 1))[0]
+
+
 @given(st.lists(st.none() | st.lists(st.none() | st.text(max_size=10), max_size=5), min_size=1))
 def test_lists_as_described(values: list[list[str | None] | None]) -> None:
     same(values, pa.list_(pa.string()))

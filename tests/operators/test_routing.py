@@ -35,6 +35,13 @@ def test_hash_routing_sends_each_row_once_in_order_to_its_hashs_channel(
         assert found.to_pylist() == [block.slice(row, 1).to_pylist()[0] for row in found["row"].to_pylist()]
 
 
+def test_rows_keep_their_order_in_a_slice_of_a_whole_block() -> None:
+    block = pa.record_batch({"k": [place * 7919 % 1_000 for place in range(65_536)], "row": range(65_536)})
+    for found in HashRouting(block.schema, (0,), 5).slices(block, producer=0, number=0):
+        rows = found["row"].to_pylist()
+        assert rows == sorted(rows)
+
+
 def test_equal_keys_meet_whatever_block_type_and_producer_they_come_from() -> None:
     left = pa.record_batch({"k": pa.array(range(100), pa.int32())})
     right = pa.record_batch({"v": [0.5] * 100, "k": pa.array(range(99, -1, -1), pa.int64())})
