@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tidegate.executor.lanes import Answer
 from tidegate.operators.blocks import BLOCK_ROWS, blocks
 from tidegate.operators.ordering import Order, Ordering
-from tidegate.operators.routing import Broadcast, HashRouting, RoundRobinBlocks, RoundRobinRows, Routing
+from tidegate.operators.routing import Broadcast, HashRouting, RoundRobinBlocks, RoundRobinRows, Routing, Slices
 from tidegate.proto.errors import ExecutionError, Exhausted, TaskCancelled
 
 from .exchanging import SCHEMA, SECONDS, Made, block, hashed, in_threads, keys_of, pulled, push_all, read, stream
@@ -276,6 +276,20 @@ def test_a_producers_stream_is_closed_once_nobody_reads_it(tmp_path: Path) -> No
     assert (made.quota.used, made.files) == (0, [])
     assert list(feeding) == []
     assert (rows.rows, list(rows)) == (2 * BLOCK_ROWS, [])
+
+
+@pytest.mark.parametrize("memory_limit", [0, 1 << 30])
+def test_a_block_whose_last_reader_closes_while_it_is_routed_is_not_kept(tmp_path: Path, memory_limit: int) -> None:
+    class Closing(Broadcast):
+        def slices(self, block: pa.RecordBatch, producer: int, number: int) -> Slices:
+            made.exchange.close(0)
+            return super().slices(block, producer, number)
+
+    made = Made(tmp_path / "task", Closing(1), producers=1, memory_limit=memory_limit)
+    made.exchange.push(0, block(1))
+    assert (made.quota.used, made.files) == (0, [])
+    made.exchange.fail(0, ExecutionError("boom"))
+    assert made.exchange.pull(0) is Answer.END
 
 
 def test_closing_one_lane_leaves_the_others(tmp_path: Path) -> None:
