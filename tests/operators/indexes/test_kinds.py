@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidegate.executor.lookups import LookupThreads
 from tidegate.operators.instances import Instance, InstancePool, InstanceSettings
 from tidegate.operators.testing import CHECKS, Case
 
@@ -123,3 +125,28 @@ def test_a_join_is_the_one_of_sql(kind, probe, rows, keys, join, batch_rows, pre
     assert [row[:3] for row in found] == [row[:3] for row in in_order]
     if kind != "sql":
         assert found == in_order
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_look_ups_on_many_threads_give_the_same_rows(kind: str, root: Path, instance: Instance) -> None:
+    keys = pa.table({"k": [n % 7 for n in range(300)]})
+    threads = LookupThreads()
+    found = []
+    for prefetch in (0, 1, 4, 16, 256):
+        index = open_kind(kind, TABLE, ["a"], ["v", "b"], root=root, instance=instance)
+        operator = joining(
+            index, keys.schema, ["k"], batch_rows=7, prefetch=prefetch, submit=threads.lane(prefetch + 1).submit
+        )
+        found += [tuples(list(operator.run([stream(keys)]))) for _ in range(2)]
+        operator.close()
+    threads.close()
+    assert len(found[0]) == len(naive_join(keys, TABLE, [("k", "a")], ["v"], left=False))
+    assert all(rows == found[0] for rows in found)
+
+
+@pytest.mark.parametrize("kind", ["arrow", "file"])
+def test_zeros_are_equal_and_so_are_nans(kind: str, root: Path, instance: Instance) -> None:
+    table = pa.table({"x": [0.0, -0.0, math.nan, 1.0], "n": range(4)})
+    with closing(open_kind(kind, table, ["x"], ["n"], root=root, instance=instance)) as index:
+        found = index.lookup(pa.record_batch({"k0": [-0.0, math.nan, 2.0]}))
+    assert (found.rows.tolist(), tuples([found.columns])) == ([0, 0, 1], [(0,), (1,), (2,)])
