@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from . import answers, exchange, lookup, small_epochs, throughput, tpch_queries
+from . import answers, exchange, lookup, small_epochs, streaming_aggregate, throughput, tpch_queries
 from .report import Report, environment, to_json
 from .settings import TOP, Settings
 
@@ -19,6 +19,7 @@ CASES: dict[str, Callable[[Settings], Report]] = {
     "throughput": throughput.run,
     "exchange": exchange.run,
     "lookup": lookup.run,
+    "aggregate": streaming_aggregate.run,
 }
 
 

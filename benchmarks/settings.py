@@ -26,6 +26,7 @@ class Settings:
     exchange_rows: int = 4_000_000
     lookup_rows: int = 1_000_000
     lookup_batch_rows: int = 4_096
+    aggregate_rows: int = 10_000_000
 
     @property
     def threads(self) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from .fragment import Fragment
 from .inputs import StreamSource
 from .instances import Instance
 from .layout import Places
+from .reductions import Reduction, reduce, reducible
 from .streams import BatchStream
 
 #: By a number of one byte DuckDB finds a group without a hash table.
@@ -22,24 +24,46 @@ _NUMBERS = (pa.uint8(), pa.uint32())
 _FEW = 256
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """An aggregate in SQL over the columns c0, c1, ... Where it is as simple as that, `reduction` says the same."""
+
+    sql: str
+    reduction: Reduction | None = None
+
+
+class Part:
+    """Rows of whole groups, which begin at the places `begins`; the first of them is 0."""
+
+    def __init__(self, rows: pa.RecordBatch, begins: Places) -> None:
+        self.rows = rows
+        self.begins = begins
+        self.lengths: Places = np.diff(begins, append=rows.num_rows)
+
+    def first_of_each(self, column: int) -> pa.Array:
+        return self.rows.column(column).take(pa.array(self.begins))
+
+
 class GroupMeasures:
-    """`measures` in SQL over c0, c1, ..., grouped by the group's number, in a column behind them. `outputs` are
-    the measures' fields.
+    """Computed by a statement that groups by the number of the group, in a column behind the input's; without DuckDB
+    where all measures are reductions. `outputs` are their fields.
     """
 
     def __init__(
         self,
         input_schema: pa.Schema,
-        measures: Sequence[str],
+        measures: Sequence[Measure],
         outputs: Sequence[pa.Field],
         *,
         instance: Instance,
         place: str,
     ) -> None:
         self._place = place
+        self._outputs = [field.type for field in outputs]
+        self._reductions = _reductions(input_schema, measures, self._outputs)
         self._fragments: list[Fragment] = []
         number = f"c{len(input_schema)}"
-        sql = f"SELECT {', '.join((number, *measures))} FROM in0 GROUP BY {number}"
+        sql = f"SELECT {', '.join((number, *(measure.sql for measure in measures)))} FROM in0 GROUP BY {number}"
         self._schemas = [input_schema.append(pa.field(number, type_)) for type_ in _NUMBERS]
         try:
             for schema in self._schemas:
@@ -51,12 +75,14 @@ class GroupMeasures:
             self.close()
             raise
 
-    def of_groups(self, rows: pa.RecordBatch, begins: Places) -> list[pa.Array]:
-        """A column for each measure, with a row for each of the groups that begin at these places; the first is 0."""
-        width = int(begins.size > _FEW)
-        numbers = np.arange(begins.size, dtype=_NUMBERS[width].to_pandas_dtype())
-        each_row = np.repeat(numbers, np.diff(begins, append=rows.num_rows))
-        return self._grouped(width, [self._numbered(rows, width, each_row)], begins.size)
+    def of_groups(self, parts: Sequence[Part]) -> list[pa.Array]:
+        """A column for each measure, with a row for each group, part after part."""
+        reduced = [self._reduced(part) for part in parts]
+        if all(reduced):
+            return [joined(columns) for columns in zip(*reduced, strict=True)]
+        groups = sum(part.begins.size for part in parts)
+        width = int(groups > _FEW)
+        return self._grouped(width, self._by_number(parts, width), groups)
 
     def of_one_group(self, batches: Iterable[pa.RecordBatch]) -> list[pa.Array]:
         """The same for a single group, taken as it comes."""
@@ -69,6 +95,23 @@ class GroupMeasures:
     def close(self) -> None:
         for fragment in self._fragments:
             fragment.close()
+
+    def _reduced(self, part: Part) -> list[pa.Array]:
+        """The columns, where none of them needs DuckDB; else nothing."""
+        found = []
+        for reduction, type_ in zip(self._reductions, self._outputs, strict=False):
+            column = reduce(reduction, part.rows, part.begins, part.lengths, type_)
+            if column is None:
+                return []
+            found.append(column)
+        return found
+
+    def _by_number(self, parts: Sequence[Part], width: int) -> Iterator[pa.RecordBatch]:
+        number = 0
+        for part in parts:
+            numbers = np.arange(number, number + part.begins.size, dtype=_NUMBERS[width].to_pandas_dtype())
+            yield self._numbered(part.rows, width, np.repeat(numbers, part.lengths))
+            number += part.begins.size
 
     def _numbered(self, rows: pa.RecordBatch, width: int, numbers: npt.NDArray[Any]) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays([*rows.columns, pa.array(numbers)], schema=self._schemas[width])
@@ -84,3 +127,17 @@ class GroupMeasures:
         if np.any(numbers[1:] < numbers[:-1]):
             rows = rows.take(pa.array(np.argsort(numbers)))
         return list(rows.columns[1:])
+
+
+def joined(columns: Sequence[pa.Array]) -> pa.Array:
+    return columns[0] if len(columns) == 1 else pa.concat_arrays(columns)
+
+
+def _reductions(schema: pa.Schema, measures: Sequence[Measure], outputs: Sequence[pa.DataType]) -> list[Reduction]:
+    """Those of all measures; none where one measure needs DuckDB, which then computes the others as well."""
+    found = [
+        measure.reduction
+        for measure, output in zip(measures, outputs, strict=True)
+        if measure.reduction is not None and reducible(measure.reduction, schema, output)
+    ]
+    return found if len(found) == len(measures) else []

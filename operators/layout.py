@@ -11,9 +11,11 @@ from pyarrow import types as kinds
 
 from .casts import plain
 
+Values: TypeAlias = np.ndarray[tuple[int], np.dtype[Any]]
 Flags: TypeAlias = np.ndarray[tuple[int], np.dtype[np.bool_]]
 Places: TypeAlias = np.ndarray[tuple[int], np.dtype[np.int64]]
 
+_ONE_WORD_DIGITS = 18
 _LISTS = (kinds.is_list, kinds.is_large_list, kinds.is_fixed_size_list, kinds.is_map)
 _VIEWS = (kinds.is_list_view, kinds.is_large_list_view)
 #: A copy in plain form could not hold more than 2 GiB; and pyarrow makes invalid lists of list views.
@@ -45,6 +47,29 @@ def flags(array: pa.Array) -> Flags:
         array = array.fill_null(False)
     found: Flags = array.to_numpy(zero_copy_only=False)
     return found
+
+
+def dtype_of(type_: pa.DataType) -> str | None:
+    """How NumPy reads the values of a type, in whose own order and in one word; None where it cannot."""
+    if kinds.is_integer(type_):
+        return f"{'u' if kinds.is_unsigned_integer(type_) else 'i'}{type_.bit_width // 8}"
+    if kinds.is_float32(type_) or kinds.is_float64(type_):
+        return f"f{type_.bit_width // 8}"
+    if kinds.is_decimal128(type_) and type_.precision <= _ONE_WORD_DIGITS:
+        return "i8"
+    if kinds.is_date(type_) or kinds.is_time(type_) or kinds.is_timestamp(type_) or kinds.is_duration(type_):
+        return f"i{type_.bit_width // 8}"
+    return None
+
+
+def values(array: pa.Array) -> Values:
+    """The values of a type with a `dtype_of`, where they lie; what is below a null is anything."""
+    dtype = np.dtype(dtype_of(array.type))
+    if not len(array):
+        return np.zeros(0, dtype)
+    words = array.type.bit_width // 8 // dtype.itemsize
+    found = np.frombuffer(array.buffers()[1], dtype, len(array) * words, array.offset * words * dtype.itemsize)
+    return found[::words]
 
 
 class Lists:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
 
-from .layout import Flags, Lists, Places, flags, is_list, stored
+from .layout import Flags, Lists, Places, dtype_of, flags, is_list, stored, values
 
 _DAY_NS = 86_400_000_000_000
 _INTERVAL = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanoseconds", "<i8")])
@@ -23,14 +23,12 @@ def starts(columns: Sequence[pa.Array], before: Sequence[pa.Array] | None) -> Pl
     without it a run begins at row 0.
     """
     rows = len(columns[0])
-    changed = np.zeros(rows, np.bool_)
-    for column in columns:
-        changed[1:] |= differ(column[1:], column[:-1])
-    if rows:
-        changed[0] = before is None or bool(
-            np.any([differ(column[:1], above)[0] for column, above in zip(columns, before, strict=True)])
-        )
-    return np.flatnonzero(changed)
+    if not rows:
+        return np.zeros(0, np.int64)
+    begins = np.flatnonzero(_any([differ(column[1:], column[:-1]) for column in columns], rows - 1)) + 1
+    if before is None or any(differ(column[:1], above)[0] for column, above in zip(columns, before, strict=True)):
+        return np.concatenate(([0], begins))
+    return begins
 
 
 def differ(left: pa.Array, right: pa.Array) -> Flags:
@@ -45,8 +43,8 @@ def differ(left: pa.Array, right: pa.Array) -> Flags:
         found = _differing_lists(left, right)
     elif kinds.is_interval(type_):
         found = _any([a != b for a, b in zip(_spans(left), _spans(right), strict=True)], len(left))
-    elif kinds.is_floating(type_):
-        found = _differing_floats(left, right)
+    elif dtype_of(type_) is not None:
+        found = _differing_words(left, right)
     else:
         found = flags(pc.not_equal(left, right))
     if not left.null_count and not right.null_count:
@@ -56,10 +54,10 @@ def differ(left: pa.Array, right: pa.Array) -> Flags:
     return different
 
 
-def _differing_floats(left: pa.Array, right: pa.Array) -> Flags:
-    a, b = (array.to_numpy(zero_copy_only=False) for array in (left, right))
+def _differing_words(left: pa.Array, right: pa.Array) -> Flags:
+    a, b = values(left), values(right)
     found: Flags = a != b
-    if found.any():
+    if a.dtype.kind == "f" and found.any():
         found &= ~(np.isnan(a) & np.isnan(b))
     return found
 
@@ -89,7 +87,7 @@ def _spans(array: pa.Array) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]],
 
 
 def _any(found: Sequence[Flags], rows: int) -> Flags:
-    together: Flags = np.zeros(rows, np.bool_)
-    for each in found:
-        together |= each
+    together: Flags = found[0] if found else np.zeros(rows, np.bool_)
+    for each in found[1:]:
+        together = together | each
     return together

@@ -26,7 +26,7 @@ from ..proto.errors import InternalError
 from . import failures
 from .blocks import BLOCK_ROWS, blocks
 from .fragment import Fragment
-from .group_measures import GroupMeasures
+from .group_measures import GroupMeasures, Measure, Part, joined
 from .inputs import StreamSource
 from .instances import Instance
 from .layout import Places
@@ -35,8 +35,8 @@ from .operator import Operator, Stream
 
 
 class StreamingAggregate(Operator):
-    """`measures` are aggregates in SQL over the columns c0, c1, ... of the relation `in0`, which is the input. `schema`
-    has a column for each of `keys` (places of the input's columns), then one for each measure.
+    """`measures` are over the columns c0, c1, ... of the relation `in0`, which is the input. `schema` has a column for
+    each of `keys` (places of the input's columns), then one for each measure.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class StreamingAggregate(Operator):
         input_schema: pa.Schema,
         *,
         keys: Sequence[int],
-        measures: Sequence[str],
+        measures: Sequence[Measure],
         schema: pa.Schema,
         instance: Instance,
         place: str = "",
@@ -58,7 +58,7 @@ class StreamingAggregate(Operator):
         self._whole: Fragment | None = None
         if not keys:
             source = StreamSource(relation="in0", schema=input_schema, size_class=BLOCK_ROWS)
-            sql = f"SELECT {', '.join(measures)} FROM in0"
+            sql = f"SELECT {', '.join(measure.sql for measure in measures)} FROM in0"
             self._whole = Fragment(sql, schema=schema, instance=instance, streams=[source], place=place)
         elif measures:
             outputs = list(schema)[len(keys) :]
@@ -92,22 +92,16 @@ class StreamingAggregate(Operator):
                     if group.rest is None:
                         return
                     held, (block, begins) = None, group.rest  # noqa: PLW2901 - the block that it ended in
-                end = int(begins[-1])
-                ended, places = block.slice(0, end), begins[:-1]
-                if held is not None:
-                    ended = pa.concat_batches([held, ended])
-                    places = np.concatenate(([0], places + held.num_rows))
-                if places.size:
-                    yield self._ended(ended, places)
-                held = block.slice(end)
+                parts = _parts(held, block, begins)
+                if parts:
+                    yield self._ended(parts)
+                held = block.slice(int(begins[-1]))
             if held is not None:
-                yield self._ended(held, np.zeros(1, np.int64))
+                yield self._ended([Part(held, np.zeros(1, np.int64))])
 
-    def _ended(self, rows: pa.RecordBatch, begins: Places) -> pa.RecordBatch:
-        """The groups that begin at these places of `rows`, and end in there."""
-        measured = [] if self._measures is None else self._measures.of_groups(rows, begins)
-        first = pa.array(begins)
-        return self._output([rows.column(key).take(first) for key in self._keys], measured)
+    def _ended(self, parts: Sequence[Part]) -> pa.RecordBatch:
+        measured = [] if self._measures is None else self._measures.of_groups(parts)
+        return self._output([joined([part.first_of_each(key) for part in parts]) for key in self._keys], measured)
 
     def _long(self, group: _LongGroup) -> pa.RecordBatch:
         measured: list[pa.Array] = []
@@ -124,6 +118,18 @@ class StreamingAggregate(Operator):
     def _stop_if_interrupted(self) -> None:
         if self._interrupted.is_set():
             raise failures.interrupted(self._place)
+
+
+def _parts(held: pa.RecordBatch | None, block: pa.RecordBatch, begins: Places) -> list[Part]:
+    """The groups that end in a block: the one that was open before it, and those that begin and end in it."""
+    first, last = int(begins[0]), int(begins[-1])
+    parts = []
+    if held is not None:
+        open_before = pa.concat_batches([held, block.slice(0, first)]) if first else held
+        parts.append(Part(open_before, np.zeros(1, np.int64)))
+    if last > first:
+        parts.append(Part(block.slice(first, last - first), begins[:-1] - first))
+    return parts
 
 
 class _KeyedBlocks:
@@ -172,7 +178,7 @@ class _LongGroup:
 
 
 def _validate(
-    input_schema: pa.Schema, keys: Sequence[int], measures: Sequence[str], schema: pa.Schema, place: str
+    input_schema: pa.Schema, keys: Sequence[int], measures: Sequence[Measure], schema: pa.Schema, place: str
 ) -> None:
     if not keys and not measures:
         raise InternalError(f"{place}: an aggregate without keys and without measures")

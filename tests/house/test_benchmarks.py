@@ -90,6 +90,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Settings:
         exchange_rows=100_000,
         lookup_rows=2_000,
         lookup_batch_rows=50,
+        aggregate_rows=200_000,
         data=data,
     )
 
@@ -117,7 +118,7 @@ def text(path: Path) -> str:
     return str(Plan.FromString(path.read_bytes()))
 
 
-@pytest.mark.parametrize("case", ["epochs", "throughput", "exchange", "lookup"])
+@pytest.mark.parametrize("case", ["epochs", "throughput", "exchange", "lookup", "aggregate"])
 def test_a_case_runs_tiny(case: str, tiny: Settings) -> None:
     report = CASES[case](tiny)
     assert report.notes == []

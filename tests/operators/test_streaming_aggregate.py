@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tidegate.operators.blocks import BLOCK_ROWS
 from tidegate.operators.digest import digest
 from tidegate.operators.duckdb_private import PrivateEngine
+from tidegate.operators.group_measures import Measure
 from tidegate.operators.instances import Instance, InstanceSettings
 from tidegate.operators.streaming_aggregate import StreamingAggregate
 from tidegate.operators.streams import BatchStream
@@ -30,16 +31,16 @@ COUNT = ("count(*)", pa.field("n", pa.int64()))
 SUM = ("sum(c1)::BIGINT", pa.field("s", pa.int64()))
 LIST = ("list(c1)", pa.field("l", pa.list_(pa.int64())))
 INPUT = pa.schema([KEY, pa.field("v", pa.int64())])
-Measure = tuple[str, pa.Field]
+Column = tuple[str, pa.Field]
 
 
 def aggregate(
-    instance: Instance, *measures: Measure, input_schema: pa.Schema = INPUT, keys: Sequence[int] = (0,)
+    instance: Instance, *measures: Column, input_schema: pa.Schema = INPUT, keys: Sequence[int] = (0,)
 ) -> StreamingAggregate:
     return StreamingAggregate(
         input_schema,
         keys=keys,
-        measures=[sql for sql, _ in measures],
+        measures=[Measure(sql=sql) for sql, _ in measures],
         schema=pa.schema([*(input_schema.field(key) for key in keys), *(field for _, field in measures)]),
         instance=instance,
         place="relations[0]",
@@ -168,7 +169,7 @@ def test_nothing_to_group_by_and_nothing_to_compute_is_refused(instance: Instanc
 
 # --- any aggregate, any keys ----------------------------------------------------------------------------------------
 
-MEASURES: list[Measure] = [
+MEASURES: list[Column] = [
     COUNT,
     ("count(c2)", pa.field("count", pa.int64())),
     ("sum(c2)", pa.field("sum", pa.float64())),
@@ -208,7 +209,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StreamingAggreg
 
 
 @given(RUNS, st.integers(1, 30))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
 def test_it_is_group_by_over_numbered_runs(
     shared: StreamingAggregate, runs: list[tuple[object, object, list[tuple[object, object]]]], cut: int
 ) -> None:
@@ -217,7 +218,7 @@ def test_it_is_group_by_over_numbered_runs(
     number = [run for run, (_, same) in enumerate(itertools.groupby(pairs)) for _ in same]
     numbered = rows.rename_columns(["c0", "c1", "c2", "c3"]).append_column("r", pa.array(number, pa.int64()))
     measures = ", ".join(f"{sql} AS {field.name}" for sql, field in MEASURES)
-    with duckdb.connect(config={"threads": 1}) as connection:
+    with duckdb.connect(config={"threads": 1, "async_threads": 1}) as connection:
         connection.register("numbered", numbered)
         sql = f"SELECT first(c0) AS k, first(c1) AS j, {measures} FROM numbered GROUP BY r ORDER BY r"
         expected = connection.sql(sql).to_arrow_table().cast(shared.schema)
@@ -226,7 +227,7 @@ def test_it_is_group_by_over_numbered_runs(
 
 
 @given(RUNS)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
 def test_it_is_what_plain_python_computes(
     shared: StreamingAggregate, runs: list[tuple[object, object, list[tuple[object, object]]]]
 ) -> None:

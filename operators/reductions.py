@@ -1,0 +1,121 @@
+"""The simplest aggregates of groups of neighbouring rows, in NumPy: bit for bit what DuckDB computes, or nothing.
+
+DuckDB finds each row's group through a hash table. Where rows of a group stand together none is needed, and counting,
+adding and comparing are several times as fast. Where the two could differ (a sum that may overflow, NaN, zeros of both
+signs) the answer is None, and DuckDB is asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import types as kinds
+
+from .layout import Flags, Places, Values, dtype_of, flags
+from .layout import values as values_of
+
+_LARGEST: Final = 2**63 - 1
+#: Floats are added one place of all groups after another, which is no gain where groups are long.
+_LONGEST_OF_FLOATS: Final = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reduction:
+    """`function` of the column at this place; a count without one counts rows. `first` is the first row's value, null
+    or not.
+    """
+
+    function: Literal["count", "sum", "min", "max", "first"]
+    column: int | None = None
+
+
+def reducible(reduction: Reduction, schema: pa.Schema, output: pa.DataType) -> bool:
+    """Whether `reduce` may have an answer for rows of `schema` that is of the type `output`."""
+    if reduction.column is None:
+        return reduction.function == "count" and kinds.is_int64(output)
+    type_ = schema.field(reduction.column).type
+    match reduction.function:
+        case "count":
+            return bool(kinds.is_int64(output))
+        case "first":
+            return bool(type_.equals(output))
+        case "min" | "max":
+            return bool(type_.equals(output)) and dtype_of(type_) is not None
+        case "sum" if kinds.is_decimal(type_):
+            return dtype_of(type_) is not None and bool(output.equals(pa.decimal128(38, type_.scale)))
+        case "sum" if kinds.is_integer(type_):
+            return bool(kinds.is_int64(output))
+        case "sum":
+            return bool((kinds.is_float32(type_) or kinds.is_float64(type_)) and kinds.is_float64(output))
+
+
+def reduce(
+    reduction: Reduction, rows: pa.RecordBatch, begins: Places, lengths: Places, output: pa.DataType
+) -> pa.Array | None:
+    """A value for each of the groups that are all of `rows`."""
+    if reduction.column is None:
+        return pa.array(lengths)
+    column = rows.column(reduction.column)
+    if reduction.function == "first":
+        return column.take(pa.array(begins))
+    valid = flags(column.is_valid()) if column.null_count else None
+    counts = lengths if valid is None else np.add.reduceat(valid, begins, dtype=np.int64)
+    if reduction.function == "count":
+        return pa.array(counts)
+    values = values_of(column)
+    if reduction.function != "sum":
+        found = _extremes(values, valid, begins, smallest=reduction.function == "min")
+    elif values.dtype.kind == "f":
+        found = _sums_of_floats(values, valid, begins, lengths)
+    else:
+        found = _sums(values, valid, begins, int(lengths.max()))
+    return None if found is None else _array(found, output, None if valid is None else counts > 0)
+
+
+def _sums(values: Values, valid: Flags | None, begins: Places, longest: int) -> Values | None:
+    """None where a sum could leave 64 bits."""
+    if valid is not None:
+        values = np.where(valid, values, 0)
+    if max(-int(values.min()), int(values.max())) * longest > _LARGEST:
+        return None
+    return np.add.reduceat(values, begins, dtype=np.int64)
+
+
+def _sums_of_floats(values: Values, valid: Flags | None, begins: Places, lengths: Places) -> Values | None:
+    """From 0.0 on, row after row, because the order of additions shows in the last bits."""
+    if int(lengths.max()) > _LONGEST_OF_FLOATS:
+        return None
+    values = values.astype(np.float64)
+    if valid is not None:
+        values = np.where(valid, values, 0.0)
+    longest_first = np.argsort(-lengths, kind="stable")
+    at = begins[longest_first]
+    longer = len(lengths) - np.cumsum(np.bincount(lengths))
+    found = np.zeros(len(begins))
+    for place, groups in enumerate(longer[:-1].tolist()):
+        found[:groups] += values[at[:groups] + place]
+    sums = np.empty_like(found)
+    sums[longest_first] = found
+    return sums if bool(np.isfinite(sums).all()) else None
+
+
+def _extremes(values: Values, valid: Flags | None, begins: Places, *, smallest: bool) -> Values | None:
+    floats = values.dtype.kind == "f"
+    if valid is not None:
+        limits = np.finfo if floats else np.iinfo
+        last = limits(values.dtype).max if smallest else limits(values.dtype).min
+        values = np.where(valid, values, values.dtype.type((np.inf if smallest else -np.inf) if floats else last))
+    found: Values = (np.minimum if smallest else np.maximum).reduceat(values, begins)
+    if floats and (np.isnan(found).any() or (not found.all() and np.signbit(values[values == 0]).any())):
+        return None
+    return found
+
+
+def _array(values: Values, type_: pa.DataType, valid: Flags | None) -> pa.Array:
+    if kinds.is_decimal128(type_):
+        values = np.stack([values, values >> 63], axis=1)
+    bitmap = None if valid is None else pa.array(valid).buffers()[1]
+    return pa.Array.from_buffers(type_, len(values), [bitmap, pa.py_buffer(values)])
