@@ -86,7 +86,7 @@ def first_output(operator: StreamingAggregate, rows: pa.Table) -> float:
     source = BatchStream(INPUT, rows.to_batches())
     with closing(operator.run([source])) as output:  # type: ignore[type-var] # a generator
         next(output)
-        return source.rows / rows.num_rows
+        return float(source.rows / rows.num_rows)
 
 
 def held(operator: StreamingAggregate, rows: pa.Table) -> float:
@@ -96,7 +96,7 @@ def held(operator: StreamingAggregate, rows: pa.Table) -> float:
         del batch
         marks.append(max(1, pa.total_allocated_bytes() - before))
     part = max(1, len(marks) // 10)
-    return max(marks[-part:]) / max(marks[:part])
+    return float(max(marks[-part:]) / max(marks[:part]))
 
 
 def report(settings: Settings, runs: dict[int, Runs], reads: dict[int, float], growth: dict[int, float]) -> Report:

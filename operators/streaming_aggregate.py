@@ -18,11 +18,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
-from ..proto.errors import InternalError
+from ..proto.errors import ExecutionError, InternalError
 from . import failures
 from .blocks import BLOCK_ROWS, blocks
 from .fragment import Fragment
@@ -32,11 +33,13 @@ from .instances import Instance
 from .layout import Places
 from .neighbours import starts
 from .operator import Operator, Stream
+from .ordering import Order, Ordering, obstacle
 
 
 class StreamingAggregate(Operator):
     """`measures` are over the columns c0, c1, ... of the relation `in0`, which is the input. `schema` has a column for
-    each of `keys` (places of the input's columns), then one for each measure.
+    each of `keys` (places of the input's columns), then one for each measure. `order` is by keys alone; input that is
+    not sorted by it is an error that names two rows.
     """
 
     def __init__(
@@ -47,11 +50,14 @@ class StreamingAggregate(Operator):
         measures: Sequence[Measure],
         schema: pa.Schema,
         instance: Instance,
+        order: Sequence[Order] = (),
         place: str = "",
     ) -> None:
         _validate(input_schema, keys, measures, schema, place)
+        _validate_order(input_schema, keys, order, place)
         self.schema = schema
         self._keys = tuple(keys)
+        self._order = tuple(order)
         self._place = place
         self._interrupted = threading.Event()
         self._measures: GroupMeasures | None = None
@@ -83,7 +89,8 @@ class StreamingAggregate(Operator):
     def _groups(self, rows: Stream) -> Generator[pa.RecordBatch]:
         """Block by block, the groups that end in it; the rows of the open one wait for the next block."""
         with closing(rows):
-            source = _KeyedBlocks(rows, self._keys, self._stop_if_interrupted)
+            order = _OrderCheck(rows.schema, self._order, self._place) if self._order else None
+            source = _KeyedBlocks(rows, self._keys, order, self._stop_if_interrupted)
             held: pa.RecordBatch | None = None
             for block, begins in source:
                 if held is not None and not begins.size:
@@ -135,9 +142,10 @@ def _parts(held: pa.RecordBatch | None, block: pa.RecordBatch, begins: Places) -
 class _KeyedBlocks:
     """The blocks of a stream, each with the rows at which a group begins."""
 
-    def __init__(self, rows: Stream, keys: Sequence[int], check: Callable[[], None]) -> None:
+    def __init__(self, rows: Stream, keys: Sequence[int], order: _OrderCheck | None, check: Callable[[], None]) -> None:
         self._blocks = blocks(rows)
         self._keys = keys
+        self._order = order
         self._check = check
         self._last: list[pa.Array] | None = None
 
@@ -149,8 +157,46 @@ class _KeyedBlocks:
         self._check()
         columns = [block.column(key) for key in self._keys]
         begins = starts(columns, self._last)
+        if self._order is not None:
+            self._order.check(block, begins)
         self._last = [column[-1:] for column in columns]
         return block, begins
+
+
+class _OrderCheck:
+    """Whether groups begin in the declared order; what is sorted by keys alone changes nowhere else."""
+
+    def __init__(self, schema: pa.Schema, order: Sequence[Order], place: str) -> None:
+        self._columns = [each.column for each in order]
+        self._names = [schema.field(i).name for i in self._columns]
+        self._ordering = Ordering([replace(each, column=i) for i, each in enumerate(order)])
+        self._place = place
+        self._seen = 0
+        self._last: pa.RecordBatch | None = None
+
+    def check(self, block: pa.RecordBatch, begins: Places) -> None:
+        first = pa.array(begins)
+        heads = pa.RecordBatch.from_arrays([block.column(i).take(first) for i in self._columns], names=self._names)
+        if self._last is not None and begins.size:
+            heads = pa.concat_batches([self._last, heads])
+        broken = self._ordering.keys(heads).first_break()
+        if broken is not None:
+            row = self._seen + int(begins[broken - (self._last is not None)])
+            raise self._unsorted(row, heads.slice(broken - 1, 2).to_pylist())
+        self._seen += block.num_rows
+        self._last = heads[-1:] if heads.num_rows else self._last
+
+    def _unsorted(self, row: int, keys: Sequence[object]) -> ExecutionError:
+        wanted = ", ".join(
+            f"{name!r} {'descending' if order.descending else 'ascending'}"
+            f" nulls {'first' if order.nulls_first else 'last'}"
+            for name, order in zip(self._names, self._ordering.orders, strict=True)
+        )
+        return ExecutionError(
+            f"{self._place}: the input of the aggregate must be sorted by {wanted}: row {row} with {keys[1]} comes "
+            f"after row {row - 1} with {keys[0]} (rows counted from 0)",
+            reason="INPUT_NOT_SORTED",
+        )
 
 
 class _LongGroup:
@@ -190,3 +236,12 @@ def _validate(
         found = input_schema.field(key).type
         if not found.equals(field.type):
             raise InternalError(f"{place}: the key {field.name!r} is {found}, not {field.type} as the result says")
+
+
+def _validate_order(input_schema: pa.Schema, keys: Sequence[int], order: Sequence[Order], place: str) -> None:
+    for each in order:
+        if each.column not in keys:
+            raise InternalError(f"{place}: the input is sorted by column {each.column}, which is not a key")
+        reason = obstacle(input_schema.field(each.column).type)
+        if reason is not None:
+            raise InternalError(f"{place}: the input cannot be sorted by column {each.column}: {reason}")

@@ -19,6 +19,7 @@ from tidegate.operators.digest import digest
 from tidegate.operators.duckdb_private import PrivateEngine
 from tidegate.operators.group_measures import Measure
 from tidegate.operators.instances import Instance, InstanceSettings
+from tidegate.operators.ordering import Order
 from tidegate.operators.streaming_aggregate import StreamingAggregate
 from tidegate.operators.streams import BatchStream
 from tidegate.operators.testing import CHECKS, Case
@@ -35,7 +36,11 @@ Column = tuple[str, pa.Field]
 
 
 def aggregate(
-    instance: Instance, *measures: Column, input_schema: pa.Schema = INPUT, keys: Sequence[int] = (0,)
+    instance: Instance,
+    *measures: Column,
+    input_schema: pa.Schema = INPUT,
+    keys: Sequence[int] = (0,),
+    order: Sequence[Order] = (),
 ) -> StreamingAggregate:
     return StreamingAggregate(
         input_schema,
@@ -43,6 +48,7 @@ def aggregate(
         measures=[Measure(sql=sql) for sql, _ in measures],
         schema=pa.schema([*(input_schema.field(key) for key in keys), *(field for _, field in measures)]),
         instance=instance,
+        order=order,
         place="relations[0]",
     )
 
@@ -160,6 +166,30 @@ def test_a_long_group_whose_aggregate_exceeds_the_memory_fails_by_name(tmp_path:
         run(aggregate(small, LIST), rows)
     assert caught.value.reason == "MEMORY_LIMIT"
     small.close()
+
+
+@pytest.mark.parametrize("cut", [None, 1])
+def test_input_out_of_its_declared_order_names_the_rows(cut: int | None, instance: Instance) -> None:
+    operator = aggregate(instance, COUNT, order=[Order(column=0, descending=True)])
+    assert run(operator, table([3, 3, 2, None, None])) == [{"k": 3, "n": 2}, {"k": 2, "n": 1}, {"k": None, "n": 2}]
+    message = r"sorted by 'k' descending nulls last: row 3 with {'k': 4} comes after row 2 with {'k': 2}"
+    with pytest.raises(ExecutionError, match=message) as caught:
+        run(operator, table([3, 3, 2, 4]), rows=cut)
+    assert caught.value.reason == "INPUT_NOT_SORTED"
+
+
+def test_the_declared_order_holds_from_block_to_block(instance: Instance) -> None:
+    operator = aggregate(instance, COUNT, order=[Order(column=0)])
+    keys = np.repeat([1, 2, 3], [BLOCK_ROWS + 1, BLOCK_ROWS - 1, BLOCK_ROWS])
+    assert [row["k"] for row in run(operator, table(keys, keys))] == [1, 2, 3]
+    keys[2 * BLOCK_ROWS :] = 0
+    with pytest.raises(ExecutionError, match=f"row {2 * BLOCK_ROWS} with .*'k': 0.* comes after"):
+        run(operator, table(keys, keys))
+
+
+def test_an_order_by_what_is_no_key_is_refused(instance: Instance) -> None:
+    with pytest.raises(InternalError, match="column 1, which is not a key"):
+        aggregate(instance, COUNT, order=[Order(column=1)])
 
 
 def test_nothing_to_group_by_and_nothing_to_compute_is_refused(instance: Instance) -> None:
