@@ -15,7 +15,10 @@ from .inputs import FragmentInput, StreamSource
 from .piece import FilePiece
 from .quoting import identifier
 
-#: What is fetched at once lies in memory that DuckDB does not count. So: no input of more rows than this, ...
+#: What is fetched at once lies in memory that DuckDB does not count, for blocking statements and streamed results of
+#: EXECUTE too: 10M groups of 48 bytes under a memory limit of 100 MB peaked at 694 MB by EXECUTE, fetched as a table or
+#: read as a stream, and at 216 MB read lazily (10M rows of 32 bytes passed on: 420 and 118 MB). How many groups there
+#: will be nobody knows before, and planning again costs half a millisecond. So: no input of more rows than this, ...
 FETCHED_INPUT = 1_000_000
 #: ... and no more than this were every row of an input to meet every row of the others.
 FETCHED_ROWS = 10_000_000
