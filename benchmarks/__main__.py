@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from . import answers, exchange, lookup, small_epochs, streaming_aggregate, throughput, tpch_queries
+from . import answers, exchange, lookup, small_epochs, sorted_inputs, streaming_aggregate, throughput, tpch_queries
 from .report import Report, environment, to_json
 from .settings import TOP, Settings
 
@@ -20,6 +20,7 @@ CASES: dict[str, Callable[[Settings], Report]] = {
     "exchange": exchange.run,
     "lookup": lookup.run,
     "aggregate": streaming_aggregate.run,
+    "merge": sorted_inputs.run,
 }
 
 

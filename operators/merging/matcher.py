@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,7 @@ from ...proto.errors import ExecutionError
 from ..ordering import Bools, Words
 from .kinds import Meaning
 from .pair_filter import PairFilter
-from .pieces import Pieces, inserted, picked, together
+from .pieces import Insertion, Pieces, picked, together
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +76,11 @@ class Matcher:
         if self.meaning.probe_alone:
             alone = np.flatnonzero(~_marked(probe_rows, probe.start, probe.stop)) + probe.start
             if alone.size:
-                places = np.searchsorted(probe_rows, alone)
-                probe_rows, held_rows = inserted(probe_rows, places, alone), inserted(held_rows, places, _NONE)
+                put = Insertion(np.searchsorted(probe_rows, alone), len(probe_rows))
+                probe_rows, held_rows = put.into(probe_rows, alone), put.into(held_rows, _NONE)
         if lost is not None and lost.rows.size:
-            places = np.searchsorted(probe_rows, lost.before)
-            probe_rows, held_rows = inserted(probe_rows, places, _NONE), inserted(held_rows, places, lost.rows)
+            put = Insertion(np.searchsorted(probe_rows, lost.before), len(probe_rows))
+            probe_rows, held_rows = put.into(probe_rows, _NONE), put.into(held_rows, lost.rows)
         if len(probe_rows):
             yield self.pieces.pairs(probe.batch, together(probe_rows), held, together(held_rows))
 
@@ -109,7 +110,7 @@ class Matcher:
         )
 
 
-_NONE = np.int64(-1)
+_NONE: Final = -1
 
 
 def _marked(rows: Words, start: int, stop: int) -> Bools:

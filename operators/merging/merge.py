@@ -8,21 +8,17 @@ them, batch by batch.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from ..blocks import BLOCK_ROWS
 from ..held_rows import HeldRows, Holding
 from ..ordering import Key, Words
 from .codes import Stretch, codes
 from .group import KeyGroup
 from .matcher import Lost, Matcher, ProbeRows
+from .ranges import expanded, parts, ranges
 from .sorted_input import SortedInput
-
-#: How many; or whether, where it is one at most.
-Counts: TypeAlias = np.ndarray[tuple[int], np.dtype[Any]]
 
 
 class Merge:
@@ -99,54 +95,38 @@ class Merge:
 
     def _matched(self, one: Stretch, two: Stretch) -> Iterator[pa.RecordBatch]:
         probe_codes, held_codes = codes(one, two)
-        first, counts = _ranges(probe_codes, held_codes, distinct=two.keys.distinct)
+        first, counts = ranges(probe_codes, held_codes, distinct=two.keys.distinct)
         nulls = one.keys.nulls(self._strict_keys, one.start, one.stop)
         if nulls is not None:
             counts = np.where(nulls, 0, counts)
-        probe = ProbeRows(self._probe.batch, one.start, one.stop, self._probe.describe)
         if self._matcher.meaning.asks_whether and self._matcher.condition is None:
-            yield from self._matcher.asked(probe, counts > 0)
+            yield from self._matcher.asked(self._probed(one.start, one.stop), counts > 0)
             return
-        pairs_before = np.concatenate([[0], np.cumsum(counts)])
-        at, held_at = 0, 0
-        while at < len(one):
+        held_at = 0
+        for at, to, large in parts(probe_codes, counts):
             self._check()
-            to = _part(probe_codes, pairs_before, at)
-            if pairs_before[to] - pairs_before[at] > BLOCK_ROWS:
-                begin, end = int(first[at]), int(first[at] + counts[at])
+            if large:
+                begin, held_to = int(first[at]), int(first[at] + counts[at])
                 yield from self._matcher.held_alone(self._held.rows(two.start + held_at, two.start + begin))
-                yield from self._large(one.start + at, one.start + to, two.start + begin, two.start + end)
-                at, held_at = to, end
-                continue
-            held_to = len(two) if to == len(one) else int(np.searchsorted(held_codes, probe_codes[to - 1], "right"))
-            probe_rows, held_rows = _expanded(first, counts, at, to)
-            probe_rows += one.start
-            held_rows += two.start
-            probe_rows, held_rows = self._matcher.kept(probe.batch, probe_rows, self._held.batch, held_rows)
-            lost = None
-            if self._matcher.meaning.held_alone:
-                lost = self._lost(one, two, probe_codes, held_codes, held_rows, held_at, held_to)
-            part = ProbeRows(probe.batch, one.start + at, one.start + to, probe.describe)
-            yield from self._matcher.output(part, probe_rows, self._held.batch, held_rows, lost)
-            at, held_at = to, held_to
+                yield from self._large(one.start + at, one.start + to, two.start + begin, two.start + held_to)
+            else:
+                held_to = int(np.searchsorted(held_codes, probe_codes[to - 1], "right"))
+                probe_rows, held_rows = expanded(first, counts, at, to)
+                probe_rows, held_rows = self._matcher.kept(
+                    self._probe.batch, probe_rows + one.start, self._held.batch, held_rows + two.start
+                )
+                lost = None
+                if self._matcher.meaning.held_alone:
+                    unmatched = _others(held_rows - two.start, held_at, held_to)
+                    before = np.searchsorted(probe_codes, held_codes[unmatched], side="right")
+                    lost = Lost(unmatched + two.start, before + one.start)
+                probe = self._probed(one.start + at, one.start + to)
+                yield from self._matcher.output(probe, probe_rows, self._held.batch, held_rows, lost)
+            held_at = held_to
         yield from self._matcher.held_alone(self._held.rows(two.start + held_at, two.stop))
 
-    def _lost(
-        self,
-        one: Stretch,
-        two: Stretch,
-        probe_codes: Words,
-        held_codes: Words,
-        matched: Words,
-        held_at: int,
-        held_to: int,
-    ) -> Lost:
-        """The held rows between these that are not matched. They come after all probed rows of their key."""
-        hit = np.zeros(held_to - held_at, dtype=np.bool_)
-        hit[matched - (two.start + held_at)] = True
-        rows = np.flatnonzero(~hit) + held_at
-        before = np.searchsorted(probe_codes, held_codes[rows], side="right")
-        return Lost(rows + two.start, before + one.start)
+    def _probed(self, start: int, stop: int) -> ProbeRows:
+        return ProbeRows(self._probe.batch, start, stop, self._probe.describe)
 
     def _large(self, probe_from: int, probe_to: int, held_from: int, held_to: int) -> Iterator[pa.RecordBatch]:
         """A whole group with more pairs than a block."""
@@ -154,7 +134,7 @@ class Merge:
         try:
             group.add(self._held.rows(held_from, held_to))
             group.seal()
-            yield from group.join(ProbeRows(self._probe.batch, probe_from, probe_to, self._probe.describe))
+            yield from group.join(self._probed(probe_from, probe_to))
             yield from group.rest()
         finally:
             group.close()
@@ -177,7 +157,7 @@ class Merge:
                 self._check()
                 to = probe.upper(key)
                 if to > probe.start:
-                    yield from group.join(ProbeRows(probe.batch, probe.start, to, probe.describe))
+                    yield from group.join(self._probed(probe.start, to))
                     probe.advance(to)
                 if probe.waiting:
                     break
@@ -200,32 +180,8 @@ class Merge:
         return KeyGroup(self._matcher, HeldRows(self._held.batch.schema, self._holding), fertile=fertile)
 
 
-def _ranges(probe: Words, held: Words, *, distinct: bool) -> tuple[Words, Counts]:
-    """For each probed row, the first of the held rows with its key, and how many there are."""
-    first = np.searchsorted(held, probe, side="left")
-    counts: Counts
-    if distinct:
-        counts = held[np.minimum(first, len(held) - 1)] == probe
-    else:
-        counts = np.searchsorted(held, probe, side="right") - first
-    return first, counts
-
-
-def _part(codes: Words, pairs_before: Words, at: int) -> int:
-    """The end of as many whole groups from `at` as make a block of pairs; of one group at least."""
-    to = int(np.searchsorted(pairs_before, pairs_before[at] + BLOCK_ROWS, side="right")) - 1
-    if to >= len(codes):
-        return len(codes)
-    to = int(np.searchsorted(codes, codes[to], side="left"))
-    return to if to > at else int(np.searchsorted(codes, codes[at], side="right"))
-
-
-def _expanded(first: Words, counts: Counts, at: int, to: int) -> tuple[Words, Words]:
-    """The pairs of the probed rows `at` to `to`."""
-    counts = counts[at:to]
-    if counts.dtype == np.bool_ or counts.max(initial=0) <= 1:
-        rows = np.flatnonzero(counts) + at
-        return rows, first[rows]
-    rows = np.repeat(np.arange(at, to), counts)
-    starts = np.cumsum(counts) - counts
-    return rows, np.arange(len(rows)) - np.repeat(starts - first[at:to], counts)
+def _others(rows: Words, start: int, stop: int) -> Words:
+    """The rows between these that are not among `rows`."""
+    missing = np.ones(stop - start, dtype=np.bool_)
+    missing[rows - start] = False
+    return np.flatnonzero(missing) + start

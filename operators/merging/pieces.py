@@ -7,9 +7,10 @@ from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from pyarrow import types as kinds
 
 from ..blocks import BLOCK_ROWS
-from ..ordering import Words
+from ..ordering import Bools, Words
 from .kinds import Meaning
 
 Rows: TypeAlias = Words | slice
@@ -49,8 +50,29 @@ def picked(batch: pa.RecordBatch, rows: Rows) -> list[pa.Array]:
         columns: list[pa.Array] = batch.slice(rows.start, rows.stop - rows.start).columns
         return columns
     missing = rows < 0
-    indices = pa.array(rows, mask=missing) if missing.any() else pa.array(rows)
+    if missing.any():
+        return _padded(batch, rows, missing)
+    indices = pa.array(rows)
     return [column.take(indices) for column in batch.columns]
+
+
+def _padded(batch: pa.RecordBatch, rows: Words, missing: Bools) -> list[pa.Array]:
+    """These rows' columns, null where they are missing."""
+    if not batch.num_rows:
+        return _nulls(batch.schema, len(rows))
+    indices = pa.array(rows, mask=missing)
+    some = pa.array(np.maximum(rows, 0))
+    valid = pa.py_buffer(np.packbits(~missing, bitorder="little"))
+    return [_hidden(column.take(some), valid) if _fixed(column) else column.take(indices) for column in batch.columns]
+
+
+def _fixed(column: pa.Array) -> bool:
+    return not column.null_count and (kinds.is_primitive(column.type) or kinds.is_decimal128(column.type))
+
+
+def _hidden(array: pa.Array, valid: pa.Buffer) -> pa.Array:
+    """A column of fixed width under a validity of its own. (To take nulls costs Arrow several times as much.)"""
+    return pa.Array.from_buffers(array.type, len(array), [valid, array.buffers()[1]], offset=array.offset)
 
 
 def together(rows: Words) -> Rows:
@@ -78,9 +100,19 @@ def bounded(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(small)
 
 
-def inserted(rows: Words, places: Words, values: Words | np.int64) -> Words:
-    """`rows` with `values` put in before these places; those for one place stay in order."""
-    return np.insert(rows, places, values)
+class Insertion:
+    """Values put in before these `places`, which rise, of arrays of `length` rows."""
+
+    def __init__(self, places: Words, length: int) -> None:
+        self._places = places + np.arange(len(places))
+        self._kept = np.ones(length + len(places), dtype=np.bool_)
+        self._kept[self._places] = False
+
+    def into(self, rows: Words, values: Words | int) -> Words:
+        made = np.empty(len(self._kept), dtype=np.int64)
+        made[self._places] = values
+        made[self._kept] = rows
+        return made
 
 
 def _nulls(schema: pa.Schema, rows: int) -> list[pa.Array]:

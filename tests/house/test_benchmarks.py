@@ -91,6 +91,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Settings:
         lookup_rows=2_000,
         lookup_batch_rows=50,
         aggregate_rows=200_000,
+        merge_rows=200_000,
         data=data,
     )
 
@@ -118,7 +119,7 @@ def text(path: Path) -> str:
     return str(Plan.FromString(path.read_bytes()))
 
 
-@pytest.mark.parametrize("case", ["epochs", "throughput", "exchange", "lookup", "aggregate"])
+@pytest.mark.parametrize("case", ["epochs", "throughput", "exchange", "lookup", "aggregate", "merge"])
 def test_a_case_runs_tiny(case: str, tiny: Settings) -> None:
     report = CASES[case](tiny)
     assert report.notes == []

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from tidegate.operators.held_rows import Holding
 from tidegate.operators.instances import Instance, InstanceSettings
 from tidegate.operators.merge_join import JoinKey, MergeJoin
-from tidegate.operators.merging import group, merge, pieces, sorted_input
+from tidegate.operators.merging import group, pieces, ranges, sorted_input
 from tidegate.operators.merging.kinds import Comparison, MergeJoinType
 from tidegate.operators.merging.pair_filter import PairCondition
 from tidegate.operators.streams import BatchStream
@@ -42,7 +42,7 @@ SQL_JOINS = {
 
 rows = st.lists(
     st.tuples(
-        st.one_of(st.none(), st.integers(-1, 2)),
+        st.sampled_from([None, -(2**31), -1, 0, 1, 2**31 - 1]),  # far apart and next to each other
         st.one_of(st.none(), st.sampled_from(["", "a", "a\0", "b"])),
         st.one_of(st.none(), st.integers(0, 3)),
     ),
@@ -72,10 +72,16 @@ def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
     made.close()
 
 
+@pytest.fixture(scope="module")
+def oracle() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect(config={"threads": 1}) as connection:
+        yield connection
+
+
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that groups of a few rows are large ones."""
-    for module in (group, merge, pieces, sorted_input):
+    for module in (group, pieces, ranges, sorted_input):
         monkeypatch.setattr(module, "BLOCK_ROWS", 5)
     monkeypatch.setattr(pieces, "_SMALL", 3)
 
@@ -111,7 +117,14 @@ def joined(operator: MergeJoin, *streams: BatchStream) -> list[Row]:
     return [tuple(row.values()) for batch in operator.run(streams) for row in batch.to_pylist()]
 
 
-def sql_join(left: pa.Table, right: pa.Table, keys: Sequence[JoinKey], type_: MergeJoinType, on: str) -> list[Row]:
+def sql_join(
+    connection: duckdb.DuckDBPyConnection,
+    left: pa.Table,
+    right: pa.Table,
+    keys: Sequence[JoinKey],
+    type_: MergeJoinType,
+    on: str,
+) -> list[Row]:
     if type_ in (MergeJoinType.RIGHT_SEMI, MergeJoinType.RIGHT_ANTI):
         one, other, keyword = "r", "l", SQL_JOINS[MergeJoinType(type_.value.replace("right", "left"))]
     else:
@@ -119,10 +132,9 @@ def sql_join(left: pa.Table, right: pa.Table, keys: Sequence[JoinKey], type_: Me
     signs = {Comparison.EQUAL: "=", Comparison.NOT_DISTINCT: "IS NOT DISTINCT FROM"}
     names = SIDE.names
     equal = [f"l.{names[key.left]} {signs[key.comparison]} r.{names[key.right]}" for key in keys]
-    with duckdb.connect(config={"threads": 1}) as connection:
-        connection.register("l", left)
-        connection.register("r", right)
-        return connection.sql(f"SELECT * FROM {one} {keyword} {other} ON {' AND '.join([*equal, on])}").fetchall()
+    connection.register("l", left)
+    connection.register("r", right)
+    return connection.sql(f"SELECT * FROM {one} {keyword} {other} ON {' AND '.join([*equal, on])}").fetchall()
 
 
 @pytest.mark.parametrize("filtered", [False, True], ids=["keys alone", "with a condition"])
@@ -139,6 +151,7 @@ def test_every_type_gives_the_rows_of_a_nested_loop_in_their_order(
     right_cut: list[int],
     memory: int,
     instance: Instance,
+    oracle: duckdb.DuckDBPyConnection,
     tmp_path: Path,
 ) -> None:
     left, right = sorted_rows(left, keys, "left"), sorted_rows(right, keys, "right")
@@ -165,7 +178,7 @@ def test_every_type_gives_the_rows_of_a_nested_loop_in_their_order(
         operator.close()
     assert not list((tmp_path / "held").glob("*")), "a spilled group was left behind"
     if type_ not in SINGLE:
-        found = sql_join(table(left), table(right), keys, type_, "l.v <= r.v" if filtered else "true")
+        found = sql_join(oracle, table(left), table(right), keys, type_, "l.v <= r.v" if filtered else "true")
         assert Counter(found) == Counter(expected)
 
 
