@@ -15,7 +15,7 @@ from .blocks import BLOCK_ROWS
 from .fragment import Fragment
 from .inputs import StreamSource
 from .instances import Instance
-from .layout import Places
+from .layout import Places, take
 from .reductions import Reduction, reduce, reducible
 from .streams import BatchStream
 
@@ -41,7 +41,7 @@ class Part:
         self.lengths: Places = np.diff(begins, append=rows.num_rows)
 
     def first_of_each(self, column: int) -> pa.Array:
-        return self.rows.column(column).take(pa.array(self.begins))
+        return take(self.rows.column(column), pa.array(self.begins))
 
 
 class GroupMeasures:

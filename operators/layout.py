@@ -72,6 +72,13 @@ def values(array: pa.Array) -> Values:
     return found[::words]
 
 
+def take(array: pa.Array, places: pa.Array) -> pa.Array:
+    """The values at these places; pyarrow has no way to take from views of text and bytes."""
+    if kinds.is_string_view(array.type) or kinds.is_binary_view(array.type):
+        return stored(array).take(places).cast(array.type)
+    return array.take(places)
+
+
 class Lists:
     """The lists of an array: `lengths[i]` of `items`, from `offsets[i]` on; a null list has none. A map's items are
     structs of key and value.

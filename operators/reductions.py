@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types as kinds
 
-from .layout import Flags, Places, Values, dtype_of, flags
+from .layout import Flags, Places, Values, dtype_of, flags, take
 from .layout import values as values_of
 
 _LARGEST: Final = 2**63 - 1
@@ -60,7 +60,7 @@ def reduce(
         return pa.array(lengths)
     column = rows.column(reduction.column)
     if reduction.function == "first":
-        return column.take(pa.array(begins))
+        return take(column, pa.array(begins))
     valid = flags(column.is_valid()) if column.null_count else None
     counts = lengths if valid is None else np.add.reduceat(valid, begins, dtype=np.int64)
     if reduction.function == "count":

@@ -30,7 +30,7 @@ from .fragment import Fragment
 from .group_measures import GroupMeasures, Measure, Part, joined
 from .inputs import StreamSource
 from .instances import Instance
-from .layout import Places
+from .layout import Places, take
 from .neighbours import starts
 from .operator import Operator, Stream
 from .ordering import Order, Ordering, obstacle
@@ -176,7 +176,7 @@ class _OrderCheck:
 
     def check(self, block: pa.RecordBatch, begins: Places) -> None:
         first = pa.array(begins)
-        heads = pa.RecordBatch.from_arrays([block.column(i).take(first) for i in self._columns], names=self._names)
+        heads = pa.RecordBatch.from_arrays([take(block.column(i), first) for i in self._columns], names=self._names)
         if self._last is not None and begins.size:
             heads = pa.concat_batches([self._last, heads])
         broken = self._ordering.keys(heads).first_break()

@@ -23,7 +23,7 @@ from ..proto.errors import InternalError
 from . import failures
 from .blocks import BLOCK_ROWS
 from .casts import plain
-from .layout import Lists, Places, is_list
+from .layout import Lists, Places, is_list, take
 from .operator import Operator, Stream
 from .retype import retype, same_layout
 
@@ -76,7 +76,7 @@ class Unnest(Operator):
     def _slice(self, batch: pa.RecordBatch, expansion: _Expansion, start: int, stop: int) -> pa.RecordBatch:
         rows, within = expansion.places(start, stop)
         taken = pa.array(rows)
-        columns = [batch.column(i).take(taken) for i in self._keep]
+        columns = [take(batch.column(i), taken) for i in self._keep]
         columns += [
             _typed(_items(lists, rows, within), type_)
             for lists, type_ in zip(expansion.lists, self._items, strict=True)
@@ -111,10 +111,10 @@ def _items(lists: Lists, rows: Places, within: Places) -> pa.Array:
     at = lists.offsets[rows] + within
     beyond = within >= lists.lengths[rows]
     if beyond.any():
-        return lists.items.take(pa.array(at, mask=beyond))
+        return take(lists.items, pa.array(at, mask=beyond))
     if at[-1] - at[0] == len(at) - 1 and bool(np.all(np.diff(at) == 1)):
         return lists.items.slice(int(at[0]), len(at))
-    return lists.items.take(pa.array(at))
+    return take(lists.items, pa.array(at))
 
 
 def _typed(items: pa.Array, type_: pa.DataType) -> pa.Array:

@@ -103,8 +103,8 @@ def test_the_key_of_a_group_is_its_first_rows(instance: Instance) -> None:
     assert [(str(row["k"]), row["s"]) for row in found] == [("-0.0", 3), ("nan", 7)]
 
 
-def test_keys_keep_their_type(instance: Instance) -> None:
-    type_ = pa.dictionary(pa.int8(), pa.large_string())
+@pytest.mark.parametrize("type_", [pa.dictionary(pa.int8(), pa.large_string()), pa.string_view()], ids=str)
+def test_keys_keep_their_type(type_: pa.DataType, instance: Instance) -> None:
     schema = pa.schema([("k", type_), ("v", pa.int64())])
     parts = [pa.table([pa.array(keys, type_), [1, 2]], schema=schema) for keys in (["a", "b"], ["b", None])]
     operator = aggregate(instance, SUM, input_schema=schema)

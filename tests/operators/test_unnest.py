@@ -112,6 +112,12 @@ def test_a_map_gives_its_entries() -> None:
     assert run(operator, rows) == [{"e": {"name": "b", "value": None}}, {"e": {"name": "c", "value": 3}}]
 
 
+def test_text_in_views_is_kept_and_unnested() -> None:
+    schema = pa.schema([("k", pa.string_view()), ("l", pa.list_(pa.string_view()))])
+    rows = table(schema, ["a", "b"], [["x"], [None, "y"]])
+    assert run(unnest(schema, 1, outer=True), rows.slice(1)) == [{"k": "b", "l": None}, {"k": "b", "l": "y"}]
+
+
 def test_what_lies_below_a_null_list_is_not_an_item() -> None:
     hidden = pa.ListArray.from_arrays([0, 2, 4], pa.array([1, 2, 3, 4]), mask=pa.array([True, False]))
     schema = pa.schema([("l", INTS)])
