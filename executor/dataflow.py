@@ -1,7 +1,7 @@
 """A prepared plan as a computation: pipelines made once per shape of the sources and kept, run for every epoch.
 
-The pipelines of a task run one after the other, never at once, so they share one DuckDB instance: its whole memory
-limit is there for whichever runs, and nothing outside the task can change what it computes.
+With one channel the pipelines run one after the other, with more of them side by side (`parallel`). What they read, in
+which pieces, and the memory of each are fixed either way, and nothing outside the task can change what it computes.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -27,9 +28,12 @@ from ..proto.values import Determinism, FileSplit, OperatorStatistics, TaskOptio
 from .computation import Source
 from .kept import KeptRows
 from .meters import Meters
-from .pipeline import PipelineInstance, Read, Supply
+from .parallel import ParallelRun, Surroundings, received_by
+from .pipeline import Pieces, PipelineInstance, Read, Supply
+from .pipelines import Pipelines
 from .scheduler import Scheduler
 from .shapes import NOTHING, same_feed, shape_of
+from .shares import hands
 from .store import SpillSpace
 
 FILE_KINDS = ("file:parquet", "file:arrow", "file:orc", "file:csv", "file:json")
@@ -63,17 +67,25 @@ class PlanComputation:
         self._settings = settings
         self._roots = tuple(roots)
         self._space = space
-        self._scheduler = scheduler
         self._side = side
         self._nominal = {each.name: NOTHING for each in prepared.sources}
         self._nominal |= {name: shape_of(pieces, self.columns[name]) for name, pieces in self.tables.items()}
         self._meters = Meters()
         self._kept: dict[str, KeptRows] = {}
         self._made: OrderedDict[tuple[SourceShape, ...], Pipelines] = OrderedDict()
-        self._running: PipelineInstance | None = None
-        self._instance: Instance | None = None
+        self._running: set[PipelineInstance] = set()
+        self._instances: dict[tuple[int, int], Instance] = {}
+        self.surroundings = Surroundings(
+            scheduler=scheduler,
+            space=space,
+            exchange_bytes=options.queue_bytes,
+            result_bytes=options.output_bytes,
+            meters=self._meters,
+            run=self.run,
+        )
         self._stopped = threading.Event()
         self._plans = 0
+        self._epochs = 0
         self._accepted: dict[str, pa.Schema] = {}
         pipelines = prepared.physical(self._nominal).pipelines
         self.lead, self.early_source = self._ahead_of_the_seal(pipelines)
@@ -83,6 +95,8 @@ class PlanComputation:
     def _ahead_of_the_seal(self, pipelines: Sequence[Pipeline]) -> tuple[int, str | None]:
         """How many pipelines read static sources alone before the first that starts with its pieces, and its source."""
         for index, pipeline in enumerate(pipelines):
+            if pipeline.into or received_by(pipeline.root):
+                break
             if all(source in self.tables for source in pipeline.sources):
                 continue
             if pipeline.start is Start.PIECE:
@@ -105,7 +119,8 @@ class PlanComputation:
     # -------------------------------------------------------------------------------------------------- epochs
 
     def epoch(self, clock_us: int) -> PlanRun:
-        return PlanRun(self, clock_us)
+        self._epochs += 1
+        return PlanRun(self, clock_us, self._epochs)
 
     def pipelines(self, shape: Mapping[str, SourceShape]) -> Pipelines:
         """The pipelines for sources of this shape; those not named are as they were when the task was made."""
@@ -115,22 +130,24 @@ class PlanComputation:
         if made is not None:
             self._made.move_to_end(key)
             return made
-        made = self._made[key] = Pipelines(self, self._prepared.physical(whole))
+        made = self._made[key] = Pipelines(self._prepared.physical(whole), self.options.memory_limit, self.make)
         if len(self._made) > _SHAPES_KEPT:
             _, oldest = self._made.popitem(last=False)
             self._plans += oldest.plans
             oldest.close()
         return made
 
-    def make(self, root: PhysicalNode) -> PipelineInstance:
-        if self._instance is None:
-            self._instance = self._pool.take(self._settings)
-        strict = self.options.determinism is Determinism.STRICT
+    def make(self, root: PhysicalNode, channel: int, memory_limit: int, number: int) -> PipelineInstance:
+        """Operators on the instance of this number among those with so much memory."""
+        instance = self._instances.get((memory_limit, number))
+        if instance is None:
+            settings = replace(self._settings, memory_limit=memory_limit)
+            instance = self._instances[memory_limit, number] = self._pool.take(settings)
         return PipelineInstance(
             root,
-            instance=self._instance,
-            strict=strict,
-            meter=self._meters.of,
+            instance=instance,
+            strict=self.options.determinism is Determinism.STRICT,
+            meter=lambda operator, place: self._meters.of(operator, place, channel),
             kept=self._kept.__getitem__,
         )
 
@@ -139,33 +156,33 @@ class PlanComputation:
         for kept in physical.kept:
             if kept.name in self._kept:
                 continue
-            made = self.make(kept.root)
+            made = self.make(kept.root, 0, self.options.memory_limit, 0)
             try:
-                with closing(self.run(made, self.tables, clock_us, Read())) as rows:
+                with closing(self.run(made, self.supply(self.tables, clock_us, Read()))) as rows:
                     room = self.options.output_bytes - sum(each.size for each in self._kept.values())
                     self._kept[kept.name] = KeptRows(kept.name, kept.root.schema, rows, room, self._space)
             finally:
                 self._plans += made.plans
                 made.close()
 
-    def run(
-        self, made: PipelineInstance, pieces: Mapping[str, Sequence[Piece]], clock_us: int, read: Read
-    ) -> Generator[pa.RecordBatch]:
-        self._running = made
+    def supply(self, pieces: Pieces, clock_us: int, read: Read) -> Supply:
+        """All of these pieces."""
+        return Supply(
+            pieces=pieces,
+            whole=pieces,
+            receive=_nothing,
+            clock_us=clock_us,
+            time_zone=self.options.time_zone,
+            read=read,
+        )
+
+    def run(self, made: PipelineInstance, supply: Supply) -> Generator[pa.RecordBatch]:
+        self._running.add(made)
         try:
             self.check_stopped()
-            yield from made.run(
-                Supply(
-                    pieces=pieces,
-                    whole=pieces,
-                    receive=_nothing,
-                    clock_us=clock_us,
-                    time_zone=self.options.time_zone,
-                    read=read,
-                )
-            )
+            yield from made.run(supply)
         finally:
-            self._running = None
+            self._running.discard(made)
 
     def check_stopped(self) -> None:
         if self._stopped.is_set():
@@ -182,8 +199,7 @@ class PlanComputation:
 
     def interrupt(self) -> None:
         self._stopped.set()
-        running = self._running
-        if running is not None:
+        for running in tuple(self._running):
             running.interrupt()
 
     def close(self) -> None:
@@ -193,43 +209,18 @@ class PlanComputation:
         self._made.clear()
         self._kept.clear()
         self.tables.clear()
-        instance, self._instance = self._instance, None
-        if instance is not None:
+        while self._instances:
+            _, instance = self._instances.popitem()
             self._pool.give_back(instance)
-
-
-class Pipelines:
-    """A physical plan's pipelines, each made when it first runs."""
-
-    def __init__(self, computation: PlanComputation, physical: PhysicalPlan) -> None:
-        self.physical = physical
-        self._computation = computation
-        self._made: dict[int, PipelineInstance] = {}
-
-    def __len__(self) -> int:
-        return len(self.physical.pipelines)
-
-    def get(self, index: int) -> PipelineInstance:
-        made = self._made.get(index)
-        if made is None:
-            made = self._made[index] = self._computation.make(self.physical.pipelines[index].root)
-        return made
-
-    @property
-    def plans(self) -> int:
-        return sum(made.plans for made in tuple(self._made.values()))
-
-    def close(self) -> None:
-        for made in self._made.values():
-            made.close()
 
 
 class PlanRun:
     """One epoch: the pipelines before the early one, it piece by piece, and at the seal all the others."""
 
-    def __init__(self, computation: PlanComputation, clock_us: int) -> None:
+    def __init__(self, computation: PlanComputation, clock_us: int, number: int) -> None:
         self._computation = computation
         self._clock_us = clock_us
+        self._number = number
         self._read = Read()
         self._led = False
 
@@ -251,15 +242,13 @@ class PlanRun:
         columns = computation.columns[source]
         for group in same_feed(open_pieces(pieces, columns), columns):
             made = computation.pipelines({source: shape_of(group, columns)})
-            yield from self._pipeline(made, computation.lead, {source: group})
+            yield from self._rows(made, computation.lead, computation.lead + 1, {source: group})
 
     def _lead(self) -> Iterator[pa.RecordBatch]:
-        if self._led:
+        if self._led or not self._computation.lead:
             return
         self._led = True
-        made = self._computation.pipelines({})
-        for index in range(self._computation.lead):
-            yield from self._pipeline(made, index, {})
+        yield from self._rows(self._computation.pipelines({}), 0, self._computation.lead, {})
 
     def sealed(self, pieces: Mapping[str, Sequence[Piece]]) -> Iterator[pa.RecordBatch]:
         computation = self._computation
@@ -272,14 +261,29 @@ class PlanRun:
         opened = {name: open_pieces(given, computation.columns[name]) for name, given in pieces.items()}
         shape = {name: shape_of(given, computation.columns[name]) for name, given in opened.items()}
         made = computation.pipelines(shape)
-        for index in range(first, len(made)):
-            yield from self._pipeline(made, index, opened)
+        yield from self._rows(made, first, len(made), opened)
 
-    def _pipeline(self, made: Pipelines, index: int, pieces: Mapping[str, Sequence[Piece]]) -> Iterator[pa.RecordBatch]:
+    def _rows(self, made: Pipelines, first: int, last: int, pieces: Pieces) -> Iterator[pa.RecordBatch]:
+        """What the pipelines from `first` to `last` make of these pieces, and of the tables."""
         computation = self._computation
         computation.check_stopped()
         computation.keep(made.physical, self._clock_us)
-        return computation.run(made.get(index), {**computation.tables, **pieces}, self._clock_us, self._read)
+        supply = computation.supply({**computation.tables, **pieces}, self._clock_us, self._read)
+        if made.parallel and not _is_one_hand(made.physical.pipelines[first:last], supply.whole):
+            surroundings = computation.surroundings
+            run = ParallelRun(made, first, last, epoch=self._number, supply=supply, surroundings=surroundings)
+            yield from run.rows()
+            return
+        for index in range(first, last):
+            yield from computation.run(made.get(index), supply)
+
+
+def _is_one_hand(pipelines: Sequence[Pipeline], pieces: Pieces) -> bool:
+    """So little for a single pipeline that one of its channels has it all."""
+    if len(pipelines) != 1 or pipelines[0].start is not Start.PIECE or pipelines[0].into:
+        return False
+    dealt = hands(pieces[pipelines[0].sources[0]])
+    return next(dealt, None) is None or next(dealt, None) is None
 
 
 def _source(name: str, columns: Sequence[Column], *, static: bool) -> Source:

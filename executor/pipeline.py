@@ -33,6 +33,11 @@ class Read:
     bytes_in: int = 0
     at_least: bool = False
 
+    def add(self, other: Read) -> None:
+        self.rows_in += other.rows_in
+        self.bytes_in += other.bytes_in
+        self.at_least |= other.at_least
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Supply:

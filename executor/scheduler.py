@@ -60,6 +60,16 @@ class Scheduler:
         self._idle = 0
         self._closed = False
 
+    @property
+    def helpers(self) -> int:
+        """How many threads may help with one task at a time, so that one is left for the others."""
+        return max(1, self._limit - 2)
+
+    def shake(self) -> None:
+        """The tests' delay, if there is one."""
+        if self._delay is not None:
+            self._delay()
+
     def submit(self, slot: Slot, *, wake: bool = True) -> None:
         """There may be something to do for this work. Without `wake` the caller lends it a thread, or calls `wake`."""
         with self._condition:
@@ -133,8 +143,7 @@ class Scheduler:
     def _run(self, slot: Slot) -> None:
         more = False
         try:
-            if self._delay is not None:
-                self._delay()
+            self.shake()
             more = slot.work.step(time.monotonic_ns() + SLICE_NS)
         finally:
             self._ran(slot, more)

@@ -1,0 +1,329 @@
+"""An epoch of a plan with several channels: its exchanges, the runs of its channels, and the order of its result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias, assert_never
+
+import pyarrow as pa
+
+from ..operators import routing
+from ..operators.blocks import blocks
+from ..operators.operator import Stream
+from ..operators.ordering import Order, Ordering
+from ..operators.piece import Piece
+from ..planner import pipelines as planned
+from ..planner.pipelines import Pipeline, Routing, Start
+from ..proto.errors import ExecutionError
+from .crew import Crew, Run
+from .exchange import Exchange, Meanwhile
+from .meters import Meters
+from .pipeline import Pieces, PipelineInstance, Read, Supply
+from .pipelines import Pipelines
+from .scheduler import Scheduler
+from .shares import Share, hands, shares
+from .store import SpillSpace
+
+Rows: TypeAlias = Generator[pa.RecordBatch]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What the epochs of a task share. `run` is the rows of an instance, which a cancellation interrupts."""
+
+    scheduler: Scheduler
+    space: SpillSpace
+    exchange_bytes: int
+    result_bytes: int
+    meters: Meters
+    run: Callable[[PipelineInstance, Supply], Rows]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Fed:
+    """An exchange and the runs that feed it."""
+
+    exchange: Exchange
+    order: Ordering | None
+    producers: list[Run] = field(default_factory=list)
+
+    @property
+    def above(self) -> tuple[Run, ...]:
+        """All that its rows may have to wait for, nearest first. The channels of a pipeline read the same exchanges."""
+        return (*self.producers, *self.producers[0].above)
+
+    def stream(self, consumer: int, meanwhile: Meanwhile) -> Stream:
+        if self.order is None:
+            return self.exchange.stream(consumer, meanwhile)
+        return self.exchange.merged(consumer, self.order, meanwhile)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Result:
+    """The rows of a pipeline that feeds no exchange: channel after channel, or hand after hand as they were dealt."""
+
+    fed: _Fed
+    hands: int | None
+
+
+class ParallelRun:
+    """The pipelines from `first` to `last` over some pieces. `rows` is used up once; `supply` says what all share."""
+
+    def __init__(
+        self, made: Pipelines, first: int, last: int, *, epoch: int, supply: Supply, surroundings: Surroundings
+    ) -> None:
+        self._made = made
+        self._epoch = epoch
+        self._supply = supply
+        self._surroundings = surroundings
+        self._crew = Crew(surroundings.scheduler)
+        self._fed: dict[int, _Fed] = {}
+        self._results: list[_Result] = []
+        self._reads: list[Read] = []
+        chosen = made.physical.pipelines[first:last]
+        exchanges = [each for pipeline in chosen for each in pipeline.into]
+        room = surroundings.exchange_bytes // max(len(exchanges), 1)
+        places = _places(chosen)
+        self._noted = [(self._exchange(each, chosen, room), places.get(each.number, "")) for each in exchanges]
+        self._result_room = surroundings.result_bytes // max(sum(not each.into for each in chosen), 1)
+        for index, pipeline in enumerate(chosen, first):
+            self._add(index, pipeline)
+
+    def rows(self) -> Rows:
+        """The result. However it ends, nothing is running or open after it."""
+        try:
+            self._crew.start()
+            for result in self._results:
+                yield from self._read(result)
+        finally:
+            self._crew.close()
+            self._count()
+
+    # -------------------------------------------------------------------------------------------------- exchanges
+
+    def _exchange(self, each: planned.Exchange, chosen: Sequence[Pipeline], room: int) -> Exchange:
+        producers = next(pipeline.channels for pipeline in chosen if each in pipeline.into)
+        order = [Order(column=k.column, descending=k.descending, nulls_first=k.nulls_first) for k in each.order]
+        exchange = self._new(each.schema, _routing(each), producers, room)
+        self._fed[each.number] = _Fed(exchange, Ordering(order) if order else None)
+        return exchange
+
+    def _new(self, schema: pa.Schema, how: routing.Routing, producers: int, room: int) -> Exchange:
+        return Exchange(
+            schema,
+            how,
+            producers=producers,
+            epoch=self._epoch,
+            memory_limit=room,
+            quota=self._surroundings.space.quota,
+            files=self._surroundings.space.files,
+            on_change=self._crew.offer,
+        )
+
+    # ------------------------------------------------------------------------------------------------------- runs
+
+    def _add(self, index: int, pipeline: Pipeline) -> None:
+        """The runs of a pipeline's channels, and where it feeds no exchange the gather of its result."""
+        if pipeline.into:
+            fed = [self._fed[each.number] for each in pipeline.into]
+        else:
+            gather = self._new(pipeline.root.schema, routing.Broadcast(1), pipeline.channels, self._result_room)
+            fed = [_Fed(gather, None)]
+        dealt = pipeline.start is Start.PIECE and not pipeline.into
+        given = self._hands(pipeline) if dealt else self._shares(pipeline)
+        if not pipeline.into:
+            self._results.append(_Result(fed[0], sum(map(len, given)) if dealt else None))
+        for number, turns in enumerate(given):
+            run = self._run(pipeline, self._channel(index, number), turns, fed)
+            self._crew.add(run)
+            for each in fed:
+                each.producers.append(run)
+
+    def _channel(self, index: int, number: int) -> _Channel:
+        read = Read()
+        self._reads.append(read)
+        supply = replace(self._supply, receive=lambda exchange: self._receive(exchange, number), read=read)
+        return _Channel(number, lambda: self._made.get(index, number), supply, self._surroundings.run)
+
+    def _run(self, pipeline: Pipeline, channel: _Channel, turns: Sequence[Pieces], fed: Sequence[_Fed]) -> Run:
+        received = [self._fed[number] for number in received_by(pipeline.root)]
+        outlets = [(each.exchange, channel.number) for each in fed]
+        if pipeline.into:
+            rows = _in_blocks(channel, turns)
+        elif pipeline.start is Start.PIECE:
+            rows = _in_hands(channel, turns, _empty(pipeline.root.schema))
+        else:
+            rows = _as_they_come(channel, turns)
+        return Run(
+            _steps(rows, outlets),
+            inlets=[(each.exchange, channel.number) for each in received],
+            outlets=outlets,
+            above=tuple(dict.fromkeys(run for each in received for run in each.above)),
+            interrupt=channel.interrupt,
+        )
+
+    def _receive(self, number: int, channel: int) -> Stream:
+        fed = self._fed[number]
+        return fed.stream(channel, self._crew.lender(fed.producers, fed.above))
+
+    def _shares(self, pipeline: Pipeline) -> list[list[Pieces]]:
+        """For each channel one turn: its share of each source."""
+        given: list[dict[str, Sequence[Piece]]] = [{} for _ in range(pipeline.channels)]
+        for source in pipeline.sources:
+            for mine, share in zip(given, shares(self._supply.whole[source], pipeline.channels), strict=True):
+                mine[source] = share
+        return [[pieces] for pieces in given]
+
+    def _hands(self, pipeline: Pipeline) -> list[list[Pieces]]:
+        """For each channel its hands, dealt in turn."""
+        (source,) = pipeline.sources
+        dealt: list[Share] = list(hands(self._supply.whole[source]))
+        turns: list[Pieces] = [{source: hand} for hand in dealt]
+        return [turns[channel :: pipeline.channels] for channel in range(pipeline.channels)]
+
+    # ----------------------------------------------------------------------------------------------------- result
+
+    def _read(self, result: _Result) -> Iterator[pa.RecordBatch]:
+        exchange = result.fed.exchange
+        lend = self._crew.lender(result.fed.producers, result.fed.above)
+        if result.hands is None:
+            for lane in exchange.lanes(0, lend):
+                yield from lane
+            return
+        for hand in range(result.hands):
+            producer = hand % exchange.producers
+            while (found := exchange.take(0, producer, lend)) is not None and found.rows.num_rows:
+                yield found.rows
+
+    def _count(self) -> None:
+        for read in self._reads:
+            self._supply.read.add(read)
+        for exchange, place in self._noted:
+            statistics = exchange.statistics()
+            meter = self._surroundings.meters.of("Exchange", place)
+            meter.rows_in += statistics.rows
+            meter.bytes_in += statistics.bytes
+            meter.spilled_bytes += statistics.spilled_bytes
+
+
+def received_by(root: planned.PhysicalNode) -> tuple[int, ...]:
+    """The numbers of the exchanges that a pipeline reads, each once, in order."""
+    return tuple(dict.fromkeys(node.exchange for node in _receives(root)))
+
+
+def _receives(root: planned.PhysicalNode) -> Iterator[planned.ReceiveNode]:
+    seen: set[int] = set()
+    stack: list[planned.PhysicalNode] = [root]
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        match node:
+            case planned.ReceiveNode():
+                yield node
+            case planned.FragmentNode():
+                stack.extend(each.node for each in reversed(node.streams))
+            case planned.ScanNode() | planned.KeptNode():
+                pass
+            case _:
+                assert_never(node)
+
+
+def _places(chosen: Sequence[Pipeline]) -> Mapping[int, str]:
+    """Where in the plan each exchange is."""
+    return {node.exchange: node.place for pipeline in chosen for node in _receives(pipeline.root)}
+
+
+def _routing(exchange: planned.Exchange) -> routing.Routing:
+    match exchange.routing:
+        case Routing.HASH:
+            return routing.HashRouting(exchange.schema, exchange.keys, exchange.consumers)
+        case Routing.BROADCAST | Routing.GATHER:
+            return routing.Broadcast(exchange.consumers)
+        case Routing.ROUND_ROBIN:
+            return routing.RoundRobinBlocks(exchange.consumers)
+        case _:
+            assert_never(exchange.routing)
+
+
+class _Channel:
+    """One channel of one pipeline: its instance, made when it first runs."""
+
+    def __init__(
+        self,
+        number: int,
+        make: Callable[[], PipelineInstance],
+        supply: Supply,
+        run: Callable[[PipelineInstance, Supply], Rows],
+    ) -> None:
+        self.number = number
+        self._make = make
+        self._supply = supply
+        self._run = run
+        self._instance: PipelineInstance | None = None
+
+    def rows(self, pieces: Pieces) -> Rows:
+        self._instance = self._make()
+        return self._run(self._instance, replace(self._supply, pieces=pieces))
+
+    def interrupt(self) -> None:
+        if self._instance is not None:
+            self._instance.interrupt()
+
+
+def _as_they_come(channel: _Channel, turns: Sequence[Pieces]) -> Rows:
+    for pieces in turns:
+        with closing(channel.rows(pieces)) as batches:
+            yield from batches
+
+
+def _in_blocks(channel: _Channel, turns: Sequence[Pieces]) -> Rows:
+    with closing(_as_they_come(channel, turns)) as batches:
+        yield from blocks(batches)
+
+
+def _in_hands(channel: _Channel, turns: Sequence[Pieces], end: pa.RecordBatch) -> Rows:
+    """An empty batch ends each hand, and there is no other."""
+    for pieces in turns:
+        with closing(channel.rows(pieces)) as batches:
+            for batch in batches:
+                if batch.num_rows:
+                    yield batch
+        yield end
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
+
+
+def _steps(rows: Rows, outlets: Sequence[tuple[Exchange, int]]) -> Generator[None]:
+    """Push the rows, a batch at a step, until nobody reads them any more; in the end their end, or their error."""
+    try:
+        with closing(rows):
+            for batch in rows:
+                if not _push(outlets, batch):
+                    break
+                yield
+        for exchange, producer in outlets:
+            exchange.end(producer)
+    except Exception as error:  # noqa: BLE001 - it is raised where the rows are read
+        _fail(outlets, error)
+    except BaseException:
+        _fail(outlets, ExecutionError("a channel was interrupted", reason="INTERRUPTED"))
+        raise
+
+
+def _push(outlets: Sequence[tuple[Exchange, int]], batch: pa.RecordBatch) -> bool:
+    """Into all of them; whether anybody wants more."""
+    wanted = False
+    for exchange, producer in outlets:
+        wanted |= exchange.push(producer, batch)
+    return wanted
+
+
+def _fail(outlets: Sequence[tuple[Exchange, int]], error: Exception) -> None:
+    for exchange, producer in outlets:
+        exchange.fail(producer, error)

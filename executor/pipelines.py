@@ -1,0 +1,57 @@
+"""A physical plan's pipelines made ready, channel by channel, each when it first runs.
+
+A plan of one channel and without exchanges runs one pipeline after the other, on one DuckDB instance with all of the
+task's memory. In any other each channel of each pipeline has an instance and a fixed share of the memory of its own,
+so that nothing that runs beside it can change what it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from ..planner.pipelines import PhysicalNode, PhysicalPlan
+from .pipeline import PipelineInstance
+
+Make: TypeAlias = Callable[[PhysicalNode, int, int, int], PipelineInstance]
+"""A root, the number of its channel, the bytes that are its instance's, and which one of the instances of so many."""
+
+
+class Pipelines:
+    def __init__(self, physical: PhysicalPlan, memory_limit: int, make: Make) -> None:
+        self.physical = physical
+        self.parallel = any(each.channels > 1 or each.into for each in physical.pipelines)
+        self._make = make
+        self._made: dict[tuple[int, int], PipelineInstance] = {}
+        parts = sum(each.weight * each.channels for each in physical.pipelines)
+        self._memory = [memory_limit * each.weight // parts for each in physical.pipelines]
+        if not self.parallel:
+            self._memory = [memory_limit] * len(physical.pipelines)
+
+    def __len__(self) -> int:
+        return len(self.physical.pipelines)
+
+    def get(self, index: int, channel: int = 0) -> PipelineInstance:
+        """From any thread, but for one channel by one thread at a time."""
+        made = self._made.get((index, channel))
+        if made is None:
+            root = self.physical.pipelines[index].root
+            made = self._make(root, channel, self._memory[index], self._number(index, channel))
+            self._made[index, channel] = made
+        return made
+
+    def _number(self, index: int, channel: int) -> int:
+        """Which instance of its size a channel has; they are used again by the pipelines of other shapes."""
+        if not self.parallel:
+            return 0
+        before = self.physical.pipelines[:index]
+        alike = zip(before, self._memory, strict=False)
+        return channel + sum(each.channels for each, memory in alike if memory == self._memory[index])
+
+    @property
+    def plans(self) -> int:
+        return sum(made.plans for made in tuple(self._made.values()))
+
+    def close(self) -> None:
+        for made in self._made.values():
+            made.close()
