@@ -13,22 +13,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 import pyarrow as pa
 
 from ..operators.column import Column
 from ..proto.errors import PlanError, Problem
+from ..proto.values import TaskOptions
 from . import ir, tree
 from .branches import branches
 from .facts import FactTable
 from .pipelines import (
+    Exchange,
     Feed,
     FileInput,
     FragmentNode,
     Kept,
     KeptNode,
+    MergeKey,
     PhysicalNode,
     PhysicalPlan,
     Pipeline,
@@ -38,6 +41,8 @@ from .pipelines import (
     Start,
     StreamInput,
 )
+from .spread.spreading import Spreading, spread
+from .spread.stages import stages
 from .sql.statement import Statement
 from .sql.types import arrow_type, unnamed
 from .types import Type
@@ -49,6 +54,10 @@ DEPTH: Final = 100
 
 CORRELATED_DEPTH: Final = 300
 """The same where no cut is possible."""
+
+_WEIGHT: Final = 4
+_ROW_WISE_WEIGHT: Final = 1
+"""Of a pipeline's memory beside the others': one that goes row by row holds little."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -65,6 +74,7 @@ class Division:
     """Where a plan is cut. `kept` gives a name to each kept section, `uses` says which relations are whose."""
 
     sections: tuple[Section, ...]
+    facts: FactTable
     kept: dict[str, Section] = field(default_factory=dict)
     uses: dict[int, str] = field(default_factory=dict)
     shared: tuple[ir.Relation, ...] = ()
@@ -77,7 +87,7 @@ def divide(plan: ir.Plan, static: Callable[[ir.Read], bool]) -> Division:
     """Raises `PlanError` where a correlated part is too deep."""
     facts = FactTable(plan.shared, static)
     if not facts.of(plan.root).fed:
-        return Division(sections=(_section(plan, plan.root, facts, {}),), shared=plan.shared)
+        return Division(sections=(_section(plan.shared, plan.root, facts, ()),), shared=plan.shared, facts=facts)
     found = branches(plan.root, facts)
     roots = (plan.root,) if found is None else found
     kept = _Keeping(plan, facts)
@@ -85,10 +95,11 @@ def divide(plan: ir.Plan, static: Callable[[ir.Read], bool]) -> Division:
         kept.look_below(root)
     roots = tuple(_all_of(root) if id(root) in kept.uses else root for root in roots)
     return Division(
-        sections=tuple(_section(plan, root, facts, kept.uses, row_wise=found is not None) for root in roots),
-        kept={name: _section(plan, root, facts, {}) for name, root in kept.roots.items()},
+        sections=tuple(_section(plan.shared, root, facts, kept.uses, row_wise=found is not None) for root in roots),
+        kept={name: _section(plan.shared, root, facts, ()) for name, root in kept.roots.items()},
         uses=kept.uses,
         shared=plan.shared,
+        facts=facts,
     )
 
 
@@ -151,19 +162,25 @@ def below(relation: ir.Relation) -> Iterator[ir.Relation]:
 
 
 def _section(
-    plan: ir.Plan, root: ir.Relation, facts: FactTable, uses: dict[int, str], *, row_wise: bool = False
+    shared: Sequence[ir.Relation],
+    root: ir.Relation,
+    facts: FactTable,
+    uses: Container[int],
+    *,
+    row_wise: bool = False,
 ) -> Section:
+    """`uses` are relations that something else computes."""
     edges: list[ir.Relation] = []
     seen: dict[int, int] = {}
 
     def step(relation: ir.Relation) -> Generator[ir.Relation, int, int]:
         """How deep the statement is that this relation's rows come out of, at it."""
-        if id(relation) in uses:
+        if id(relation) in uses or isinstance(relation, ir.Exchange):
             return 1
         if isinstance(relation, ir.Shared):
             if relation.ordinal not in seen:
                 seen[relation.ordinal] = 0
-                seen[relation.ordinal] = yield plan.shared[relation.ordinal]
+                seen[relation.ordinal] = yield shared[relation.ordinal]
             return 1
         depth = 0
         for each in below(relation):
@@ -206,22 +223,93 @@ Columns: TypeAlias = Mapping[str, Mapping[str, Column]]
 """By source and name, the columns as all reads of the source want them."""
 
 
-def cut(division: Division, columns: Columns, shape: Shape, output: Output) -> PhysicalPlan:
+def cut(division: Division, columns: Columns, shape: Shape, output: Output, options: TaskOptions) -> PhysicalPlan:
     """The physical plan for sources of this shape."""
     making = _Making(shared=division.shared, columns=columns, shape=shape)
-    kept_nodes: dict[str, KeptNode] = {}
+    nodes: dict[int, PhysicalNode] = {}
     kept: list[Kept] = []
     for name, section in division.kept.items():
-        root = _fragments(division, section, making, kept_nodes, None)
-        kept_nodes[name] = KeptNode(name=name, schema=root.schema, size_class=root.size_class)
+        root = _fragments(section, making, nodes, None)
+        node = KeptNode(name=name, schema=root.schema, size_class=root.size_class)
+        nodes |= {use: node for use, used in division.uses.items() if used == name}
         kept.append(Kept(name=name, root=root, sources=sources_of(root)))
-    pipelines = []
+    pipelines: list[Pipeline] = []
     for section in division.sections:
-        node = _fragments(division, section, making, kept_nodes, output)
-        sources = sources_of(node)
-        start = Start.PIECE if section.row_wise and len(sources) == 1 else Start.SEAL
-        pipelines.append(Pipeline(root=node, sources=sources, start=start))
+        if options.channels > 1 and not section.row_wise:
+            pipelines += _spread(division, section, making, nodes, output, options)
+        else:
+            pipelines.append(_pipeline(section, making, nodes, output, options.channels))
     return PhysicalPlan(pipelines=tuple(pipelines), kept=tuple(kept))
+
+
+def _pipeline(
+    section: Section, making: _Making, nodes: dict[int, PhysicalNode], output: Output, channels: int
+) -> Pipeline:
+    """A section as one pipeline; on several channels if each of its rows comes from one row of a source."""
+    node = _fragments(section, making, nodes, output)
+    sources = sources_of(node)
+    start = Start.PIECE if section.row_wise and len(sources) == 1 else Start.SEAL
+    return Pipeline(root=node, sources=sources, start=start, channels=channels if sources else 1)
+
+
+def _spread(
+    division: Division,
+    section: Section,
+    making: _Making,
+    nodes: dict[int, PhysicalNode],
+    output: Output,
+    options: TaskOptions,
+) -> Iterator[Pipeline]:
+    """A section as pipelines on several channels. A plan that is not row-wise has one section."""
+    spreading = Spreading(
+        channels=options.channels,
+        rows={source: each.size_class for source, each in making.shape.items()},
+        facts=division.facts,
+        shared=division.shared,
+        kept=division.uses,
+        broadcast=options.broadcast,
+    )
+    found = spread(section.root, spreading)
+    making = replace(making, shared=found.shared)
+    received: dict[int, PhysicalNode] = {}
+    parts = stages(found)
+    for stage in parts:
+        mine = nodes | {use: received[number] for use, number in stage.receives.items()}
+        part = _section(making.shared, stage.root, division.facts, nodes)
+        root = _fragments(part, making, mine, output if stage is parts[-1] else None)
+        into = []
+        for number, (exchange, consumers) in stage.sends.items():
+            into.append(_exchange(exchange, number, consumers, root.schema))
+            received[number] = ReceiveNode(
+                exchange=number, schema=root.schema, size_class=root.size_class, place=exchange.place
+            )
+        yield Pipeline(
+            root=root,
+            sources=sources_of(root),
+            start=Start.SEAL,
+            channels=stage.channels,
+            weight=_ROW_WISE_WEIGHT if root.row_wise else _WEIGHT,
+            into=tuple(into),
+        )
+
+
+def _exchange(exchange: ir.Exchange, number: int, consumers: int, schema: pa.Schema) -> Exchange:
+    order = (
+        MergeKey(
+            column=each.column,
+            descending=each.direction in (ir.Direction.DESC_NULLS_FIRST, ir.Direction.DESC_NULLS_LAST),
+            nulls_first=each.direction in (ir.Direction.ASC_NULLS_FIRST, ir.Direction.DESC_NULLS_FIRST),
+        )
+        for each in exchange.order
+    )
+    return Exchange(
+        number=number,
+        routing=exchange.routing,
+        schema=schema,
+        consumers=consumers,
+        keys=exchange.keys,
+        order=tuple(order),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,13 +322,13 @@ class _Making:
 
 
 def _fragments(
-    division: Division, section: Section, making: _Making, kept: dict[str, KeptNode], output: Output | None
+    section: Section, making: _Making, nodes: Mapping[int, PhysicalNode], output: Output | None
 ) -> FragmentNode:
     """The section's fragments, each reading those before it. The last one is its root."""
-    nodes: dict[int, PhysicalNode] = {use: kept[name] for use, name in division.uses.items() if name in kept}
+    mine = dict(nodes)
     for edge in section.edges:
-        nodes[id(edge)] = _Fragment(making, nodes).of(edge, None)
-    return _Fragment(making, nodes).of(section.root, output)
+        mine[id(edge)] = _Fragment(making, mine).of(edge, None)
+    return _Fragment(making, mine).of(section.root, output)
 
 
 @dataclass(slots=True)
@@ -259,14 +347,14 @@ class _Fragment:
     def __init__(self, making: _Making, nodes: dict[int, PhysicalNode]) -> None:
         self._making = making
         self._nodes = nodes
-        self._sources: dict[str, _Use] = {}
+        self._sources: dict[tuple[str, bool], _Use] = {}
         self._streams: dict[int, tuple[PhysicalNode, _Use]] = {}
         self._clocks: list[ir.Clock] = []
 
     def of(self, root: ir.Relation, output: Output | None) -> FragmentNode:
         statement = Statement(self, self._making.shared)
         sql = statement.select(root, output.types if output else None)
-        scans = [self._scan(name, use) for name, use in self._sources.items() if self._feed(name) is Feed.STREAM]
+        scans = [self._scan(*read, use) for read, use in self._sources.items() if self._feed(read[0]) is Feed.STREAM]
         streams = (
             *scans,
             *(
@@ -278,13 +366,13 @@ class _Fragment:
             sql=sql,
             streams=streams,
             files=tuple(
-                self._files(name, use) for name, use in self._sources.items() if self._feed(name) is Feed.FILES
+                self._files(*read, use) for read, use in self._sources.items() if self._feed(read[0]) is Feed.FILES
             ),
             context=tuple(self._clocks),
             schema=output.schema if output else arrow_schema(root.schema),
             size_class=max(
                 (
-                    *(self._making.shape[name].size_class for name in self._sources),
+                    *(self._making.shape[name].size_class for name, _ in self._sources),
                     *(each.node.size_class for each in streams),
                 ),
                 default=0,
@@ -298,9 +386,10 @@ class _Fragment:
     def read(self, relation: ir.Read | ir.LocalFiles) -> tuple[str, Sequence[str]]:
         name = relation.source
         prefix = "src" if self._feed(name) is Feed.FILES else "in"
-        use = self._sources.get(name)
+        read = name, relation.whole
+        use = self._sources.get(read)
         if use is None:
-            use = self._sources[name] = _Use(relation=self._numbered(prefix), place=relation.place)
+            use = self._sources[read] = _Use(relation=self._numbered(prefix), place=relation.place)
         use.reads += 1
         for column in relation.names:
             use.columns.setdefault(column, self._making.columns[name][column])
@@ -332,7 +421,7 @@ class _Fragment:
     def _numbered(self, prefix: str) -> str:
         return f"{prefix}{len(self._sources) + len(self._streams)}"
 
-    def _scan(self, source: str, use: _Use) -> StreamInput:
+    def _scan(self, source: str, whole: bool, use: _Use) -> StreamInput:
         columns = tuple(use.columns.values())
         node = ScanNode(
             source=source,
@@ -340,11 +429,13 @@ class _Fragment:
             schema=pa.schema([pa.field(each.name, each.type, each.nullable) for each in columns]),
             size_class=self._making.shape[source].size_class,
             place=use.place,
+            whole=whole,
         )
         return StreamInput(node=node, relation=use.relation, replayed=use.reads > 1)
 
-    def _files(self, source: str, use: _Use) -> FileInput:
-        return FileInput(source=source, relation=use.relation, columns=tuple(use.columns.values()), place=use.place)
+    def _files(self, source: str, whole: bool, use: _Use) -> FileInput:
+        columns = tuple(use.columns.values())
+        return FileInput(source=source, relation=use.relation, columns=columns, place=use.place, whole=whole)
 
 
 def arrow_schema(types: Sequence[Type]) -> pa.Schema:

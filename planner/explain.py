@@ -250,7 +250,7 @@ def _name(relation: ir.Relation) -> str:  # noqa: C901 (a line per relation)
         case ir.TopN():
             return f"top-n{' with ties' if relation.ties else ''}, {len(relation.keys)} keys"
         case ir.Aggregate():
-            functions = ", ".join(measure.function.name for measure in relation.measures)
+            functions = _functions(relation.measures)
             sets = f" in {len(relation.grouping_sets)} grouping sets" if len(relation.grouping_sets) > 1 else ""
             return f"aggregate, {len(relation.keys)} keys{sets}" + (f": {functions}" if functions else "")
         case ir.Join() | ir.LateralJoin():
@@ -266,5 +266,15 @@ def _name(relation: ir.Relation) -> str:  # noqa: C901 (a line per relation)
             return f"expand, {len(relation.alternatives)} alternatives"
         case ir.Shared():
             return f"shared {relation.ordinal}"
+        case ir.PartialAggregate():
+            return f"partial aggregate, {len(relation.keys)} keys: {_functions(relation.measures)}"
+        case ir.FinalAggregate():
+            return f"final aggregate, {relation.keys} keys: {_functions(relation.measures)}"
+        case ir.Exchange():
+            return f"exchange, {relation.routing.value}"
         case _:
             assert_never(relation)
+
+
+def _functions(measures: Sequence[ir.Measure]) -> str:
+    return ", ".join(measure.function.name for measure in measures)

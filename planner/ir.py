@@ -295,12 +295,15 @@ class WindowCall:
 class Read:
     """A leaf read of one source: all reads of one name are one source. `names` and `schema` are of the columns
     this read uses, in order; `source` is the name as the plan writes it, parts joined by dots.
+
+    Where a plan is spread over channels, a read has its channel's share of the rows, or all of them if `whole`.
     """
 
     source: str
     names: tuple[str, ...]
     schema: Schema
     place: str
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,13 +318,14 @@ class FileItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LocalFiles:
-    """A static source: files that the plan names. `source` is a name made from the place."""
+    """A static source: files that the plan names. `source` is a name made from the place. `whole` as in `Read`."""
 
     source: str
     names: tuple[str, ...]
     items: tuple[FileItem, ...]
     schema: Schema
     place: str
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -501,6 +505,66 @@ class Shared:
     place: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PartialAggregate:
+    """The first half of an `Aggregate` with one grouping set. Columns out: `keys`, then the state columns that
+    `FinalAggregate` makes the same `measures` from, over the partial groups of all channels.
+    """
+
+    input: Relation
+    keys: tuple[Expression, ...]
+    measures: tuple[Measure, ...]
+    schema: Schema
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FinalAggregate:
+    """The second half: groups its input by the first `keys` columns. Its measures' expressions see the row that the
+    partial half saw, not this one's input, so they are no expressions of this relation.
+    """
+
+    input: Relation
+    keys: int
+    measures: tuple[Measure, ...]
+    schema: Schema
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnOrder:
+    """Sorted by a column; `direction` is never CLUSTERED."""
+
+    column: int
+    direction: Direction
+
+
+class Routing(enum.Enum):
+    """Where an exchange sends a row: to the channel that the hash of its keys says, to every channel, to each channel
+    in turn block by block, or to the only one there is.
+    """
+
+    HASH = "hash"
+    BROADCAST = "broadcast"
+    ROUND_ROBIN = "round_robin"
+    GATHER = "gather"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Exchange:
+    """Its input's rows, moved between channels: the input runs on `producers` channels. `keys` are the columns that
+    HASH hashes. Where there is an `order`, the input is sorted by it and stays so.
+    """
+
+    input: Relation
+    routing: Routing
+    producers: int
+    schema: Schema
+    place: str
+    keys: tuple[int, ...] = ()
+    order: tuple[ColumnOrder, ...] = ()
+
+
 Relation: TypeAlias = (
     Read
     | LocalFiles
@@ -518,6 +582,9 @@ Relation: TypeAlias = (
     | Window
     | Expand
     | Shared
+    | PartialAggregate
+    | FinalAggregate
+    | Exchange
 )
 
 

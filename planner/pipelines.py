@@ -14,7 +14,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from ..operators.column import Column
-from .ir import Clock
+from .ir import Clock, Routing
 
 
 class Feed(enum.Enum):
@@ -134,17 +134,6 @@ class Start(enum.Enum):
 
     PIECE = "piece"
     SEAL = "seal"
-
-
-class Routing(enum.Enum):
-    """Where an exchange sends a row: to the channel that the hash of its keys says, to every channel, to each channel
-    in turn block by block, or to the only one there is.
-    """
-
-    HASH = "hash"
-    BROADCAST = "broadcast"
-    ROUND_ROBIN = "round_robin"
-    GATHER = "gather"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,7 +51,7 @@ class Prepared:
     def physical(self, shape: Shape) -> PhysicalPlan:
         """Pipelines for an epoch whose sources have this shape. `shape` has every source of the plan."""
         columns = {source.name: {column.name: column for column in source.columns} for source in self.sources}
-        return cut(self.division, columns, shape, self.output)
+        return cut(self.division, columns, shape, self.output, self.options)
 
     def explain(self) -> Explanation:
         """For people and for programs: relations, pipelines, fragments, and why."""
@@ -78,6 +78,8 @@ def _prepared(plan: ir.Plan, options: TaskOptions, is_static: IsStatic, warnings
     check(plan)
     _check_root(plan)
     rewritten = rewrite(plan)
+    if options.channels > 1:
+        rewritten = prune_columns(rewritten, narrow=True)
     found = sources(rewritten, is_static)
     output = _output(rewritten)
     prepared = Prepared(

@@ -23,6 +23,8 @@ def inputs(relation: ir.Relation) -> tuple[ir.Relation, ...]:
             return (relation.input,)
         case ir.Aggregate() | ir.Window() | ir.Expand():
             return (relation.input,)
+        case ir.PartialAggregate() | ir.FinalAggregate() | ir.Exchange():
+            return (relation.input,)
         case ir.Join() | ir.LateralJoin() | ir.Cross():
             return (relation.left, relation.right)
         case ir.Set():
@@ -43,6 +45,8 @@ def with_inputs(relation: ir.Relation, new: Iterable[ir.Relation]) -> ir.Relatio
             return replace(relation, input=new[0])
         case ir.Aggregate() | ir.Window() | ir.Expand():
             return replace(relation, input=new[0])
+        case ir.PartialAggregate() | ir.FinalAggregate() | ir.Exchange():
+            return replace(relation, input=new[0])
         case ir.Join() | ir.LateralJoin() | ir.Cross():
             return replace(relation, left=new[0], right=new[1])
         case ir.Set():
@@ -54,7 +58,7 @@ def with_inputs(relation: ir.Relation, new: Iterable[ir.Relation]) -> ir.Relatio
 def expressions(relation: ir.Relation) -> tuple[ir.Expression, ...]:
     """Its own expressions, those of keys, measures and calls included."""
     match relation:
-        case ir.Read() | ir.LocalFiles() | ir.Shared() | ir.Cross() | ir.Set():
+        case ir.Read() | ir.LocalFiles() | ir.Shared() | ir.Cross() | ir.Set() | ir.FinalAggregate() | ir.Exchange():
             return ()
         case ir.Values():
             return tuple(value for row in relation.rows for value in row)
@@ -68,7 +72,7 @@ def expressions(relation: ir.Relation) -> tuple[ir.Expression, ...]:
             return tuple(key.expression for key in relation.keys)
         case ir.TopN():
             return (*(key.expression for key in relation.keys), *_present(relation.offset, relation.count))
-        case ir.Aggregate():
+        case ir.Aggregate() | ir.PartialAggregate():
             return (*relation.keys, *(part for measure in relation.measures for part in _of_measure(measure)))
         case ir.Join() | ir.LateralJoin():
             return _present(relation.condition)
@@ -89,7 +93,7 @@ def with_expressions(  # noqa: C901 (a closed match, a line per case)
         return relation
     take = iter(new)
     match relation:
-        case ir.Read() | ir.LocalFiles() | ir.Shared() | ir.Cross() | ir.Set():
+        case ir.Read() | ir.LocalFiles() | ir.Shared() | ir.Cross() | ir.Set() | ir.FinalAggregate() | ir.Exchange():
             return relation
         case ir.Values():
             return replace(relation, rows=_rows(relation.rows, take))
@@ -106,7 +110,7 @@ def with_expressions(  # noqa: C901 (a closed match, a line per case)
             return replace(
                 relation, keys=keys, offset=_maybe(relation.offset, take), count=_maybe(relation.count, take)
             )
-        case ir.Aggregate():
+        case ir.Aggregate() | ir.PartialAggregate():
             group = tuple(next(take) for _ in relation.keys)
             return replace(
                 relation, keys=group, measures=tuple(_rebuilt_measure(measure, take) for measure in relation.measures)

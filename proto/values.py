@@ -39,6 +39,7 @@ class TaskOptions:
     determinism: Determinism = Determinism.STRICT
     on_error: OnError = OnError.FAIL
     channels: int = 1
+    broadcast: tuple[str, ...] = ()
     max_pending_epochs: int = 8
     memory_limit: int = 4 * GIB
     queue_bytes: int = 64 * MIB

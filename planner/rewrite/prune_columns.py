@@ -15,6 +15,7 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias, assert_never
 
+from ...proto.errors import InternalError
 from .. import ir, tree, types
 from ..visit import parts, subqueries, transform
 from ..walk import unroll
@@ -23,13 +24,15 @@ Places: TypeAlias = Mapping[int, int]
 """A row's columns: the old position of each that is left to its new one."""
 
 
-def prune_columns(plan: ir.Plan) -> ir.Plan:
+def prune_columns(plan: ir.Plan, *, narrow: bool = False) -> ir.Plan:
+    """With `narrow`, joins and filters hand on only the columns that are used above them: an exchange carries what it
+    is given.
+    """
     used = _Used()
     for root in (plan.root, *plan.shared):
         used.follow(root)
-    root, *shared = (
-        unroll(_Pruning(used.columns).step, _Visit(each, ())).relation for each in (plan.root, *plan.shared)
-    )
+    pruning = _Pruning(used.columns, narrow=narrow)
+    root, *shared = (unroll(pruning.step, _Visit(each, ())).relation for each in (plan.root, *plan.shared))
     return replace(plan, root=root, shared=tuple(shared))
 
 
@@ -113,6 +116,8 @@ class _Used:
                         self._all(each)
             case ir.Read() | ir.LocalFiles() | ir.Values() | ir.Shared() | ir.Project() | ir.Aggregate() | ir.Expand():
                 pass
+            case ir.PartialAggregate() | ir.FinalAggregate() | ir.Exchange():
+                raise InternalError("columns are pruned before a plan is spread over channels")
             case _:
                 assert_never(relation)
 
@@ -238,8 +243,9 @@ class _Pruned:
 
 
 class _Pruning:
-    def __init__(self, used: Mapping[int, set[int]]) -> None:
+    def __init__(self, used: Mapping[int, set[int]], *, narrow: bool) -> None:
         self._used = used
+        self._narrow = narrow
 
     def step(self, visit: _Visit) -> Generator[_Visit, _Pruned, _Pruned]:
         relation, outer = visit.relation, visit.outer
@@ -261,7 +267,11 @@ class _Pruning:
             inputs = [each.as_exactly(columns) for each in below]
             return _Pruned(_over(moved, inputs, columns), columns)
         kept = _kept_with(relation, used, below)
-        return _Pruned(_over(moved, [each.relation for each in below], kept, relation.schema), kept)
+        pruned = _Pruned(_over(moved, [each.relation for each in below], kept, relation.schema), kept)
+        if self._narrow and used and isinstance(relation, ir.Filter | ir.Join | ir.LateralJoin | ir.Cross):
+            columns = tuple(sorted(used))
+            return _Pruned(pruned.as_exactly(columns), columns)
+        return pruned
 
     def _result(self, subquery: ir.Subquery, pruned: _Pruned) -> ir.Relation:
         if subquery.kind is ir.SubqueryKind.EXISTS:

@@ -125,11 +125,11 @@ def _call(call: ir.Call, part: _Part) -> _Step:
     """A nest of one connective is one list of terms, however deep it is."""
     if is_connective(call):
         connected = yield from _each(terms(call), part)
-        return balanced(f" {call.function.name.upper()} ", connected) if connected else _applied(call, (), None)
-    return _applied(call, (yield from _each(call.arguments, part)), None)
+        return balanced(f" {call.function.name.upper()} ", connected) if connected else applied(call, (), None)
+    return applied(call, (yield from _each(call.arguments, part)), None)
 
 
-def _applied(
+def applied(
     use: ir.Call | ir.Measure | ir.WindowCall, arguments: Sequence[str], aggregate: AggregateCall | None
 ) -> str:
     """The function's template, with its result as the plan's declared type."""
@@ -163,7 +163,7 @@ def check(use: ir.Call | ir.Measure | ir.WindowCall) -> None:
     """Raises `PlanError` where the function cannot be used like this, whatever its operands are."""
     sql_type(use.type)
     arguments = [argument if isinstance(argument, str) else "x" for argument in use.arguments]
-    _applied(use, arguments, lambda *_: "x")
+    applied(use, arguments, lambda *_: "x")
 
 
 def _constant(argument: ir.Expression | str) -> object:
@@ -182,7 +182,7 @@ def render_measure(measure: ir.Measure, scope: Scope) -> str:
     def aggregate(name: str, *arguments: str) -> str:
         return f"{name}({distinct}{', '.join(arguments)}{order}){condition}"
 
-    return _applied(measure, _arguments(measure.arguments, scope), aggregate)
+    return applied(measure, render_arguments(measure.arguments, scope), aggregate)
 
 
 def render_window_call(call: ir.WindowCall, scope: Scope) -> str:
@@ -193,10 +193,10 @@ def render_window_call(call: ir.WindowCall, scope: Scope) -> str:
     def aggregate(name: str, *arguments: str) -> str:
         return f"{name}({distinct}{', '.join(arguments)}) OVER ({over})"
 
-    return _applied(call, _arguments(call.arguments, scope), aggregate)
+    return applied(call, render_arguments(call.arguments, scope), aggregate)
 
 
-def _arguments(arguments: Sequence[ir.Expression | str], scope: Scope) -> list[str]:
+def render_arguments(arguments: Sequence[ir.Expression | str], scope: Scope) -> list[str]:
     return [argument if isinstance(argument, str) else render(argument, scope) for argument in arguments]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias, assert_never
 
-from ...proto.errors import PlanError
+from ...proto.errors import InternalError, PlanError
 from .. import ir, tree
 from ..types import Type
 from ..visit import subqueries
@@ -22,8 +22,10 @@ from .relations.cross import select_cross
 from .relations.expand import select_expand
 from .relations.fetch import select_fetch
 from .relations.filter import select_filter
+from .relations.final_aggregate import select_final_aggregate
 from .relations.join import select_join
 from .relations.lateral_join import select_lateral_join
+from .relations.partial_aggregate import select_partial_aggregate
 from .relations.project import select_project
 from .relations.set import select_set
 from .relations.sort import select_sort
@@ -77,8 +79,10 @@ _Written: TypeAlias = (
     | ir.Set
     | ir.Window
     | ir.Expand
+    | ir.PartialAggregate
+    | ir.FinalAggregate
 )
-"""Every relation but `Shared`, which needs its definition first."""
+"""Every relation but `Shared`, which needs its definition first, and `Exchange`, which is always an edge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +129,8 @@ class Statement:
         self.relations += 1
         if isinstance(relation, ir.Shared):
             return (yield from self._shared_use(relation))
+        if isinstance(relation, ir.Exchange):
+            raise InternalError(f"{relation.place}: an exchange inside a fragment")
         writer = Writer(scope=TextScope(rows=((), *outer), clock=self._clock), aliases=self._aliases)
         tables: list[Table] = []
         for below in tree.inputs(relation):
@@ -175,6 +181,10 @@ class Statement:
                 return select_window(relation, tables[0], writer)
             case ir.Expand():
                 return select_expand(relation, tables[0], writer)
+            case ir.PartialAggregate():
+                return select_partial_aggregate(relation, tables[0], writer)
+            case ir.FinalAggregate():
+                return select_final_aggregate(relation, tables[0])
             case _:
                 assert_never(relation)
 

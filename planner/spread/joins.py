@@ -1,0 +1,177 @@
+"""A join's ways: one side whole in every channel, or both sides by the hash of what must be equal.
+
+A side is whole where its unmatched rows are not wanted and the other channels' copies of it are at most half as many
+rows as the other side has; other joins hash both sides. Within that, the cheapest way is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from .. import ir
+from ..boolean import conjuncts
+from ..rewrite.prune_columns import output_sides
+from .estimates import Estimate, joined
+from .ways import Movement, Placement, Way, Ways
+
+_BUILD, _PROBE = 60.0, 25.0
+
+WHOLE_RIGHT: Final = frozenset(
+    {
+        ir.JoinType.INNER,
+        ir.JoinType.LEFT,
+        ir.JoinType.LEFT_SEMI,
+        ir.JoinType.LEFT_ANTI,
+        ir.JoinType.LEFT_SINGLE,
+        ir.JoinType.LEFT_MARK,
+    }
+)
+"""Joins that want no unmatched row of the right side, so that every channel may have all of it."""
+
+WHOLE_LEFT: Final = frozenset(
+    {
+        ir.JoinType.INNER,
+        ir.JoinType.RIGHT,
+        ir.JoinType.RIGHT_SEMI,
+        ir.JoinType.RIGHT_ANTI,
+        ir.JoinType.RIGHT_SINGLE,
+        ir.JoinType.RIGHT_MARK,
+    }
+)
+
+_MARKS: Final = frozenset({ir.JoinType.LEFT_MARK, ir.JoinType.RIGHT_MARK})
+"""A mark is null where the other side has a null anywhere: no channel can tell that alone."""
+
+_EQUALITIES: Final = frozenset({"equal", "is_not_distinct_from"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    ways: Ways
+    named: bool  # by the option `broadcast`
+
+    @property
+    def estimate(self) -> Estimate:
+        return self.ways.estimate
+
+
+def join_ways(
+    relation: ir.Join | ir.Cross, left: Ways, right: Ways, movement: Movement, named: tuple[bool, bool]
+) -> Iterator[Way]:
+    """Each with the join over its inputs as they then are. `named` says which sides were asked to be broadcast."""
+    type_ = relation.type if isinstance(relation, ir.Join) else ir.JoinType.INNER
+    condition = relation.condition if isinstance(relation, ir.Join) else None
+    pairs = equal_columns(condition, len(relation.left.schema))
+    joining = _Joining(relation, type_, movement, _Side(left, named[0]), _Side(right, named[1]))
+    yield from joining.together()
+    if type_ in WHOLE_RIGHT and joining.small(joining.right, joining.left):
+        yield from joining.right_whole()
+    if type_ in WHOLE_LEFT and joining.small(joining.left, joining.right):
+        yield from joining.left_whole()
+    if pairs and type_ not in _MARKS:
+        yield from joining.both_hashed(pairs)
+
+
+def join_estimate(relation: ir.Join | ir.Cross, left: Estimate, right: Estimate) -> Estimate:
+    if isinstance(relation, ir.Cross):
+        return joined(ir.JoinType.INNER, left, right, equal=False)
+    equal = bool(equal_columns(relation.condition, len(relation.left.schema)))
+    return joined(relation.type, left, right, equal=equal)
+
+
+def equal_columns(condition: ir.Expression | None, width: int) -> list[tuple[int, int]]:
+    """The pairs of columns, left and right, that have to be equal for two rows to meet."""
+    found = []
+    for term in conjuncts(condition) if condition is not None else ():
+        if not isinstance(term, ir.Call) or term.function.name not in _EQUALITIES or len(term.arguments) != 2:
+            continue
+        one, other = term.arguments
+        if not isinstance(one, ir.Field) or not isinstance(other, ir.Field):
+            continue
+        if one.steps or one.outer or other.steps or other.outer:
+            continue
+        low, high = sorted((one.index, other.index))
+        if low < width <= high:
+            found.append((low, high - width))
+    return found
+
+
+class _Joining:
+    def __init__(
+        self, relation: ir.Join | ir.Cross, type_: ir.JoinType, movement: Movement, left: _Side, right: _Side
+    ) -> None:
+        self._relation = relation
+        self._type = type_
+        self._movement = movement
+        self._channels = movement.channels
+        self.left = left
+        self.right = right
+
+    def small(self, side: _Side, other: _Side) -> bool:
+        return side.named or (self._channels - 1) * side.estimate.rows <= other.estimate.rows / 2
+
+    def together(self) -> Iterator[Way]:
+        """Both sides at one place."""
+        rows = self.left.estimate.rows, self.right.estimate.rows
+        left, right = self.left.ways, self.right.ways
+        yield self._way(Placement.WHOLE, left.whole, right.whole, *rows)
+        yield self._way(Placement.ONE, left.one, right.one, *rows)
+
+    def right_whole(self) -> Iterator[Way]:
+        rows = self.left.estimate.rows / self._channels, self.right.estimate.rows
+        for left in self.left.ways.shares:
+            hashed = self._hashed(left.hashed, of_left=True)
+            yield self._way(Placement.SHARES, left, self.right.ways.whole, *rows, hashed=hashed)
+
+    def left_whole(self) -> Iterator[Way]:
+        rows = self.left.estimate.rows, self.right.estimate.rows / self._channels
+        for right in self.right.ways.shares:
+            hashed = self._hashed(right.hashed, of_left=False)
+            yield self._way(Placement.SHARES, self.left.ways.whole, right, *rows, hashed=hashed)
+
+    def both_hashed(self, pairs: Sequence[tuple[int, int]]) -> Iterator[Way]:
+        rows = self.left.estimate.rows / self._channels, self.right.estimate.rows / self._channels
+        for some in self._key_choices(pairs):
+            left = self._movement.hashed(self.left.ways, tuple(one for one, _ in some))
+            right = self._movement.hashed(self.right.ways, tuple(other for _, other in some))
+            if self._type in (ir.JoinType.RIGHT, ir.JoinType.OUTER):
+                hashed = None  # the left key of an unmatched right row is null
+            else:
+                hashed = self._hashed(left.hashed, of_left=True)
+            yield self._way(Placement.SHARES, left, right, *rows, hashed=hashed)
+
+    def _key_choices(self, pairs: Sequence[tuple[int, int]]) -> Iterator[Sequence[tuple[int, int]]]:
+        """All pairs; and those by which one side is hashed already, if that is enough."""
+        yield pairs
+        of_left, of_right = dict(pairs), {right: left for left, right in pairs}
+        for way in self.left.ways.shares:
+            if way.hashed and all(column in of_left for column in way.hashed):
+                yield [(column, of_left[column]) for column in way.hashed]
+        for way in self.right.ways.shares:
+            if way.hashed and all(column in of_right for column in way.hashed):
+                yield [(of_right[column], column) for column in way.hashed]
+
+    def _hashed(self, columns: tuple[int, ...] | None, *, of_left: bool) -> tuple[int, ...] | None:
+        """Where these columns of one side are in the join's own rows."""
+        if columns is None:
+            return None
+        both = len(output_sides(self._relation)) == 2
+        if not both and of_left != (self._type in WHOLE_RIGHT):  # semi, anti and mark joins keep the side they probe
+            return None
+        first = len(self._relation.left.schema) if both and not of_left else 0
+        return tuple(first + column for column in columns)
+
+    def _way(
+        self,
+        placement: Placement,
+        left: Way,
+        right: Way,
+        left_rows: float,
+        right_rows: float,
+        hashed: tuple[int, ...] | None = None,
+    ) -> Way:
+        work = _BUILD * min(left_rows, right_rows) + _PROBE * max(left_rows, right_rows)
+        relation = replace(self._relation, left=left.relation, right=right.relation)
+        return Way(placement=placement, cost=left.cost + right.cost + work, relation=relation, hashed=hashed)

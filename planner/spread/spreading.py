@@ -1,0 +1,314 @@
+"""Every relation's ways, from the leaves up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, assert_never
+
+from .. import ir, tree
+from ..facts import FactTable
+from ..visit import relations, subqueries, transform_relations, with_subqueries
+from ..walk import unroll
+from .aggregates import aggregate_ways
+from .estimates import Estimate, filtered, grouped
+from .joins import join_estimate, join_ways
+from .ordering import fetch_ways, sort_ways, top_n_ways
+from .ways import Movement, Placement, Way, Ways
+
+_READ, _COMPUTE, _HASHED = 4.0, 4.0, 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spreading:
+    """What the choices depend on: the plan, its sources' rows, the options. `kept` are relations computed once for the
+    task, by id; every channel reads them.
+    """
+
+    channels: int
+    rows: Mapping[str, int]
+    facts: FactTable
+    shared: Sequence[ir.Relation]
+    kept: Mapping[int, str] = field(default_factory=dict)
+    broadcast: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """`root` on `channels` channels, with exchanges below; `shared` are the shared relations as it uses them."""
+
+    root: ir.Relation
+    channels: int
+    shared: tuple[ir.Relation, ...]
+
+
+def spread(root: ir.Relation, spreading: Spreading) -> Spread:
+    """The cheapest way to have the root's rows: its channels' rows, one after the other, are in the root's order."""
+    finding = _Finding(root, spreading)
+    ways = unroll(finding.step, root)
+    best = min((*(way for way in ways.shares if not way.order), ways.one), key=lambda way: way.cost)
+    channels = spreading.channels if best.placement is Placement.SHARES else 1
+    return Spread(best.relation, channels, finding.shared())
+
+
+class _Finding:
+    def __init__(self, root: ir.Relation, spreading: Spreading) -> None:
+        self._spreading = spreading
+        self._movement = Movement(spreading.channels)
+        self._known: dict[int, tuple[ir.Relation, Ways]] = {}
+        self._shared: dict[int, ir.Relation] = {}
+        self._uses = Counter(
+            each.ordinal
+            for start in (root, *spreading.shared)
+            for each in relations(start)
+            if isinstance(each, ir.Shared)
+        )
+
+    def shared(self) -> tuple[ir.Relation, ...]:
+        """A use that stands where it is reads all of the shared relation."""
+        return tuple(self._shared.get(at, each) for at, each in enumerate(self._spreading.shared))
+
+    def step(self, relation: ir.Relation) -> Generator[ir.Relation, Ways, Ways]:
+        known = self._known.get(id(relation))
+        if known is None:
+            ways = yield from self._ways(relation)
+            known = self._known[id(relation)] = (relation, ways)
+        return known[1]
+
+    def _ways(self, relation: ir.Relation) -> Generator[ir.Relation, Ways, Ways]:
+        if id(relation) in self._spreading.kept:
+            rows = self._rows_below(relation)
+            whole = Way(placement=Placement.WHOLE, cost=_READ * rows, relation=relation)
+            return self._movement.closed(Estimate(rows, rows), [whole])
+        if isinstance(relation, ir.Shared):
+            return (yield from self._of_shared(relation))
+        below: list[Ways] = []
+        for each in tree.inputs(relation):
+            below.append((yield each))  # noqa: PERF401 (a comprehension cannot yield)
+        inner: dict[int, ir.Relation] = {}
+        cost = 0.0
+        for expression in tree.expressions(relation):
+            for subquery in subqueries(expression):
+                if self._spreading.facts.of(subquery.relation).reach:
+                    inner[id(subquery.relation)] = _in_place(subquery.relation)
+                    cost += _READ * self._rows_below(subquery.relation)
+                else:
+                    whole = (yield subquery.relation).whole
+                    inner[id(subquery.relation)] = whole.relation
+                    cost += whole.cost
+        if inner:
+            relation = with_subqueries(relation, inner)
+        estimate = self._estimate(relation, below)
+        ways = [replace(way, cost=way.cost + cost) for way in self._of(relation, below, estimate)]
+        return self._movement.closed(estimate, ways)
+
+    def _of_shared(self, relation: ir.Shared) -> Generator[ir.Relation, Ways, Ways]:
+        """All of it computed in every channel that uses it, once for all its uses there; or computed once and sent."""
+        definition = yield self._spreading.shared[relation.ordinal]
+        self._shared[relation.ordinal] = definition.whole.relation
+        whole = replace(definition.whole, relation=relation)
+        source = min((*definition.shares, definition.one), key=lambda way: way.cost)
+        source = replace(source, cost=source.cost / self._uses[relation.ordinal])
+        sent = self._movement.closed(definition.estimate, [source])
+        exchanged = (way for way in sent.ways if isinstance(way.relation, ir.Exchange))
+        return self._movement.closed(definition.estimate, [whole, *definition.shares, *exchanged])
+
+    def _of(  # noqa: C901 (a line per relation)
+        self, relation: ir.Relation, below: Sequence[Ways], estimate: Estimate
+    ) -> Iterator[Way]:
+        movement = self._movement
+        match relation:
+            case ir.Read() | ir.LocalFiles():
+                yield from self._of_read(relation, estimate)
+            case ir.Values():
+                yield Way(placement=Placement.WHOLE, cost=_READ * estimate.rows, relation=relation)
+            case ir.Filter() | ir.Project() | ir.Expand():
+                yield from self._row_by_row(relation, below[0])
+            case ir.Sort():
+                yield from sort_ways(relation, below[0], movement)
+            case ir.TopN():
+                yield from top_n_ways(relation, below[0], movement)
+            case ir.Fetch():
+                yield from fetch_ways(relation, below[0], movement)
+            case ir.Aggregate():
+                yield from aggregate_ways(relation, below[0], estimate, movement)
+            case ir.Window():
+                yield from self._of_window(relation, below[0])
+            case ir.Join() | ir.Cross():
+                named = self._is_named(relation.left), self._is_named(relation.right)
+                yield from join_ways(relation, below[0], below[1], movement, named)
+            case ir.LateralJoin():
+                yield from self._of_lateral(relation, below[0])
+            case ir.Set():
+                yield from self._of_set(relation, below)
+            case ir.Shared() | ir.PartialAggregate() | ir.FinalAggregate() | ir.Exchange():
+                raise TypeError(f"{relation.place}: a plan is spread once")
+            case _:
+                assert_never(relation)
+
+    def _of_read(self, relation: ir.Read | ir.LocalFiles, estimate: Estimate) -> Iterator[Way]:
+        cost = _READ * estimate.rows * len(relation.names)
+        yield Way(placement=Placement.WHOLE, cost=cost, relation=replace(relation, whole=True))
+        yield Way(placement=Placement.SHARES, cost=cost / self._spreading.channels, relation=relation)
+
+    def _row_by_row(self, relation: ir.Filter | ir.Project | ir.Expand, below: Ways) -> Iterator[Way]:
+        computed = sum(not isinstance(each, ir.Field) for each in tree.expressions(relation))
+        for way in below.ways:
+            places = _places(relation)
+            order = _moved_order(way.order, places)
+            if order is None and way.placement is Placement.SHARES:
+                continue  # the channels' rows could no longer be merged
+            share = self._spreading.channels if way.placement is Placement.SHARES else 1
+            yield replace(
+                way,
+                cost=way.cost + _COMPUTE * (1 + computed) * below.estimate.rows / share,
+                relation=tree.with_inputs(relation, (way.relation,)),
+                hashed=_moved_columns(way.hashed, places),
+                order=order or (),
+            )
+
+    def _of_window(self, relation: ir.Window, below: Ways) -> Iterator[Way]:
+        keys = _partition_columns(relation)
+        ways = [below.whole, below.one]
+        ways.extend(way for way in below.shares if way.hashed and set(way.hashed) <= set(keys))
+        if keys:
+            ways.append(self._movement.hashed(below, keys))
+        for way in ways:
+            share = self._spreading.channels if way.placement is Placement.SHARES else 1
+            yield replace(
+                way,
+                cost=way.cost + _HASHED * 2 * below.estimate.rows / share,
+                relation=replace(relation, input=way.relation),
+                order=(),
+            )
+
+    def _of_lateral(self, relation: ir.LateralJoin, left: Ways) -> Iterator[Way]:
+        right = _in_place(relation.right)
+        cost = _READ * self._rows_below(relation.right) + _HASHED * left.estimate.rows
+        for way in left.ways:
+            if way.placement is not Placement.SHARES or relation.type is not ir.JoinType.OUTER:
+                made = replace(relation, left=way.relation, right=right)
+                hashed = way.hashed if relation.type in _KEEPS_LEFT else None
+                yield replace(way, cost=way.cost + cost, relation=made, hashed=hashed, order=())
+
+    def _of_set(self, relation: ir.Set, below: Sequence[Ways]) -> Iterator[Way]:
+        rows = sum(each.estimate.rows for each in below)
+        work = 0.0 if relation.operation is ir.SetOperation.UNION_ALL else _HASHED
+
+        def together(placement: Placement, ways: Sequence[Way], rows: float, hashed: tuple[int, ...] | None) -> Way:
+            made = replace(relation, inputs=tuple(way.relation for way in ways))
+            cost = sum(way.cost for way in ways) + work * rows
+            return Way(placement=placement, cost=cost, relation=made, hashed=hashed)
+
+        yield together(Placement.WHOLE, [each.whole for each in below], rows, None)
+        yield together(Placement.ONE, [each.one for each in below], rows, None)
+        share = rows / self._spreading.channels
+        if relation.operation is ir.SetOperation.UNION_ALL:
+            yield together(Placement.SHARES, [self._movement.dealt(each) for each in below], share, None)
+        else:
+            columns = tuple(range(len(relation.schema)))
+            hashed = [self._movement.hashed(each, columns) for each in below]
+            yield together(Placement.SHARES, hashed, share, columns)
+
+    # ------------------------------------------------------------------------------------------------- sizes
+
+    def _estimate(self, relation: ir.Relation, below: Sequence[Ways]) -> Estimate:
+        match relation:
+            case ir.Read() | ir.LocalFiles():
+                rows = float(self._spreading.rows[relation.source])
+                return Estimate(rows, rows)
+            case ir.Values():
+                return Estimate(len(relation.rows), len(relation.rows))
+            case ir.Filter():
+                return filtered(below[0].estimate, relation.condition)
+            case ir.Aggregate():
+                return grouped(below[0].estimate, len(relation.keys))
+            case ir.Join() | ir.Cross():
+                return join_estimate(relation, below[0].estimate, below[1].estimate)
+            case ir.Set():
+                parts = [each.estimate for each in below]
+                return Estimate(sum(each.rows for each in parts), max(each.base for each in parts))
+            case ir.Expand():
+                growth = len(relation.alternatives)
+                return replace(below[0].estimate, rows=below[0].estimate.rows * growth)
+            case ir.TopN(count=ir.Literal(value=int(count))) | ir.Fetch(count=ir.Literal(value=int(count))):
+                return replace(below[0].estimate, rows=min(below[0].estimate.rows, float(count)))
+            case _:
+                return below[0].estimate
+
+    def _rows_below(self, relation: ir.Relation) -> float:
+        """The rows of all sources below."""
+        found = (each for each in relations(relation) if isinstance(each, ir.Read | ir.LocalFiles))
+        return float(sum(self._spreading.rows[each.source] for each in found))
+
+    def _is_named(self, side: ir.Relation) -> bool:
+        """Whether the option `broadcast` names what a side reads, and nothing else stands in it."""
+        if not self._spreading.broadcast:
+            return False
+        sources = {each.source for each in relations(side) if isinstance(each, ir.Read | ir.LocalFiles)}
+        return bool(sources) and sources <= set(self._spreading.broadcast)
+
+
+_KEEPS_LEFT: Final = frozenset(
+    {
+        ir.JoinType.INNER,
+        ir.JoinType.LEFT,
+        ir.JoinType.LEFT_SEMI,
+        ir.JoinType.LEFT_ANTI,
+        ir.JoinType.LEFT_SINGLE,
+        ir.JoinType.LEFT_MARK,
+    }
+)
+
+
+def _in_place(relation: ir.Relation) -> ir.Relation:
+    """A relation that is computed in every channel, because it looks out to an enclosing row: it reads everything."""
+
+    def change(found: ir.Relation) -> ir.Relation:
+        return replace(found, whole=True) if isinstance(found, ir.Read | ir.LocalFiles) else found
+
+    return transform_relations(relation, change)
+
+
+def _places(relation: ir.Filter | ir.Project | ir.Expand) -> Callable[[int], int | None]:
+    """Where a column of the input is in the output."""
+    if isinstance(relation, ir.Filter):
+        return lambda column: column
+    rows = relation.alternatives if isinstance(relation, ir.Expand) else (relation.expressions,)
+    places: dict[int, int] = {}
+    for at, same in enumerate(zip(*rows, strict=True)):
+        columns = {each.index for each in same if isinstance(each, ir.Field) and not each.steps and not each.outer}
+        if len(columns) == 1 and all(isinstance(each, ir.Field) for each in same):
+            places.setdefault(columns.pop(), at)
+    return places.get
+
+
+def _moved_columns(columns: tuple[int, ...] | None, places: Callable[[int], int | None]) -> tuple[int, ...] | None:
+    moved = [places(column) for column in columns or ()]
+    found = tuple(column for column in moved if column is not None)
+    return found if columns is not None and len(found) == len(columns) else None
+
+
+def _moved_order(
+    order: tuple[ir.ColumnOrder, ...], places: Callable[[int], int | None]
+) -> tuple[ir.ColumnOrder, ...] | None:
+    """The order in terms of the output's columns; None where one of them is gone."""
+    moved = []
+    for key in order:
+        place = places(key.column)
+        if place is None:
+            return None
+        moved.append(replace(key, column=place))
+    return tuple(moved)
+
+
+def _partition_columns(relation: ir.Window) -> tuple[int, ...]:
+    """The columns that all calls partition by."""
+    found: list[int] | None = None
+    for call in relation.calls:
+        columns = [
+            each.index for each in call.partitions if isinstance(each, ir.Field) and not each.steps and not each.outer
+        ]
+        found = columns if found is None else [column for column in found if column in columns]
+    return tuple(dict.fromkeys(found or ()))

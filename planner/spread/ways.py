@@ -1,0 +1,156 @@
+"""The ways to have a relation's rows, and what they cost."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from .. import ir
+from .estimates import Estimate
+
+SEND: Final = 30.0
+"""Nanoseconds to hand a row to an exchange; as much again takes it out. Each column adds to both."""
+
+COLUMN: Final = 5.0
+PIPELINE: Final = 1e6
+"""Of one more pipeline, whatever it moves."""
+
+_MOST: Final = 4
+"""Ways in shares that are looked at further, the cheapest of each distribution."""
+
+
+class Placement(enum.Enum):
+    """WHOLE: all rows in every channel. SHARES: each row in one of them. ONE: all rows on a single channel."""
+
+    WHOLE = "whole"
+    SHARES = "shares"
+    ONE = "one"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """`relation` gives the rows so placed, at `cost` nanoseconds of the busiest channel.
+
+    `hashed` are the columns by whose hash rows are at their channel, None where it is not so. `order` is what every
+    channel's rows are sorted by, where the relation's order says something.
+    """
+
+    placement: Placement
+    cost: float
+    relation: ir.Relation
+    hashed: tuple[int, ...] | None = None
+    order: tuple[ir.ColumnOrder, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ways:
+    """The ways of a relation worth looking at. One of them has it whole."""
+
+    estimate: Estimate
+    ways: tuple[Way, ...]
+
+    def best(self, *placements: Placement) -> Way:
+        return min((way for way in self.ways if way.placement in placements), key=lambda way: way.cost)
+
+    @property
+    def whole(self) -> Way:
+        return self.best(Placement.WHOLE)
+
+    @property
+    def one(self) -> Way:
+        """On one channel: what is whole in every channel is so in one."""
+        return replace(self.best(Placement.ONE, Placement.WHOLE), placement=Placement.ONE)
+
+    @property
+    def shares(self) -> tuple[Way, ...]:
+        return tuple(way for way in self.ways if way.placement is Placement.SHARES)
+
+
+class Movement:
+    """Moves rows between channels, with an exchange where that is needed."""
+
+    def __init__(self, channels: int) -> None:
+        self.channels = channels
+
+    def closed(self, estimate: Estimate, found: Iterable[Way]) -> Ways:
+        """The cheapest of these ways, and those that an exchange makes of them."""
+        ways = list(found)
+        shares = [way for way in ways if way.placement is Placement.SHARES]
+        gathered = [self.gathered(way, estimate) for way in shares]
+        # Broadcast from several channels, rows would lose the order that they have in each.
+        sent = [way for way in ways if way.placement is Placement.ONE] + [way for way in shares if not way.order]
+        broadcast = [self._broadcast(way, estimate) for way in sent]
+        return Ways(estimate=estimate, ways=tuple(_cheapest([*ways, *gathered, *broadcast])))
+
+    def gathered(self, way: Way, estimate: Estimate) -> Way:
+        """On one channel, in the order that it has."""
+        each = self._row(way)
+        cost = each * estimate.rows / self.channels + each * estimate.rows
+        relation = self._exchange(way, ir.Routing.GATHER, order=way.order)
+        return Way(placement=Placement.ONE, cost=way.cost + cost + PIPELINE, relation=relation, order=way.order)
+
+    def hashed(self, ways: Ways, keys: tuple[int, ...]) -> Way:
+        """In shares by the hash of these columns, in this order."""
+        found = [self._rehashed(way, ways.estimate, keys) for way in ways.ways]
+        return min(found, key=lambda way: way.cost)
+
+    def dealt(self, ways: Ways) -> Way:
+        """In shares, however."""
+        shares = ways.shares
+        if shares:
+            return min(shares, key=lambda way: way.cost)
+        one = ways.one
+        each = self._row(one) * ways.estimate.rows
+        relation = self._exchange(one, ir.Routing.ROUND_ROBIN)
+        cost = one.cost + each + each / self.channels + PIPELINE
+        return Way(placement=Placement.SHARES, cost=cost, relation=relation)
+
+    def _rehashed(self, way: Way, estimate: Estimate, keys: tuple[int, ...]) -> Way:
+        if way.placement is Placement.SHARES and way.hashed == keys:
+            return way
+        sent = estimate.rows / (self.channels if way.placement is Placement.SHARES else 1)
+        cost = self._row(way) * (sent + estimate.rows / self.channels)
+        relation = self._exchange(way, ir.Routing.HASH, keys=keys)
+        return Way(placement=Placement.SHARES, cost=way.cost + cost + PIPELINE, relation=relation, hashed=keys)
+
+    def _broadcast(self, way: Way, estimate: Estimate) -> Way:
+        sent = estimate.rows / (self.channels if way.placement is Placement.SHARES else 1)
+        cost = self._row(way) * (sent + estimate.rows)
+        relation = self._exchange(way, ir.Routing.BROADCAST)
+        return Way(placement=Placement.WHOLE, cost=way.cost + cost + PIPELINE, relation=relation)
+
+    def _row(self, way: Way) -> float:
+        return SEND + COLUMN * len(way.relation.schema)
+
+    def _exchange(
+        self, way: Way, routing: ir.Routing, *, keys: tuple[int, ...] = (), order: tuple[ir.ColumnOrder, ...] = ()
+    ) -> ir.Exchange:
+        """An exchange over the way's rows; where they come out of one unsorted, that one's rows go there directly."""
+        below: ir.Relation = way.relation
+        producers = self.channels if way.placement is Placement.SHARES else 1
+        if isinstance(below, ir.Exchange) and not below.order and not order:
+            producers = below.producers
+            below = below.input
+        return ir.Exchange(
+            input=below,
+            routing=routing,
+            producers=producers,
+            keys=keys,
+            order=order,
+            schema=below.schema,
+            place=below.place,
+        )
+
+
+def _cheapest(ways: Iterable[Way]) -> Iterator[Way]:
+    """The cheapest of each kind."""
+    found: dict[tuple[object, ...], Way] = {}
+    for way in ways:
+        kind = (way.placement, way.hashed, bool(way.order))
+        if kind not in found or way.cost < found[kind].cost:
+            found[kind] = way
+    shares = sorted((way for way in found.values() if way.placement is Placement.SHARES), key=lambda way: way.cost)
+    yield from (way for way in found.values() if way.placement is not Placement.SHARES)
+    yield from shares[:_MOST]

@@ -1,0 +1,16 @@
+"""PartialAggregate: one row per group of what a channel has, with the states of its measures."""
+
+from __future__ import annotations
+
+from ... import ir
+from ..states import render_states
+from ..table import Table, select_list
+from ..writer import Writer
+
+
+def select_partial_aggregate(relation: ir.PartialAggregate, table: Table, writer: Writer) -> str:
+    row = writer.over(table)
+    keys = [row.column(key) for key in relation.keys]
+    states = [column for measure in relation.measures for column in render_states(measure, row.scope)]
+    group = f" GROUP BY {', '.join(str(at + 1) for at in range(len(keys)))}" if keys else ""
+    return f"SELECT {select_list((*keys, *states))} FROM {table.item}{group}"

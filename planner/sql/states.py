@@ -1,0 +1,144 @@
+"""An aggregate function in two halves: states of some of the rows, and the value from the states of all of them.
+
+A function's template says which of DuckDB's aggregates it is made from. Each of those that can be put together from
+parts gets a state column; the template is then rendered once more over the states put together. So a function has the
+same meaning in halves as whole, its checks for overflow included: those look at the total.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from ...proto.errors import PlanError
+from .. import ir
+from .. import types as t
+from . import expressions
+from .types import sql_type
+
+_COUNT: Final = t.Integer(bits=64)
+_DOUBLE: Final = t.Float(bits=64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """A state column: the aggregate that makes it from rows, of which type, and the one that joins two of them."""
+
+    function: str
+    type: t.Type
+    joined: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Parts:
+    """The states that one of DuckDB's aggregates needs, and its value from them (`{0}`, `{1}`), joined."""
+
+    states: Callable[[t.Type | None], Sequence[State] | None]
+    value: str
+
+
+def _sum(type_: t.Type | None) -> Sequence[State] | None:
+    """What DuckDB sums to: integers without bound (here, as many digits as Arrow can carry), floats to doubles."""
+    match type_:
+        case t.Integer():
+            return [State(function="sum", type=t.Decimal(precision=38, scale=0), joined="CAST(sum({}) AS HUGEINT)")]
+        case t.Decimal(scale=scale):
+            return [State(function="sum", type=t.Decimal(precision=38, scale=scale), joined="sum({})")]
+        case t.Float():
+            return [State(function="sum", type=_DOUBLE, joined="sum({})")]
+        case _:
+            return None
+
+
+def _count(_: t.Type | None) -> Sequence[State]:
+    return [State(function="count", type=_COUNT, joined="coalesce(CAST(sum({}) AS BIGINT), 0)")]
+
+
+def _average(type_: t.Type | None) -> Sequence[State] | None:
+    return [*(_sum(type_) or ()), *_count(type_)] if isinstance(type_, t.Float) else None
+
+
+def _same(function: str) -> Callable[[t.Type | None], Sequence[State] | None]:
+    def states(type_: t.Type | None) -> Sequence[State] | None:
+        return None if type_ is None else [State(function=function, type=t.nullable(type_), joined=function + "({})")]
+
+    return states
+
+
+_PARTS: Final[Mapping[str, _Parts]] = {
+    "sum": _Parts(states=_sum, value="{0}"),
+    "count": _Parts(states=_count, value="{0}"),
+    "avg": _Parts(states=_average, value="({0} / nullif({1}, 0))"),
+    **{
+        name: _Parts(states=_same(name), value="{0}")
+        for name in ("min", "max", "any_value", "first", "bool_and", "bool_or")
+    },
+}
+
+#: Functions whose templates look at their arguments only through DuckDB's aggregates.
+_HALVED: Final = frozenset({"sum", "sum0", "avg", "min", "max", "count", "any_value", "bool_and", "bool_or"})
+
+_Use: TypeAlias = tuple[str, tuple[str, ...]]
+
+
+def states_of(measure: ir.Measure) -> Sequence[State] | None:
+    """The state columns of a measure; None where it has to see all of a group's rows at once."""
+    if measure.distinct or measure.sorts or measure.function.name not in _HALVED:
+        return None
+    found: list[State] = []
+    try:
+        uses = _uses(measure, [each if isinstance(each, str) else "x" for each in measure.arguments])
+    except PlanError:
+        return None  # said when it is rendered
+    for name, _ in uses:
+        parts = _PARTS.get(name)
+        made = parts.states(_argument_type(measure)) if parts else None
+        if made is None:
+            return None
+        found.extend(made)
+    return found
+
+
+def render_states(measure: ir.Measure, scope: expressions.Scope) -> list[str]:
+    """The measure's state columns, for the SELECT list of the query that groups the rows."""
+    condition = f" FILTER (WHERE {expressions.render(measure.condition, scope)})" if measure.condition else ""
+    columns = []
+    for name, arguments in _uses(measure, expressions.render_arguments(measure.arguments, scope)):
+        for state in _PARTS[name].states(_argument_type(measure)) or ():
+            column = f"{state.function}({', '.join(arguments)}){condition}"
+            columns.append(f"CAST({column} AS {sql_type(state.type)})")
+    return columns
+
+
+def render_total(measure: ir.Measure, columns: Sequence[str]) -> str:
+    """The measure from its state columns, for the SELECT list of the query that groups the states."""
+    left = iter(columns)
+    made: dict[_Use, str] = {}
+
+    def total(name: str, *arguments: str) -> str:
+        if (name, arguments) not in made:
+            parts = _PARTS[name]
+            joined = [state.joined.format(next(left)) for state in parts.states(_argument_type(measure)) or ()]
+            made[name, arguments] = parts.value.format(*joined)
+        return made[name, arguments]
+
+    places = [each if isinstance(each, str) else f"x{at}" for at, each in enumerate(measure.arguments)]
+    return expressions.applied(measure, places, total)
+
+
+def _uses(measure: ir.Measure, arguments: Sequence[str]) -> list[_Use]:
+    """The aggregates that the function's template asks for, each once."""
+    found: dict[_Use, None] = {}
+
+    def note(name: str, *given: str) -> str:
+        found[name, given] = None
+        return "NULL"
+
+    expressions.applied(measure, arguments, note)
+    return list(found)
+
+
+def _argument_type(measure: ir.Measure) -> t.Type | None:
+    values = [each for each in measure.arguments if not isinstance(each, str)]
+    return values[-1].type if values else None
