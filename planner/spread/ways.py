@@ -119,7 +119,8 @@ class Movement:
         sent = estimate.rows / (self.channels if way.placement is Placement.SHARES else 1)
         cost = self._row(way) * (sent + estimate.rows)
         relation = self._exchange(way, ir.Routing.BROADCAST)
-        return Way(placement=Placement.WHOLE, cost=way.cost + cost + PIPELINE, relation=relation)
+        # Never better than a gather where that is enough.
+        return Way(placement=Placement.WHOLE, cost=way.cost + cost + 2 * PIPELINE, relation=relation)
 
     def _row(self, way: Way) -> float:
         return SEND + COLUMN * len(way.relation.schema)
