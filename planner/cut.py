@@ -93,7 +93,7 @@ def divide(plan: ir.Plan, static: Callable[[ir.Read], bool]) -> Division:
     kept = _Keeping(plan, facts)
     for root in roots:
         kept.look_below(root)
-    roots = tuple(_all_of(root) if id(root) in kept.uses else root for root in roots)
+    roots = tuple(tree.all_of(root) if id(root) in kept.uses else root for root in roots)
     return Division(
         sections=tuple(_section(plan.shared, root, facts, kept.uses, row_wise=found is not None) for root in roots),
         kept={name: _section(plan.shared, root, facts, ()) for name, root in kept.roots.items()},
@@ -136,12 +136,6 @@ class _Keeping:
         name = self._names.setdefault(id(definition), f"kept{len(self._names)}")
         self.roots[name] = definition
         return name
-
-
-def _all_of(relation: ir.Relation) -> ir.Relation:
-    """A relation that reads all of another: a pipeline's root is never itself a kept result."""
-    columns = tuple(ir.Field(index=at, type=type_) for at, type_ in enumerate(relation.schema))
-    return ir.Project(input=relation, expressions=columns, schema=relation.schema, place=relation.place)
 
 
 def _bare(relation: ir.Relation) -> bool:

@@ -55,6 +55,12 @@ def with_inputs(relation: ir.Relation, new: Iterable[ir.Relation]) -> ir.Relatio
             assert_never(relation)
 
 
+def all_of(relation: ir.Relation) -> ir.Project:
+    """A relation that reads all of another: what a pipeline computes is never just another one's result."""
+    columns = tuple(ir.Field(index=at, type=type_) for at, type_ in enumerate(relation.schema))
+    return ir.Project(input=relation, expressions=columns, schema=relation.schema, place=relation.place)
+
+
 def expressions(relation: ir.Relation) -> tuple[ir.Expression, ...]:
     """Its own expressions, those of keys, measures and calls included."""
     match relation:

@@ -25,7 +25,7 @@ class Stage:
 
 def stages(spread: Spread) -> list[Stage]:
     """Every stage after those that send to it; the last one is the root's."""
-    last = Stage(spread.root, spread.channels)
+    last = Stage(_computed(spread.root), spread.channels)
     known: dict[tuple[int, int], Stage] = {}
     before: dict[int, list[Stage]] = {}
     numbers = 0
@@ -37,13 +37,17 @@ def stages(spread: Spread) -> list[Stage]:
             key = (id(exchange.input), exchange.producers)
             sender = known.get(key)
             if sender is None:
-                sender = known[key] = Stage(exchange.input, exchange.producers)
+                sender = known[key] = Stage(_computed(exchange.input), exchange.producers)
                 to_do.append(sender)
             stage.receives[id(exchange)] = numbers
             sender.sends[numbers] = (exchange, stage.channels)
             before[id(stage)].append(sender)
             numbers += 1
     return list(_in_order(last, before))
+
+
+def _computed(root: ir.Relation) -> ir.Relation:
+    return tree.all_of(root) if isinstance(root, ir.Exchange) else root
 
 
 def _exchanges(root: ir.Relation, shared: Sequence[ir.Relation]) -> Iterator[ir.Exchange]:
