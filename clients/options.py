@@ -49,6 +49,10 @@ def _choice(name: str, value: Any) -> Any:
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise InvalidRequest(f"{name} is a number of seconds, not {value!r}")
         return float(value)
+    if name == "broadcast":
+        if isinstance(value, str) or not all(isinstance(each, str) for each in value):
+            raise InvalidRequest(f"{name} is a list of sources' names, not {value!r}")
+        return tuple(value)
     if not isinstance(value, str):
         raise InvalidRequest(f"{name} is text, not {value!r}")
     return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -48,7 +49,7 @@ class PlanEngine:
     ) -> Computation:
         decoded = decode_plan(plan)
         bound = _bound_names(decoded.plan, tables)
-        prepared = prepare(decoded, options, tuple(bound.values()))
+        prepared = prepare(decoded, _with_plan_names(decoded.plan, options), tuple(bound.values()))
         roots = (*self._roots, str(space.files.folder))
         splits = {source: tables[given] for given, source in bound.items()}
         return PlanComputation(
@@ -75,7 +76,8 @@ class PlanEngine:
 
     def _prepared(self, plan: PlanBytes, options: TaskOptions, static_sources: Sequence[str]) -> Prepared:
         decoded: Decoded = decode_plan(plan)
-        return prepare(decoded, options, tuple(_bound_names(decoded.plan, static_sources).values()))
+        bound = _bound_names(decoded.plan, static_sources)
+        return prepare(decoded, _with_plan_names(decoded.plan, options), tuple(bound.values()))
 
     def capabilities(self) -> Capabilities:
         return Capabilities(
@@ -86,6 +88,11 @@ class PlanEngine:
 
     def close(self) -> None:
         self._pool.close()
+
+
+def _with_plan_names(plan: ir.Plan, options: TaskOptions) -> TaskOptions:
+    """The options with sources as the plan spells them."""
+    return replace(options, broadcast=tuple(_bound_names(plan, options.broadcast).values()))
 
 
 def _bound_names(plan: ir.Plan, names: Mapping[str, object] | Sequence[str]) -> dict[str, str]:

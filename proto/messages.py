@@ -77,7 +77,7 @@ def plan_value(message: pb.PlanBytes) -> v.PlanBytes:
             raise InvalidRequest("the request has no plan: set plan.binary or plan.json", reason="PLAN_MISSING")
 
 
-OPTIONS: Final = frozenset(("mode", "determinism", "on_error", *_PLAIN_OPTIONS))
+OPTIONS: Final = frozenset(("mode", "determinism", "on_error", "broadcast", *_PLAIN_OPTIONS))
 
 
 def options_message(options: v.TaskOptions, given: Collection[str] = OPTIONS) -> pb.TaskOptions:
@@ -86,6 +86,7 @@ def options_message(options: v.TaskOptions, given: Collection[str] = OPTIONS) ->
         mode=_enum_number(_MODES, options.mode) if "mode" in given else None,
         determinism=_enum_number(_DETERMINISMS, options.determinism) if "determinism" in given else None,
         on_error=_enum_number(_ON_ERRORS, options.on_error) if "on_error" in given else None,
+        broadcast=options.broadcast if "broadcast" in given else (),
         **{name: getattr(options, name) for name in _PLAIN_OPTIONS if name in given},
     )
 
@@ -98,6 +99,7 @@ def options_value(message: pb.TaskOptions, defaults: v.TaskOptions) -> v.TaskOpt
         mode=_enum_value(_MODES, message.mode, defaults.mode, "mode"),
         determinism=_enum_value(_DETERMINISMS, message.determinism, defaults.determinism, "determinism"),
         on_error=_enum_value(_ON_ERRORS, message.on_error, defaults.on_error, "on_error"),
+        broadcast=tuple(message.broadcast) or defaults.broadcast,
         **plain,
     )
 

@@ -33,13 +33,14 @@ class OnError(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOptions:
-    """How a task runs. Limits are bytes and seconds; `idle_seconds=0` never deletes an idle task."""
+    """How a task runs. Limits are bytes and seconds; `idle_seconds=0` never deletes an idle task. `broadcast` names
+    sources that every channel reads whole where they are joined.
+    """
 
     mode: Mode = Mode.PER_EPOCH
     determinism: Determinism = Determinism.STRICT
     on_error: OnError = OnError.FAIL
     channels: int = 1
-    broadcast: tuple[str, ...] = ()
     max_pending_epochs: int = 8
     memory_limit: int = 4 * GIB
     queue_bytes: int = 64 * MIB
@@ -47,6 +48,7 @@ class TaskOptions:
     spill_quota: int = 4 * GIB
     idle_seconds: float = 0.0
     time_zone: str = "UTC"
+    broadcast: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,13 +65,21 @@ def add_how(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--mode", choices=["per_epoch"], default="per_epoch", help="default: %(default)s")
     parser.add_argument("--channels", metavar="N", type=at_least_one, default=1, help="default: %(default)s")
     parser.add_argument(
+        "--broadcast", metavar="SOURCE", action="append", default=[], help="every channel reads this source whole"
+    )
+    parser.add_argument(
         "--relaxed", action="store_true", help="promise the same rows but not their order, and use every core"
     )
 
 
 def how(options: argparse.Namespace) -> dict[str, Any]:
     determinism = "relaxed" if options.relaxed else "strict"
-    return {"mode": options.mode, "channels": options.channels, "determinism": determinism}
+    return {
+        "mode": options.mode,
+        "channels": options.channels,
+        "determinism": determinism,
+        "broadcast": options.broadcast,
+    }
 
 
 def client(options: argparse.Namespace) -> Client:

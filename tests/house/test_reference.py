@@ -39,6 +39,8 @@ def shown(value: object) -> str:
             return f"{value // GIB} GiB"
         case int() if value and value % MIB == 0:
             return f"{value // MIB} MiB"
+        case ():
+            return "none"
         case int() | float():
             return f"{value:g}"
         case _:

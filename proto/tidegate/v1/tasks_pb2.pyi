@@ -54,7 +54,7 @@ class PlanBytes(_message.Message):
     def __init__(self, binary: _Optional[bytes] = ..., json: _Optional[str] = ...) -> None: ...
 
 class TaskOptions(_message.Message):
-    __slots__ = ("mode", "determinism", "on_error", "channels", "max_pending_epochs", "memory_limit", "queue_bytes", "output_bytes", "spill_quota", "idle_seconds", "time_zone")
+    __slots__ = ("mode", "determinism", "on_error", "channels", "max_pending_epochs", "memory_limit", "queue_bytes", "output_bytes", "spill_quota", "idle_seconds", "time_zone", "broadcast")
     MODE_FIELD_NUMBER: _ClassVar[int]
     DETERMINISM_FIELD_NUMBER: _ClassVar[int]
     ON_ERROR_FIELD_NUMBER: _ClassVar[int]
@@ -66,6 +66,7 @@ class TaskOptions(_message.Message):
     SPILL_QUOTA_FIELD_NUMBER: _ClassVar[int]
     IDLE_SECONDS_FIELD_NUMBER: _ClassVar[int]
     TIME_ZONE_FIELD_NUMBER: _ClassVar[int]
+    BROADCAST_FIELD_NUMBER: _ClassVar[int]
     mode: Mode
     determinism: Determinism
     on_error: OnError
@@ -77,7 +78,8 @@ class TaskOptions(_message.Message):
     spill_quota: int
     idle_seconds: float
     time_zone: str
-    def __init__(self, mode: _Optional[_Union[Mode, str]] = ..., determinism: _Optional[_Union[Determinism, str]] = ..., on_error: _Optional[_Union[OnError, str]] = ..., channels: _Optional[int] = ..., max_pending_epochs: _Optional[int] = ..., memory_limit: _Optional[int] = ..., queue_bytes: _Optional[int] = ..., output_bytes: _Optional[int] = ..., spill_quota: _Optional[int] = ..., idle_seconds: _Optional[float] = ..., time_zone: _Optional[str] = ...) -> None: ...
+    broadcast: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, mode: _Optional[_Union[Mode, str]] = ..., determinism: _Optional[_Union[Determinism, str]] = ..., on_error: _Optional[_Union[OnError, str]] = ..., channels: _Optional[int] = ..., max_pending_epochs: _Optional[int] = ..., memory_limit: _Optional[int] = ..., queue_bytes: _Optional[int] = ..., output_bytes: _Optional[int] = ..., spill_quota: _Optional[int] = ..., idle_seconds: _Optional[float] = ..., time_zone: _Optional[str] = ..., broadcast: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class CreateTaskRequest(_message.Message):
     __slots__ = ("plan", "options", "tables", "request")
