@@ -32,7 +32,8 @@ MERGE = "Tidegate merge join"
 
 
 def run(settings: Settings) -> Report:
-    rows, targets, figures, notes = [], [], {}, []
+    rows, targets, notes = [], [], []
+    figures: dict[str, object] = {}
     for name, repeated in (("unique on both sides", 1), ("unique on one side", 3)):
         left, right = side(settings.merge_rows, 1, repeated), side(settings.merge_rows, 2, 1)
         with ExitStack() as stack:
