@@ -13,7 +13,8 @@ from typing import Any, Final, assert_never
 
 from ..proto.values import Determinism, Explanation, TaskOptions
 from . import ir, tree
-from .cut import DEPTH, Division, Output, Section, is_blocking, is_row_wise
+from .divide import DEPTH, Division, Section
+from .fragments import Output, is_blocking, is_row_wise
 from .sources import PlannedSource
 from .visit import subqueries
 

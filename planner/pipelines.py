@@ -14,7 +14,8 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from ..operators.column import Column
-from .ir import Clock, Routing
+from .ir import Clock
+from .ir import Routing as Routing
 
 
 class Feed(enum.Enum):

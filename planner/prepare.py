@@ -11,8 +11,10 @@ import pyarrow as pa
 from ..proto.errors import PlanError, Problem
 from ..proto.values import Explanation, TaskOptions
 from . import ir
-from .cut import Division, Output, cut, divide
+from .cut import cut
+from .divide import Division, divide
 from .explain import explain
+from .fragments import Output
 from .pipelines import Feed, PhysicalPlan, Shape, SourceShape
 from .rewrite import rewrite
 from .rewrite.prune_columns import prune_columns

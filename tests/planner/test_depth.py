@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tidegate.planner import ir
-from tidegate.planner.cut import DEPTH
+from tidegate.planner.divide import DEPTH
 from tidegate.planner.pipelines import Feed, FragmentNode, PhysicalPlan, Start
 from tidegate.planner.prepare import prepare
 from tidegate.proto.errors import PlanError

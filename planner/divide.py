@@ -1,0 +1,167 @@
+"""Where a plan is cut: into sections, each a pipeline's or a kept result's, and these into fragments. Once per plan.
+
+- A row-wise plan becomes a section per leaf that starts with the first piece; any other waits for the seal, as one.
+- A subtree that only static sources feed is computed once per task and kept: the largest such one, unless it is a bare
+  read (which DuckDB reads again, with pushdown) or reads nothing at all. When all of the plan is static nothing is
+  kept: it is one section, and every epoch computes its answer afresh.
+- A fragment is cut where it is `DEPTH` relations deep. What looks out to an enclosing row cannot be computed alone and
+  is not cut; its own depth is limited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ..proto.errors import PlanError, Problem
+from . import ir, tree
+from .branches import branches
+from .facts import FactTable
+from .visit import subqueries
+from .walk import unroll
+
+DEPTH: Final = 100
+"""Relations in a statement, one inside the other: DuckDB fails beyond about 900 and slows down long before."""
+
+CORRELATED_DEPTH: Final = 300
+"""The same where no cut is possible."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Section:
+    """What a pipeline or a kept result computes: `root`, in fragments that end at `edges` (innermost first)."""
+
+    root: ir.Relation
+    edges: tuple[ir.Relation, ...]
+    row_wise: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Division:
+    """Where a plan is cut. `kept` gives a name to each kept section, `uses` says which relations are whose."""
+
+    sections: tuple[Section, ...]
+    facts: FactTable
+    kept: dict[str, Section] = field(default_factory=dict)
+    uses: dict[int, str] = field(default_factory=dict)
+    shared: tuple[ir.Relation, ...] = ()
+
+
+def divide(plan: ir.Plan, static: Callable[[ir.Read], bool]) -> Division:
+    """Raises `PlanError` where a correlated part is too deep."""
+    facts = FactTable(plan.shared, static)
+    if not facts.of(plan.root).fed:
+        return Division(sections=(section(plan.shared, plan.root, facts, ()),), shared=plan.shared, facts=facts)
+    found = branches(plan.root, facts)
+    roots = (plan.root,) if found is None else found
+    kept = _Keeping(plan, facts)
+    for root in roots:
+        kept.look_below(root)
+    roots = tuple(tree.all_of(root) if id(root) in kept.uses else root for root in roots)
+    return Division(
+        sections=tuple(section(plan.shared, root, facts, kept.uses, row_wise=found is not None) for root in roots),
+        kept={name: section(plan.shared, root, facts, ()) for name, root in kept.roots.items()},
+        uses=kept.uses,
+        shared=plan.shared,
+        facts=facts,
+    )
+
+
+class _Keeping:
+    """Finds the largest subtrees that only static sources feed."""
+
+    def __init__(self, plan: ir.Plan, facts: FactTable) -> None:
+        self._plan = plan
+        self._facts = facts
+        self._names: dict[int, str] = {}
+        self._seen: set[int] = set()
+        self.roots: dict[str, ir.Relation] = {}
+        self.uses: dict[int, str] = {}
+
+    def look_below(self, root: ir.Relation) -> None:
+        stack = [root]
+        while stack:
+            relation = stack.pop()
+            definition = self._plan.shared[relation.ordinal] if isinstance(relation, ir.Shared) else relation
+            if self._is_kept(relation):
+                self.uses[id(relation)] = self._name(definition)
+            elif isinstance(relation, ir.Shared):
+                if relation.ordinal not in self._seen:
+                    self._seen.add(relation.ordinal)
+                    stack.append(definition)
+            else:
+                stack.extend(reversed(list(below(relation))))
+
+    def _is_kept(self, relation: ir.Relation) -> bool:
+        facts = self._facts.of(relation)
+        return not facts.fed and not facts.reach and facts.reads > 0 and not _bare(relation)
+
+    def _name(self, definition: ir.Relation) -> str:
+        name = self._names.setdefault(id(definition), f"kept{len(self._names)}")
+        self.roots[name] = definition
+        return name
+
+
+def _bare(relation: ir.Relation) -> bool:
+    """A read, or some of its columns."""
+    while isinstance(relation, ir.Project) and all(
+        isinstance(each, ir.Field) and not each.steps for each in relation.expressions
+    ):
+        relation = relation.input
+    return isinstance(relation, ir.Read | ir.LocalFiles)
+
+
+def below(relation: ir.Relation) -> Iterator[ir.Relation]:
+    """The relations right below one, those of its subqueries last."""
+    yield from tree.inputs(relation)
+    for expression in tree.expressions(relation):
+        for subquery in subqueries(expression):
+            yield subquery.relation
+
+
+def section(
+    shared: Sequence[ir.Relation],
+    root: ir.Relation,
+    facts: FactTable,
+    uses: Container[int],
+    *,
+    row_wise: bool = False,
+) -> Section:
+    """`uses` are relations that something else computes."""
+    edges: list[ir.Relation] = []
+    seen: dict[int, int] = {}
+
+    def step(relation: ir.Relation) -> Generator[ir.Relation, int, int]:
+        """How deep the statement is that this relation's rows come out of, at it."""
+        if id(relation) in uses or isinstance(relation, ir.Exchange):
+            return 1
+        if isinstance(relation, ir.Shared):
+            if relation.ordinal not in seen:
+                seen[relation.ordinal] = 0
+                seen[relation.ordinal] = yield shared[relation.ordinal]
+            return 1
+        depth = 0
+        for each in below(relation):
+            depth = max(depth, (yield each))
+        depth += 1
+        if depth < DEPTH or relation is root:
+            return depth
+        if not facts.of(relation).reach:
+            edges.append(relation)
+            return 1
+        if depth > CORRELATED_DEPTH:
+            raise PlanError(_too_deep(relation.place))
+        return depth
+
+    unroll(step, root)
+    return Section(root=root, edges=tuple(edges), row_wise=row_wise)
+
+
+def _too_deep(place: str) -> Problem:
+    return Problem(
+        place=place,
+        reason="TOO_DEEP",
+        message=f"more than {CORRELATED_DEPTH} relations, one inside the other, read the row of an enclosing query, so "
+        "that none can be computed alone",
+    )

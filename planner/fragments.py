@@ -1,0 +1,217 @@
+"""The physical nodes of a section: its fragments, each with its SQL and the inputs that this asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from ..operators.column import Column
+from . import ir, tree
+from .divide import Section
+from .pipelines import (
+    Feed,
+    FileInput,
+    FragmentNode,
+    KeptNode,
+    PhysicalNode,
+    ReceiveNode,
+    ScanNode,
+    Shape,
+    StreamInput,
+)
+from .sql.statement import Statement
+from .sql.types import arrow_type, unnamed
+from .types import Type
+from .visit import subqueries
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Output:
+    """What a plan's root hands out: columns and their types with the plan's names, those of structs' fields too."""
+
+    schema: pa.Schema
+    types: tuple[Type, ...]
+
+
+Columns: TypeAlias = Mapping[str, Mapping[str, Column]]
+"""By source and name, the columns as all reads of the source want them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Making:
+    """What every fragment of a plan is made from."""
+
+    shared: tuple[ir.Relation, ...]
+    columns: Columns
+    shape: Shape
+
+
+def fragments(
+    section: Section, making: Making, nodes: Mapping[int, PhysicalNode], output: Output | None
+) -> FragmentNode:
+    """The section's fragments, each reading those before it. The last one is its root."""
+    mine = dict(nodes)
+    for edge in section.edges:
+        mine[id(edge)] = _Fragment(making, mine).of(edge, None)
+    return _Fragment(making, mine).of(section.root, output)
+
+
+@dataclass(slots=True)
+class _Use:
+    """An input of a fragment: how often the statement reads it, and where first. For a source, its columns too."""
+
+    relation: str
+    place: str
+    reads: int = 0
+    columns: dict[str, Column] = field(default_factory=dict)
+
+
+class _Fragment:
+    """One fragment being made. It answers the statement's questions about its leaves and notes them as inputs."""
+
+    def __init__(self, making: Making, nodes: dict[int, PhysicalNode]) -> None:
+        self._making = making
+        self._nodes = nodes
+        self._sources: dict[tuple[str, bool], _Use] = {}
+        self._streams: dict[int, tuple[PhysicalNode, _Use]] = {}
+        self._clocks: list[ir.Clock] = []
+
+    def of(self, root: ir.Relation, output: Output | None) -> FragmentNode:
+        statement = Statement(self, self._making.shared)
+        sql = statement.select(root, output.types if output else None)
+        scans = [self._scan(*read, use) for read, use in self._sources.items() if self._feed(read[0]) is Feed.STREAM]
+        streams = (
+            *scans,
+            *(
+                StreamInput(node=node, relation=use.relation, replayed=use.reads > 1)
+                for node, use in self._streams.values()
+            ),
+        )
+        return FragmentNode(
+            sql=sql,
+            streams=streams,
+            files=tuple(
+                self._files(*read, use) for read, use in self._sources.items() if self._feed(read[0]) is Feed.FILES
+            ),
+            context=tuple(self._clocks),
+            schema=output.schema if output else arrow_schema(root.schema),
+            size_class=max(
+                (
+                    *(self._making.shape[name].size_class for name, _ in self._sources),
+                    *(each.node.size_class for each in streams),
+                ),
+                default=0,
+            ),
+            row_wise=is_row_wise(root, self._nodes),
+            blocking=is_blocking(root, self._nodes),
+            place=root.place,
+            relations=statement.relations,
+        )
+
+    def read(self, relation: ir.Read | ir.LocalFiles) -> tuple[str, Sequence[str]]:
+        name = relation.source
+        prefix = "src" if self._feed(name) is Feed.FILES else "in"
+        read = name, relation.whole
+        use = self._sources.get(read)
+        if use is None:
+            use = self._sources[read] = _Use(relation=self._numbered(prefix), place=relation.place)
+        use.reads += 1
+        for column in relation.names:
+            use.columns.setdefault(column, self._making.columns[name][column])
+        order = {column: f"c{at}" for at, column in enumerate(use.columns)}
+        return use.relation, [order[column] for column in relation.names]
+
+    def edge(self, relation: ir.Relation) -> str | None:
+        node = self._nodes.get(id(relation))
+        if node is None:
+            return None
+        if id(node) not in self._streams:
+            self._streams[id(node)] = (node, _Use(relation=self._numbered("in"), place=relation.place))
+        _, use = self._streams[id(node)]
+        use.reads += 1
+        return use.relation
+
+    def clock(self, variable: ir.Clock) -> str:
+        if variable not in self._clocks:
+            self._clocks.append(variable)
+        return f"c{self._clocks.index(variable)}"
+
+    @property
+    def reads_clock(self) -> bool:
+        return bool(self._clocks)
+
+    def _feed(self, source: str) -> Feed:
+        return self._making.shape[source].feed
+
+    def _numbered(self, prefix: str) -> str:
+        return f"{prefix}{len(self._sources) + len(self._streams)}"
+
+    def _scan(self, source: str, whole: bool, use: _Use) -> StreamInput:
+        columns = tuple(use.columns.values())
+        node = ScanNode(
+            source=source,
+            columns=columns,
+            schema=pa.schema([pa.field(each.name, each.type, each.nullable) for each in columns]),
+            size_class=self._making.shape[source].size_class,
+            place=use.place,
+            whole=whole,
+        )
+        return StreamInput(node=node, relation=use.relation, replayed=use.reads > 1)
+
+    def _files(self, source: str, whole: bool, use: _Use) -> FileInput:
+        columns = tuple(use.columns.values())
+        return FileInput(source=source, relation=use.relation, columns=columns, place=use.place, whole=whole)
+
+
+def arrow_schema(types: Sequence[Type]) -> pa.Schema:
+    """The schema of a relation inside the plan, where columns have no names."""
+    return pa.schema([pa.field(f"c{at}", arrow_type(unnamed(each)), each.nullable) for at, each in enumerate(types)])
+
+
+def sources_of(root: PhysicalNode) -> tuple[str, ...]:
+    """The sources that a node and what it reads from ask for, each once, in order."""
+    found: dict[str, None] = {}
+    stack: list[PhysicalNode] = [root]
+    while stack:
+        node = stack.pop()
+        match node:
+            case ScanNode():
+                found[node.source] = None
+            case FragmentNode():
+                found.update((each.source, None) for each in node.files)
+                stack.extend(each.node for each in reversed(node.streams))
+            case KeptNode() | ReceiveNode():
+                pass
+    return tuple(found)
+
+
+def is_row_wise(root: ir.Relation, edges: Container[int]) -> bool:
+    """Whether each row comes from one row of a single input, in order."""
+    relation = root
+    while True:
+        if isinstance(relation, ir.Read | ir.LocalFiles) or (relation is not root and id(relation) in edges):
+            return True
+        if not isinstance(relation, ir.Filter | ir.Project | ir.Expand):
+            return False
+        if any(next(subqueries(each), None) for each in tree.expressions(relation)):
+            return False
+        relation = relation.input
+
+
+def is_blocking(root: ir.Relation, edges: Container[int]) -> bool:
+    """Whether all input is consumed before the first row comes out."""
+    relation = root
+    while relation is root or id(relation) not in edges:
+        match relation:
+            case ir.Filter() | ir.Project() | ir.Expand() | ir.Fetch():
+                relation = relation.input
+            case ir.Sort() | ir.TopN() | ir.Aggregate() | ir.Window() | ir.Values():
+                return True
+            case ir.Set():
+                return relation.operation is not ir.SetOperation.UNION_ALL
+            case _:
+                return False
+    return False
