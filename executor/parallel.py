@@ -15,7 +15,8 @@ from ..operators.operator import Stream
 from ..operators.ordering import Order, Ordering
 from ..operators.piece import Piece
 from ..planner import pipelines as planned
-from ..planner.pipelines import Pipeline, Routing, Start
+from ..planner.ir import Routing
+from ..planner.pipelines import Pipeline, Start
 from ..proto.errors import ExecutionError
 from .crew import Crew, Run
 from .exchange import Exchange, Meanwhile

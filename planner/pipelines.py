@@ -14,8 +14,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from ..operators.column import Column
-from .ir import Clock
-from .ir import Routing as Routing
+from .ir import Clock, Routing
 
 
 class Feed(enum.Enum):

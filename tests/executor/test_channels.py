@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tidegate.planner.pipelines import PhysicalPlan, Routing
+from tidegate.planner.ir import Routing
+from tidegate.planner.pipelines import PhysicalPlan
 from tidegate.proto.values import Cursor, Data, FileSplit, InlineSplit
 
 from .channel_plans import (

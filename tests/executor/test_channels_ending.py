@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.planner.pipelines import PhysicalPlan, Routing, Start
+from tidegate.planner.ir import Routing
+from tidegate.planner.pipelines import PhysicalPlan, Start
 from tidegate.proto.errors import TaskCancelled, TaskFailed
 from tidegate.proto.values import Barrier, Blocked, BlockedState, Cursor, OnError
 
