@@ -282,7 +282,7 @@ def _is_one_hand(pipelines: Sequence[Pipeline], pieces: Pieces) -> bool:
     """So little for a single pipeline that one of its channels has it all."""
     if len(pipelines) != 1 or pipelines[0].start is not Start.PIECE or pipelines[0].into:
         return False
-    dealt = hands(pieces[pipelines[0].sources[0]])
+    dealt = hands(pieces[pipelines[0].sources[0]], pipelines[0].channels)
     return next(dealt, None) is None or next(dealt, None) is None
 
 

@@ -180,7 +180,7 @@ class ParallelRun:
     def _hands(self, pipeline: Pipeline) -> list[list[Pieces]]:
         """For each channel its hands, dealt in turn."""
         (source,) = pipeline.sources
-        dealt: list[Share] = list(hands(self._supply.whole[source]))
+        dealt: list[Share] = list(hands(self._supply.whole[source], pipeline.channels))
         turns: list[Pieces] = [{source: hand} for hand in dealt]
         return [turns[channel :: pipeline.channels] for channel in range(pipeline.channels)]
 

@@ -1,8 +1,8 @@
 """What of a source's pieces each channel of a pipeline reads. Functions of the pieces' sizes alone.
 
 A pipeline that starts at the seal gives each channel a *share*: consecutive rows, so that whole files stay together
-and a channel has at most two parts of files. One that starts with its pieces deals *hands*, neighbours that are small
-together as one, to channel after channel.
+and a channel has at most two parts of files. One that starts with its pieces deals *hands* to channel after channel:
+neighbours together, because each hand is a statement of its own that costs milliseconds.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ _SMALL_PART: Final = 8
 """An inline split of less than this part of a share is not cut ..."""
 _MANY_BLOCKS: Final = 8
 """... and one of so many blocks only between blocks."""
+_HANDS_EACH: Final = 4
+_LARGEST_HAND: Final = 1_000_000
 
 
 def shares(pieces: Sequence[Piece], channels: int) -> tuple[Share, ...]:
@@ -53,19 +55,25 @@ def shares(pieces: Sequence[Piece], channels: int) -> tuple[Share, ...]:
     return tuple(tuple(share) for share in dealt)
 
 
-def hands(pieces: Sequence[Piece]) -> Iterator[Share]:
-    """The pieces in order, small neighbours joined up to `PIECE_ROWS` rows, large inline splits cut into blocks."""
+def hands(pieces: Sequence[Piece], channels: int) -> Iterator[Share]:
+    """The pieces in order, neighbours joined, large inline splits cut between blocks."""
+    most = _hand_rows(estimated_rows(pieces), channels)
     hand: list[Piece] = []
     rows = 0
     for piece in _small(pieces):
         size = estimated_rows((piece,))
-        if hand and rows + size > PIECE_ROWS:
+        if hand and rows + size > most:
             yield tuple(hand)
             hand, rows = [], 0
         hand.append(piece)
         rows += size
     if hand:
         yield tuple(hand)
+
+
+def _hand_rows(rows: int, channels: int) -> int:
+    """A few hands for each channel, none of them small and none that keeps the others waiting for long."""
+    return max(PIECE_ROWS, min(_LARGEST_HAND, rows // (channels * _HANDS_EACH)))
 
 
 def _small(pieces: Sequence[Piece]) -> Iterator[Piece]:

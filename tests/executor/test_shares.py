@@ -89,11 +89,17 @@ def test_without_rows_the_first_channel_has_all_pieces() -> None:
 
 def test_hands_join_small_neighbours_and_cut_large_inline_splits() -> None:
     pieces = [inline(0, 60_000), inline(60_000, 40_000), inline(100_000, 1), inline(100_001, 150_000)]
-    assert counts(tuple(hands(pieces))) == [100_000, 65_537, 84_464]
+    assert counts(tuple(hands(pieces, 2))) == [100_000, 65_537, 84_464]
+
+
+def test_hands_grow_with_what_there_is_to_deal() -> None:
+    pieces = [whole(str(at), 100_000) for at in range(40)]
+    assert counts(tuple(hands(pieces, 2))) == [500_000] * 8
+    assert counts(tuple(hands(pieces * 5, 2))) == [1_000_000] * 20
 
 
 @given(SIZES)
 def test_hands_are_all_rows_in_order(sizes: list[int]) -> None:
     starts = [sum(sizes[:at]) for at in range(len(sizes))]
-    dealt = hands([inline(start, rows) for start, rows in zip(starts, sizes, strict=True)])
+    dealt = hands([inline(start, rows) for start, rows in zip(starts, sizes, strict=True)], 3)
     assert [value for hand in dealt for value in values(hand)] == list(range(sum(sizes)))
