@@ -5,22 +5,21 @@ from __future__ import annotations
 import zoneinfo
 
 from ..proto.errors import InvalidRequest
-from ..proto.values import TaskOptions
+from ..proto.values import Determinism, TaskOptions
 
 SMALLEST_MEMORY = 32 << 20
+"""For each channel."""
+MOST_CHANNELS = 64
 
 
 def check_options(options: TaskOptions) -> TaskOptions:
     """The options themselves, or InvalidRequest naming the one that cannot be."""
-    if options.channels != 1:
-        raise InvalidRequest(
-            f"channels={options.channels}: this service runs a task on one channel; ask for channels=1",
-            reason="UNSUPPORTED_CHANNELS",
-        )
+    _check_channels(options)
     if options.max_pending_epochs < 1:
         raise InvalidRequest(f"max_pending_epochs={options.max_pending_epochs} must be at least 1")
-    if options.memory_limit < SMALLEST_MEMORY:
-        raise InvalidRequest(f"memory_limit={options.memory_limit} must be at least {SMALLEST_MEMORY} bytes")
+    least = SMALLEST_MEMORY * options.channels
+    if options.memory_limit < least:
+        raise InvalidRequest(f"memory_limit={options.memory_limit} must be at least {least} bytes, 32 MiB a channel")
     for name in ("queue_bytes", "output_bytes"):
         if getattr(options, name) < 1:
             raise InvalidRequest(f"{name}={getattr(options, name)} must be at least 1 byte")
@@ -30,6 +29,17 @@ def check_options(options: TaskOptions) -> TaskOptions:
         raise InvalidRequest(f"idle_seconds={options.idle_seconds} must be 0 (never) or a number of seconds")
     _check_time_zone(options.time_zone)
     return options
+
+
+def _check_channels(options: TaskOptions) -> None:
+    if not 1 <= options.channels <= MOST_CHANNELS:
+        raise InvalidRequest(f"channels={options.channels} must be 1 to {MOST_CHANNELS}", reason="UNSUPPORTED_CHANNELS")
+    if options.channels > 1 and options.determinism is Determinism.RELAXED:
+        raise InvalidRequest(
+            f"channels={options.channels}: a relaxed task runs one channel on every core; leave channels out, or ask "
+            "for a strict task",
+            reason="UNSUPPORTED_CHANNELS",
+        )
 
 
 def _check_time_zone(name: str) -> None:

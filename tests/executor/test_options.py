@@ -6,7 +6,7 @@ import pytest
 
 from tidegate.executor.options import check_options
 from tidegate.proto.errors import InvalidRequest
-from tidegate.proto.values import TaskOptions
+from tidegate.proto.values import Determinism, TaskOptions
 
 
 def test_the_defaults_are_in_order() -> None:
@@ -16,8 +16,10 @@ def test_the_defaults_are_in_order() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"channels": 2}, "channels=2: this service runs a task on one channel"),
-        ({"channels": 0}, "channels=0"),
+        ({"channels": 0}, "channels=0 must be 1 to 64"),
+        ({"channels": 65}, "channels=65 must be 1 to 64"),
+        ({"channels": 2, "determinism": Determinism.RELAXED}, "channels=2: a relaxed task runs one channel"),
+        ({"channels": 2, "memory_limit": 63 << 20}, "memory_limit=66060288 must be at least 67108864 bytes"),
         ({"max_pending_epochs": 0}, "max_pending_epochs=0 must be at least 1"),
         ({"memory_limit": 1}, "memory_limit=1 must be at least"),
         ({"queue_bytes": 0}, "queue_bytes=0"),
