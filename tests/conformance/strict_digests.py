@@ -98,7 +98,9 @@ def _digest(task: tidegate.Task, splits: Mapping[str, Sequence[Any]]) -> str:
     return digest(task.schema, iter(task.run_epoch(sources)))
 
 
-def compute(folder: Path, tpch_folder: Path, *, threads: int, shaken: bool, odd: bool) -> Iterator[tuple[str, str]]:
+def compute(
+    folder: Path, tpch_folder: Path, *, threads: int, shaken: bool, odd: bool, channels: int = 1
+) -> Iterator[tuple[str, str]]:
     """Every case with its digest. `odd`: rows that travel with calls are cut into odd batches."""
     found = tables()
     inline = {name: [_oddly(half) if odd else half for half in _halves(table)] for name, table in found.items()}
@@ -106,10 +108,10 @@ def compute(folder: Path, tpch_folder: Path, *, threads: int, shaken: bool, odd:
     with _service(folder / "service", threads, shaken) as client:
         for plan in sorted(PLANS.glob("*.bin")):
             for form, splits in forms.items():
-                with client.create_task(plan.read_bytes()) as task:
+                with client.create_task(plan.read_bytes(), channels=channels) as task:
                     yield f"{plan.stem}, {form}", _digest(task, splits)
         for query in QUERIES:
-            with client.create_task(tpch.plan_bytes("datafusion", query)) as task:
+            with client.create_task(tpch.plan_bytes("datafusion", query), channels=channels) as task:
                 files = {name: [str(tpch_folder / f"{name.lower()}.parquet")] for name in task.sources}
                 yield f"TPC-H {query}", _digest(task, files)
 

@@ -48,6 +48,15 @@ def test_the_pinned_digests_come_again(surroundings: str, tpch_files: dict[str, 
     assert _computed(project, next(iter(tpch_files.values())).parent, changes, how) == pinned["digests"]
 
 
+def test_with_several_channels_the_surroundings_show_as_little(tpch_files: dict[str, Path], project: Path) -> None:
+    folder = next(iter(tpch_files.values())).parent
+    first, *others = [
+        _computed(project, folder, changes, {**how, "channels": 3}) for changes, how in SURROUNDINGS.values()
+    ]
+    assert len(first) > 20
+    assert others == [first, first]
+
+
 def test_the_inputs_are_such_that_order_shows() -> None:
     """Sums whose bits depend on the order of adding, and more groups than come out in an order of their own."""
     facts = strict_digests.tables()["facts"]
