@@ -11,7 +11,6 @@ import os
 import shutil
 import tempfile
 import threading
-from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -20,7 +19,8 @@ import duckdb
 from ..proto.errors import InternalError, InvalidRequest
 from .engine import Connection, Engine, default_engine
 
-_IDLE_PER_SETTINGS = 4
+IDLE_PER_SETTINGS = 16
+IDLE_IN_ALL = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,13 +142,13 @@ class InstancePool:
         os.makedirs(self._spill_directory, mode=0o700, exist_ok=True)
         self._engine = engine
         self._lock = threading.Lock()
-        self._idle: dict[InstanceSettings, list[Instance]] = defaultdict(list)
+        self._idle: dict[InstanceSettings, list[Instance]] = {}
         self._closed = False
 
     def prepare(self, settings: InstanceSettings, count: int = 1) -> None:
         """Make instances ahead until `count` idle ones are there (a few at most are kept)."""
         with self._lock:
-            missing = 0 if self._closed else min(count, _IDLE_PER_SETTINGS) - len(self._idle[settings])
+            missing = 0 if self._closed else min(count, IDLE_PER_SETTINGS) - len(self._idle.get(settings, ()))
         for _ in range(missing):
             self.give_back(self._make(settings))
 
@@ -156,19 +156,31 @@ class InstancePool:
         with self._lock:
             if self._closed:
                 raise InternalError("the pool of DuckDB instances is closed")
-            idle = self._idle[settings]
-            if idle:
-                return idle.pop()
+            if settings in self._idle:
+                return self._pop(settings)
         return self._make(settings)
 
     def give_back(self, instance: Instance) -> None:
         """The taker is done with it. One with open connections, or a broken one, is closed."""
         with self._lock:
-            idle = self._idle[instance.settings]
-            if not self._closed and instance.idle and len(idle) < _IDLE_PER_SETTINGS:
-                idle.append(instance)
-                return
-        instance.close()
+            too_many = self._keep(instance)
+        if too_many is not None:
+            too_many.close()
+
+    def _keep(self, instance: Instance) -> Instance | None:
+        """Under the lock: put it by; returns what is to be closed: it, or the one of those not asked for longest."""
+        if self._closed or not instance.idle or len(self._idle.get(instance.settings, ())) >= IDLE_PER_SETTINGS:
+            return instance
+        self._idle[instance.settings] = [*self._idle.pop(instance.settings, ()), instance]  # now the last
+        if sum(map(len, self._idle.values())) <= IDLE_IN_ALL:
+            return None
+        return self._pop(next(iter(self._idle)))
+
+    def _pop(self, settings: InstanceSettings) -> Instance:
+        idle = self._idle[settings]
+        if len(idle) == 1:
+            del self._idle[settings]
+        return idle.pop()
 
     def close(self) -> None:
         with self._lock:

@@ -7,6 +7,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from tidegate.operators import instances
 from tidegate.operators.engine import PublicEngine, choose, default_engine, works
 from tidegate.operators.instances import Instance, InstancePool, InstanceSettings
 from tidegate.proto.errors import InternalError, InvalidRequest
@@ -76,6 +77,22 @@ def test_one_with_an_open_connection_is_not_used_again(pool: InstancePool) -> No
     instance.connect()
     pool.give_back(instance)
     assert pool.take(SMALL) is not instance
+
+
+def test_a_bounded_number_stays_idle_and_those_asked_for_last_are_kept(
+    pool: InstancePool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(instances, "IDLE_PER_SETTINGS", 2)
+    monkeypatch.setattr(instances, "IDLE_IN_ALL", 3)
+    first, second = (InstanceSettings(memory_limit=size << 20) for size in (100, 200))
+    for settings in (first, second):
+        for instance in [pool.take(settings) for _ in range(3)]:
+            pool.give_back(instance)
+    assert len(os.listdir(tmp_path / "spill")) == 3
+    kept = [pool.take(settings) for settings in (second, second, first)]
+    assert len(os.listdir(tmp_path / "spill")) == 3
+    for instance in kept:
+        instance.close()
 
 
 def test_closing_removes_the_temp_folders(pool: InstancePool, tmp_path: Path) -> None:
