@@ -82,12 +82,12 @@ def multiset(found: pa.Table) -> Counter[tuple[object, ...]]:
 
 
 @settings(max_examples=60)
-@given(QUERIES, st.lists(st.tuples(SPLITS, SPLITS), min_size=1, max_size=3))
+@given(QUERIES, st.lists(st.tuples(SPLITS, SPLITS), min_size=1, max_size=3), st.sampled_from([1, 2, 3]))
 def test_every_epoch_is_what_another_engine_says_of_its_splits(
-    client: tidegate.Client, sql: str, epochs: list[tuple[list[list[Row]], list[list[Row]]]]
+    client: tidegate.Client, sql: str, epochs: list[tuple[list[list[Row]], list[list[Row]]]], channels: int
 ) -> None:
     empty = dict.fromkeys("lr", table([]))
-    with client.create_task(Serde.serialize_bytes(sql, session(empty))) as task:
+    with client.create_task(Serde.serialize_bytes(sql, session(empty)), channels=channels) as task:
         for splits in epochs:
             fed = {name: [table(rows) for rows in given] for name, given in zip("lr", splits, strict=True)}
             whole = {name: pa.concat_tables([empty[name], *found]) for name, found in fed.items()}

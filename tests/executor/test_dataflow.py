@@ -159,6 +159,14 @@ def test_what_static_tables_alone_feed_is_computed_once_per_task(service: TaskMa
     assert sorted(runs(service.get_task(task)).values()) == [1, 3]
 
 
+def test_what_is_kept_is_computed_once_and_read_by_every_channel(service: TaskManager) -> None:
+    task = create(service, KEPT, tables={"n": inline(k=[1, 2, 3], w=[1, 1, -1])}, channels=3)
+    for value in (1, 2, 3):
+        found = run(service, task, ("t", inline(k=[1, 2, 3] * 100, v=[value, 1, 9] * 100)))
+        assert sorted(found) == [(1, 100 * value), (2, 100)]
+    assert min(runs(service.get_task(task)).values()) == 1
+
+
 def test_kept_rows_beyond_the_memory_for_output_are_kept_on_disk(service: TaskManager, tmp_path: Path) -> None:
     keys = list(range(10_000))
     task = create(service, KEPT, tables={"n": inline(k=keys, w=[1] * 10_000)}, output_bytes=1_000)
