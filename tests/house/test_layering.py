@@ -1,4 +1,7 @@
-"""Imports point one way: proto <- operators <- planner <- executor <- server; clients use proto and one entry."""
+"""Imports point one way: proto <- operators <- planner <- executor <- server; clients use proto and one entry.
+
+`tidegate.testing` is no client: it is where authors of operators find the operators' checks, and nothing imports it.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from .modules import FOLDERS, TOP, Import, Module, modules
 
 LAYERS = ("proto", "operators", "planner", "executor", "server")
 EMBEDDED = "tidegate.executor.embedded"
+FOR_AUTHORS = "tidegate.testing"
 EXTRAS = {
     "adbc_driver_sqlite",
     "pyspark",
@@ -35,6 +39,10 @@ def layer(name: str) -> str:
 
 def allowed(module: Module, target: str) -> bool:
     here, there = layer(module.name), layer(target)
+    if target == FOR_AUTHORS:
+        return False
+    if module.name == FOR_AUTHORS:
+        return there == "operators"
     if here == "clients":
         return there in ("clients", "proto") or target == EMBEDDED
     if there == "clients":
@@ -85,6 +93,14 @@ def test_the_import_rule_refuses_an_import_that_points_up() -> None:
     operator = modules()["tidegate.operators.operator"]
     assert not allowed(operator, "tidegate.planner.ir")
     assert allowed(modules()["tidegate.planner.ir"], "tidegate.operators.operator")
+
+
+def test_only_what_is_for_authors_of_operators_reaches_them_from_the_root_package() -> None:
+    authors, client = modules()[FOR_AUTHORS], modules()["tidegate.client"]
+    assert allowed(authors, "tidegate.operators.testing")
+    assert not allowed(client, "tidegate.operators.testing")
+    assert not allowed(client, FOR_AUTHORS)
+    assert not allowed(authors, "tidegate.planner.ir")
 
 
 def test_importing_the_client_loads_neither_engine_nor_wire() -> None:
