@@ -26,8 +26,8 @@ def open_service(
 
     What it writes is in a folder of its own inside `spill_directory` (the system's temporary one, unless given), which
     `close` removes; the end of the process closes it too, and after a kill the next service in the same place removes
-    the folder. `threads` is how many tasks run at once (as many as there are cores, and four at least). Messages about
-    a missing file say that it was looked for at `side`.
+    the folder. `threads` is how many tasks, or channels of tasks, run at once (as many as there are cores, and four at
+    least). Messages about a missing file say that it was looked for at `side`.
     """
     folder = ServiceFolder(spill_directory or Path(tempfile.gettempdir()))
     try:

@@ -162,7 +162,6 @@ def test_neither_threads_nor_delays_nor_batches_nor_memory_for_exchanges_show(na
         [(1, 1 << 20, {}), (2, 1_000, {}), (8, 70_001, {"queue_bytes": 100_000}), (3, 65_536, {"output_bytes": 1_000})]
     ):
         delay = shaking(at) if at else None
-        delay = shaking(at) if at else None
         with running(of(2), tmp_path / str(at), threads=threads, delay=delay, **options) as task:
             splits = {source: inline(*given, batch_rows=batch_rows) for source, given in rows.items()}
             found |= {task.digest(**splits), task.digest(**splits)}

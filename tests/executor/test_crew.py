@@ -1,0 +1,126 @@
+"""Runs advanced by whoever there is: on demand, and ahead as long as exchanges have room."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+
+from tidegate.executor.crew import Crew, Run
+from tidegate.executor.exchange import Exchange, Slice
+from tidegate.executor.scheduler import Scheduler
+from tidegate.operators.routing import Broadcast
+from tidegate.proto.errors import ExecutionError
+
+from .exchanging import SECONDS, Made, block
+
+PLENTY = 1 << 40
+
+
+@pytest.fixture
+def scheduler() -> Iterator[Scheduler]:
+    with closing(Scheduler(3)) as made:
+        yield made
+
+
+class Counting:
+    """A run of `blocks` blocks that notes its steps and whether it was closed."""
+
+    def __init__(self, exchange: Exchange, blocks: int, *, gate: threading.Event | None = None) -> None:
+        self.stepped = 0
+        self.closed = False
+        self.interrupted = 0
+        self._gate = gate
+        self.run = Run(
+            self._steps(exchange, blocks), inlets=(), outlets=[(exchange, 0)], above=(), interrupt=self._interrupt
+        )
+
+    def _interrupt(self) -> None:
+        self.interrupted += 1
+        if self._gate is not None:
+            self._gate.set()
+
+    def _steps(self, exchange: Exchange, blocks: int) -> Iterator[None]:
+        try:
+            for number in range(blocks):
+                self.stepped += 1
+                if self._gate is not None:
+                    assert self._gate.wait(SECONDS)
+                with suppress(ExecutionError):  # cancelled
+                    exchange.push(0, block(number))
+                yield
+            exchange.end(0)
+        finally:
+            self.closed = True
+
+
+def exchange_of(folder: Path, crew: Crew, memory_limit: int = PLENTY) -> Exchange:
+    made = Made(folder, Broadcast(1), producers=1, memory_limit=memory_limit).exchange
+    made._on_change = crew.offer
+    return made
+
+
+def keys(exchange: Exchange, crew: Crew, run: Run) -> list[int]:
+    stream = exchange.stream(0, crew.lender([run], [run]))
+    return [key for rows in stream for key in rows.column(0).to_pylist()]
+
+
+def test_who_waits_advances_what_is_waited_for(tmp_path: Path, scheduler: Scheduler) -> None:
+    crew = Crew(scheduler)
+    exchange = exchange_of(tmp_path, crew)
+    made = Counting(exchange, 5)
+    crew.add(made.run)
+    assert keys(exchange, crew, made.run) == list(range(5))
+    crew.close()
+    assert made.closed
+
+
+def test_helpers_rest_where_an_exchange_is_crowded_and_go_on_once_it_is_not(
+    tmp_path: Path, scheduler: Scheduler
+) -> None:
+    crew = Crew(scheduler)
+    exchange, other = exchange_of(tmp_path / "a", crew, memory_limit=700), exchange_of(tmp_path / "b", crew)
+    made, idle = Counting(exchange, 1_000), Counting(other, 0)
+    crew.add(made.run)
+    crew.add(idle.run)
+    crew.start()
+    read = 0
+    while read < 900:
+        found = exchange.pull(0)
+        assert made.stepped <= read + 10
+        read += isinstance(found, Slice)
+    crew.close()
+
+
+def test_a_run_that_nobody_reads_any_more_is_closed(tmp_path: Path, scheduler: Scheduler) -> None:
+    crew = Crew(scheduler)
+    exchange = exchange_of(tmp_path, crew)
+    made = Counting(exchange, 5)
+    crew.add(made.run)
+    assert exchange.take(0, None, crew.lender([made.run], [made.run])) is not None
+    exchange.close(0)
+    taken = crew.take(object())  # type: ignore[arg-type]
+    assert taken is made.run
+    crew.advance(made.run)
+    assert (made.stepped, made.closed, made.run.done) == (1, True, True)
+
+
+def test_closing_interrupts_what_another_thread_has_in_hand_and_waits_for_it(
+    tmp_path: Path, scheduler: Scheduler
+) -> None:
+    crew = Crew(scheduler)
+    exchange = exchange_of(tmp_path, crew)
+    made = Counting(exchange, 5, gate=threading.Event())
+    crew.add(made.run)
+    thread = threading.Thread(target=lambda: crew.lender([made.run], [])(0), daemon=True)
+    thread.start()
+    while not made.stepped:
+        thread.join(0.001)
+    crew.close()
+    thread.join(SECONDS)
+    assert made.interrupted >= 1
+    assert made.closed
+    assert not made.run.busy
