@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
@@ -28,18 +29,25 @@ def sql_of(producer: str, query: str) -> str:
     return as_written(query, sql) if producer == "ibis" and query in LOST else sql
 
 
-@pytest.mark.parametrize("determinism", ["strict", "relaxed"])
+HOW: Final[dict[str, dict[str, Any]]] = {
+    "strict": {"determinism": "strict"},
+    "relaxed": {"determinism": "relaxed"},
+    "three channels": {"determinism": "strict", "channels": 3},
+}
+
+
+@pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize(("producer", "query"), ALL)
 def test_a_plan_gives_its_answer(
     producer: str,
     query: str,
-    determinism: str,
+    how: str,
     client: tidegate.Client,
     tpch_files: dict[str, Path],
     oracles: tpch.Oracles,
 ) -> None:
     plan = tpch.plan_bytes(producer, query)
-    with client.create_task(plan, determinism=determinism) as task:
+    with client.create_task(plan, **HOW[how]) as task:
         splits = {name: str(tpch_files[name.lower()]) for name in task.sources}
         found = task.run_epoch(splits).table()
     assert found.schema.names == tpch.root_names(producer, query)
