@@ -172,6 +172,7 @@ class PipelineInstance:
                     schema=each.node.schema,
                     size_class=each.node.size_class,
                     replayed=each.replayed,
+                    rows=each.node.rows if isinstance(each.node, ReceiveNode) else None,
                 )
                 for each in node.streams
             ],

@@ -17,14 +17,16 @@ from .sizes import batch_bytes
 class StreamSource:
     """An Arrow stream that a statement calls `relation`, with columns c0, c1, ...
 
-    `size_class` is the power of ten at or above its rows: what DuckDB plans with. With `replayed` the statement may
-    read it more than once: the fragment then puts it in a MATERIALIZED common table expression of that name.
+    `size_class` is the power of ten at or above its rows. `rows` is how many DuckDB plans with, where something more
+    is known. With `replayed` the statement may read it more than once: the fragment then puts it in a MATERIALIZED
+    common table expression of that name.
     """
 
     relation: str
     schema: pa.Schema
     size_class: int
     replayed: bool = False
+    rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -67,7 +69,7 @@ class FragmentInput:
 
     def __init__(self, source: StreamSource, *, strict: bool, check: Callable[[], None]) -> None:
         self.relation = source.relation
-        self.rows = source.size_class
+        self.rows = source.size_class if source.rows is None else source.rows
         self.failure: BaseException | None = None
         self.bytes = 0
         self.seen = 0

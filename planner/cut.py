@@ -88,7 +88,11 @@ def _spread(
         for number, (exchange, consumers) in stage.sends.items():
             into.append(_exchange(exchange, number, consumers, root.schema))
             received[number] = ReceiveNode(
-                exchange=number, schema=root.schema, size_class=root.size_class, place=exchange.place
+                exchange=number,
+                schema=root.schema,
+                size_class=root.size_class,
+                rows=exchange.rows // (consumers if exchange.routing is ir.Routing.HASH else 1),
+                place=exchange.place,
             )
         yield Pipeline(
             root=root,

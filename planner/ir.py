@@ -553,12 +553,14 @@ class Routing(enum.Enum):
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Exchange:
     """Its input's rows, moved between channels: the input runs on `producers` channels. `keys` are the columns that
-    HASH hashes. Where there is an `order`, the input is sorted by it and stays so.
+    HASH hashes. Where there is an `order`, the input is sorted by it and stays so. `rows` is an estimate of how many
+    there are in all.
     """
 
     input: Relation
     routing: Routing
     producers: int
+    rows: int
     schema: Schema
     place: str
     keys: tuple[int, ...] = ()

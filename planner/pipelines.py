@@ -109,11 +109,12 @@ class KeptNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReceiveNode:
-    """Read this channel's end of the exchange of this number."""
+    """Read this channel's end of the exchange of this number. `rows` is an estimate of how many come."""
 
     exchange: int
     schema: pa.Schema
     size_class: int
+    rows: int
     place: str
 
 

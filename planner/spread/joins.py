@@ -16,7 +16,7 @@ from ..rewrite.prune_columns import output_sides
 from .estimates import Estimate, joined
 from .ways import Movement, Placement, Way, Ways
 
-_BUILD, _PROBE = 60.0, 25.0
+_BUILD, _PROBE = 35.0, 20.0
 
 WHOLE_RIGHT: Final = frozenset(
     {
@@ -110,7 +110,7 @@ class _Joining:
         self.right = right
 
     def small(self, side: _Side, other: _Side) -> bool:
-        return side.named or (self._channels - 1) * side.estimate.rows <= other.estimate.rows / 2
+        return side.named or (self._channels - 1) * side.estimate.rows <= other.estimate.base / 2
 
     def together(self) -> Iterator[Way]:
         """Both sides at one place."""

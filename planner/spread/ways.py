@@ -5,16 +5,17 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import Final
 
 from .. import ir
 from .estimates import Estimate
 
-SEND: Final = 30.0
+SEND: Final = 40.0
 """Nanoseconds to hand a row to an exchange; as much again takes it out. Each column adds to both."""
 
 COLUMN: Final = 5.0
-PIPELINE: Final = 1e6
+PIPELINE: Final = 3e6
 """Of one more pipeline, whatever it moves."""
 
 _MOST: Final = 4
@@ -88,7 +89,7 @@ class Movement:
         """On one channel, in the order that it has."""
         each = self._row(way)
         cost = each * estimate.rows / self.channels + each * estimate.rows
-        relation = self._exchange(way, ir.Routing.GATHER, order=way.order)
+        relation = self._exchange(way, ir.Routing.GATHER, estimate, order=way.order)
         return Way(placement=Placement.ONE, cost=way.cost + cost + PIPELINE, relation=relation, order=way.order)
 
     def hashed(self, ways: Ways, keys: tuple[int, ...]) -> Way:
@@ -103,7 +104,7 @@ class Movement:
             return min(shares, key=lambda way: way.cost)
         one = ways.one
         each = self._row(one) * ways.estimate.rows
-        relation = self._exchange(one, ir.Routing.ROUND_ROBIN)
+        relation = self._exchange(one, ir.Routing.ROUND_ROBIN, ways.estimate)
         cost = one.cost + each + each / self.channels + PIPELINE
         return Way(placement=Placement.SHARES, cost=cost, relation=relation)
 
@@ -112,13 +113,13 @@ class Movement:
             return way
         sent = estimate.rows / (self.channels if way.placement is Placement.SHARES else 1)
         cost = self._row(way) * (sent + estimate.rows / self.channels)
-        relation = self._exchange(way, ir.Routing.HASH, keys=keys)
+        relation = self._exchange(way, ir.Routing.HASH, estimate, keys=keys)
         return Way(placement=Placement.SHARES, cost=way.cost + cost + PIPELINE, relation=relation, hashed=keys)
 
     def _broadcast(self, way: Way, estimate: Estimate) -> Way:
         sent = estimate.rows / (self.channels if way.placement is Placement.SHARES else 1)
         cost = self._row(way) * (sent + estimate.rows)
-        relation = self._exchange(way, ir.Routing.BROADCAST)
+        relation = self._exchange(way, ir.Routing.BROADCAST, estimate)
         # Never better than a gather where that is enough.
         return Way(placement=Placement.WHOLE, cost=way.cost + cost + 2 * PIPELINE, relation=relation)
 
@@ -126,7 +127,13 @@ class Movement:
         return SEND + COLUMN * len(way.relation.schema)
 
     def _exchange(
-        self, way: Way, routing: ir.Routing, *, keys: tuple[int, ...] = (), order: tuple[ir.ColumnOrder, ...] = ()
+        self,
+        way: Way,
+        routing: ir.Routing,
+        estimate: Estimate,
+        *,
+        keys: tuple[int, ...] = (),
+        order: tuple[ir.ColumnOrder, ...] = (),
     ) -> ir.Exchange:
         """An exchange over the way's rows; where they come out of one unsorted, that one's rows go there directly."""
         below: ir.Relation = way.relation
@@ -138,6 +145,7 @@ class Movement:
             input=below,
             routing=routing,
             producers=producers,
+            rows=ceil(estimate.rows),
             keys=keys,
             order=order,
             schema=below.schema,

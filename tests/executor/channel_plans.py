@@ -83,7 +83,7 @@ def exchange(
 
 def receive(source: Exchange) -> ReceiveNode:
     place = f"exchange {source.number}"
-    return ReceiveNode(exchange=source.number, schema=source.schema, size_class=_LARGE, place=place)
+    return ReceiveNode(exchange=source.number, schema=source.schema, size_class=_LARGE, rows=_LARGE, place=place)
 
 
 def pipeline(
