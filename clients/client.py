@@ -22,8 +22,8 @@ class Client:
     """Talks to a service, here or over gRPC; made by `tidegate.connect` and `tidegate.local`. A context manager.
 
     Options are those of a task: `mode="per_epoch"`, `determinism="strict"` or `"relaxed"`, `channels=1`,
-    `on_error="fail"` or `"skip_epoch"`, `max_pending_epochs`, `time_zone`, and the limits `memory_limit`,
-    `queue_bytes`, `output_bytes`, `spill_quota` (bytes) and `idle_seconds`.
+    `on_error="fail"` or `"skip_epoch"`, `spill="auto"`, `"ordered"` or `"error"`, `max_pending_epochs`, `time_zone`,
+    and the limits `memory_limit`, `queue_bytes`, `output_bytes`, `spill_quota` (bytes) and `idle_seconds`.
     """
 
     def __init__(self, service: Service) -> None:

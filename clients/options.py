@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from .proto.errors import InvalidRequest
-from .proto.values import Determinism, Mode, OnError, TaskOptions
+from .proto.values import Determinism, Mode, OnError, Spill, TaskOptions
 
-_ENUMS: Final = {"mode": Mode, "determinism": Determinism, "on_error": OnError}
+_ENUMS: Final = {"mode": Mode, "determinism": Determinism, "on_error": OnError, "spill": Spill}
 _LARGEST: Final = {
     "channels": 2**31 - 1,
     "max_pending_epochs": 2**31 - 1,

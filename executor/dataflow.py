@@ -147,6 +147,7 @@ class PlanComputation:
             root,
             instance=instance,
             strict=self.options.determinism is Determinism.STRICT,
+            spill=self.options.spill,
             meter=lambda operator, place: self._meters.of(operator, place, channel),
             kept=self._kept.__getitem__,
         )

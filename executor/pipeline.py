@@ -18,6 +18,7 @@ from ..operators.piece import Piece
 from ..operators.scan import Scan
 from ..planner.ir import Clock
 from ..planner.pipelines import FragmentNode, KeptNode, PhysicalNode, ReceiveNode, ScanNode
+from ..proto.values import Spill
 from .clock import RELATION, context_row, context_schema
 from .kept import KeptRows
 from .meters import Meter, MeteredStream
@@ -96,12 +97,14 @@ class PipelineInstance:
         *,
         instance: Instance,
         strict: bool,
+        spill: Spill,
         meter: Callable[[str, str], Meter],
         kept: Callable[[str], KeptRows],
     ) -> None:
         self._root = root
         self._instance = instance
         self._strict = strict
+        self._spill = spill
         self._meter = meter
         self._kept = kept
         self._made: list[_Made] = []
@@ -179,6 +182,8 @@ class PipelineInstance:
             files=[FileSource(source=each.source, relation=each.relation, columns=each.columns) for each in node.files],
             context=ContextSource(relation=RELATION, schema=context_schema(node.context)) if node.context else None,
             strict=self._strict,
+            ordered=node.ordered,
+            spill=self._spill,
             place=node.place,
         )
 

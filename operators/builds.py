@@ -2,13 +2,15 @@
 
 A hash join that does not fit in memory gives its rows in an order that differs from run to run. The sum of what the
 joins of an instance build must stay below a quarter of its memory. Where the inputs cannot exceed that, nothing is
-done; else the statement is run to its end before anyone sees a row, and its profile tells the builds' real sizes.
+done; else the statement is run to its end before anyone sees a row, its profile tells the builds' real sizes, and if
+they are too large it is run again in its ordered form.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -38,8 +40,9 @@ def _width(type_: pa.DataType) -> int:
         return TEXT_BYTES
 
 
-def could_exceed(input_bytes: int, memory_limit: int) -> bool:
-    return input_bytes * _GROWTH > bound(memory_limit)
+def harmless(memory_limit: int) -> int:
+    """How large all inputs may be together so that no builds made of them can be too large."""
+    return bound(memory_limit) // _GROWTH
 
 
 def has_hash_join(plan: str) -> bool:
@@ -47,25 +50,37 @@ def has_hash_join(plan: str) -> bool:
     return any("HASH_JOIN" in node["name"] for root in json.loads(plan) for node in _nodes(root))
 
 
-def check(profile: str, memory_limit: int, text_bytes_per_row: int, place: str) -> None:
-    """Refuse rows whose order the profile does not show to be repeatable."""
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """Joins that build more than an instance may: what the largest one compares, and how much all of them keep."""
+
+    conditions: str
+    size: int
+
+
+def excess(profile: str, memory_limit: int, text_bytes_per_row: int) -> Excess | None:
+    """Nothing where the profile shows that the order of the rows is repeatable."""
     found = json.loads(profile)
     joins = [node for root in found["operator"] for node in _nodes(root) if "HASH_JOIN" in node["type"]]
     if not joins or found["system"]["peak_buffer_memory"] <= bound(memory_limit):
-        return
+        return None
     sizes = [_build_bytes(join, text_bytes_per_row) for join in joins]
-    if sum(sizes) > bound(memory_limit):
-        largest = joins[sizes.index(max(sizes))]["extra_info"]
-        raise too_large(largest.get("Conditions"), sum(sizes), memory_limit, place)
-
-
-def too_large(conditions: object, size: int, memory_limit: int, place: str) -> ExecutionError:
+    if sum(sizes) <= bound(memory_limit):
+        return None
+    conditions = joins[sizes.index(max(sizes))]["extra_info"].get("Conditions")
     texts = conditions if isinstance(conditions, list) else [conditions]
-    join = " and ".join(str(text) for text in texts if text) or "an inner query"
+    return Excess(" and ".join(str(text) for text in texts if text), sum(sizes))
+
+
+def too_large(found: Excess, memory_limit: int, place: str, joins: Sequence[str]) -> ExecutionError:
+    """`place` is the fragment's, `joins` are those of its joins. DuckDB does not say which of several it was."""
+    what = "the join" if len(joins) < 2 else f"one of the joins at {', '.join(joins)},"
+    on = f" on {found.conditions}" if found.conditions else ""
+    at = joins[0] if len(joins) == 1 else place
     return ExecutionError(
-        f"{place}: the join on {join} keeps about {size >> 20} MiB in memory; above a quarter of the memory limit "
+        f"{at}: {what}{on} keeps about {found.size >> 20} MiB in memory; above a quarter of the memory limit "
         f"({bound(memory_limit) >> 20} MiB) the order of its rows would not be repeatable. Give the task more memory, "
-        "or run it relaxed",
+        'or spill="ordered", or run it relaxed',
         reason="JOIN_BUILD_TOO_LARGE",
     )
 

@@ -58,15 +58,19 @@ def translate(error: BaseException, place: str, memory_limit: int) -> TidegateEr
     if is_interrupt(error):
         return interrupted(place)
     if kind == "Out of Memory":
-        limit = f"{memory_limit / (1 << 20):.0f} MiB"
-        return ExecutionError(
-            _at(place, f"needs more than its memory limit of {limit} and its spill space; give the task more memory"),
-            reason="MEMORY_LIMIT",
-        )
+        return out_of_memory(place, memory_limit)
     sentence = _sentence(str(error))
     if kind in _INTERNAL:
         return InternalError(_at(place, f"DuckDB refused the fragment: {sentence}"))
     return ExecutionError(_at(place, sentence))
+
+
+def out_of_memory(place: str, memory_limit: int) -> ExecutionError:
+    limit = f"{memory_limit / (1 << 20):.0f} MiB"
+    return ExecutionError(
+        _at(place, f"needs more than its memory limit of {limit} and its spill space; give the task more memory"),
+        reason="MEMORY_LIMIT",
+    )
 
 
 def _sentence(text: str) -> str:

@@ -2,7 +2,9 @@
 
 Order: strict, the same rows in the same order for the same pieces and streams, whatever batches they come in; the
 statement's own otherwise. Memory: DuckDB's is the instance's; a result is read lazily, in batches of 65,536 rows,
-unless its inputs bound it to few rows. Barrier: nothing is kept from one epoch to the next but the plan. Closing the
+unless its inputs bound it to few rows. Where hash joins may not fit in it, `spill` says what a strict fragment does;
+the rows of its streams are then held in memory, up to a sixteenth of the instance's, and beyond that in its temp
+folder, up to its spill limit. Barrier: nothing is kept from one epoch to the next but the plan. Closing the
 output closes the inputs and stops reading files.
 
 A statement over streams alone is planned once and executed per epoch where its result is small; where it may be
@@ -14,16 +16,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, suppress
+from typing import Protocol
 
 import duckdb
 import pyarrow as pa
 
-from ..proto.errors import InternalError, SplitError
+from ..proto.errors import ExecutionError, InternalError, SplitError
+from ..proto.values import Spill
 from . import builds, failures, file_reads
 from .conform import Conform
 from .file_reads import FileReads
 from .file_relations import FileSource
 from .file_versions import check_versions
+from .held import SpillRoom
 from .inputs import ContextInput, ContextSource, FragmentInput, StreamSource
 from .instances import Instance
 from .operator import Operator, Stream
@@ -32,8 +37,23 @@ from .scan import Scan
 from .statement import Statement
 
 
+class Ordered(Protocol):
+    """The ordered form of a statement: the same rows of the same inputs, in an order that its joins do not decide.
+    `joins` says where in the plan they are.
+    """
+
+    @property
+    def sql(self) -> str: ...
+
+    @property
+    def joins(self) -> tuple[str, ...]: ...
+
+
 class Fragment(Operator):
-    """`run` takes one stream per entry of `streams`, in order; `assign` the pieces of each of `files`."""
+    """`run` takes one stream per entry of `streams`, in order; `assign` the pieces of each of `files`.
+
+    Without an `ordered` form there is nothing to do about joins that do not fit but to refuse them.
+    """
 
     def __init__(
         self,
@@ -45,11 +65,15 @@ class Fragment(Operator):
         files: Sequence[FileSource] = (),
         context: ContextSource | None = None,
         strict: bool = True,
+        ordered: Ordered | None = None,
+        spill: Spill = Spill.AUTO,
         place: str = "",
     ) -> None:
         self.schema = schema
         self._instance = instance
         self._strict = strict
+        self._ordered = ordered
+        self._spill = Spill.ERROR if ordered is None else spill
         self._place = place
         self._sources = tuple(streams)
         self._files = tuple(files)
@@ -144,8 +168,8 @@ class Fragment(Operator):
             raise self._cause(error) from error
         finally:
             self._reads = self._counts(files, counted=counted, given_out=given_out)
-            for stream in inputs:
-                stream.close()
+            for relation in self._inputs:
+                relation.end()
 
     def _counts(self, files: Sequence[FilePiece], *, counted: bool, given_out: int) -> FileReads:
         if files and self._statement.profile is not None:
@@ -159,60 +183,94 @@ class Fragment(Operator):
             raise InternalError(f"{self._place}: the fragment runs without its context row")
 
     def _rows(self) -> Generator[pa.RecordBatch]:
-        """Fetched, streamed, or run to the end first: chosen by sizes alone."""
+        """Fetched, streamed, run to the end first, or in order: chosen by sizes alone."""
         self._stop_if_interrupted()
-        joins = self._strict and self._statement.joins is not False
-        large = joins and builds.could_exceed(self._input_bytes(), self._memory)
-        if self._statement.prepared and not large:
-            return self._fetched(joins)
-        sql, values = self._statement.bound(self._pieces)
-        if not joins:
-            return self._statement.stream(sql, values)
-        if not large:
-            return self._guarded(sql, values)
-        if self._statement.joins or self._statement.explained_joins(sql, values):
-            return self._checked(sql, values)
-        return self._statement.stream(sql, values)
+        if not self._joins():
+            return self._plain()
+        if self._fits():
+            return self._plain() if self._statement.prepared else self._guarded()
+        return self._in_order() if self._spill is Spill.ORDERED else self._checked()
 
-    def _fetched(self, joins: bool) -> Generator[pa.RecordBatch]:
-        batches = self._statement.execute()
-        if joins:
-            self._refuse_more_than_estimated()
-        yield from batches
+    def _joins(self) -> bool:
+        """Whether hash joins may decide the order of its rows."""
+        known = self._statement.joins if self._strict else False
+        if known is not None:
+            return known
+        if not self._inputs and self._file_bytes() <= builds.harmless(self._memory):
+            return True  # so few rows that asking DuckDB would cost more than what is done about joins
+        return self._statement.explained_joins(*self._bound())
 
-    def _refuse_more_than_estimated(self) -> None:
-        """The inputs were taken to be too small for large builds; by now it is known how large they were."""
-        seen = sum(relation.bytes for relation in self._inputs)
-        if builds.could_exceed(seen, self._memory):
-            raise builds.too_large(None, seen, self._memory, self._place)
+    def _fits(self) -> bool:
+        """Whether no builds made of its inputs can be too large. The rows of streams are held to find out."""
+        most = builds.harmless(self._memory)
+        size = self._file_bytes()
+        full = failures.out_of_memory(self._place, self._memory)
+        room = SpillRoom(self._instance.temp_folder, self._instance.settings.spill_limit, full)
+        for relation in self._inputs:
+            size += relation.hold(most - size, room)
+        return size <= most
 
-    def _checked(self, sql: str, values: Sequence[object]) -> Generator[pa.RecordBatch]:
-        """Rows of joins whose builds may be large are seen only once their profile has shown that they were not."""
-        profiles: list[str] = []
-        with closing(self._statement.profiled(sql, values, profiles)) as rows:
-            for batch in rows:
-                if profiles:
-                    builds.check(profiles.pop(), self._memory, self._text_bytes_per_row(), self._place)
-                yield batch
+    def _plain(self) -> Generator[pa.RecordBatch]:
+        if self._statement.prepared:
+            yield from self._statement.execute()
+        else:
+            yield from self._statement.stream(*self._bound())
 
-    def _guarded(self, sql: str, values: Sequence[object]) -> Generator[pa.RecordBatch]:
-        """The inputs are taken to be too small for large builds. Where they turn out not to be, it is an error."""
-        with closing(self._statement.stream(sql, values)) as rows:
-            for batch in rows:
+    def _bound(self) -> tuple[str, tuple[object, ...]]:
+        return self._statement.bound(self._pieces)
+
+    def _checked(self) -> Generator[pa.RecordBatch]:
+        """Rows are seen only once the profile has shown that their joins' builds were not too large."""
+        if self._spill is Spill.AUTO:
+            for relation in self._inputs:
+                relation.keep()
+        with self._statement.executed(*self._bound()) as (profile, rows):
+            found = builds.excess(profile, self._memory, self._text_bytes_per_row())
+            if found is None:
+                yield from rows
+                return
+        yield from self._rather_in_order(found)
+
+    def _guarded(self) -> Generator[pa.RecordBatch]:
+        """The files are taken to be too small for large builds. Where they turn out not to be, it is mostly known
+        before the first row; after that it is an error.
+        """
+        found: builds.Excess | None = None
+        with closing(self._statement.stream(*self._bound())) as rows:
+            for number, batch in enumerate(rows):
                 held = self._instance.hash_table_bytes()
                 if held > builds.bound(self._memory):
-                    raise builds.too_large(None, held, self._memory, self._place)
-                self._refuse_more_than_estimated()
+                    found = builds.Excess("", held)
+                    if number:
+                        raise self._too_large(found)
+                    break
                 yield batch
-        self._refuse_more_than_estimated()
+        if found is not None:
+            yield from self._rather_in_order(found)
+
+    def _rather_in_order(self, found: builds.Excess) -> Generator[pa.RecordBatch]:
+        """Instead of rows that nobody has seen."""
+        if self._spill is Spill.ERROR:
+            raise self._too_large(found)
+        return self._in_order()
+
+    def _in_order(self) -> Generator[pa.RecordBatch]:
+        if self._ordered is None:
+            raise InternalError(f"{self._place}: the fragment has no ordered form")
+        for relation in self._inputs:
+            relation.read_again()
+        return self._statement.stream(*self._statement.bound(self._pieces, self._ordered.sql))
+
+    def _too_large(self, found: builds.Excess) -> ExecutionError:
+        return builds.too_large(found, self._memory, self._place, self._ordered.joins if self._ordered else ())
 
     @property
     def _memory(self) -> int:
         return self._instance.settings.memory_limit
 
-    def _input_bytes(self) -> int:
-        """About what all inputs take in memory, rather too many."""
-        total = sum(source.size_class * builds.row_bytes(source.schema.types) for source in self._sources)
+    def _file_bytes(self) -> int:
+        """About what all files' rows take in memory, rather too many."""
+        total = 0
         for file in self._files:
             width = builds.row_bytes([column.type for column in file.columns])
             total += sum(max((p.row_count or 0) * width, p.byte_count or 0) for p in self._pieces[file.relation])

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from ..proto.errors import ExecutionError, InternalError
 from .blocks import blocks
+from .held import HeldRows, SpillRoom
 from .operator import Stream
 from .sizes import batch_bytes
 
@@ -63,8 +64,8 @@ class ContextInput:
 
 
 class FragmentInput:
-    """A stream as DuckDB sees it, each epoch's once. `failure` is what went wrong above it, as it was raised there;
-    `seen` and `bytes` count this epoch's rows.
+    """A stream as DuckDB sees it, each epoch's once, or, where its rows are held, once in each run of the statement.
+    `failure` is what went wrong above it, as it was raised there; `seen` and `bytes` count the rows of this run.
     """
 
     def __init__(self, source: StreamSource, *, strict: bool, check: Callable[[], None]) -> None:
@@ -78,11 +79,46 @@ class FragmentInput:
         self._empty = not len(source.schema)
         self.schema = _positional(source.schema)
         self._stream: Stream | None = None
+        self._held: HeldRows | None = None
+        self._again = False
         self._asked = False
 
     def begin(self, stream: Stream) -> None:
         """Hand out `stream` when asked next."""
-        self._stream, self._asked, self.failure, self.bytes, self.seen = stream, False, None, 0, 0
+        self._stream, self.failure = stream, None
+        self._restart()
+
+    def hold(self, most: int, room: SpillRoom) -> int:
+        """Take its rows into memory until there are no more, or more than `most` bytes, which are then returned."""
+        if self._stream is None:
+            raise InternalError(f"the stream {self.relation!r} was held outside of an epoch")
+        self._held = HeldRows(self._checked(self._cut(self._stream)), room)
+        try:
+            return self._held.fill(most)
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    def keep(self) -> None:
+        """Hold also the rows that are only read with the statement, so that it can be run again."""
+        self._again = True
+
+    def read_again(self) -> None:
+        """Hand out the same rows when asked next."""
+        self._again = False
+        self._restart()
+
+    def end(self) -> None:
+        """The epoch is over."""
+        held, self._held, self._again = self._held, None, False
+        if held is not None:
+            held.close()
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.close()
+
+    def _restart(self) -> None:
+        self._asked, self.bytes, self.seen = False, 0, 0
 
     def open(self, columns: Sequence[int] | None) -> pa.RecordBatchReader:
         if self._stream is None or self._asked:
@@ -98,10 +134,9 @@ class FragmentInput:
 
     def _batches(self, stream: Stream, schema: pa.Schema, columns: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
         places = range(len(schema)) if columns is None else columns
-        cut = blocks(stream) if self._strict else stream
+        rows = self._checked(self._cut(stream)) if self._held is None else self._held.read(again=self._again)
         try:
-            for batch in cut:
-                self._check()
+            for batch in rows:
                 self.bytes += batch_bytes(batch)
                 self.seen += batch.num_rows
                 arrays = [pa.nulls(batch.num_rows, pa.int8())] if self._empty else [batch.column(i) for i in places]
@@ -112,7 +147,16 @@ class FragmentInput:
             self.failure = error
             raise
         finally:
-            stream.close()
+            if not self._again:
+                stream.close()
+
+    def _cut(self, stream: Stream) -> Iterator[pa.RecordBatch]:
+        return blocks(stream) if self._strict else iter(stream)
+
+    def _checked(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            self._check()
+            yield batch
 
 
 def _positional(schema: pa.Schema) -> pa.Schema:

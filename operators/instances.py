@@ -78,6 +78,11 @@ class Instance:
         """No connection is out and nothing went wrong inside, so that another may have it."""
         return not self.broken and not self._connections
 
+    @property
+    def temp_folder(self) -> str:
+        """Where it spills; removed with it."""
+        return self._temp
+
     def hash_table_bytes(self) -> int:
         """What hash tables (of joins and of aggregates) hold in memory just now."""
         query = "SELECT sum(memory_usage_bytes)::BIGINT FROM duckdb_memory() WHERE tag = 'HASH_TABLE'"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import closing, contextmanager
 from math import prod
 
 import pyarrow as pa
@@ -64,15 +64,17 @@ class Statement:
                 self.planned += 1
             self.joins = self.explained_joins(self._sql, ())
 
-    def bound(self, pieces: Mapping[str, Sequence[FilePiece]]) -> tuple[str, tuple[object, ...]]:
-        """The statement over these files, and its values."""
+    def bound(
+        self, pieces: Mapping[str, Sequence[FilePiece]], sql: str | None = None
+    ) -> tuple[str, tuple[object, ...]]:
+        """The statement, or another one over the same inputs, over these files; and its values."""
         definitions: list[str] = []
         values: list[object] = []
         for file in self._files:
             made = define(file, pieces[file.relation], len(values) + 1)
             definitions.append(made.sql)
             values.extend(made.values)
-        return with_definitions(self._text, [*definitions, *self._replayed]), tuple(values)
+        return with_definitions(sql or self._text, [*definitions, *self._replayed]), tuple(values)
 
     def explained_joins(self, sql: str, values: Sequence[object]) -> bool:
         row = self._connection.execute(f"EXPLAIN (FORMAT JSON) {sql}", list(values) or None).fetchone()
@@ -99,18 +101,18 @@ class Statement:
         if self._counted:
             self.profile = self._connection.get_profiling_information("json")
 
-    def profiled(self, sql: str, values: Sequence[object], profiles: list[str]) -> Generator[pa.RecordBatch]:
-        """Run to the end, put its profile into `profiles`, then hand out the rows."""
+    @contextmanager
+    def executed(self, sql: str, values: Sequence[object]) -> Generator[tuple[str, Iterable[pa.RecordBatch]]]:
+        """Run to the end: its profile, and its rows for as long as the context lasts."""
         table = identifier(_RESULT)
         run = f"EXPLAIN (ANALYZE, FORMAT JSON) CREATE OR REPLACE TEMP TABLE {table} AS {sql}"
         self.planned += 1
         try:
             row = self._connection.execute(run, list(values) or None).fetchone()
             profile = self.profile = row[1] if row else "{}"
-            profiles.append(profile)
             reader = self._engine.stream(self._connection, f"SELECT * FROM {table}", ())
-            with closing(batches_of(reader)) as batches:
-                yield from batches
+            with closing(reader):
+                yield profile, reader
         finally:
             self._connection.execute(f"DROP TABLE IF EXISTS {table}")
 

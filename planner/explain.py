@@ -68,6 +68,7 @@ def explain(
         "determinism": options.determinism.value,
         "promise": _PROMISES[options.determinism],
         "channels": options.channels,
+        "spill": options.spill.value,
         "columns": [{"name": each.name, "type": str(each.type), "nullable": each.nullable} for each in output.schema],
         "sources": [_source(each) for each in sources],
         "shared": [[_relation(division, line) for line in lines] for lines in shared],
@@ -189,8 +190,9 @@ def _text(
     kept: Mapping[str, Sequence[_Fragment]],
     pipelines: Sequence[Sequence[_Fragment]],
 ) -> str:
+    how = f"channels: {content['channels']}, spill: {content['spill']}"
     lines = [
-        f"{content['mode']}, {content['determinism']} ({content['promise']}), channels: {content['channels']}",
+        f"{content['mode']}, {content['determinism']} ({content['promise']}), {how}",
         f"columns: {_columns(content['columns'])}",
     ]
     for source in content["sources"]:

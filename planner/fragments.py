@@ -11,6 +11,7 @@ import pyarrow as pa
 from ..operators.column import Column
 from . import ir, tree
 from .divide import Section
+from .ordering.form import OrderedForm
 from .pipelines import (
     Feed,
     FileInput,
@@ -109,6 +110,14 @@ class _Fragment:
             blocking=is_blocking(root, self._nodes),
             place=root.place,
             relations=statement.relations,
+            ordered=OrderedForm(
+                root=root,
+                shared=self._making.shared,
+                ends=self._nodes,
+                render=lambda relation, shared: Statement(self, shared).select(
+                    relation, output.types if output else None
+                ),
+            ),
         )
 
     def read(self, relation: ir.Read | ir.LocalFiles) -> tuple[str, Sequence[str]]:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from ..operators.column import Column
 from .ir import Clock, Routing
+from .ordering.form import OrderedForm
 
 
 class Feed(enum.Enum):
@@ -83,7 +84,8 @@ class FragmentNode:
     c0, c1, ... (TIMESTAMP as timestamp[us, UTC], DATE as date32, TIMEZONE as string) and is read once.
     `size_class` is the largest of its inputs', an estimate and no more. `row_wise`: each output row comes from one
     input row, in order, so that pieces may run one by one. `blocking`: the root consumes all input before its first
-    row, so nothing is lost by executing at once.
+    row, so nothing is lost by executing at once. `ordered` has the statement to run instead where the hash joins of
+    `sql` do not fit in memory.
     """
 
     sql: str
@@ -96,6 +98,7 @@ class FragmentNode:
     blocking: bool
     place: str
     relations: int
+    ordered: OrderedForm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

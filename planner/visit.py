@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias, TypeVar, cast
 
 from . import ir, tree
 from .walk import unroll
+
+RelationT = TypeVar("RelationT", bound=ir.Relation)
+
+Places: TypeAlias = Mapping[int, int]
+"""A row's columns: the old position of each that is left to its new one."""
 
 
 def parts(expression: ir.Expression) -> Iterator[ir.Expression]:
@@ -76,3 +82,23 @@ def relations(relation: ir.Relation) -> Iterator[ir.Relation]:
         yield found
         inner = [each.relation for expression in tree.expressions(found) for each in subqueries(expression)]
         stack.extend(reversed((*tree.inputs(found), *inner)))
+
+
+def moved(relation: RelationT, rows: Sequence[Places], inner: Mapping[int, ir.Relation]) -> RelationT:
+    """The relation with its fields where the columns now are and the relations of its subqueries, by the old one's id,
+    replaced. `rows[0]` says where the columns of its own row are, `rows[n]` those of the n-th enclosing one.
+    """
+
+    def change(expression: ir.Expression) -> ir.Expression:
+        match expression:
+            case ir.Field():
+                index = rows[expression.outer][expression.index]
+                return expression if index == expression.index else replace(expression, index=index)
+            case ir.Subquery():
+                new = inner[id(expression.relation)]
+                return expression if new is expression.relation else replace(expression, relation=new)
+            case _:
+                return expression
+
+    made = tree.with_expressions(relation, (transform(each, change) for each in tree.expressions(relation)))
+    return cast("RelationT", made)

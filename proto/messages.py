@@ -23,6 +23,11 @@ _DETERMINISMS: Final = {
     pb.DETERMINISM_STRICT: v.Determinism.STRICT,
     pb.DETERMINISM_RELAXED: v.Determinism.RELAXED,
 }
+_SPILLS: Final = {
+    pb.SPILL_AUTO: v.Spill.AUTO,
+    pb.SPILL_ORDERED: v.Spill.ORDERED,
+    pb.SPILL_ERROR: v.Spill.ERROR,
+}
 _ON_ERRORS: Final = {pb.ON_ERROR_FAIL: v.OnError.FAIL, pb.ON_ERROR_SKIP_EPOCH: v.OnError.SKIP_EPOCH}
 _STATES: Final = {
     pb.TASK_STATE_RUNNING: v.TaskState.RUNNING,
@@ -77,7 +82,7 @@ def plan_value(message: pb.PlanBytes) -> v.PlanBytes:
             raise InvalidRequest("the request has no plan: set plan.binary or plan.json", reason="PLAN_MISSING")
 
 
-OPTIONS: Final = frozenset(("mode", "determinism", "on_error", "broadcast", *_PLAIN_OPTIONS))
+OPTIONS: Final = frozenset(("mode", "determinism", "on_error", "spill", "broadcast", *_PLAIN_OPTIONS))
 
 
 def options_message(options: v.TaskOptions, given: Collection[str] = OPTIONS) -> pb.TaskOptions:
@@ -87,6 +92,7 @@ def options_message(options: v.TaskOptions, given: Collection[str] = OPTIONS) ->
         determinism=_enum_number(_DETERMINISMS, options.determinism) if "determinism" in given else None,
         on_error=_enum_number(_ON_ERRORS, options.on_error) if "on_error" in given else None,
         broadcast=options.broadcast if "broadcast" in given else (),
+        spill=_enum_number(_SPILLS, options.spill) if "spill" in given else None,
         **{name: getattr(options, name) for name in _PLAIN_OPTIONS if name in given},
     )
 
@@ -100,6 +106,7 @@ def options_value(message: pb.TaskOptions, defaults: v.TaskOptions) -> v.TaskOpt
         determinism=_enum_value(_DETERMINISMS, message.determinism, defaults.determinism, "determinism"),
         on_error=_enum_value(_ON_ERRORS, message.on_error, defaults.on_error, "on_error"),
         broadcast=tuple(message.broadcast) or defaults.broadcast,
+        spill=_enum_value(_SPILLS, message.spill, defaults.spill, "spill"),
         **plain,
     )
 

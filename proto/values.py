@@ -31,6 +31,16 @@ class OnError(enum.Enum):
     SKIP_EPOCH = "skip_epoch"
 
 
+class Spill(enum.Enum):
+    """What a strict task does about joins that may not fit in its memory, whose rows would not come in a repeatable
+    order: try, and do it again in an order of its own if they did not; do that at once; or fail.
+    """
+
+    AUTO = "auto"
+    ORDERED = "ordered"
+    ERROR = "error"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOptions:
     """How a task runs. Limits are bytes and seconds; `idle_seconds=0` never deletes an idle task. `broadcast` names
@@ -49,6 +59,7 @@ class TaskOptions:
     idle_seconds: float = 0.0
     time_zone: str = "UTC"
     broadcast: tuple[str, ...] = ()
+    spill: Spill = Spill.AUTO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

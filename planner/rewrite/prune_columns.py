@@ -13,15 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias, assert_never
+from typing import assert_never
 
 from ...proto.errors import InternalError
 from .. import ir, tree, types
-from ..visit import parts, subqueries, transform
+from ..visit import Places, moved, parts, subqueries
 from ..walk import unroll
-
-Places: TypeAlias = Mapping[int, int]
-"""A row's columns: the old position of each that is left to its new one."""
 
 
 def prune_columns(plan: ir.Plan, *, narrow: bool = False) -> ir.Plan:
@@ -261,13 +258,13 @@ class _Pruning:
             for subquery in subqueries(expression):
                 pruned = yield _Visit(subquery.relation, rows)
                 inner[id(subquery.relation)] = self._result(subquery, pruned)
-        moved = _moved(own, rows, inner)
+        over = moved(own, rows, inner)
         if isinstance(own, ir.Set):
             columns = tuple(sorted(used)) if own.operation is ir.SetOperation.UNION_ALL else _all(own)
             inputs = [each.as_exactly(columns) for each in below]
-            return _Pruned(_over(moved, inputs, columns), columns)
+            return _Pruned(_over(over, inputs, columns), columns)
         kept = _kept_with(relation, used, below)
-        pruned = _Pruned(_over(moved, [each.relation for each in below], kept, relation.schema), kept)
+        pruned = _Pruned(_over(over, [each.relation for each in below], kept, relation.schema), kept)
         if self._narrow and used and isinstance(relation, ir.Filter | ir.Join | ir.LateralJoin | ir.Cross):
             columns = tuple(sorted(used))
             return _Pruned(pruned.as_exactly(columns), columns)
@@ -316,23 +313,6 @@ def _kept_with(relation: ir.Relation, used: set[int], below: list[_Pruned]) -> t
             return (*kept, *range(first, len(relation.schema)))
         case _:
             return _kept_of(relation, used)
-
-
-def _moved(relation: ir.Relation, rows: tuple[Places, ...], inner: dict[int, ir.Relation]) -> ir.Relation:
-    """The relation with its fields where the columns now are. Its inputs are still the old ones."""
-
-    def change(expression: ir.Expression) -> ir.Expression:
-        match expression:
-            case ir.Field():
-                index = rows[expression.outer][expression.index]
-                return expression if index == expression.index else replace(expression, index=index)
-            case ir.Subquery():
-                new = inner[id(expression.relation)]
-                return expression if new is expression.relation else replace(expression, relation=new)
-            case _:
-                return expression
-
-    return tree.with_expressions(relation, (transform(each, change) for each in tree.expressions(relation)))
 
 
 def _over(

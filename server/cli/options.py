@@ -70,6 +70,12 @@ def add_how(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--relaxed", action="store_true", help="promise the same rows but not their order, and use every core"
     )
+    parser.add_argument(
+        "--spill",
+        choices=["auto", "ordered", "error"],
+        default="auto",
+        help="joins larger than memory: run again in order, run in order at once, or fail (default: %(default)s)",
+    )
 
 
 def how(options: argparse.Namespace) -> dict[str, Any]:
@@ -78,6 +84,7 @@ def how(options: argparse.Namespace) -> dict[str, Any]:
         "mode": options.mode,
         "channels": options.channels,
         "determinism": determinism,
+        "spill": options.spill,
         "broadcast": options.broadcast,
     }
 

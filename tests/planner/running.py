@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -34,6 +35,24 @@ CLOCKS = {
 }
 
 
+@dataclass(frozen=True)
+class Form:
+    """Which statement of a fragment is run, without which of DuckDB's optimizers, and over batches of how many rows."""
+
+    ordered: bool = False
+    without: str = ""
+    batch: int | None = None
+
+    def cut(self, table: pa.Table) -> pa.Table:
+        if self.batch is None:
+            return table
+        parts = [table.slice(at, self.batch).combine_chunks() for at in range(0, table.num_rows, self.batch)]
+        return pa.concat_tables(parts) if parts else table
+
+
+PLAIN = Form()
+
+
 def shape_of(prepared: Prepared, tables: Mapping[str, pa.Table], feed: Feed = Feed.FILES) -> Shape:
     return {
         source.name: SourceShape(feed=feed, size_class=len(str(tables[source.name].num_rows)))
@@ -53,11 +72,11 @@ def rows(plan: ir.Plan, tables: Mapping[str, pa.Table], **how: Any) -> list[tupl
     return list(zip(*(column.to_pylist() for column in run_plan(plan, tables, **how).columns), strict=True))
 
 
-def run(physical: PhysicalPlan, tables: Mapping[str, pa.Table]) -> pa.Table:
+def run(physical: PhysicalPlan, tables: Mapping[str, pa.Table], form: Form = PLAIN) -> pa.Table:
     kept: dict[str, pa.Table] = {}
     for each in physical.kept:
-        kept[each.name] = _run(each.root, tables, kept)
-    results = [_run(each.root, tables, kept) for each in physical.pipelines]
+        kept[each.name] = _run(each.root, tables, kept, form)
+    results = [_run(each.root, tables, kept, form) for each in physical.pipelines]
     return pa.concat_tables(results)
 
 
@@ -86,21 +105,23 @@ class _Once:
         return self._table.__arrow_c_stream__()
 
 
-def _run(node: PhysicalNode, tables: Mapping[str, pa.Table], kept: Mapping[str, pa.Table]) -> pa.Table:
+def _run(node: PhysicalNode, tables: Mapping[str, pa.Table], kept: Mapping[str, pa.Table], form: Form) -> pa.Table:
     match node:
         case KeptNode():
             return kept[node.name]
         case ScanNode():
             return _columns(tables[node.source], [column.name for column in node.columns]).cast(node.schema)
         case FragmentNode():
-            return _run_fragment(node, tables, kept)
+            return _run_fragment(node, tables, kept, form)
 
 
-def _run_fragment(node: FragmentNode, tables: Mapping[str, pa.Table], kept: Mapping[str, pa.Table]) -> pa.Table:
+def _run_fragment(
+    node: FragmentNode, tables: Mapping[str, pa.Table], kept: Mapping[str, pa.Table], form: Form
+) -> pa.Table:
     definitions = []
     with _database().cursor() as connection:
         for stream in node.streams:
-            found = _positional(_run(stream.node, tables, kept))
+            found = form.cut(_positional(_run(stream.node, tables, kept, form)))
             if stream.replayed:
                 connection.register(f"{stream.relation} stream", _Once(found, stream.relation))
                 definitions.append(f'{stream.relation} AS MATERIALIZED (SELECT * FROM "{stream.relation} stream")')
@@ -108,7 +129,7 @@ def _run_fragment(node: FragmentNode, tables: Mapping[str, pa.Table], kept: Mapp
                 connection.register(stream.relation, _Once(found, stream.relation))
         for file in node.files:
             found = _columns(tables[file.source], [column.name for column in file.columns])
-            typed = found.cast(pa.schema([(column.name, column.type) for column in file.columns]))
+            typed = form.cut(found).cast(pa.schema([(column.name, column.type) for column in file.columns]))
             connection.register(f"{file.relation} file", typed)
             names = ", ".join(f"c{at}" for at in range(len(file.columns)))
             definitions.append(f'{file.relation}({names}) AS NOT MATERIALIZED (SELECT * FROM "{file.relation} file")')
@@ -117,9 +138,11 @@ def _run_fragment(node: FragmentNode, tables: Mapping[str, pa.Table], kept: Mapp
                 f"c{at}": pa.array([CLOCKS[each].as_py()], CLOCKS[each].type) for at, each in enumerate(node.context)
             }
             connection.register("context", _Once(pa.table(clock), "context"))
-        assert node.sql.startswith("SELECT")
+        sql = node.ordered.sql if form.ordered else node.sql
+        assert sql.startswith("SELECT")
         with_ = f"WITH {', '.join(definitions)} " if definitions else ""
-        return connection.sql(with_ + node.sql).to_arrow_table().rename_columns(node.schema.names).cast(node.schema)
+        connection.execute(f"SET disabled_optimizers = '{form.without}'")
+        return connection.sql(with_ + sql).to_arrow_table().rename_columns(node.schema.names).cast(node.schema)
 
 
 def _columns(table: pa.Table, names: Sequence[str]) -> pa.Table:

@@ -24,6 +24,13 @@ class OnError(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ON_ERROR_FAIL: _ClassVar[OnError]
     ON_ERROR_SKIP_EPOCH: _ClassVar[OnError]
 
+class Spill(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SPILL_UNSPECIFIED: _ClassVar[Spill]
+    SPILL_AUTO: _ClassVar[Spill]
+    SPILL_ORDERED: _ClassVar[Spill]
+    SPILL_ERROR: _ClassVar[Spill]
+
 class TaskState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     TASK_STATE_UNSPECIFIED: _ClassVar[TaskState]
@@ -39,6 +46,10 @@ DETERMINISM_RELAXED: Determinism
 ON_ERROR_UNSPECIFIED: OnError
 ON_ERROR_FAIL: OnError
 ON_ERROR_SKIP_EPOCH: OnError
+SPILL_UNSPECIFIED: Spill
+SPILL_AUTO: Spill
+SPILL_ORDERED: Spill
+SPILL_ERROR: Spill
 TASK_STATE_UNSPECIFIED: TaskState
 TASK_STATE_RUNNING: TaskState
 TASK_STATE_FINISHED: TaskState
@@ -54,7 +65,7 @@ class PlanBytes(_message.Message):
     def __init__(self, binary: _Optional[bytes] = ..., json: _Optional[str] = ...) -> None: ...
 
 class TaskOptions(_message.Message):
-    __slots__ = ("mode", "determinism", "on_error", "channels", "max_pending_epochs", "memory_limit", "queue_bytes", "output_bytes", "spill_quota", "idle_seconds", "time_zone", "broadcast")
+    __slots__ = ("mode", "determinism", "on_error", "channels", "max_pending_epochs", "memory_limit", "queue_bytes", "output_bytes", "spill_quota", "idle_seconds", "time_zone", "spill", "broadcast")
     MODE_FIELD_NUMBER: _ClassVar[int]
     DETERMINISM_FIELD_NUMBER: _ClassVar[int]
     ON_ERROR_FIELD_NUMBER: _ClassVar[int]
@@ -66,6 +77,7 @@ class TaskOptions(_message.Message):
     SPILL_QUOTA_FIELD_NUMBER: _ClassVar[int]
     IDLE_SECONDS_FIELD_NUMBER: _ClassVar[int]
     TIME_ZONE_FIELD_NUMBER: _ClassVar[int]
+    SPILL_FIELD_NUMBER: _ClassVar[int]
     BROADCAST_FIELD_NUMBER: _ClassVar[int]
     mode: Mode
     determinism: Determinism
@@ -78,8 +90,9 @@ class TaskOptions(_message.Message):
     spill_quota: int
     idle_seconds: float
     time_zone: str
+    spill: Spill
     broadcast: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, mode: _Optional[_Union[Mode, str]] = ..., determinism: _Optional[_Union[Determinism, str]] = ..., on_error: _Optional[_Union[OnError, str]] = ..., channels: _Optional[int] = ..., max_pending_epochs: _Optional[int] = ..., memory_limit: _Optional[int] = ..., queue_bytes: _Optional[int] = ..., output_bytes: _Optional[int] = ..., spill_quota: _Optional[int] = ..., idle_seconds: _Optional[float] = ..., time_zone: _Optional[str] = ..., broadcast: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, mode: _Optional[_Union[Mode, str]] = ..., determinism: _Optional[_Union[Determinism, str]] = ..., on_error: _Optional[_Union[OnError, str]] = ..., channels: _Optional[int] = ..., max_pending_epochs: _Optional[int] = ..., memory_limit: _Optional[int] = ..., queue_bytes: _Optional[int] = ..., output_bytes: _Optional[int] = ..., spill_quota: _Optional[int] = ..., idle_seconds: _Optional[float] = ..., time_zone: _Optional[str] = ..., spill: _Optional[_Union[Spill, str]] = ..., broadcast: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class CreateTaskRequest(_message.Message):
     __slots__ = ("plan", "options", "tables", "request")

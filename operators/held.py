@@ -1,0 +1,94 @@
+"""An input's rows, held so that a statement run again reads the same ones: in memory at first, then in a file."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pyarrow as pa
+
+from ..proto.errors import TidegateError
+from .sizes import batch_bytes
+
+
+class SpillRoom:
+    """Where held rows may go: files in `folder`, of at most `limit` bytes together. `full` is what is raised then."""
+
+    def __init__(self, folder: str, limit: int | None, full: TidegateError) -> None:
+        self._folder = folder
+        self._left = limit
+        self._full = full
+        self._numbers = itertools.count(1)
+
+    def path(self) -> str:
+        return os.path.join(self._folder, f"held-{next(self._numbers)}.arrow")
+
+    def take(self, size: int) -> None:
+        if self._left is None:
+            return
+        self._left -= size
+        if self._left < 0:
+            raise self._full
+
+
+class HeldRows:
+    """`close` removes the file."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch], room: SpillRoom) -> None:
+        self._rest = batches
+        self._room = room
+        self._memory: list[pa.RecordBatch] = []
+        self._path: str | None = None
+        self._sink: pa.NativeFile | None = None
+        self._writer: pa.RecordBatchWriter | None = None
+
+    def fill(self, most: int) -> int:
+        """Take rows into memory, up to their end or until they are more than `most` bytes. How many bytes they are."""
+        size = 0
+        while size <= most:
+            batch = next(self._rest, None)
+            if batch is None:
+                break
+            self._memory.append(batch)
+            size += batch_bytes(batch)
+        return size
+
+    def read(self, *, again: bool) -> Iterator[pa.RecordBatch]:
+        """All rows, from the first one on. What is in memory can always be read again; with `again`, all the rest."""
+        yield from self._memory
+        if self._path is not None:
+            for batch in self._rest:  # of a reading that was closed before its end
+                self._write(batch)
+            self._finish()
+            with pa.memory_map(self._path) as source:
+                yield from pa.ipc.open_stream(source)
+            return
+        for batch in self._rest:
+            if again:
+                self._write(batch)
+            yield batch
+
+    def close(self) -> None:
+        self._finish()
+        self._memory.clear()
+        path, self._path = self._path, None
+        if path is not None:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+
+    def _write(self, batch: pa.RecordBatch) -> None:
+        if self._writer is None:
+            self._path = self._room.path()
+            self._sink = pa.OSFile(self._path, "wb")
+            self._writer = pa.ipc.new_stream(self._sink, batch.schema)
+        self._room.take(batch_bytes(batch))
+        self._writer.write_batch(batch)
+
+    def _finish(self) -> None:
+        writer, self._writer = self._writer, None
+        sink, self._sink = self._sink, None
+        if writer is not None and sink is not None:
+            writer.close()
+            sink.close()

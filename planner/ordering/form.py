@@ -1,0 +1,86 @@
+"""The ordered form of a fragment, made when it is first asked for: most fragments never need one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Sequence
+from functools import cached_property
+from typing import overload
+
+from .. import ir, tree
+from ..visit import parts
+from .ordered import ordered
+
+Render = Callable[[ir.Relation, Sequence[ir.Relation]], str]
+
+
+class OrderedForm:
+    """`render` writes a relation and the plan's common subtrees as the fragment's own statement was written."""
+
+    def __init__(self, root: ir.Relation, shared: Sequence[ir.Relation], ends: Container[int], render: Render) -> None:
+        self._root = root
+        self._shared = shared
+        self._ends = ends
+        self._render = render
+
+    @cached_property
+    def sql(self) -> str:
+        """The same rows over the same inputs, in an order that does not depend on how joins hand them out. Raises
+        `PlanError` where there is none.
+        """
+        return self._render(ordered(self._root, self._ends), _Definitions(self._shared, self._ends))
+
+    @cached_property
+    def joins(self) -> tuple[str, ...]:
+        """Where in the plan the fragment joins, or makes DuckDB join."""
+        return tuple(dict.fromkeys(relation.place for relation in self._own() if _joins(relation)))
+
+    def _own(self) -> Iterator[ir.Relation]:
+        seen: set[int] = set()
+        stack = [self._root]
+        while stack:
+            relation = stack.pop()
+            if relation is not self._root and id(relation) in self._ends:
+                continue
+            yield relation
+            if isinstance(relation, ir.Shared) and relation.ordinal not in seen:
+                seen.add(relation.ordinal)
+                stack.append(self._shared[relation.ordinal])
+            inner = [part.relation for part in _parts(relation) if isinstance(part, ir.Subquery)]
+            stack.extend(reversed((*tree.inputs(relation), *inner)))
+
+
+class _Definitions(Sequence[ir.Relation]):
+    """Common subtrees, each put in order when it is used."""
+
+    def __init__(self, shared: Sequence[ir.Relation], ends: Container[int]) -> None:
+        self._shared = shared
+        self._ends = ends
+        self._made: dict[int, ir.Relation] = {}
+
+    @overload
+    def __getitem__(self, at: int) -> ir.Relation: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[ir.Relation]: ...
+    def __getitem__(self, at: int | slice) -> ir.Relation | Sequence[ir.Relation]:
+        if isinstance(at, slice):
+            return [self[each] for each in range(len(self))[at]]
+        if at not in self._made:
+            self._made[at] = ordered(self._shared[at], self._ends)
+        return self._made[at]
+
+    def __len__(self) -> int:
+        return len(self._shared)
+
+
+def _joins(relation: ir.Relation) -> bool:
+    match relation:
+        case ir.Join() | ir.LateralJoin() | ir.Cross():
+            return True
+        case ir.Set():
+            return relation.operation not in (ir.SetOperation.UNION_ALL, ir.SetOperation.UNION_DISTINCT)
+        case _:
+            return any(isinstance(part, ir.Subquery) for part in _parts(relation))
+
+
+def _parts(relation: ir.Relation) -> Iterator[ir.Expression]:
+    return (part for expression in tree.expressions(relation) for part in parts(expression))

@@ -1,0 +1,55 @@
+"""The places of a join's rows: of both sides, or of the side whose rows it keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from .. import ir, tree
+from .. import types as t
+from ..rewrite.prune_columns import output_sides
+from .columns import Placed, rearranged
+
+
+def kept_sides(relation: ir.Join | ir.LateralJoin | ir.Cross) -> tuple[ir.Relation, ...]:
+    """The sides that tell the join's rows apart. A single join has at most one match for each row."""
+    if isinstance(relation, ir.Cross):
+        return (relation.left, relation.right)
+    match relation.type:
+        case ir.JoinType.LEFT_SINGLE:
+            return (relation.left,)
+        case ir.JoinType.RIGHT_SINGLE:
+            return (relation.right,)
+        case _:
+            return output_sides(relation)
+
+
+def is_full(relation: ir.Join | ir.LateralJoin | ir.Cross) -> bool:
+    """Whether rows of either side may come alone."""
+    return not isinstance(relation, ir.Cross) and relation.type is ir.JoinType.OUTER
+
+
+def joined(old: ir.Join | ir.LateralJoin | ir.Cross, moving: ir.Relation, left: Placed, right: Placed) -> Placed:
+    """`moving`, which is `old` with its condition over the new sides, over them; its own columns first."""
+    out = output_sides(old)
+    sides: list[Placed] = [made for side, made in ((old.left, left), (old.right, right)) if side in out]
+    schema: list[t.Type] = []
+    own: list[int] = []
+    places: list[int] = []
+    types = iter(old.schema)
+    for side in sides:
+        start = len(schema)
+        own.extend(range(start, start + side.width))
+        schema.extend(next(types) for _ in range(side.width))
+        places.extend(range(start + side.width, start + side.width + len(side.places)))
+        schema.extend(t.nullable(place.type) for place in side.places)
+    mark = [*types]
+    own.extend(range(len(schema), len(schema) + len(mark)))
+    schema.extend(mark)
+    over = replace(tree.with_inputs(moving, (left.relation, right.relation)), schema=tuple(schema))
+    return Placed(rearranged(over, _checked(own, places, schema)), len(old.schema))
+
+
+def _checked(own: Sequence[int], places: Sequence[int], schema: Sequence[t.Type]) -> tuple[int, ...]:
+    assert len(own) + len(places) == len(schema)
+    return (*own, *places)

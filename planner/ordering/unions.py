@@ -1,0 +1,44 @@
+"""The places of the rows of a UNION ALL: the number of their branch, then their place in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from .. import ir
+from .. import types as t
+from .columns import Placed, fields, with_columns
+
+_BRANCH = t.Integer(bits=32, nullable=False)
+
+
+def union_all(relation: ir.Set, branches: Sequence[Placed], *, placed: bool) -> Placed:
+    """Places of one type share a column, each branch with nulls in those that it does not need."""
+    width = len(relation.schema)
+    if not placed:
+        return Placed(replace(relation, inputs=tuple(each.relation for each in branches)), width)
+    slots: list[t.Type] = []
+    inputs = tuple(_branch(number, each, slots) for number, each in enumerate(branches))
+    padded = tuple(_padded(each, width, slots) for each in inputs)
+    return Placed(replace(relation, inputs=padded, schema=(*relation.schema, _BRANCH, *slots)), width)
+
+
+def _branch(number: int, branch: Placed, slots: list[t.Type]) -> tuple[Placed, int, dict[int, ir.Field]]:
+    """Which slot holds which of the branch's places; a slot is added where none of the type is left."""
+    taken: dict[int, ir.Field] = {}
+    for place in branch.places:
+        wanted = t.nullable(place.type)
+        free = (at for at, type_ in enumerate(slots) if type_ == wanted and at not in taken)
+        at = next(free, len(slots))
+        if at == len(slots):
+            slots.append(wanted)
+        taken[at] = place
+    return branch, number, taken
+
+
+def _padded(found: tuple[Placed, int, dict[int, ir.Field]], width: int, slots: Sequence[t.Type]) -> ir.Relation:
+    branch, number, taken = found
+    nulls = (ir.Literal(value=None, type=type_) for type_ in slots)
+    places = [taken.get(at, null) for at, null in enumerate(nulls)]
+    expressions = (*fields(branch.relation)[:width], ir.Literal(value=number, type=_BRANCH), *places)
+    return with_columns(branch.relation, expressions, branch.relation.place)

@@ -1,0 +1,186 @@
+"""Strict tasks whose joins, sorts, windows and groups do not fit in their memory: the same rows, in one order.
+
+Class of bug: rows of a join that spilled, whose order no two runs of the engine have in common.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+import datafusion
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from datafusion.substrait import Serde
+
+import tidegate
+from tidegate.operators.digest import digest
+
+MEMORY: Final = 64 << 20
+ROWS: Final = 200_000
+BOTH: Final = "l JOIN r ON l.k = r.k"
+
+#: Several joins each, so that none alone would be too large.
+QUERIES: Final = {
+    "inner": f"SELECT l.k, l.v, r.w, q.z FROM {BOTH} JOIN q ON r.h = q.h",
+    "left and right": "SELECT l.k, l.v, r.w, q.z FROM l LEFT JOIN r ON l.k = r.k RIGHT JOIN q ON r.h = q.h",
+    "full": "SELECT l.v, r.w, q.z FROM l FULL JOIN r ON l.k = r.k FULL JOIN q ON r.h = q.h",
+    "semi and anti": "SELECT k, v FROM l WHERE k IN (SELECT k FROM r) AND NOT EXISTS (SELECT 1 FROM q WHERE q.h = l.g)",
+    "mark": "SELECT k, v, k IN (SELECT k FROM r WHERE k IS NOT NULL) OR g IN (SELECT h FROM q WHERE h > 9) AS m FROM l",
+    "sums of floats": f"SELECT l.g, sum(l.v * r.w) AS s FROM {BOTH} JOIN q ON r.h = q.h GROUP BY l.g",
+    "window": f"SELECT r.w, row_number() OVER (PARTITION BY l.g ORDER BY l.k) AS n FROM {BOTH} JOIN q ON r.h = q.h",
+    "limit": f"SELECT l.k, l.v, r.w, q.z FROM {BOTH} JOIN q ON r.h = q.h LIMIT 50000",
+}
+
+#: What spills freely, in the order that it has anyway.
+WITHOUT_JOINS: Final = {
+    "sort": "SELECT l.k, l.v, l.g FROM l ORDER BY l.g",
+    "window": "SELECT k, v, sum(v) OVER (PARTITION BY g ORDER BY k) AS s FROM l",
+    "groups": "SELECT v, sum(k) AS s, min(g) AS g FROM l GROUP BY v",
+}
+
+
+def tables() -> dict[str, pa.Table]:
+    made = np.random.default_rng(7)
+
+    def table(key: str, keys: int, **more: int) -> pa.Table:
+        floats = made.normal(size=ROWS) * 10.0 ** made.integers(-9, 9, ROWS)
+        columns = {name: made.integers(0, most, ROWS) for name, most in more.items()}
+        value = {"l": "v", "r": "w", "q": "z"}[key]
+        return pa.table({next(iter(columns)): columns.pop(next(iter(columns))), value: floats, **columns}).slice(
+            0, keys
+        )
+
+    return {"l": table("l", ROWS, k=ROWS, g=ROWS), "r": table("r", ROWS, k=ROWS, h=ROWS), "q": table("q", ROWS, h=ROWS)}
+
+
+TABLES: Final = tables()
+
+
+def plan_of(sql: str) -> bytes:
+    session = datafusion.SessionContext()
+    for name, table in TABLES.items():
+        session.register_record_batches(name, [table.slice(0, 1).to_batches()])
+    return bytes(Serde.serialize_bytes(sql, session))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("large")
+    for name, table in TABLES.items():
+        pq.write_table(table, made / f"{name}.parquet", row_group_size=33_333)
+    return made
+
+
+def odd(table: pa.Table) -> list[pa.RecordBatch]:
+    return pa.Table.from_batches(table.slice(0, 999).to_batches(max_chunksize=1)).to_batches() + table.slice(
+        999
+    ).to_batches(max_chunksize=7_777)
+
+
+def fed(folder: Path | None, source: str) -> Any:
+    return TABLES[source] if folder is None else str(folder / f"{source}.parquet")
+
+
+def run(sql: str, folder: Path | None, **options: Any) -> pa.Table:
+    with (
+        tidegate.local(roots=[folder] if folder else []) as client,
+        client.create_task(plan_of(sql), **options) as task,
+    ):
+        return task.run_epoch({name: fed(folder, name) for name in task.sources}).table()
+
+
+def digest_of(sql: str, folder: Path | None, **options: Any) -> str:
+    table = run(sql, folder, **options)
+    return digest(table.schema, iter(table.to_batches()))
+
+
+def rows(table: pa.Table) -> pa.Table:
+    """In an order of their own, without what depends on the order below: sums of floats, numbers among ties."""
+    exact = table.select([name for name in table.schema.names if name not in ("s", "n")])
+    return exact.sort_by([(name, "ascending") for name in exact.schema.names])
+
+
+@pytest.mark.parametrize("form", ["files", "streams"])
+@pytest.mark.parametrize("query", QUERIES)
+def test_joins_that_do_not_fit_have_one_order(query: str, form: str, folder: Path) -> None:
+    fed_from = folder if form == "files" else None
+    sql = QUERIES[query]
+    first = run(sql, fed_from, memory_limit=MEMORY)
+    mine = digest(first.schema, iter(first.to_batches()))
+    assert digest_of(sql, fed_from, memory_limit=MEMORY) == mine
+    assert digest_of(sql, fed_from, memory_limit=MEMORY, spill="ordered") == mine
+    if query != "limit":
+        assert rows(first).equals(rows(run(sql, fed_from)))
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an `l` of 36 MB."""
+    made = np.random.default_rng(8)
+    folder = tmp_path_factory.mktemp("long")
+    columns = {
+        "k": made.integers(0, 99, 1_500_000),
+        "v": made.normal(size=1_500_000),
+        "g": np.arange(1_500_000) % 9_973,
+    }
+    pq.write_table(pa.table(columns), folder / "l.parquet", row_group_size=100_000)
+    return folder
+
+
+@pytest.mark.parametrize("query", WITHOUT_JOINS)
+def test_what_has_no_joins_spills_freely(query: str, long: Path) -> None:
+    sql = WITHOUT_JOINS[query]
+    first = run(sql, long, memory_limit=32 << 20, spill="error")
+    mine = digest(first.schema, iter(first.to_batches()))
+    assert digest_of(sql, long, memory_limit=32 << 20, spill="error") == mine
+    assert rows(first).equals(rows(run(sql, long)))
+    with pytest.raises(tidegate.TaskFailed, match="its spill space"):
+        run(sql, long, memory_limit=32 << 20, spill_quota=1 << 20)
+
+
+def test_another_process_and_other_batches_give_the_same_order() -> None:
+    sql = QUERIES["sums of floats"]
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
+        other = process.submit(digest_of, sql, None, memory_limit=MEMORY).result()
+    with tidegate.local(roots=[]) as client, client.create_task(plan_of(sql), memory_limit=MEMORY) as task:
+        cut = {name: pa.Table.from_batches(odd(TABLES[name])) for name in task.sources}
+        table = task.run_epoch(cut).table()
+        assert digest(table.schema, iter(table.to_batches())) == other
+
+
+def test_an_error_that_is_asked_for_names_the_joins(folder: Path) -> None:
+    with pytest.raises(tidegate.TaskFailed, match=r"one of the joins at relations\[0\].*join.* keeps about"):
+        run(QUERIES["inner"], folder, memory_limit=MEMORY, spill="error")
+
+
+def test_relaxed_it_spills_as_it_likes(folder: Path) -> None:
+    sql = QUERIES["inner"]
+    relaxed = run(sql, None, memory_limit=2 * MEMORY, determinism="relaxed", spill="error")
+    assert rows(relaxed).equals(rows(run(sql, folder)))
+
+
+def test_more_than_the_spill_quota_is_a_clear_error() -> None:
+    with pytest.raises(tidegate.TaskFailed, match="its spill space"):
+        run(QUERIES["inner"], None, memory_limit=MEMORY, queue_bytes=1 << 30, spill_quota=4 << 20)
+
+
+def files_below(folder: Path) -> Iterator[str]:
+    return (os.path.join(at, name) for at, _, names in os.walk(folder) for name in names)
+
+
+def test_spill_files_are_gone_after_the_epoch(tmp_path: Path) -> None:
+    sql = QUERIES["inner"]
+    with (
+        tidegate.local(roots=[], spill_directory=tmp_path) as client,
+        client.create_task(plan_of(sql), memory_limit=MEMORY, output_bytes=1 << 30, queue_bytes=1 << 30) as task,
+    ):
+        epoch = task.run_epoch({name: TABLES[name] for name in task.sources})
+        assert epoch.table().num_rows > ROWS
+        assert [name for name in files_below(tmp_path) if "duckdb-" in name] == []
