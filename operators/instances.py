@@ -111,8 +111,6 @@ def _open(settings: InstanceSettings, temp: str) -> Connection:
         "autoload_known_extensions": "false",
         "autoinstall_known_extensions": "false",
     }
-    if settings.spill_limit is not None:
-        config["max_temp_directory_size"] = f"{settings.spill_limit}B"
     database = duckdb.connect(":memory:", config=config)
     try:
         _lock_down(database, settings)
@@ -131,6 +129,8 @@ def _lock_down(database: Connection, settings: InstanceSettings) -> None:
     for threshold in ("asof_loop_join_threshold", "nested_loop_join_threshold", "merge_join_threshold"):
         database.execute(f"SET GLOBAL {threshold} = 0")
     database.execute("SET GLOBAL preserve_insertion_order = true")
+    if settings.spill_limit is not None:  # among the options of `connect` it shows, and does nothing
+        database.execute(f"SET GLOBAL max_temp_directory_size = '{settings.spill_limit:d}B'")
     roots = [os.path.join(root, "") for root in settings.roots]
     database.execute("SET GLOBAL allowed_directories = $1", [roots])
     database.execute("SET GLOBAL enable_external_access = false")
