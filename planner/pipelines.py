@@ -98,7 +98,7 @@ class FragmentNode:
     blocking: bool
     place: str
     relations: int
-    ordered: OrderedForm
+    ordered: OrderedForm | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -138,7 +138,7 @@ def _run_fragment(
                 f"c{at}": pa.array([CLOCKS[each].as_py()], CLOCKS[each].type) for at, each in enumerate(node.context)
             }
             connection.register("context", _Once(pa.table(clock), "context"))
-        sql = node.ordered.sql if form.ordered else node.sql
+        sql = node.ordered.sql if form.ordered and node.ordered else node.sql
         assert sql.startswith("SELECT")
         with_ = f"WITH {', '.join(definitions)} " if definitions else ""
         connection.execute(f"SET disabled_optimizers = '{form.without}'")

@@ -141,12 +141,15 @@ def test_the_plain_form_has_several_orders() -> None:
 def test_rows_of_no_join_are_left_as_they_come() -> None:
     prepared = prepare(plan(filtered(LEFT, call("gt", col(0), col(0)))), TaskOptions())
     root = prepared.physical(shape_of(prepared, TABLES)).pipelines[0].root
+    assert root.ordered is not None
     assert root.ordered.sql == root.sql
 
 
 def test_counts_need_no_sort() -> None:
     prepared = prepare(plan(aggregate(JOIN, [], measure("count"))), TaskOptions())
-    assert "ORDER BY" not in prepared.physical(shape_of(prepared, TABLES)).pipelines[0].root.ordered.sql
+    root = prepared.physical(shape_of(prepared, TABLES)).pipelines[0].root
+    assert root.ordered is not None
+    assert "ORDER BY" not in root.ordered.sql
 
 
 def test_a_window_for_each_enclosing_row_is_refused_by_its_place() -> None:
