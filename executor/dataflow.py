@@ -16,17 +16,21 @@ from dataclasses import replace
 import pyarrow as pa
 
 from ..operators.column import Column
+from ..operators.indexes.sql import Database
 from ..operators.instances import Instance, InstancePool, InstanceSettings
 from ..operators.matching import match_columns
 from ..operators.operator import Stream
 from ..operators.piece import FilePiece, InlinePiece, Piece
 from ..operators.splits import expand, open_pieces
+from ..operators.submit import Submit
 from ..planner.pipelines import PhysicalNode, PhysicalPlan, Pipeline, SourceShape, Start
 from ..planner.prepare import Prepared
 from ..proto.errors import ExecutionError, InternalError
 from ..proto.values import Determinism, FileSplit, OperatorStatistics, TaskOptions
 from .computation import Source
-from .kept import KeptRows
+from .keeping import Keeping, index_memory
+from .lookups import Lane, LookupThreads
+from .making import Workshop
 from .meters import Meters
 from .parallel import ParallelRun, Surroundings, received_by
 from .pipeline import Pieces, PipelineInstance, Read, Supply
@@ -55,6 +59,8 @@ class PlanComputation:
         scheduler: Scheduler,
         side: str,
         tables: Mapping[str, Sequence[Piece]],
+        databases: Mapping[str, Database],
+        lookups: LookupThreads,
     ) -> None:
         self.schema = prepared.schema
         self.warnings = prepared.warnings
@@ -71,7 +77,10 @@ class PlanComputation:
         self._nominal = {each.name: NOTHING for each in prepared.sources}
         self._nominal |= {name: shape_of(pieces, self.columns[name]) for name, pieces in self.tables.items()}
         self._meters = Meters()
-        self._kept: dict[str, KeptRows] = {}
+        self._keeping = Keeping(self._kept_rows, options, space, self._meters)
+        self._databases = databases
+        self._lookups = lookups
+        self._lanes: list[Lane] = []
         self._made: OrderedDict[tuple[SourceShape, ...], Pipelines] = OrderedDict()
         self._running: set[PipelineInstance] = set()
         self._instances: dict[tuple[int, int], Instance] = {}
@@ -130,7 +139,9 @@ class PlanComputation:
         if made is not None:
             self._made.move_to_end(key)
             return made
-        made = self._made[key] = Pipelines(self._prepared.physical(whole), self.options.memory_limit, self.make)
+        physical = self._prepared.physical(whole)
+        memory = self.options.memory_limit - (index_memory(self.options) if physical.indexes else 0)
+        made = self._made[key] = Pipelines(physical, memory, self.make)
         if len(self._made) > _SHAPES_KEPT:
             _, oldest = self._made.popitem(last=False)
             self._plans += oldest.plans
@@ -143,28 +154,35 @@ class PlanComputation:
         if instance is None:
             settings = replace(self._settings, memory_limit=memory_limit)
             instance = self._instances[memory_limit, number] = self._pool.take(settings)
-        return PipelineInstance(
-            root,
+        workshop = Workshop(
             instance=instance,
             strict=self.options.determinism is Determinism.STRICT,
             spill=self.options.spill,
             meter=lambda operator, place: self._meters.of(operator, place, channel),
-            kept=self._kept.__getitem__,
+            index=self._keeping.index,
+            tables=self.tables,
+            databases=self._databases,
+            lane=self._lane,
         )
+        return PipelineInstance(root, workshop=workshop, kept=self._keeping.rows)
+
+    def _lane(self, limit: int) -> Submit:
+        lane = self._lookups.lane(limit)
+        self._lanes.append(lane)
+        return lane.submit
 
     def keep(self, physical: PhysicalPlan, clock_us: int) -> None:
         """Compute what static sources alone feed, if that was not done yet."""
-        for kept in physical.kept:
-            if kept.name in self._kept:
-                continue
-            made = self.make(kept.root, 0, self.options.memory_limit, 0)
-            try:
-                with closing(self.run(made, self.supply(self.tables, clock_us, Read()))) as rows:
-                    room = self.options.output_bytes - sum(each.size for each in self._kept.values())
-                    self._kept[kept.name] = KeptRows(kept.name, kept.root.schema, rows, room, self._space)
-            finally:
-                self._plans += made.plans
-                made.close()
+        self._keeping.ensure(physical, clock_us)
+
+    def _kept_rows(self, root: PhysicalNode, clock_us: int) -> Generator[pa.RecordBatch]:
+        made = self.make(root, 0, self.options.memory_limit, 0)
+        try:
+            with closing(self.run(made, self.supply(self.tables, clock_us, Read()))) as rows:
+                yield from rows
+        finally:
+            self._plans += made.plans
+            made.close()
 
     def supply(self, pieces: Pieces, clock_us: int, read: Read) -> Supply:
         """All of these pieces."""
@@ -204,11 +222,13 @@ class PlanComputation:
             running.interrupt()
 
     def close(self) -> None:
+        for lane in self._lanes:
+            lane.close()
         for made in self._made.values():
             self._plans += made.plans
             made.close()
         self._made.clear()
-        self._kept.clear()
+        self._keeping.close()
         self.tables.clear()
         while self._instances:
             _, instance = self._instances.popitem()

@@ -215,22 +215,7 @@ def received_by(root: planned.PhysicalNode) -> tuple[int, ...]:
 
 
 def _receives(root: planned.PhysicalNode) -> Iterator[planned.ReceiveNode]:
-    seen: set[int] = set()
-    stack: list[planned.PhysicalNode] = [root]
-    while stack:
-        node = stack.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        match node:
-            case planned.ReceiveNode():
-                yield node
-            case planned.FragmentNode():
-                stack.extend(each.node for each in reversed(node.streams))
-            case planned.ScanNode() | planned.KeptNode():
-                pass
-            case _:
-                assert_never(node)
+    return (node for node in planned.walk(root) if isinstance(node, planned.ReceiveNode))
 
 
 def _places(chosen: Sequence[Pipeline]) -> Mapping[int, str]:

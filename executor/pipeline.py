@@ -5,22 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TypeAlias, assert_never
+from typing import TypeAlias
 
 import pyarrow as pa
 
-from ..operators.file_relations import FileSource
 from ..operators.fragment import Fragment
-from ..operators.inputs import ContextSource, StreamSource
-from ..operators.instances import Instance
-from ..operators.operator import Stream
+from ..operators.operator import ReadsPieces, Stream
 from ..operators.piece import Piece
 from ..operators.scan import Scan
-from ..planner.ir import Clock
-from ..planner.pipelines import FragmentNode, KeptNode, PhysicalNode, ReceiveNode, ScanNode
-from ..proto.values import Spill
-from .clock import RELATION, context_row, context_schema
+from ..planner.pipelines import KeptNode, PhysicalNode, ReceiveNode, inputs
+from .clock import context_row
 from .kept import KeptRows
+from .making import Made, ReadSource, RunNode, Workshop, make
 from .meters import Meter, MeteredStream
 
 Pieces: TypeAlias = Mapping[str, Sequence[Piece]]
@@ -55,27 +51,6 @@ class Supply:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Source:
-    """A source that an operator reads itself; a fragment calls it `relation`."""
-
-    name: str
-    relation: str | None
-    whole: bool
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Made:
-    """An operator, what it reads from, and what it reads from sources itself."""
-
-    node: ScanNode | FragmentNode
-    operator: Scan | Fragment
-    meter: Meter
-    inputs: tuple[PhysicalNode, ...]
-    sources: tuple[_Source, ...]
-    clocks: tuple[Clock, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class _Run:
     """The streams of one run, by what they come from. Of what has several readers the rows are held."""
 
@@ -86,32 +61,23 @@ class _Run:
 
 
 class PipelineInstance:
-    """`run` is one epoch (or some pieces of one); the last run must have ended or been closed.
-
-    `meter` gives an operator's counters by its name and place.
-    """
+    """`run` is one epoch (or some pieces of one); the last run must have ended or been closed."""
 
     def __init__(
         self,
         root: PhysicalNode,
         *,
-        instance: Instance,
-        strict: bool,
-        spill: Spill,
-        meter: Callable[[str, str], Meter],
+        workshop: Workshop,
         kept: Callable[[str], KeptRows],
     ) -> None:
         self._root = root
-        self._instance = instance
-        self._strict = strict
-        self._spill = spill
-        self._meter = meter
+        self._workshop = workshop
         self._kept = kept
-        self._made: list[_Made] = []
+        self._made: list[Made] = []
         self._uses: dict[object, int] = {}
         try:
             for node in _innermost_first(root, self._uses):
-                self._made.append(self._make(node))
+                self._made.append(make(node, workshop))
         except BaseException:
             self.close()
             raise
@@ -129,8 +95,8 @@ class PipelineInstance:
                 _assign(made, supply)
                 if made.clocks and isinstance(made.operator, Fragment):
                     made.operator.set_context(context_row(made.clocks, supply.clock_us, supply.time_zone))
-                inputs = [self._stream(each, run, made.meter) for each in made.inputs]
-                stream = MeteredStream(made.operator.schema, made.operator.run(inputs), made.meter)
+                streams = [self._stream(each, run, made.meter) for each in made.inputs]
+                stream = MeteredStream(made.operator.schema, made.operator.run(streams), made.meter)
                 if isinstance(made.operator, Scan):
                     stream.readers += (made.meter, supply.read)
                 stack.callback(stream.close)
@@ -144,48 +110,6 @@ class PipelineInstance:
     def close(self) -> None:
         for made in self._made:
             made.operator.close()
-
-    # -------------------------------------------------------------------------------------------------- making
-
-    def _make(self, node: ScanNode | FragmentNode) -> _Made:
-        match node:
-            case ScanNode():
-                source = _Source(node.source, None, node.whole)
-                return _Made(node, Scan(node.source, node.columns), self._meter("Scan", node.place), (), (source,), ())
-            case FragmentNode():
-                return _Made(
-                    node,
-                    self._fragment(node),
-                    self._meter("Fragment", node.place),
-                    tuple(each.node for each in node.streams),
-                    tuple(_Source(each.source, each.relation, each.whole) for each in node.files),
-                    node.context,
-                )
-            case _:
-                assert_never(node)
-
-    def _fragment(self, node: FragmentNode) -> Fragment:
-        return Fragment(
-            node.sql,
-            schema=node.schema,
-            instance=self._instance,
-            streams=[
-                StreamSource(
-                    relation=each.relation,
-                    schema=each.node.schema,
-                    size_class=each.node.size_class,
-                    replayed=each.replayed,
-                    rows=each.node.rows if isinstance(each.node, ReceiveNode) else None,
-                )
-                for each in node.streams
-            ],
-            files=[FileSource(source=each.source, relation=each.relation, columns=each.columns) for each in node.files],
-            context=ContextSource(relation=RELATION, schema=context_schema(node.context)) if node.context else None,
-            strict=self._strict,
-            ordered=node.ordered,
-            spill=self._spill,
-            place=node.place,
-        )
 
     # -------------------------------------------------------------------------------------------------- running
 
@@ -206,7 +130,7 @@ class PipelineInstance:
         key = _key(node)
         if key not in run.streams:
             rows = run.supply.receive(node.exchange)
-            stream = run.streams[key] = MeteredStream(node.schema, rows, self._meter("Exchange", node.place))
+            stream = run.streams[key] = MeteredStream(node.schema, rows, self._workshop.meter("Exchange", node.place))
             run.stack.callback(stream.close)
         return run.streams[key]
 
@@ -228,19 +152,19 @@ def _replay(stream: Stream, held: dict[object, list[pa.RecordBatch]], key: objec
     yield from held[key]
 
 
-def _assign(made: _Made, supply: Supply) -> None:
+def _assign(made: Made, supply: Supply) -> None:
     for source in made.sources:
         _give(made, source, (supply.whole if source.whole else supply.pieces)[source.name])
 
 
-def _give(made: _Made, source: _Source, pieces: Sequence[Piece]) -> None:
+def _give(made: Made, source: ReadSource, pieces: Sequence[Piece]) -> None:
     if isinstance(made.operator, Fragment) and source.relation is not None:
         made.operator.assign_to(source.relation, pieces)
-    else:
+    elif isinstance(made.operator, ReadsPieces):
         made.operator.assign(source.name, pieces)
 
 
-def _release(made: _Made, read: Read) -> None:
+def _release(made: Made, read: Read) -> None:
     """Count what a fragment has read of files itself. An operator outlives the epoch; its splits need not."""
     for source in made.sources:
         _give(made, source, ())
@@ -252,7 +176,7 @@ def _release(made: _Made, read: Read) -> None:
             counts.at_least |= reads.at_least
 
 
-def _innermost_first(root: PhysicalNode, uses: dict[object, int]) -> Iterator[ScanNode | FragmentNode]:
+def _innermost_first(root: PhysicalNode, uses: dict[object, int]) -> Iterator[RunNode]:
     """Every operator once, after those it reads from; `uses` counts readers. Plans may be deep: no recursion."""
     done: set[object] = set()
     stack: list[tuple[PhysicalNode, bool]] = [(root, False)]
@@ -265,10 +189,10 @@ def _innermost_first(root: PhysicalNode, uses: dict[object, int]) -> Iterator[Sc
             uses[key] = uses.get(key, 0) + 1
         if isinstance(node, ReceiveNode) or key in done:
             continue
-        inputs = node.streams if isinstance(node, FragmentNode) else ()
-        if below_done or not inputs:
+        below = inputs(node)
+        if below_done or not below:
             done.add(key)
             yield node
         elif uses[key] == 1:
             stack.append((node, True))
-            stack.extend((each.node, False) for each in reversed(inputs))
+            stack.extend((each, False) for each in reversed(below))

@@ -10,6 +10,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
+from ..operators.indexes.sql import Database
 from ..operators.instances import InstancePool
 from ..operators.matching import match_columns
 from ..operators.piece import InlinePiece, Piece
@@ -23,6 +24,7 @@ from ..proto.errors import InvalidRequest, NotFound, PlanError, Problem
 from ..proto.values import Capabilities, Explanation, FileSplit, InlineSplit, PlanBytes, Split, TaskOptions
 from .computation import Computation
 from .dataflow import PlanComputation, instance_settings
+from .lookups import LookupThreads
 from .scheduler import Scheduler
 from .store import SpillSpace
 
@@ -30,13 +32,22 @@ from .store import SpillSpace
 class PlanEngine:
     """`roots` are where files may be read, for every task; `folder` is the service's own, tasks' folders are in it.
 
-    `side` is what a message about a missing file calls the place where it was looked for.
+    `side` is what a message about a missing file calls the place where it was looked for. `databases` are those whose
+    tables plans may look rows up in, by the names that they have in plans.
     """
 
-    def __init__(self, roots: Sequence[str], folder: Path, side: str = "on this machine") -> None:
+    def __init__(
+        self,
+        roots: Sequence[str],
+        folder: Path,
+        side: str = "on this machine",
+        databases: Mapping[str, Database] | None = None,
+    ) -> None:
         self._roots = tuple(roots)
         self._folder = folder
         self._side = side
+        self._databases = dict(databases or {})
+        self._lookups = LookupThreads()
         self._pool = InstancePool(folder / "duckdb")
 
     def prepare(
@@ -62,6 +73,8 @@ class PlanEngine:
             scheduler=scheduler,
             side=self._side,
             tables={each.name: _table(each, splits, roots, self._side) for each in prepared.sources if each.static},
+            databases=self._databases,
+            lookups=self._lookups,
         )
 
     def validate(self, plan: PlanBytes) -> tuple[Sequence[Problem], Sequence[str]]:
@@ -87,6 +100,7 @@ class PlanEngine:
         )
 
     def close(self) -> None:
+        self._lookups.close()
         self._pool.close()
 
 

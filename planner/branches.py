@@ -48,6 +48,6 @@ def branches(root: ir.Relation, facts: FactTable) -> tuple[ir.Relation, ...] | N
 
 def _under(relation: ir.Relation, above: _Above | None) -> ir.Relation:
     while above is not None:
-        relation = tree.with_inputs(above.relation, (relation,))
+        relation = tree.with_inputs(above.relation, (relation, *tree.inputs(above.relation)[1:]))
         above = above.next
     return relation

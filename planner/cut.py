@@ -12,9 +12,11 @@ from ..proto.values import TaskOptions
 from . import ir
 from .divide import Division, Section, section
 from .fragments import Columns, Making, Output, fragments, sources_of
+from .operated import Indexed
 from .pipelines import (
     Exchange,
     Kept,
+    KeptIndex,
     KeptNode,
     MergeKey,
     PhysicalNode,
@@ -34,7 +36,8 @@ _ROW_WISE_WEIGHT: Final = 1
 
 def cut(division: Division, columns: Columns, shape: Shape, output: Output, options: TaskOptions) -> PhysicalPlan:
     """The physical plan for sources of this shape."""
-    making = Making(shared=division.shared, columns=columns, shape=shape)
+    making = Making(shared=division.shared, indexes=division.indexes, columns=columns, shape=shape)
+    indexes = [_index(each, division.tables[each.name], making) for each in division.indexes.values()]
     nodes: dict[int, PhysicalNode] = {}
     kept: list[Kept] = []
     for name, part in division.kept.items():
@@ -48,7 +51,12 @@ def cut(division: Division, columns: Columns, shape: Shape, output: Output, opti
             pipelines += _spread(division, part, making, nodes, output, options)
         else:
             pipelines.append(_pipeline(part, making, nodes, output, options.channels))
-    return PhysicalPlan(pipelines=tuple(pipelines), kept=tuple(kept))
+    return PhysicalPlan(pipelines=tuple(pipelines), kept=tuple(kept), indexes=tuple(indexes))
+
+
+def _index(index: Indexed, table: Section, making: Making) -> KeptIndex:
+    root = fragments(table, making, {}, None)
+    return KeptIndex(name=index.name, root=root, keys=index.keys, place=index.relation.place)
 
 
 def _pipeline(part: Section, making: Making, nodes: dict[int, PhysicalNode], output: Output, channels: int) -> Pipeline:

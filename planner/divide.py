@@ -4,6 +4,8 @@
 - A subtree that only static sources feed is computed once per task and kept: the largest such one, unless it is a bare
   read (which DuckDB reads again, with pushdown) or reads nothing at all. When all of the plan is static nothing is
   kept: it is one section, and every epoch computes its answer afresh.
+- A relation with an operator of its own (`ir.Operated`) ends the fragments around it: it is an edge, and so is each of
+  its inputs. What an index is made of is no input: it is a section of its own, computed once per task.
 - A fragment is cut where it is `DEPTH` relations deep. What looks out to an enclosing row cannot be computed alone and
   is not cut; its own depth is limited.
 """
@@ -18,6 +20,7 @@ from ..proto.errors import PlanError, Problem
 from . import ir, tree
 from .branches import branches
 from .facts import FactTable
+from .operated import Indexed, IndexKey, indexed
 from .visit import subqueries
 from .walk import unroll
 
@@ -39,20 +42,32 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Division:
-    """Where a plan is cut. `kept` gives a name to each kept section, `uses` says which relations are whose."""
+    """Where a plan is cut. `kept` gives a name to each kept section, `uses` says which relations are whose; `indexes`
+    are those to be kept, each with its section in `tables`.
+    """
 
     sections: tuple[Section, ...]
     facts: FactTable
     kept: dict[str, Section] = field(default_factory=dict)
     uses: dict[int, str] = field(default_factory=dict)
+    indexes: dict[IndexKey, Indexed] = field(default_factory=dict)
+    tables: dict[str, Section] = field(default_factory=dict)
     shared: tuple[ir.Relation, ...] = ()
 
 
 def divide(plan: ir.Plan, static: Callable[[ir.Read], bool]) -> Division:
     """Raises `PlanError` where a correlated part is too deep."""
     facts = FactTable(plan.shared, static)
+    indexes = indexed((plan.root, *plan.shared), facts)
+    tables = {each.name: section(plan.shared, each.relation, facts) for each in indexes.values()}
     if not facts.of(plan.root).fed:
-        return Division(sections=(section(plan.shared, plan.root, facts, ()),), shared=plan.shared, facts=facts)
+        return Division(
+            sections=(section(plan.shared, plan.root, facts),),
+            indexes=indexes,
+            tables=tables,
+            shared=plan.shared,
+            facts=facts,
+        )
     found = branches(plan.root, facts)
     roots = (plan.root,) if found is None else found
     kept = _Keeping(plan, facts)
@@ -61,8 +76,10 @@ def divide(plan: ir.Plan, static: Callable[[ir.Read], bool]) -> Division:
     roots = tuple(tree.all_of(root) if id(root) in kept.uses else root for root in roots)
     return Division(
         sections=tuple(section(plan.shared, root, facts, kept.uses, row_wise=found is not None) for root in roots),
-        kept={name: section(plan.shared, root, facts, ()) for name, root in kept.roots.items()},
+        kept={name: section(plan.shared, root, facts) for name, root in kept.roots.items()},
         uses=kept.uses,
+        indexes=indexes,
+        tables=tables,
         shared=plan.shared,
         facts=facts,
     )
@@ -113,49 +130,88 @@ def _bare(relation: ir.Relation) -> bool:
 
 
 def below(relation: ir.Relation) -> Iterator[ir.Relation]:
-    """The relations right below one, those of its subqueries last."""
-    yield from tree.inputs(relation)
+    """The relations right below one whose rows are read, those of its subqueries last."""
+    yield from read_by(relation)
     for expression in tree.expressions(relation):
         for subquery in subqueries(expression):
             yield subquery.relation
+
+
+def read_by(relation: ir.Relation) -> tuple[ir.Relation, ...]:
+    """Its inputs, but for what it only looks rows up in."""
+    return (relation.left,) if isinstance(relation, ir.IndexLookup) else tree.inputs(relation)
 
 
 def section(
     shared: Sequence[ir.Relation],
     root: ir.Relation,
     facts: FactTable,
-    uses: Container[int],
+    uses: Container[int] = (),
     *,
     row_wise: bool = False,
 ) -> Section:
-    """`uses` are relations that something else computes."""
-    edges: list[ir.Relation] = []
-    seen: dict[int, int] = {}
+    """`uses` are relations that something else computes. What gives a section's rows is always a fragment."""
+    top: ir.Relation = tree.all_of(root) if isinstance(root, ir.Operated) else root
+    sectioning = _Sectioning(shared, top, facts, uses)
+    unroll(sectioning.step, top)
+    return Section(root=top, edges=tuple(sectioning.edges.values()), row_wise=row_wise)
 
-    def step(relation: ir.Relation) -> Generator[ir.Relation, int, int]:
-        """How deep the statement is that this relation's rows come out of, at it."""
-        if id(relation) in uses or isinstance(relation, ir.Exchange):
+
+class _Sectioning:
+    """Finds the edges of a section. A step's result is how deep the statement is that its relation comes out of."""
+
+    def __init__(
+        self, shared: Sequence[ir.Relation], root: ir.Relation, facts: FactTable, uses: Container[int]
+    ) -> None:
+        self.edges: dict[int, ir.Relation] = {}
+        self._shared = shared
+        self._root = root
+        self._facts = facts
+        self._uses = uses
+        self._seen: set[int] = set()
+
+    def step(self, relation: ir.Relation) -> Generator[ir.Relation, int, int]:
+        if id(relation) in self._uses or isinstance(relation, ir.Exchange):
             return 1
         if isinstance(relation, ir.Shared):
-            if relation.ordinal not in seen:
-                seen[relation.ordinal] = 0
-                seen[relation.ordinal] = yield shared[relation.ordinal]
+            if relation.ordinal not in self._seen:
+                self._seen.add(relation.ordinal)
+                yield self._shared[relation.ordinal]
             return 1
         depth = 0
         for each in below(relation):
             depth = max(depth, (yield each))
         depth += 1
-        if depth < DEPTH or relation is root:
+        if isinstance(relation, ir.Operated):
+            self._ends_at(relation)
+            return 1
+        if depth < DEPTH or relation is self._root:
             return depth
-        if not facts.of(relation).reach:
-            edges.append(relation)
+        if not self._facts.of(relation).reach:
+            self._add(relation)
             return 1
         if depth > CORRELATED_DEPTH:
             raise PlanError(_too_deep(relation.place))
         return depth
 
-    unroll(step, root)
-    return Section(root=root, edges=tuple(edges), row_wise=row_wise)
+    def _ends_at(self, relation: ir.Operated) -> None:
+        if self._facts.of(relation).reach:
+            raise PlanError(_correlated(relation.place))
+        for each in read_by(relation):
+            self._add(each)
+        self._add(relation)
+
+    def _add(self, relation: ir.Relation) -> None:
+        if not (id(relation) in self._uses or isinstance(relation, ir.Exchange)):
+            self.edges.setdefault(id(relation), relation)
+
+
+def _correlated(place: str) -> Problem:
+    return Problem(
+        place=place,
+        reason="UNSUPPORTED_CORRELATION",
+        message="a relation with an operator of its own cannot read the row of an enclosing query",
+    )
 
 
 def _too_deep(place: str) -> Problem:

@@ -13,8 +13,9 @@ from typing import Any, Final, assert_never
 
 from ..proto.values import Determinism, Explanation, TaskOptions
 from . import ir, tree
-from .divide import DEPTH, Division, Section
+from .divide import DEPTH, Division, Section, read_by
 from .fragments import Output, is_blocking, is_row_wise
+from .operated import key_columns
 from .sources import PlannedSource
 from .visit import subqueries
 
@@ -22,6 +23,9 @@ _PROMISES: Final = {
     Determinism.STRICT: "the same rows in the same order, bit for bit, on every run",
     Determinism.RELAXED: "the same rows on every run, in any order",
 }
+
+
+_INDEXED: Final = "rows are looked up in it: made once per task"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +57,15 @@ class _Naming:
     relations: int = 0
 
     def of(self, relation: ir.Relation) -> str:
-        return self.names.setdefault(id(relation), f"fragment {len(self.names) + 1}")
+        kind = "operator" if isinstance(relation, ir.Operated) else "fragment"
+        return self.names.setdefault(id(relation), f"{kind} {len(self.names) + 1}")
 
 
 def explain(
     plan: ir.Plan, division: Division, sources: Sequence[PlannedSource], output: Output, options: TaskOptions
 ) -> Explanation:
     naming = _Naming()
+    tables = {name: _fragments(division, section, naming) for name, section in division.tables.items()}
     kept = {name: _fragments(division, section, naming) for name, section in division.kept.items()}
     pipelines = [_fragments(division, section, naming) for section in division.sections]
     shared = [_lines(division, each, {}, naming) for each in plan.shared]
@@ -72,6 +78,9 @@ def explain(
         "columns": [{"name": each.name, "type": str(each.type), "nullable": each.nullable} for each in output.schema],
         "sources": [_source(each) for each in sources],
         "shared": [[_relation(division, line) for line in lines] for lines in shared],
+        "indexes": [
+            {"name": name, "why": _INDEXED, "fragments": _json(division, found)} for name, found in tables.items()
+        ],
         "kept": [
             {
                 "name": name,
@@ -85,7 +94,8 @@ def explain(
             for section, found in zip(division.sections, pipelines, strict=True)
         ],
     }
-    return Explanation(text=_text(division, content, shared, kept, pipelines), json=json.dumps(content, indent=1))
+    computed = {**{f"{name}: {_INDEXED}": found for name, found in tables.items()}, **_named_kept(kept)}
+    return Explanation(text=_text(division, content, shared, computed, pipelines), json=json.dumps(content, indent=1))
 
 
 # -------------------------------------------------------------------------------------------- what there is
@@ -96,9 +106,17 @@ def _fragments(division: Division, section: Section, naming: _Naming) -> tuple[_
     naming.of(section.root)
     edges = {id(edge): naming.of(edge) for edge in reversed(section.edges)}
     found = [_fragment(division, section.root, "", edges, naming)]
-    why = f"cut off, being {DEPTH} relations deep"
-    found.extend(_fragment(division, edge, why, edges, naming) for edge in reversed(section.edges))
+    ends = {id(each) for edge in section.edges if isinstance(edge, ir.Operated) for each in read_by(edge)}
+    for edge in reversed(section.edges):
+        why = f"cut off, being {DEPTH} relations deep"
+        if isinstance(edge, ir.Operated) or id(edge) in ends:
+            why = ""
+        found.append(_fragment(division, edge, why, edges, naming))
     return tuple(found)
+
+
+def _named_kept(kept: Mapping[str, Sequence[_Fragment]]) -> dict[str, Sequence[_Fragment]]:
+    return {f"{name}: only static sources feed it: computed once per task": found for name, found in kept.items()}
 
 
 def _fragment(division: Division, root: ir.Relation, why: str, edges: Mapping[int, str], naming: _Naming) -> _Fragment:
@@ -127,7 +145,7 @@ def _lines(division: Division, root: ir.Relation, edges: Mapping[int, str], nami
         lines.append(_Line(depth=depth, relation=relation, role=role, number=number, parent=parent))
         if relation is not root and id(relation) in division.uses:
             continue
-        below = [*((each, "") for each in tree.inputs(relation)), *_subqueries(relation)]
+        below = [*((each, "") for each in read_by(relation)), *_subqueries(relation)]
         deeper = depth + (len(below) > 1)
         stack.extend((each, deeper, of, number) for each, of in reversed(below))
     return tuple(lines)
@@ -187,7 +205,7 @@ def _text(
     division: Division,
     content: Mapping[str, Any],
     shared: Sequence[Sequence[_Line]],
-    kept: Mapping[str, Sequence[_Fragment]],
+    computed: Mapping[str, Sequence[_Fragment]],
     pipelines: Sequence[Sequence[_Fragment]],
 ) -> str:
     how = f"channels: {content['channels']}, spill: {content['spill']}"
@@ -202,8 +220,8 @@ def _text(
     for ordinal, found in enumerate(shared):
         lines.append(f"shared {ordinal}, computed once for all its uses")
         lines.extend(_line(division, line, 1) for line in found)
-    for name, fragments in kept.items():
-        lines.append(f"{name}: only static sources feed it: computed once per task")
+    for title, fragments in computed.items():
+        lines.append(title)
         lines.extend(_fragment_lines(division, fragments))
     for number, (section, fragments) in enumerate(zip(division.sections, pipelines, strict=True), 1):
         start = "starts with its first piece" if section.row_wise else "starts at the seal"
@@ -230,6 +248,9 @@ def _line(division: Division, line: _Line, indent: int) -> str:
 
 def _describe(division: Division, line: _Line) -> str:
     """A kept result is named where it is read, not where it is computed: there it is the fragment's root."""
+    if isinstance(line.relation, ir.IndexLookup):
+        index = division.indexes.get((id(line.relation.right), key_columns(line.relation)))
+        return f"{_name(line.relation)} {index.name}" if index else _name(line.relation)
     kept = division.uses.get(id(line.relation)) if line.parent is not None else None
     return f"{kept}, {_name(line.relation)}" if kept else _name(line.relation)
 
@@ -267,6 +288,13 @@ def _name(relation: ir.Relation) -> str:  # noqa: C901 (a line per relation)
             return f"window: {', '.join(call.function.name for call in relation.calls)}"
         case ir.Expand():
             return f"expand, {len(relation.alternatives)} alternatives"
+        case ir.Unnest():
+            marks = [text for text, holds in (("outer", relation.outer), ("ordinality", relation.ordinality)) if holds]
+            return ", ".join(["unnest", *marks, f"{len(relation.lists)} lists"])
+        case ir.IndexLookup():
+            return f"look-up, {relation.type.value}, {len(relation.keys)} keys, {relation.index.kind} index"
+        case ir.IndexTable():
+            return f"table of an index ({', '.join(relation.names)})"
         case ir.Shared():
             return f"shared {relation.ordinal}"
         case ir.PartialAggregate():

@@ -56,6 +56,8 @@ class FactTable:
         reach = 0
         for side, each in enumerate(tree.inputs(relation)):
             found = yield each
+            if isinstance(relation, ir.IndexLookup) and side == 1:
+                continue  # not read, but looked up in
             below.append(found)
             lateral = isinstance(relation, ir.LateralJoin) and side == 1
             reach = max(reach, found.reach - lateral)
@@ -91,6 +93,8 @@ class FactTable:
 def _keeps_rows(relation: ir.Relation) -> bool:
     match relation:
         case ir.Read() | ir.LocalFiles() | ir.Values() | ir.Filter() | ir.Project() | ir.Expand():
+            return True
+        case ir.Unnest() | ir.IndexLookup():
             return True
         case ir.Set():
             return relation.operation is ir.SetOperation.UNION_ALL

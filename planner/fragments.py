@@ -10,21 +10,21 @@ import pyarrow as pa
 
 from ..operators.column import Column
 from . import ir, tree
-from .divide import Section
+from .divide import Section, read_by
+from .operated import Indexed, IndexKey, operator_node
 from .ordering.form import OrderedForm
 from .pipelines import (
     Feed,
     FileInput,
     FragmentNode,
-    KeptNode,
     PhysicalNode,
-    ReceiveNode,
     ScanNode,
     Shape,
     StreamInput,
+    walk,
 )
 from .sql.statement import Statement
-from .sql.types import arrow_type, unnamed
+from .sql.types import arrow_schema, has_struct
 from .types import Type
 from .visit import subqueries
 
@@ -46,6 +46,7 @@ class Making:
     """What every fragment of a plan is made from."""
 
     shared: tuple[ir.Relation, ...]
+    indexes: Mapping[IndexKey, Indexed]
     columns: Columns
     shape: Shape
 
@@ -56,8 +57,36 @@ def fragments(
     """The section's fragments, each reading those before it. The last one is its root."""
     mine = dict(nodes)
     for edge in section.edges:
-        mine[id(edge)] = _Fragment(making, mine).of(edge, None)
+        mine[id(edge)] = _edge(edge, making, mine)
     return _Fragment(making, mine).of(section.root, output)
+
+
+def _edge(edge: ir.Relation, making: Making, nodes: dict[int, PhysicalNode]) -> PhysicalNode:
+    if isinstance(edge, ir.Operated):
+        return operator_node(edge, [nodes[id(each)] for each in read_by(edge)], making.indexes)
+    return scanned(edge, making) or _Fragment(making, nodes).of(edge, None)
+
+
+def scanned(relation: ir.Relation, making: Making) -> ScanNode | None:
+    """A bare read that comes as a stream needs no statement."""
+    if not isinstance(relation, ir.Read | ir.LocalFiles) or making.shape[relation.source].feed is Feed.FILES:
+        return None
+    if any(map(has_struct, relation.schema)):
+        return None  # inside a plan their fields have other names
+    known = making.columns[relation.source]
+    columns = tuple(known[name] for name in relation.names)
+    return scan_node(relation.source, columns, making, place=relation.place, whole=relation.whole)
+
+
+def scan_node(source: str, columns: tuple[Column, ...], making: Making, *, place: str, whole: bool) -> ScanNode:
+    return ScanNode(
+        source=source,
+        columns=columns,
+        schema=pa.schema([pa.field(each.name, each.type, each.nullable) for each in columns]),
+        size_class=making.shape[source].size_class,
+        place=place,
+        whole=whole,
+    )
 
 
 @dataclass(slots=True)
@@ -160,14 +189,7 @@ class _Fragment:
 
     def _scan(self, source: str, whole: bool, use: _Use) -> StreamInput:
         columns = tuple(use.columns.values())
-        node = ScanNode(
-            source=source,
-            columns=columns,
-            schema=pa.schema([pa.field(each.name, each.type, each.nullable) for each in columns]),
-            size_class=self._making.shape[source].size_class,
-            place=use.place,
-            whole=whole,
-        )
+        node = scan_node(source, columns, self._making, place=use.place, whole=whole)
         return StreamInput(node=node, relation=use.relation, replayed=use.reads > 1)
 
     def _files(self, source: str, whole: bool, use: _Use) -> FileInput:
@@ -175,25 +197,14 @@ class _Fragment:
         return FileInput(source=source, relation=use.relation, columns=columns, place=use.place, whole=whole)
 
 
-def arrow_schema(types: Sequence[Type]) -> pa.Schema:
-    """The schema of a relation inside the plan, where columns have no names."""
-    return pa.schema([pa.field(f"c{at}", arrow_type(unnamed(each)), each.nullable) for at, each in enumerate(types)])
-
-
 def sources_of(root: PhysicalNode) -> tuple[str, ...]:
     """The sources that a node and what it reads from ask for, each once, in order."""
     found: dict[str, None] = {}
-    stack: list[PhysicalNode] = [root]
-    while stack:
-        node = stack.pop()
-        match node:
-            case ScanNode():
-                found[node.source] = None
-            case FragmentNode():
-                found.update((each.source, None) for each in node.files)
-                stack.extend(each.node for each in reversed(node.streams))
-            case KeptNode() | ReceiveNode():
-                pass
+    for node in walk(root):
+        if isinstance(node, ScanNode):
+            found[node.source] = None
+        elif isinstance(node, FragmentNode):
+            found.update((each.source, None) for each in node.files)
     return tuple(found)
 
 
@@ -201,6 +212,8 @@ def is_row_wise(root: ir.Relation, edges: Container[int]) -> bool:
     """Whether each row comes from one row of a single input, in order."""
     relation = root
     while True:
+        if isinstance(relation, ir.Operated):
+            return True
         if isinstance(relation, ir.Read | ir.LocalFiles) or (relation is not root and id(relation) in edges):
             return True
         if not isinstance(relation, ir.Filter | ir.Project | ir.Expand):

@@ -567,6 +567,65 @@ class Exchange:
     order: tuple[ColumnOrder, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Unnest:
+    """Each input row once for every item of its `lists`, which are zipped; with `outer` at least once.
+
+    Columns out: `kept`, then the items of each list, then with `ordinality` the item's number (i64), from 1.
+    """
+
+    input: Relation
+    kept: tuple[Field, ...]
+    lists: tuple[Field, ...]
+    ordinality: bool
+    outer: bool
+    schema: Schema
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexUse:
+    """How rows are looked up: a kind of index by its name, the options it needs to be opened, how many look-ups may be
+    on their way while earlier ones are waited for, and how often a failed one is made again.
+    """
+
+    kind: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    prefetch: int = 0
+    retries: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class IndexTable:
+    """A table that an index knows by itself and that is no source of the plan. Only as the right side of an
+    `IndexLookup`.
+    """
+
+    names: tuple[str, ...]
+    schema: Schema
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class IndexLookup:
+    """The left side's rows, in order, each with the rows of `right` that have its keys; `type` is INNER or LEFT.
+
+    The right side is not read with every epoch: an index over it is made once for the task and kept. As in a join's
+    condition, right columns follow left ones: `keys` pairs a field of the left side with one of the right.
+    """
+
+    left: Relation
+    right: Relation
+    keys: tuple[tuple[Field, Field], ...]
+    type: JoinType
+    index: IndexUse
+    schema: Schema
+    place: str
+
+
+Operated: TypeAlias = Unnest | IndexLookup
+"""Relations that have an operator of their own: what stands above and below them are fragments."""
+
 Relation: TypeAlias = (
     Read
     | LocalFiles
@@ -587,6 +646,8 @@ Relation: TypeAlias = (
     | PartialAggregate
     | FinalAggregate
     | Exchange
+    | IndexTable
+    | Operated
 )
 
 

@@ -7,13 +7,15 @@ it has made per shape, so the second epoch of a shape plans nothing.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 import pyarrow as pa
 
 from ..operators.column import Column
+from ..operators.index_lookup_join import LookupJoinType
+from ..operators.indexes.kind import WantedIndex
 from .ir import Clock, Routing
 from .ordering.form import OrderedForm
 
@@ -121,7 +123,74 @@ class ReceiveNode:
     place: str
 
 
-PhysicalNode: TypeAlias = ScanNode | FragmentNode | KeptNode | ReceiveNode
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class UnnestNode:
+    """A row for each item of the input's columns `lists`, beside its columns `keep`."""
+
+    input: PhysicalNode
+    keep: tuple[int, ...]
+    lists: tuple[int, ...]
+    ordinality: bool
+    outer: bool
+    schema: pa.Schema
+    size_class: int
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OpenedIndex:
+    """An index that each instance of a pipeline opens for itself."""
+
+    kind: str
+    wanted: WantedIndex
+    prefetch: int
+    retries: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LookupNode:
+    """The input's rows, each with those that an index has for its columns `keys`. The index is the one of
+    `PhysicalPlan.indexes` of this name, or one of the instance's own.
+    """
+
+    input: PhysicalNode
+    keys: tuple[int, ...]
+    index: str | OpenedIndex
+    join: LookupJoinType
+    schema: pa.Schema
+    size_class: int
+    place: str
+
+
+OperatorNode: TypeAlias = UnnestNode | LookupNode
+"""What has an operator of its own, neither a scan nor a fragment."""
+
+PhysicalNode: TypeAlias = ScanNode | FragmentNode | KeptNode | ReceiveNode | OperatorNode
+
+
+def inputs(node: PhysicalNode) -> tuple[PhysicalNode, ...]:
+    """The nodes whose rows it reads, in order."""
+    match node:
+        case ScanNode() | KeptNode() | ReceiveNode():
+            return ()
+        case FragmentNode():
+            return tuple(each.node for each in node.streams)
+        case UnnestNode() | LookupNode():
+            return (node.input,)
+        case _:
+            assert_never(node)
+
+
+def walk(root: PhysicalNode) -> Iterator[PhysicalNode]:
+    """The node and all that it reads from, each once, in order, those above before those below."""
+    seen: set[int] = set()
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if id(node) not in seen:
+            seen.add(id(node))
+            yield node
+            stack.extend(reversed(inputs(node)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -131,6 +200,19 @@ class Kept:
     name: str
     root: PhysicalNode
     sources: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KeptIndex:
+    """An index over what static sources alone feed: made once, before the first epoch that needs it, and kept.
+
+    It finds `root`'s rows by their columns `keys`.
+    """
+
+    name: str
+    root: PhysicalNode
+    keys: tuple[int, ...]
+    place: str
 
 
 class Start(enum.Enum):
@@ -185,8 +267,10 @@ class Pipeline:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PhysicalPlan:
     """A pipeline stands after those whose exchanges it reads. The result is the rows of those that feed no exchange,
-    pipeline after pipeline and in each channel after channel (the gather at the root).
+    pipeline after pipeline and in each channel after channel (the gather at the root). An index stands after those that
+    its rows are looked up in; what is kept may use them all.
     """
 
     pipelines: tuple[Pipeline, ...]
     kept: tuple[Kept, ...]
+    indexes: tuple[KeptIndex, ...] = ()

@@ -11,21 +11,22 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import assert_never
 
+from ..proto.errors import InternalError
 from . import ir
 
 
 def inputs(relation: ir.Relation) -> tuple[ir.Relation, ...]:
     """The relations it reads, left to right."""
     match relation:
-        case ir.Read() | ir.LocalFiles() | ir.Values() | ir.Shared():
+        case ir.Read() | ir.LocalFiles() | ir.Values() | ir.Shared() | ir.IndexTable():
             return ()
         case ir.Filter() | ir.Project() | ir.Fetch() | ir.Sort() | ir.TopN():
             return (relation.input,)
-        case ir.Aggregate() | ir.Window() | ir.Expand():
+        case ir.Aggregate() | ir.Window() | ir.Expand() | ir.Unnest():
             return (relation.input,)
         case ir.PartialAggregate() | ir.FinalAggregate() | ir.Exchange():
             return (relation.input,)
-        case ir.Join() | ir.LateralJoin() | ir.Cross():
+        case ir.Join() | ir.LateralJoin() | ir.Cross() | ir.IndexLookup():
             return (relation.left, relation.right)
         case ir.Set():
             return relation.inputs
@@ -39,15 +40,15 @@ def with_inputs(relation: ir.Relation, new: Iterable[ir.Relation]) -> ir.Relatio
     if all(one is other for one, other in zip(new, inputs(relation), strict=True)):
         return relation
     match relation:
-        case ir.Read() | ir.LocalFiles() | ir.Values() | ir.Shared():
+        case ir.Read() | ir.LocalFiles() | ir.Values() | ir.Shared() | ir.IndexTable():
             return relation
         case ir.Filter() | ir.Project() | ir.Fetch() | ir.Sort() | ir.TopN():
             return replace(relation, input=new[0])
-        case ir.Aggregate() | ir.Window() | ir.Expand():
+        case ir.Aggregate() | ir.Window() | ir.Expand() | ir.Unnest():
             return replace(relation, input=new[0])
         case ir.PartialAggregate() | ir.FinalAggregate() | ir.Exchange():
             return replace(relation, input=new[0])
-        case ir.Join() | ir.LateralJoin() | ir.Cross():
+        case ir.Join() | ir.LateralJoin() | ir.Cross() | ir.IndexLookup():
             return replace(relation, left=new[0], right=new[1])
         case ir.Set():
             return replace(relation, inputs=new)
@@ -61,10 +62,14 @@ def all_of(relation: ir.Relation) -> ir.Project:
     return ir.Project(input=relation, expressions=columns, schema=relation.schema, place=relation.place)
 
 
-def expressions(relation: ir.Relation) -> tuple[ir.Expression, ...]:
+def expressions(  # noqa: C901 (a closed match, a line per case)
+    relation: ir.Relation,
+) -> tuple[ir.Expression, ...]:
     """Its own expressions, those of keys, measures and calls included."""
     match relation:
-        case ir.Read() | ir.LocalFiles() | ir.Shared() | ir.Cross() | ir.Set() | ir.FinalAggregate() | ir.Exchange():
+        case ir.Read() | ir.LocalFiles() | ir.Shared() | ir.IndexTable():
+            return ()
+        case ir.Cross() | ir.Set() | ir.FinalAggregate() | ir.Exchange():
             return ()
         case ir.Values():
             return tuple(value for row in relation.rows for value in row)
@@ -86,6 +91,10 @@ def expressions(relation: ir.Relation) -> tuple[ir.Expression, ...]:
             return tuple(part for call in relation.calls for part in _of_call(call))
         case ir.Expand():
             return tuple(value for alternative in relation.alternatives for value in alternative)
+        case ir.Unnest():
+            return (*relation.kept, *relation.lists)
+        case ir.IndexLookup():
+            return tuple(key for pair in relation.keys for key in pair)
         case _:
             assert_never(relation)
 
@@ -99,7 +108,9 @@ def with_expressions(  # noqa: C901 (a closed match, a line per case)
         return relation
     take = iter(new)
     match relation:
-        case ir.Read() | ir.LocalFiles() | ir.Shared() | ir.Cross() | ir.Set() | ir.FinalAggregate() | ir.Exchange():
+        case ir.Read() | ir.LocalFiles() | ir.Shared() | ir.IndexTable():
+            return relation
+        case ir.Cross() | ir.Set() | ir.FinalAggregate() | ir.Exchange():
             return relation
         case ir.Values():
             return replace(relation, rows=_rows(relation.rows, take))
@@ -127,6 +138,11 @@ def with_expressions(  # noqa: C901 (a closed match, a line per case)
             return replace(relation, calls=tuple(_rebuilt_call(call, take) for call in relation.calls))
         case ir.Expand():
             return replace(relation, alternatives=_rows(relation.alternatives, take))
+        case ir.Unnest():
+            kept = tuple(_field(take) for _ in relation.kept)
+            return replace(relation, kept=kept, lists=tuple(_field(take) for _ in relation.lists))
+        case ir.IndexLookup():
+            return replace(relation, keys=tuple((_field(take), _field(take)) for _ in relation.keys))
         case _:
             assert_never(relation)
 
@@ -196,6 +212,13 @@ def _present(*values: ir.Expression | None) -> tuple[ir.Expression, ...]:
 
 def _maybe(old: ir.Expression | None, take: Iterator[ir.Expression]) -> ir.Expression | None:
     return None if old is None else next(take)
+
+
+def _field(take: Iterator[ir.Expression]) -> ir.Field:
+    found = next(take)
+    if not isinstance(found, ir.Field):
+        raise InternalError("a column of an operator was replaced by something that is none")
+    return found
 
 
 def _values(arguments: tuple[ir.Expression | str, ...]) -> tuple[ir.Expression, ...]:

@@ -100,8 +100,8 @@ class _Ordering:
                 return (yield from self._set(relation, outer, demand))
             case ir.Join() | ir.LateralJoin() | ir.Cross():
                 return (yield from self._join(relation, outer, demand))
-            case ir.Exchange():
-                raise InternalError(f"{relation.place}: an exchange inside of a fragment")
+            case ir.Exchange() | ir.IndexTable() | ir.Unnest() | ir.IndexLookup():
+                raise InternalError(f"{relation.place}: {type(relation).__name__} inside of a fragment")
             case _:
                 assert_never(relation)
 

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
 from ...proto.errors import InternalError
 from .. import ir, tree, types
 from ..visit import Places, moved, parts, subqueries
 from ..walk import unroll
+
+Joining: TypeAlias = ir.Join | ir.LateralJoin | ir.Cross | ir.IndexLookup
 
 
 def prune_columns(plan: ir.Plan, *, narrow: bool = False) -> ir.Plan:
@@ -102,7 +104,7 @@ class _Used:
                 self.of(relation.input).update(used)
             case ir.Window():
                 self.of(relation.input).update(index for index in used if index < len(relation.input.schema))
-            case ir.Join() | ir.LateralJoin() | ir.Cross():
+            case ir.Join() | ir.LateralJoin() | ir.Cross() | ir.IndexLookup():
                 for index in used:
                     self._mark_side(relation, index)
             case ir.Set():
@@ -111,14 +113,16 @@ class _Used:
                         self.of(each).update(used)
                     else:
                         self._all(each)
-            case ir.Read() | ir.LocalFiles() | ir.Values() | ir.Shared() | ir.Project() | ir.Aggregate() | ir.Expand():
+            case ir.Read() | ir.LocalFiles() | ir.IndexTable() | ir.Values() | ir.Shared():
+                pass
+            case ir.Project() | ir.Aggregate() | ir.Expand() | ir.Unnest():
                 pass
             case ir.PartialAggregate() | ir.FinalAggregate() | ir.Exchange():
                 raise InternalError("columns are pruned before a plan is spread over channels")
             case _:
                 assert_never(relation)
 
-    def _mark_side(self, relation: ir.Join | ir.LateralJoin | ir.Cross, index: int) -> None:
+    def _mark_side(self, relation: Joining, index: int) -> None:
         if index < sum(len(side.schema) for side in output_sides(relation)):
             self._mark(_Row(output_sides(relation)), index)
 
@@ -127,9 +131,9 @@ class _Used:
         return tree.expressions(_without(relation, self.of(relation)))
 
 
-def output_sides(relation: ir.Join | ir.LateralJoin | ir.Cross) -> tuple[ir.Relation, ...]:
+def output_sides(relation: Joining) -> tuple[ir.Relation, ...]:
     """The sides whose columns come out of a join; a mark follows them."""
-    if isinstance(relation, ir.Cross):
+    if isinstance(relation, ir.Cross | ir.IndexLookup):
         return (relation.left, relation.right)
     match relation.type:
         case ir.JoinType.LEFT_SEMI | ir.JoinType.LEFT_ANTI | ir.JoinType.LEFT_MARK:
@@ -151,7 +155,7 @@ def _without(relation: ir.Relation, used: set[int]) -> ir.Relation:
             return replace(relation, expressions=tuple(relation.expressions[index] for index in kept), schema=schema)
         case ir.Values():
             return replace(relation, rows=tuple(tuple(row[i] for i in kept) for row in relation.rows), schema=schema)
-        case ir.Read() | ir.LocalFiles():
+        case ir.Read() | ir.LocalFiles() | ir.IndexTable():
             return replace(relation, names=tuple(relation.names[index] for index in kept), schema=schema)
         case ir.Expand():
             fields = kept[:-1]
@@ -165,6 +169,10 @@ def _without(relation: ir.Relation, used: set[int]) -> ir.Relation:
             first = len(relation.input.schema)
             calls = tuple(relation.calls[index - first] for index in kept if index >= first)
             return replace(relation, calls=calls, schema=schema)
+        case ir.Unnest():
+            columns = tuple(relation.kept[index] for index in kept if index < len(relation.kept))
+            ordinality = relation.ordinality and kept[-1] == len(relation.schema) - 1
+            return replace(relation, kept=columns, ordinality=ordinality, schema=schema)
         case _:
             return relation
 
@@ -175,7 +183,7 @@ def _kept_of(relation: ir.Relation, used: set[int]) -> tuple[int, ...]:
     match relation:
         case ir.Project() | ir.Values():
             return tuple(sorted(used))
-        case ir.Read() | ir.LocalFiles():
+        case ir.Read() | ir.LocalFiles() | ir.IndexTable():
             return tuple(sorted(used)) or (_cheapest(relation.schema),)
         case ir.Expand():
             return (*sorted(used - {width - 1}), width - 1)
@@ -185,6 +193,10 @@ def _kept_of(relation: ir.Relation, used: set[int]) -> tuple[int, ...]:
         case ir.Window():
             first = len(relation.input.schema)
             return tuple(index for index in range(width) if index in used or index < first)
+        case ir.Unnest():
+            first = len(relation.kept)
+            items = range(first, first + len(relation.lists))
+            return tuple(index for index in range(width) if index in used or index in items)
         case _:
             return tuple(range(width))
 
@@ -303,7 +315,7 @@ def _kept_with(relation: ir.Relation, used: set[int], below: list[_Pruned]) -> t
         case ir.Window():
             first = len(relation.input.schema)
             return (*below[0].kept, *(index for index in sorted(used) if index >= first))
-        case ir.Join() | ir.LateralJoin() | ir.Cross():
+        case ir.Join() | ir.LateralJoin() | ir.Cross() | ir.IndexLookup():
             kept: list[int] = []
             first = 0
             for side in output_sides(relation):

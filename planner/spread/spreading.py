@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, assert_never
+from typing import Final, TypeAlias, assert_never
 
 from .. import ir, tree
+from ..divide import read_by
 from ..facts import FactTable
 from ..visit import relations, subqueries, transform_relations, with_subqueries
 from ..walk import unroll
@@ -18,6 +19,8 @@ from .ordering import fetch_ways, sort_ways, top_n_ways
 from .ways import Movement, Placement, Way, Ways
 
 _READ, _COMPUTE, _HASHED = 4.0, 4.0, 60.0
+
+_RowByRow: TypeAlias = ir.Filter | ir.Project | ir.Expand | ir.Unnest | ir.IndexLookup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +87,7 @@ class _Finding:
         if isinstance(relation, ir.Shared):
             return (yield from self._of_shared(relation))
         below: list[Ways] = []
-        for each in tree.inputs(relation):
+        for each in read_by(relation):
             below.append((yield each))  # noqa: PERF401 (a comprehension cannot yield)
         inner: dict[int, ir.Relation] = {}
         cost = 0.0
@@ -123,7 +126,7 @@ class _Finding:
                 yield from self._of_read(relation, estimate)
             case ir.Values():
                 yield Way(placement=Placement.WHOLE, cost=_READ * estimate.rows, relation=relation)
-            case ir.Filter() | ir.Project() | ir.Expand():
+            case ir.Filter() | ir.Project() | ir.Expand() | ir.Unnest() | ir.IndexLookup():
                 yield from self._row_by_row(relation, below[0])
             case ir.Sort():
                 yield from sort_ways(relation, below[0], movement)
@@ -142,7 +145,7 @@ class _Finding:
                 yield from self._of_lateral(relation, below[0])
             case ir.Set():
                 yield from self._of_set(relation, below)
-            case ir.Shared() | ir.PartialAggregate() | ir.FinalAggregate() | ir.Exchange():
+            case ir.Shared() | ir.PartialAggregate() | ir.FinalAggregate() | ir.Exchange() | ir.IndexTable():
                 raise TypeError(f"{relation.place}: a plan is spread once")
             case _:
                 assert_never(relation)
@@ -152,7 +155,7 @@ class _Finding:
         yield Way(placement=Placement.WHOLE, cost=cost, relation=replace(relation, whole=True))
         yield Way(placement=Placement.SHARES, cost=cost / self._spreading.channels, relation=relation)
 
-    def _row_by_row(self, relation: ir.Filter | ir.Project | ir.Expand, below: Ways) -> Iterator[Way]:
+    def _row_by_row(self, relation: _RowByRow, below: Ways) -> Iterator[Way]:
         computed = sum(not isinstance(each, ir.Field) for each in tree.expressions(relation))
         for way in below.ways:
             places = _places(relation)
@@ -163,7 +166,7 @@ class _Finding:
             yield replace(
                 way,
                 cost=way.cost + _COMPUTE * (1 + computed) * below.estimate.rows / share,
-                relation=tree.with_inputs(relation, (way.relation,)),
+                relation=tree.with_inputs(relation, (way.relation, *tree.inputs(relation)[1:])),
                 hashed=_moved_columns(way.hashed, places),
                 order=order or (),
             )
@@ -271,11 +274,19 @@ def _in_place(relation: ir.Relation) -> ir.Relation:
     return transform_relations(relation, change)
 
 
-def _places(relation: ir.Filter | ir.Project | ir.Expand) -> Callable[[int], int | None]:
+def _places(relation: _RowByRow) -> Callable[[int], int | None]:
     """Where a column of the input is in the output."""
-    if isinstance(relation, ir.Filter):
-        return lambda column: column
-    rows = relation.alternatives if isinstance(relation, ir.Expand) else (relation.expressions,)
+    match relation:
+        case ir.Filter() | ir.IndexLookup():
+            return lambda column: column
+        case ir.Expand():
+            rows = relation.alternatives
+        case ir.Project():
+            rows = (relation.expressions,)
+        case ir.Unnest():
+            rows = (relation.kept,)
+        case _:
+            assert_never(relation)
     places: dict[int, int] = {}
     for at, same in enumerate(zip(*rows, strict=True)):
         columns = {each.index for each in same if isinstance(each, ir.Field) and not each.steps and not each.outer}

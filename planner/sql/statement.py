@@ -82,7 +82,7 @@ _Written: TypeAlias = (
     | ir.PartialAggregate
     | ir.FinalAggregate
 )
-"""Every relation but `Shared`, which needs its definition first, and `Exchange`, which is always an edge."""
+"""Every relation but `Shared`, which needs its definition first, and those that are never inside a fragment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +129,8 @@ class Statement:
         self.relations += 1
         if isinstance(relation, ir.Shared):
             return (yield from self._shared_use(relation))
-        if isinstance(relation, ir.Exchange):
-            raise InternalError(f"{relation.place}: an exchange inside a fragment")
+        if isinstance(relation, ir.Exchange | ir.IndexTable | ir.Operated):
+            raise InternalError(f"{relation.place}: {type(relation).__name__} inside a fragment")
         writer = Writer(scope=TextScope(rows=((), *outer), clock=self._clock), aliases=self._aliases)
         tables: list[Table] = []
         for below in tree.inputs(relation):

@@ -233,6 +233,11 @@ def unnamed(type_: Type) -> Type:
     return unroll(step, type_)
 
 
+def arrow_schema(types: Sequence[Type]) -> pa.Schema:
+    """The schema of a relation inside the plan, where columns have no names."""
+    return pa.schema([pa.field(f"c{at}", arrow_type(unnamed(each)), each.nullable) for at, each in enumerate(types)])
+
+
 def has_struct(type_: Type) -> bool:
     """Whether a struct is anywhere in it, so that names matter."""
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from tidegate.executor.dataflow import PlanComputation, instance_settings
+from tidegate.executor.lookups import LookupThreads
 from tidegate.executor.manager import TaskManager
 from tidegate.executor.scheduler import Scheduler
 from tidegate.executor.store import SpillSpace
@@ -150,6 +151,8 @@ class Engine:
                 scheduler=scheduler,
                 side="here",
                 tables={},
+                databases={},
+                lookups=LookupThreads(),
             )
         )
         return self.made[-1]

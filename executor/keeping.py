@@ -1,0 +1,87 @@
+"""What a task computes once from its static sources and keeps: rows, and indexes that rows are looked up in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import closing
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+
+from ..operators.indexes.arrow import ArrowIndex
+from ..operators.indexes.index import Index
+from ..operators.sizes import batch_bytes
+from ..planner.pipelines import KeptIndex, PhysicalNode, PhysicalPlan
+from ..proto.errors import Exhausted
+from ..proto.values import TaskOptions
+from .kept import KeptRows
+from .meters import Meters
+from .store import SpillSpace
+
+Compute: TypeAlias = Callable[[PhysicalNode, int], Generator[pa.RecordBatch]]
+"""The rows of a node over the static sources, at a clock."""
+
+_ROW: Final = 32
+"""Bytes of a row of an index beside its columns, at most."""
+
+
+def index_memory(options: TaskOptions) -> int:
+    """The bytes of a task's memory that its indexes may take; where there are any, DuckDB has so many fewer."""
+    return options.memory_limit // 4
+
+
+class Keeping:
+    """`ensure` comes before what uses a plan's kept rows and indexes. Never from two threads at once."""
+
+    def __init__(self, compute: Compute, options: TaskOptions, space: SpillSpace, meters: Meters) -> None:
+        self._compute = compute
+        self._options = options
+        self._space = space
+        self._meters = meters
+        self._rows: dict[str, KeptRows] = {}
+        self._indexes: dict[str, Index] = {}
+        self._indexed_bytes = 0
+
+    def rows(self, name: str) -> KeptRows:
+        return self._rows[name]
+
+    def index(self, name: str) -> Index:
+        return self._indexes[name]
+
+    def ensure(self, physical: PhysicalPlan, clock_us: int) -> None:
+        """Compute what of this plan's was not computed yet."""
+        for index in physical.indexes:
+            if index.name not in self._indexes:
+                self._indexes[index.name] = self._made(index, clock_us)
+        for kept in physical.kept:
+            if kept.name not in self._rows:
+                with closing(self._compute(kept.root, clock_us)) as rows:
+                    room = self._options.output_bytes - sum(each.size for each in self._rows.values())
+                    self._rows[kept.name] = KeptRows(kept.name, kept.root.schema, rows, room, self._space)
+
+    def close(self) -> None:
+        self._rows.clear()
+        while self._indexes:
+            self._indexes.popitem()[1].close()
+
+    def _made(self, index: KeptIndex, clock_us: int) -> Index:
+        meter = self._meters.of("Index", index.place)
+        room = index_memory(self._options) - self._indexed_bytes
+        batches: list[pa.RecordBatch] = []
+        size = 0
+        with closing(self._compute(index.root, clock_us)) as rows:
+            for batch in rows:
+                batches.append(batch)
+                size += batch_bytes(batch) + _ROW * batch.num_rows
+                if size > room:
+                    raise Exhausted(
+                        f"{index.place}: the indexes of a task may take a quarter of its memory_limit, "
+                        f"{index_memory(self._options)} bytes, which is too little for this one: raise memory_limit",
+                        reason="INDEX_TOO_LARGE",
+                    )
+                meter.rows_in += batch.num_rows
+                meter.bytes_in += batch_bytes(batch)
+        table = pa.Table.from_batches(batches, schema=index.root.schema)
+        meter.runs += 1
+        self._indexed_bytes += size
+        return ArrowIndex(index.name, table, keys=index.keys, columns=range(len(table.schema)))

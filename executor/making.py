@@ -1,0 +1,153 @@
+"""Operators made from the planner's physical nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, assert_never
+
+from ..operators.file_relations import FileSource
+from ..operators.fragment import Fragment
+from ..operators.index_lookup_join import IndexLookupJoin, Retries
+from ..operators.indexes import Index, IndexHost, open_index
+from ..operators.indexes.sql import Database
+from ..operators.inputs import ContextSource, StreamSource
+from ..operators.instances import Instance
+from ..operators.operator import Operator
+from ..operators.piece import Piece
+from ..operators.scan import Scan
+from ..operators.submit import Submit, at_once
+from ..operators.unnest import Unnest
+from ..planner.ir import Clock
+from ..planner.pipelines import (
+    FragmentNode,
+    LookupNode,
+    OperatorNode,
+    PhysicalNode,
+    ReceiveNode,
+    ScanNode,
+    UnnestNode,
+    inputs,
+)
+from ..proto.values import Spill
+from .clock import RELATION, context_schema
+from .meters import Meter
+
+RunNode: TypeAlias = ScanNode | FragmentNode | OperatorNode
+"""What an operator of its own is made for; the other nodes are streams that are there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Workshop:
+    """What operators are made with. `index` gives a kept index by its name; `tables` and `databases` are what others
+    are opened from, with as many look-ups at a time as `lane` is asked for. `meter` gives an operator's counters by its
+    name and place.
+    """
+
+    instance: Instance
+    strict: bool
+    spill: Spill
+    meter: Callable[[str, str], Meter]
+    index: Callable[[str], Index]
+    tables: Mapping[str, Sequence[Piece]]
+    databases: Mapping[str, Database]
+    lane: Callable[[int], Submit]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadSource:
+    """A source that an operator reads itself; a fragment calls it `relation`."""
+
+    name: str
+    relation: str | None
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Made:
+    """An operator, what it reads from, and what it reads from sources itself."""
+
+    node: RunNode
+    operator: Operator
+    meter: Meter
+    inputs: tuple[PhysicalNode, ...]
+    sources: tuple[ReadSource, ...] = ()
+    clocks: tuple[Clock, ...] = ()
+
+
+def make(node: RunNode, workshop: Workshop) -> Made:
+    match node:
+        case ScanNode():
+            source = ReadSource(node.source, None, node.whole)
+            return Made(node, Scan(node.source, node.columns), workshop.meter("Scan", node.place), (), (source,))
+        case FragmentNode():
+            sources = tuple(ReadSource(each.source, each.relation, each.whole) for each in node.files)
+            meter = workshop.meter("Fragment", node.place)
+            return Made(node, _fragment(node, workshop), meter, inputs(node), sources, node.context)
+        case UnnestNode():
+            return Made(node, _unnest(node), workshop.meter("Unnest", node.place), inputs(node))
+        case LookupNode():
+            return Made(node, _lookup(node, workshop), workshop.meter("IndexLookupJoin", node.place), inputs(node))
+        case _:
+            assert_never(node)
+
+
+def _fragment(node: FragmentNode, workshop: Workshop) -> Fragment:
+    return Fragment(
+        node.sql,
+        schema=node.schema,
+        instance=workshop.instance,
+        streams=[
+            StreamSource(
+                relation=each.relation,
+                schema=each.node.schema,
+                size_class=each.node.size_class,
+                replayed=each.replayed,
+                rows=each.node.rows if isinstance(each.node, ReceiveNode) else None,
+            )
+            for each in node.streams
+        ],
+        files=[FileSource(source=each.source, relation=each.relation, columns=each.columns) for each in node.files],
+        context=ContextSource(relation=RELATION, schema=context_schema(node.context)) if node.context else None,
+        strict=workshop.strict,
+        ordered=node.ordered,
+        spill=workshop.spill,
+        place=node.place,
+    )
+
+
+def _unnest(node: UnnestNode) -> Unnest:
+    return Unnest(
+        node.input.schema,
+        lists=node.lists,
+        keep=node.keep,
+        schema=node.schema,
+        ordinality=node.ordinality,
+        outer=node.outer,
+        place=node.place,
+    )
+
+
+def _lookup(node: LookupNode, workshop: Workshop) -> IndexLookupJoin:
+    index, prefetch, retries, submit = _index(node, workshop)
+    return IndexLookupJoin(
+        schema=node.schema,
+        probe=node.input.schema,
+        keys=node.keys,
+        index=index,
+        join=node.join,
+        prefetch=prefetch,
+        retries=retries,
+        submit=submit,
+        place=node.place,
+    )
+
+
+def _index(node: LookupNode, workshop: Workshop) -> tuple[Index, int, Retries, Submit]:
+    """A kept index is there already and never waits; any other is the operator's own."""
+    if isinstance(node.index, str):
+        return workshop.index(node.index), 0, Retries(), at_once
+    wanted = node.index
+    host = IndexHost(tables=workshop.tables, instance=workshop.instance, databases=workshop.databases)
+    submit = workshop.lane(wanted.prefetch) if wanted.prefetch else at_once
+    return open_index(wanted.kind, wanted.wanted, host), wanted.prefetch, Retries(count=wanted.retries), submit

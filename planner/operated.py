@@ -1,0 +1,120 @@
+"""The physical nodes of relations that have an operator of their own, and the indexes that some look rows up in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias, assert_never
+
+from ..operators.column import Column
+from ..operators.index_lookup_join import LookupJoinType
+from ..operators.indexes.kind import WantedIndex
+from ..proto.errors import InternalError, PlanError, Problem
+from . import ir
+from .facts import FactTable
+from .pipelines import LookupNode, OpenedIndex, OperatorNode, PhysicalNode, UnnestNode
+from .sql.types import arrow_schema, arrow_type
+from .visit import relations
+
+KEPT_KIND: Final = "arrow"
+"""The kind of index that is made from the rows of a relation, once, and kept."""
+
+IndexKey: TypeAlias = tuple[int, tuple[int, ...]]
+"""A relation, by its id, and the columns that its rows are found by."""
+
+_JOINS: Final[Mapping[ir.JoinType, LookupJoinType]] = {ir.JoinType.INNER: "inner", ir.JoinType.LEFT: "left"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Indexed:
+    """An index to be kept: over the rows of `relation`, found by their columns `keys`."""
+
+    name: str
+    relation: ir.Relation
+    keys: tuple[int, ...]
+
+
+def key_columns(relation: ir.IndexLookup) -> tuple[int, ...]:
+    """The columns of the right side that rows are found by."""
+    width = len(relation.left.schema)
+    return tuple(right.index - width for _, right in relation.keys)
+
+
+def indexed(roots: Iterable[ir.Relation], facts: FactTable) -> dict[IndexKey, Indexed]:
+    """The kept indexes below these relations, each after those that its rows are looked up in. Raises `PlanError` where
+    one would have to be made anew in every epoch.
+    """
+    found: dict[IndexKey, Indexed] = {}
+    for relation in reversed([each for root in roots for each in relations(root)]):
+        if isinstance(relation, ir.IndexLookup) and relation.index.kind == KEPT_KIND:
+            facts_of_table = facts.of(relation.right)
+            if facts_of_table.fed or facts_of_table.reach:
+                raise PlanError(_changing(relation.right.place))
+            keys = key_columns(relation)
+            name = f"index{len(found)}"
+            found.setdefault((id(relation.right), keys), Indexed(name=name, relation=relation.right, keys=keys))
+    return found
+
+
+def operator_node(
+    relation: ir.Operated, inputs: Sequence[PhysicalNode], indexes: Mapping[IndexKey, Indexed]
+) -> OperatorNode:
+    """The node of an operator over the nodes that it reads."""
+    match relation:
+        case ir.Unnest():
+            return UnnestNode(
+                input=inputs[0],
+                keep=tuple(each.index for each in relation.kept),
+                lists=tuple(each.index for each in relation.lists),
+                ordinality=relation.ordinality,
+                outer=relation.outer,
+                schema=arrow_schema(relation.schema),
+                size_class=inputs[0].size_class,
+                place=relation.place,
+            )
+        case ir.IndexLookup():
+            return LookupNode(
+                input=inputs[0],
+                keys=tuple(left.index for left, _ in relation.keys),
+                index=_index(relation, indexes),
+                join=_JOINS[relation.type],
+                schema=arrow_schema(relation.schema),
+                size_class=inputs[0].size_class,
+                place=relation.place,
+            )
+        case _:
+            assert_never(relation)
+
+
+def _index(relation: ir.IndexLookup, indexes: Mapping[IndexKey, Indexed]) -> str | OpenedIndex:
+    use, keys = relation.index, key_columns(relation)
+    if use.kind == KEPT_KIND:
+        return indexes[id(relation.right), keys].name
+    columns = tuple(_columns(relation.right))
+    return OpenedIndex(
+        kind=use.kind,
+        wanted=WantedIndex(
+            name=relation.right.place,
+            keys=tuple(columns[key] for key in keys),
+            columns=columns,
+            options=use.options,
+        ),
+        prefetch=use.prefetch,
+        retries=use.retries,
+    )
+
+
+def _columns(table: ir.Relation) -> Iterator[Column]:
+    if not isinstance(table, ir.Read | ir.LocalFiles | ir.IndexTable):
+        raise InternalError(f"{table.place}: an index of a kind that reads its table itself, over something computed")
+    for name, type_ in zip(table.names, table.schema, strict=True):
+        yield Column(name=name, type=arrow_type(type_), nullable=type_.nullable)
+
+
+def _changing(place: str) -> Problem:
+    return Problem(
+        place=place,
+        reason="INDEX_NOT_STATIC",
+        message="an index is made once for the task, so what it is made from must be static (files that the plan "
+        "names, or tables bound when the task is created) and read no row of an enclosing query",
+    )

@@ -1,0 +1,128 @@
+"""Relations with an operator of their own: what stands around them, what starts when, what is made once."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidegate.planner import ir
+from tidegate.planner import types as t
+from tidegate.planner.pipelines import (
+    Feed,
+    FragmentNode,
+    LookupNode,
+    PhysicalNode,
+    PhysicalPlan,
+    ScanNode,
+    SourceShape,
+    Start,
+    UnnestNode,
+    inputs,
+)
+from tidegate.planner.prepare import prepare
+from tidegate.proto.errors import PlanError
+from tidegate.proto.values import TaskOptions
+
+from .build import I64, aggregate, call, col, filtered, join, lit, measure, place, plan, project, read
+
+LISTS = read("lists", k=I64, items=t.List(element=I64))
+PROBES = read("probes", k=I64, v=I64)
+TABLE = read("table", id=I64, name=t.String(), unused=I64)
+
+
+def unnest(below: ir.Relation, *, ordinality: bool = False) -> ir.Unnest:
+    kept = tuple(col(at, type_) for at, type_ in enumerate(below.schema))
+    schema = (*below.schema, t.nullable(I64), *([I64] if ordinality else []))
+    lists = (col(1, below.schema[1]),)
+    return ir.Unnest(
+        input=below, kept=kept, lists=lists, ordinality=ordinality, outer=False, schema=schema, place=place()
+    )
+
+
+def lookup(left: ir.Relation, right: ir.Relation, **index: object) -> ir.IndexLookup:
+    return ir.IndexLookup(
+        left=left,
+        right=right,
+        keys=((col(0), col(len(left.schema))),),
+        type=ir.JoinType.INNER,
+        index=ir.IndexUse(**{"kind": "arrow", **index}),
+        schema=(*left.schema, *right.schema),
+        place=place(),
+    )
+
+
+def physical(root: ir.Relation, feed: Feed = Feed.STREAM, channels: int = 1, rows: int = 10) -> PhysicalPlan:
+    prepared = prepare(plan(root), TaskOptions(channels=channels), ("table",))
+    return prepared.physical({each.name: SourceShape(feed=feed, size_class=rows) for each in prepared.sources})
+
+
+def chain(node: PhysicalNode) -> list[type]:
+    kinds: list[type] = [type(node)]
+    while inputs(node):
+        (node,) = inputs(node)
+        kinds.append(type(node))
+    return kinds
+
+
+def test_what_stands_above_and_below_an_operator_are_fragments() -> None:
+    (pipeline,) = physical(
+        filtered(unnest(filtered(LISTS, call("gt", col(0), lit(1)))), call("gt", col(2), lit(5)))
+    ).pipelines
+    assert chain(pipeline.root) == [FragmentNode, UnnestNode, FragmentNode, ScanNode]
+
+
+def test_an_operator_reads_a_stream_without_a_fragment_between() -> None:
+    (pipeline,) = physical(unnest(LISTS)).pipelines
+    assert chain(pipeline.root) == [FragmentNode, UnnestNode, ScanNode]
+
+
+def test_files_are_read_by_a_fragment_below_the_operator() -> None:
+    (pipeline,) = physical(unnest(LISTS), Feed.FILES).pipelines
+    assert chain(pipeline.root) == [FragmentNode, UnnestNode, FragmentNode]
+
+
+def test_row_wise_operators_start_with_the_first_piece() -> None:
+    (pipeline,) = physical(lookup(unnest(LISTS), TABLE)).pipelines
+    assert (pipeline.start, pipeline.sources) == (Start.PIECE, ("lists",))
+
+
+def test_an_index_is_made_of_the_columns_that_are_used() -> None:
+    found = physical(project(lookup(PROBES, TABLE), col(1), col(3, t.String())))
+    (index,) = found.indexes
+    assert index.keys == (0,)
+    assert len(index.root.schema) == 2
+    node = inputs(found.pipelines[0].root)[0]
+    assert isinstance(node, LookupNode)
+    assert node.index == index.name
+
+
+def test_two_look_ups_by_the_same_columns_share_an_index() -> None:
+    found = physical(lookup(lookup(PROBES, TABLE), TABLE))
+    assert len(found.indexes) == 1
+
+
+def test_columns_that_nobody_uses_are_not_unnested() -> None:
+    counted = aggregate(unnest(LISTS, ordinality=True), (), measure("count", col(2)))
+    (pipeline,) = physical(counted).pipelines
+    node = inputs(pipeline.root)[0]
+    assert isinstance(node, UnnestNode)
+    assert (node.keep, node.ordinality, len(node.schema)) == ((), False, 1)
+
+
+def test_on_several_channels_every_channel_looks_up_for_its_own_rows() -> None:
+    keyed = aggregate(lookup(PROBES, TABLE), (col(3, t.String()),), measure("sum", col(1)))
+    first, *_ = physical(keyed, channels=2, rows=10**7).pipelines
+    assert first.channels == 2
+    assert LookupNode in chain(first.root)
+
+
+def test_an_index_over_what_is_fed_is_refused() -> None:
+    with pytest.raises(PlanError, match="must be static"):
+        physical(lookup(TABLE, PROBES))
+
+
+def test_a_join_inside_an_operators_input_stays_one_fragment() -> None:
+    joined = join(LISTS, PROBES, ir.JoinType.INNER, call("equal", col(0), col(2)))
+    (pipeline,) = physical(unnest(joined)).pipelines
+    below = inputs(inputs(pipeline.root)[0])[0]
+    assert isinstance(below, FragmentNode)
+    assert [type(each) for each in inputs(below)] == [ScanNode, ScanNode]
