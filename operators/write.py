@@ -1,0 +1,177 @@
+"""Write: an epoch's rows into files of a table's folder, which appear at the barrier."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Final
+
+import pyarrow as pa
+
+from ..proto.errors import ExecutionError
+from .blocks import blocks
+from .operator import Operator, Stream
+from .writing.folder import OpenFolder, TableFolder
+from .writing.formats import WriteFormat
+from .writing.staged import FileNames, Staged, Written, is_written
+
+FILE_BYTES: Final = 512 << 20
+
+
+class WriteMode(enum.Enum):
+    """INSERT adds to a table. The others create one, and say what of others' files that are in its folder already:
+    add to them, replace them, write nothing, or fail.
+    """
+
+    INSERT = "insert"
+    APPEND = "append"
+    REPLACE = "replace"
+    IGNORE = "ignore"
+    ERROR = "error"
+
+
+class Write(Operator):
+    """Writes its input, whose schema is `table`, and yields the columns `returned` of what it writes, or nothing.
+
+    Order: the input's, in the files by their names and in what is yielded. Nulls: as they are. Empty input: no file,
+    but where the table is created and has none. Memory: a block. Barrier: the end of `run` leaves complete files under
+    hidden names; `commit` shows them, in one go for readers that come after it. A run that broke, was closed early or
+    dropped leaves nothing behind. The files' names are made of `writer` (a name that no other has) and the epoch, so
+    doing an epoch again replaces what it wrote and nothing else.
+
+    `begin` comes before each `run`; a run must end in `commit` or `drop`. With `file_bytes` a file is long enough.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        *,
+        table: pa.Schema,
+        returned: Sequence[int] | None,
+        folder: TableFolder,
+        format_: WriteFormat,
+        mode: WriteMode,
+        writer: str,
+        file_bytes: int = FILE_BYTES,
+    ) -> None:
+        format_.check(table)
+        self.schema = schema
+        self.table = table
+        self._returned = None if returned is None else tuple(returned)
+        self._folder = folder
+        self._format = format_
+        self._mode = mode
+        self._writer = hashlib.sha256(writer.encode()).hexdigest()[:16]
+        self._file_bytes = file_bytes
+        self._epoch = 0
+        self._open: OpenFolder | None = None
+        self._staged: Staged | None = None
+
+    def begin(self, epoch: int) -> None:
+        self.drop()
+        self._epoch = epoch
+
+    def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
+        [rows] = inputs
+        complete = False
+        try:
+            with closing(rows):
+                staged = self._start()
+                if staged is not None:
+                    for block in blocks(rows):
+                        with self._told():
+                            staged.add(block)
+                        if self._returned is not None:
+                            columns = [block.column(index) for index in self._returned]
+                            yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+                    self._finish(staged)
+            complete = True
+        finally:
+            if not complete:
+                self.drop()
+
+    def commit(self) -> Written:
+        """What the last run wrote is in the table."""
+        staged, folder = self._staged, self._open
+        if staged is None or folder is None:
+            return Written()
+        with self._told():
+            found = self._others(folder)
+            self._check(found)
+            written = staged.publish(found if self._mode is WriteMode.REPLACE else ())
+        self._staged = self._open = None
+        folder.close()
+        return written
+
+    def drop(self) -> None:
+        """Nothing of what was written and not committed is left. More than once is harmless."""
+        staged, folder = self._staged, self._open
+        self._staged = self._open = None
+        if staged is not None:
+            staged.drop()
+        if folder is not None:
+            folder.forget()
+            folder.close()
+
+    def close(self) -> None:
+        self.drop()
+
+    def _start(self) -> Staged | None:
+        """The epoch's files; None where nothing is to be written."""
+        with self._told():
+            folder = self._open = self._folder.open()
+            found = self._others(folder)
+            if found and self._mode is WriteMode.IGNORE:
+                self.drop()
+                return None
+            self._check(found)
+            self._staged = Staged(folder, self._names(), self._format, self.table, self._file_bytes)
+            return self._staged
+
+    def _finish(self, staged: Staged) -> None:
+        with self._told():
+            if staged.empty and self._mode is not WriteMode.INSERT and not self._has_files():
+                staged.add_no_rows()
+            staged.finish()
+
+    def _has_files(self) -> bool:
+        """Whether the table has files beside this epoch's, once this epoch is committed."""
+        assert self._open is not None
+        names = self._names()
+        mine = (name for name in self._open.files() if names.of_writer(name) and not names.of_epoch(name))
+        return next(mine, None) is not None or (self._mode is WriteMode.APPEND and bool(self._others(self._open)))
+
+    def _names(self) -> FileNames:
+        return FileNames(writer=self._writer, epoch=self._epoch, ending=self._format.ending)
+
+    def _others(self, folder: OpenFolder) -> list[str]:
+        """What a reader of the folder finds that this writer has not written."""
+        names = self._names()
+        return [name for name in folder.files() if not name.startswith((".", "_")) and not names.of_writer(name)]
+
+    def _check(self, found: Sequence[str]) -> None:
+        if found and self._mode in (WriteMode.ERROR, WriteMode.IGNORE):
+            raise ExecutionError(
+                f"table {self._folder.name!r} exists: its folder has {found[0]}; insert into it, or create it with a "
+                "mode that appends, replaces or ignores",
+                reason="TABLE_EXISTS",
+            )
+        foreign = next((name for name in found if not is_written(name)), None)
+        if foreign is not None and self._mode is WriteMode.REPLACE:
+            raise ExecutionError(
+                f"table {self._folder.name!r} is not replaced: its folder has {foreign}, which no task has written; "
+                "move it away",
+                reason="NOT_A_WRITTEN_TABLE",
+            )
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """A disk that is full or fails is told with the table's name."""
+        try:
+            yield
+        except (OSError, pa.ArrowException) as error:
+            raise ExecutionError(
+                f"table {self._folder.name!r} cannot be written: {' '.join(str(error).split())}", reason="WRITE_FAILED"
+            ) from error

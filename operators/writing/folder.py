@@ -1,0 +1,156 @@
+"""The folder of a table, below the one folder where tables may be written.
+
+It is reached component by component, each opened without following a link, and everything in it is done relative to
+the open folder: whatever others do to the path meanwhile, nothing outside is ever touched.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import BinaryIO, Final, Self
+
+from ...proto.errors import Forbidden, InvalidRequest
+
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_LONGEST: Final = 255
+
+
+class TableFolder:
+    """Where the table of this name is, each part of the name a folder in the one before; `root` has them all.
+
+    Raises `InvalidRequest` for a name that can be none, and `Forbidden` where a link stands in the way.
+    """
+
+    def __init__(self, root: str, table: Sequence[str]) -> None:
+        if not table:
+            raise InvalidRequest("a table that is written must have a name", reason="BAD_TABLE_NAME")
+        for part in table:
+            _check(part)
+        self.name = ".".join(table)
+        self._root = root
+        self._parts = tuple(table)
+        self._look()
+
+    def open(self) -> OpenFolder:
+        """The folder, made where there is none."""
+        made: list[tuple[int, str]] = []
+        folder = os.open(self._root, _FOLDER)
+        try:
+            for part in self._parts:
+                new = False
+                with suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=folder)
+                    new = True
+                inner = self._enter(folder, part)
+                if new:
+                    made.append((folder, part))
+                else:
+                    os.close(folder)
+                folder = inner
+        except BaseException:
+            os.close(folder)
+            for above, _ in made:
+                os.close(above)
+            raise
+        return OpenFolder(folder, made)
+
+    def _look(self) -> None:
+        """Whether what there is of the path is folders."""
+        folder = os.open(self._root, _FOLDER)
+        try:
+            for part in self._parts:
+                inner = self._enter(folder, part)
+                os.close(folder)
+                folder = inner
+        except FileNotFoundError:
+            pass
+        finally:
+            os.close(folder)
+
+    def _enter(self, folder: int, part: str) -> int:
+        try:
+            return os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
+        except OSError as error:
+            if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+                raise
+            raise Forbidden(
+                f"table {self.name!r} cannot be written: {part!r} is there and is no folder (a link is not followed)"
+            ) from error
+
+
+class OpenFolder:
+    """An open folder; names are those of files right in it. `made` are the folders that were made for it."""
+
+    def __init__(self, descriptor: int, made: Sequence[tuple[int, str]] = ()) -> None:
+        self._descriptor = descriptor
+        self._made = list(made)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def files(self) -> list[str]:
+        """The regular files, hidden ones too, in order."""
+        return sorted(name for name in os.listdir(self._descriptor) if self._is_file(name))
+
+    def _is_file(self, name: str) -> bool:
+        try:
+            return stat.S_ISREG(os.stat(name, dir_fd=self._descriptor, follow_symlinks=False).st_mode)
+        except FileNotFoundError:
+            return False
+
+    def create(self, name: str) -> BinaryIO:
+        """A file that was not there."""
+        return os.fdopen(os.open(name, _NEW_FILE, 0o666, dir_fd=self._descriptor), "wb")
+
+    def rename(self, old: str, new: str) -> None:
+        """A file that has the new name is replaced."""
+        os.replace(old, new, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+
+    def remove(self, name: str) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=self._descriptor)
+
+    def sync(self) -> None:
+        """The names in it, and its own where it was made, are on the disk."""
+        os.fsync(self._descriptor)
+        for above, _ in self._made:
+            os.fsync(above)
+
+    def forget(self) -> None:
+        """Remove the folders that were made for this, as far as they are empty."""
+        with suppress(OSError):
+            for above, part in reversed(self._made):
+                os.rmdir(part, dir_fd=above)
+
+    def close(self) -> None:
+        """More than once is harmless."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+        while self._made:
+            above, _ = self._made.pop()
+            os.close(above)
+
+
+def _check(part: str) -> None:
+    if not part or part.startswith((".", "_")) or "/" in part or "\x00" in part:
+        raise InvalidRequest(
+            f"a table cannot be called {part!r}: its folder's name has no '/' or NUL and begins with no '.' or '_'",
+            reason="BAD_TABLE_NAME",
+        )
+    try:
+        encoded = os.fsencode(part)
+    except UnicodeEncodeError as error:
+        raise InvalidRequest(f"{part!r} cannot be a folder's name: {error.reason}", reason="BAD_TABLE_NAME") from error
+    if len(encoded) > _LONGEST:
+        raise InvalidRequest(
+            f"a table's name can have {_LONGEST} bytes, this one has {len(encoded)}", reason="BAD_TABLE_NAME"
+        )
