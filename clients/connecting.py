@@ -24,10 +24,12 @@ def local(
     roots: Iterable[str | os.PathLike[str]] = ("/",),
     spill_directory: str | os.PathLike[str] | None = None,
     threads: int | None = None,
+    write_root: str | os.PathLike[str] | None = None,
 ) -> Client:
     """A service of one's own in this process: the same API, no server.
 
-    Plans and splits may read files below `roots`: everything this process may, unless it is told otherwise.
+    Plans and splits may read files below `roots`: everything this process may, unless it is told otherwise. Tables that
+    plans write are folders in `write_root`; unless it is given, plans that write are refused.
     """
     from .executor.embedded import open_service
     from .proto.allocator import tune_allocator
@@ -38,5 +40,6 @@ def local(
             roots=[Path(root) for root in roots],
             spill_directory=None if spill_directory is None else Path(spill_directory),
             threads=threads,
+            write_root=None if write_root is None else Path(write_root),
         )
     )

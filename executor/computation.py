@@ -13,6 +13,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from ..operators.piece import FilePiece, Piece
+from ..operators.writing.staged import Written
 from ..proto.values import FileSplit, OperatorStatistics
 
 
@@ -24,6 +25,18 @@ class Source:
     schema: pa.Schema
     static: bool
     split_kinds: tuple[str, ...]
+
+
+class Effect(Protocol):
+    """What an epoch does outside its task. It is ready once `sealed` is exhausted, and then committed or dropped."""
+
+    def commit(self) -> Written:
+        """It is done, and no longer to be dropped. Raises where it could not be, and has done nothing then."""
+        ...
+
+    def drop(self) -> None:
+        """It is not done. More than once is harmless, and so is dropping what was never begun."""
+        ...
 
 
 class EpochRun(Protocol):
@@ -43,6 +56,9 @@ class EpochRun(Protocol):
     def at_least(self) -> bool:
         """Whether more may have been read than `rows_in` and `bytes_in` say."""
         ...
+
+    @property
+    def effect(self) -> Effect | None: ...
 
     def early(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]: ...
 
@@ -70,7 +86,7 @@ class Computation(Protocol):
         """SplitError unless rows of this schema can be read as the source's."""
         ...
 
-    def epoch(self, clock_us: int) -> EpochRun: ...
+    def epoch(self, number: int, clock_us: int) -> EpochRun: ...
 
     def operators(self) -> tuple[OperatorStatistics, ...]: ...
 

@@ -23,6 +23,7 @@ from ..operators.operator import Stream
 from ..operators.piece import FilePiece, InlinePiece, Piece
 from ..operators.splits import expand, open_pieces
 from ..operators.submit import Submit
+from ..operators.write import Write
 from ..planner.pipelines import PhysicalNode, PhysicalPlan, Pipeline, SourceShape, Start
 from ..planner.prepare import Prepared
 from ..proto.errors import ExecutionError, InternalError
@@ -31,7 +32,7 @@ from .computation import Source
 from .keeping import Keeping, index_memory
 from .lookups import Lane, LookupThreads
 from .making import Workshop
-from .meters import Meters
+from .meters import Meter, MeteredStream, Meters
 from .parallel import ParallelRun, Surroundings, received_by
 from .pipeline import Pieces, PipelineInstance, Read, Supply
 from .pipelines import Pipelines
@@ -45,7 +46,9 @@ _SHAPES_KEPT = 16
 
 
 class PlanComputation:
-    """`tables` are the pieces of the static sources, opened. `roots` are where splits may be read from."""
+    """`tables` are the pieces of the static sources, opened. `roots` are where splits may be read from. `write` is
+    what the plan's rows go through at last; one that writes waits for the seal.
+    """
 
     def __init__(
         self,
@@ -61,6 +64,7 @@ class PlanComputation:
         tables: Mapping[str, Sequence[Piece]],
         databases: Mapping[str, Database],
         lookups: LookupThreads,
+        write: Write | None = None,
     ) -> None:
         self.schema = prepared.schema
         self.warnings = prepared.warnings
@@ -94,10 +98,10 @@ class PlanComputation:
         )
         self._stopped = threading.Event()
         self._plans = 0
-        self._epochs = 0
         self._accepted: dict[str, pa.Schema] = {}
         pipelines = prepared.physical(self._nominal).pipelines
-        self.lead, self.early_source = self._ahead_of_the_seal(pipelines)
+        self.write = write
+        self.lead, self.early_source = self._ahead_of_the_seal(pipelines) if write is None else (0, None)
         later = (source for pipeline in pipelines[self.lead + 1 :] for source in pipeline.sources)
         self.early_frees = self.early_source is not None and self.early_source not in later
 
@@ -127,9 +131,8 @@ class PlanComputation:
 
     # -------------------------------------------------------------------------------------------------- epochs
 
-    def epoch(self, clock_us: int) -> PlanRun:
-        self._epochs += 1
-        return PlanRun(self, clock_us, self._epochs)
+    def epoch(self, number: int, clock_us: int) -> PlanRun:
+        return PlanRun(self, clock_us, number)
 
     def pipelines(self, shape: Mapping[str, SourceShape]) -> Pipelines:
         """The pipelines for sources of this shape; those not named are as they were when the task was made."""
@@ -209,6 +212,9 @@ class PlanComputation:
 
     # ------------------------------------------------------------------------------------------------- the rest
 
+    def meter(self, write: Write) -> Meter:
+        return self._meters.of("Write", write.place)
+
     def operators(self) -> tuple[OperatorStatistics, ...]:
         return self._meters.statistics()
 
@@ -230,6 +236,8 @@ class PlanComputation:
         self._made.clear()
         self._keeping.close()
         self.tables.clear()
+        if self.write is not None:
+            self.write.close()
         while self._instances:
             _, instance = self._instances.popitem()
             self._pool.give_back(instance)
@@ -257,6 +265,10 @@ class PlanRun:
     def at_least(self) -> bool:
         return self._read.at_least
 
+    @property
+    def effect(self) -> Write | None:
+        return self._computation.write
+
     def early(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
         computation, source = self._computation, self._computation.early_source or ""
         yield from self._lead()
@@ -272,6 +284,18 @@ class PlanRun:
         yield from self._rows(self._computation.pipelines({}), 0, self._computation.lead, {})
 
     def sealed(self, pieces: Mapping[str, Sequence[Piece]]) -> Iterator[pa.RecordBatch]:
+        rows = self._sealed(pieces)
+        return rows if self.effect is None else self._written(self.effect, rows)
+
+    def _written(self, write: Write, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        meter = self._computation.meter(write)
+        write.begin(self._number)
+        stream = MeteredStream(write.table, rows, Meter("Result", ""))
+        stream.readers.append(meter)
+        with closing(MeteredStream(write.schema, write.run([stream]), meter)) as returned:
+            yield from returned
+
+    def _sealed(self, pieces: Mapping[str, Sequence[Piece]]) -> Iterator[pa.RecordBatch]:
         computation = self._computation
         first = 0
         if computation.early_source is not None:

@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from ..operators.piece import Piece
+from ..operators.writing.staged import Written
 from ..proto.errors import ExecutionError, InternalError, TidegateError
 from ..proto.values import Barrier, EpochStatistics, ErrorValue, OnError, TaskState
 from .board import Board
-from .computation import Computation, EpochRun
+from .computation import Computation, Effect, EpochRun
 from .ledger import Epoch
 from .output import Full
 from .source import AcceptedSplit
@@ -58,6 +59,7 @@ class _Progress:
     held: list[Holding] = field(default_factory=list)
     started_ns: int = 0
     error: TidegateError | None = None
+    written: Written | None = None
 
 
 class Driver:
@@ -162,7 +164,7 @@ class Driver:
         if progress.error is not None:
             return iter(())
         if progress.run is None:
-            progress.run = self._computation.epoch(job.epoch.clock_us or 0)
+            progress.run = self._computation.epoch(job.epoch.number, job.epoch.clock_us or 0)
         pieces = {name: _pieces(splits) for name, splits in job.splits.items()}
         if job.sealed:
             return progress.run.sealed(pieces)
@@ -210,7 +212,8 @@ class Driver:
                 result = self._offer(progress) if progress.held else None
                 if isinstance(result, Full):
                     return _Turn.WAITS
-                if result is None:
+                effect = _due(progress, job)
+                if result is None and effect is None:
                     progress.job = progress.rows = None
                     if job.sealed:
                         self._finish(progress)
@@ -218,7 +221,12 @@ class Driver:
                         self._ran_early(progress, job)
                     self._board.changed()
                     return _Turn.ENDED
-            self._spill(progress, result)
+            if result is not None:
+                self._spill(progress, result)
+            elif self._board.state is not TaskState.RUNNING:
+                return _Turn.MORE
+            elif effect is not None:
+                progress.written = effect.commit()
 
     def _ran_early(self, progress: _Progress, job: _Job) -> None:
         (splits,) = job.splits.values()
@@ -237,7 +245,7 @@ class Driver:
         for split in splits:
             board.queue.consumed(split)
         barrier_us = (now - (epoch.sealed_ns or now)) // 1000
-        run = progress.run
+        run, written = progress.run, progress.written or Written()
         statistics = EpochStatistics(
             splits=len(splits),
             rows_in=run.rows_in if run is not None else 0,
@@ -247,6 +255,9 @@ class Driver:
             at_least=run is not None and run.at_least,
             barrier_us=barrier_us,
             run_us=(now - progress.started_ns) // 1000,
+            rows_written=written.rows,
+            bytes_written=written.bytes,
+            files_written=written.files,
         )
         error = progress.error
         board.output.complete(
@@ -296,6 +307,8 @@ class Driver:
                 close()
             except Exception:  # noqa: BLE001
                 _log.exception("closing a failed epoch failed too")
+        if progress.run is not None and progress.run.effect is not None:
+            progress.run.effect.drop()
 
     def close(self) -> None:
         """End the computation. Never during a step; more than once is harmless."""
@@ -305,6 +318,13 @@ class Driver:
         self._drop(self._progress)
         self._progress = None
         self._computation.close()
+
+
+def _due(progress: _Progress, job: _Job) -> Effect | None:
+    """What the epoch does outside the task and has not done yet, once its rows are in place."""
+    if not job.sealed or progress.error is not None or progress.run is None or progress.written is not None:
+        return None
+    return progress.run.effect
 
 
 def _pieces(splits: Sequence[AcceptedSplit]) -> tuple[Piece, ...]:

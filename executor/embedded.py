@@ -21,17 +21,19 @@ def open_service(
     threads: int | None = None,
     defaults: TaskOptions | None = None,
     side: str = "on this machine",
+    write_root: Path | None = None,
 ) -> TaskManager:
-    """A service whose plans and splits may read files below `roots`.
+    """A service whose plans and splits may read files below `roots`, and write tables as folders of `write_root`.
 
-    What it writes is in a folder of its own inside `spill_directory` (the system's temporary one, unless given), which
-    `close` removes; the end of the process closes it too, and after a kill the next service in the same place removes
-    the folder. `threads` is how many tasks, or channels of tasks, run at once (as many as there are cores, and four at
-    least). Messages about a missing file say that it was looked for at `side`.
+    What it needs on disk is in a folder of its own inside `spill_directory` (the system's temporary one, unless given),
+    which `close` removes; the end of the process closes it too, and after a kill the next service in the same place
+    removes the folder. `threads` is how many tasks, or channels of tasks, run at once (as many as there are cores, and
+    four at least). Messages about a missing file say that it was looked for at `side`.
     """
     folder = ServiceFolder(spill_directory or Path(tempfile.gettempdir()))
     try:
-        engine = PlanEngine([os.path.realpath(root) for root in roots], folder.path, side)
+        written = None if write_root is None else os.path.realpath(write_root)
+        engine = PlanEngine([os.path.realpath(root) for root in roots], folder.path, side, write_root=written)
     except BaseException:
         folder.release()
         raise

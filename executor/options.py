@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zoneinfo
 
+from ..operators.writing.formats import WRITE_FORMATS
 from ..proto.errors import InvalidRequest
 from ..proto.values import Determinism, TaskOptions
 
@@ -27,6 +28,10 @@ def check_options(options: TaskOptions) -> TaskOptions:
         raise InvalidRequest(f"spill_quota={options.spill_quota} must not be negative; 0 means no spilling")
     if not 0 <= options.idle_seconds < float("inf"):
         raise InvalidRequest(f"idle_seconds={options.idle_seconds} must be 0 (never) or a number of seconds")
+    if options.write_format not in WRITE_FORMATS:
+        raise InvalidRequest(
+            f"write_format={options.write_format!r} is not one of {', '.join(WRITE_FORMATS)}", reason="UNKNOWN_FORMAT"
+        )
     _check_time_zone(options.time_zone)
     return options
 

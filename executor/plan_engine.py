@@ -15,6 +15,9 @@ from ..operators.instances import InstancePool
 from ..operators.matching import match_columns
 from ..operators.piece import InlinePiece, Piece
 from ..operators.splits import expand, open_pieces
+from ..operators.write import Write
+from ..operators.writing.folder import TableFolder
+from ..operators.writing.formats import WRITE_FORMATS
 from ..planner import ir
 from ..planner.decode import Decoded, decode_plan
 from ..planner.dialect import dialect
@@ -33,7 +36,8 @@ class PlanEngine:
     """`roots` are where files may be read, for every task; `folder` is the service's own, tasks' folders are in it.
 
     `side` is what a message about a missing file calls the place where it was looked for. `databases` are those whose
-    tables plans may look rows up in, by the names that they have in plans.
+    tables plans may look rows up in, by the names that they have in plans. Tables that plans write are folders in
+    `write_root`; without one no plan may write.
     """
 
     def __init__(
@@ -42,12 +46,14 @@ class PlanEngine:
         folder: Path,
         side: str = "on this machine",
         databases: Mapping[str, Database] | None = None,
+        write_root: str | None = None,
     ) -> None:
         self._roots = tuple(roots)
         self._folder = folder
         self._side = side
         self._databases = dict(databases or {})
         self._lookups = LookupThreads()
+        self._write_root = write_root
         self._pool = InstancePool(folder / "duckdb")
 
     def prepare(
@@ -75,14 +81,45 @@ class PlanEngine:
             tables={each.name: _table(each, splits, roots, self._side) for each in prepared.sources if each.static},
             databases=self._databases,
             lookups=self._lookups,
+            write=self._write(prepared, options, space.files.folder.name),
         )
+
+    def _write(self, prepared: Prepared, options: TaskOptions, task: str) -> Write | None:
+        """What a plan's rows go through that are written; `task` is a name that no other task has."""
+        write = prepared.plan.write
+        if write is None:
+            return None
+        refused = self._why_not_written(write)
+        if self._write_root is None or refused:
+            raise PlanError(*refused)
+        return Write(
+            prepared.schema,
+            table=prepared.output.schema,
+            returned=write.columns if write.returned else None,
+            folder=TableFolder(self._write_root, write.table),
+            format_=WRITE_FORMATS[options.write_format],
+            mode=write.mode,
+            writer=task,
+            place=write.place,
+        )
+
+    def _why_not_written(self, write: ir.Write) -> tuple[Problem, ...]:
+        """Nothing is wrong with such a plan, but this service does not run it."""
+        if self._write_root is not None:
+            return ()
+        message = (
+            f"table {'.'.join(write.table)!r} cannot be written: this service writes no tables unless it is given a "
+            "folder for them (tidegate serve --write-root DIR, tidegate.local(write_root=DIR))"
+        )
+        return (Problem(place=write.place, reason="WRITES_NOT_ALLOWED", message=message),)
 
     def validate(self, plan: PlanBytes) -> tuple[Sequence[Problem], Sequence[str]]:
         try:
             prepared = self._prepared(plan, TaskOptions(), ())
         except PlanError as error:
             return error.problems, ()
-        return (), prepared.warnings
+        refused = () if prepared.plan.write is None else self._why_not_written(prepared.plan.write)
+        return (), (*prepared.warnings, *map(str, refused))
 
     def explain(self, plan: PlanBytes, options: TaskOptions, static_sources: Sequence[str]) -> Explanation:
         return self._prepared(plan, options, static_sources).explain()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -15,21 +14,10 @@ from .blocks import blocks
 from .operator import Operator, Stream
 from .writing.folder import OpenFolder, TableFolder
 from .writing.formats import WriteFormat
+from .writing.modes import WriteMode
 from .writing.staged import FileNames, Staged, Written, is_written
 
 FILE_BYTES: Final = 512 << 20
-
-
-class WriteMode(enum.Enum):
-    """INSERT adds to a table. The others create one, and say what of others' files that are in its folder already:
-    add to them, replace them, write nothing, or fail.
-    """
-
-    INSERT = "insert"
-    APPEND = "append"
-    REPLACE = "replace"
-    IGNORE = "ignore"
-    ERROR = "error"
 
 
 class Write(Operator):
@@ -54,11 +42,13 @@ class Write(Operator):
         format_: WriteFormat,
         mode: WriteMode,
         writer: str,
+        place: str = "",
         file_bytes: int = FILE_BYTES,
     ) -> None:
         format_.check(table)
         self.schema = schema
         self.table = table
+        self.place = place
         self._returned = None if returned is None else tuple(returned)
         self._folder = folder
         self._format = format_

@@ -11,10 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, assert_never
 
+import pyarrow as pa
+
 from ..proto.values import Determinism, Explanation, TaskOptions
 from . import ir, tree
 from .divide import DEPTH, Division, Section, read_by
-from .fragments import Output, is_blocking, is_row_wise
+from .fragments import is_blocking, is_row_wise
 from .operated import key_columns
 from .sources import PlannedSource
 from .visit import subqueries
@@ -62,7 +64,7 @@ class _Naming:
 
 
 def explain(
-    plan: ir.Plan, division: Division, sources: Sequence[PlannedSource], output: Output, options: TaskOptions
+    plan: ir.Plan, division: Division, sources: Sequence[PlannedSource], schema: pa.Schema, options: TaskOptions
 ) -> Explanation:
     naming = _Naming()
     tables = {name: _fragments(division, section, naming) for name, section in division.tables.items()}
@@ -75,7 +77,8 @@ def explain(
         "promise": _PROMISES[options.determinism],
         "channels": options.channels,
         "spill": options.spill.value,
-        "columns": [{"name": each.name, "type": str(each.type), "nullable": each.nullable} for each in output.schema],
+        "columns": [{"name": each.name, "type": str(each.type), "nullable": each.nullable} for each in schema],
+        "writes": _write(plan.write),
         "sources": [_source(each) for each in sources],
         "shared": [[_relation(division, line) for line in lines] for lines in shared],
         "indexes": [
@@ -90,7 +93,7 @@ def explain(
             for name, found in kept.items()
         ],
         "pipelines": [
-            {"start": _start(section), "fragments": _json(division, found)}
+            {"start": _start(plan, section), "fragments": _json(division, found)}
             for section, found in zip(division.sections, pipelines, strict=True)
         ],
     }
@@ -157,8 +160,19 @@ def _subqueries(relation: ir.Relation) -> Iterator[tuple[ir.Relation, str]]:
             yield subquery.relation, f"{subquery.kind.value} subquery: "
 
 
-def _start(section: Section) -> str:
-    return "piece" if section.row_wise else "seal"
+def _start(plan: ir.Plan, section: Section) -> str:
+    return "piece" if section.row_wise and plan.write is None else "seal"
+
+
+def _write(write: ir.Write | None) -> dict[str, Any] | None:
+    if write is None:
+        return None
+    return {
+        "table": ".".join(write.table),
+        "mode": write.mode.value,
+        "returned": write.returned,
+        "place": write.place,
+    }
 
 
 def _source(source: PlannedSource) -> dict[str, Any]:
@@ -213,6 +227,8 @@ def _text(
         f"{content['mode']}, {content['determinism']} ({content['promise']}), {how}",
         f"columns: {_columns(content['columns'])}",
     ]
+    if content["writes"] is not None:
+        lines.append(_write_line(content["writes"]))
     for source in content["sources"]:
         lines.append(f"source {source['name']} ({source['kind']}): {_columns(source['columns'])}")
         lines.extend(f"  file {path}" for path in source["files"])
@@ -223,11 +239,16 @@ def _text(
     for title, fragments in computed.items():
         lines.append(title)
         lines.extend(_fragment_lines(division, fragments))
-    for number, (section, fragments) in enumerate(zip(division.sections, pipelines, strict=True), 1):
-        start = "starts with its first piece" if section.row_wise else "starts at the seal"
+    for number, (pipeline, fragments) in enumerate(zip(content["pipelines"], pipelines, strict=True), 1):
+        start = "starts with its first piece" if pipeline["start"] == "piece" else "starts at the seal"
         lines.append(f"pipeline {number}, {start}")
         lines.extend(_fragment_lines(division, fragments))
     return "\n".join(lines) + "\n"
+
+
+def _write_line(write: Mapping[str, Any]) -> str:
+    returned = "its rows are the result" if write["returned"] else "the result has no rows"
+    return f"writes table {write['table']} at the barrier ({write['mode']}); {returned}  [{write['place']}]"
 
 
 def _columns(columns: Sequence[Mapping[str, Any]]) -> str:

@@ -57,7 +57,7 @@ class Prepared:
 
     def explain(self) -> Explanation:
         """For people and for programs: relations, pipelines, fragments, and why."""
-        return explain(self.plan, self.division, self.sources, self.output, self.options)
+        return explain(self.plan, self.division, self.sources, self.schema, self.options)
 
 
 def prepare(decoded: Decoded | ir.Plan, options: TaskOptions, static: Collection[str] = ()) -> Prepared:
@@ -87,7 +87,7 @@ def _prepared(plan: ir.Plan, options: TaskOptions, is_static: IsStatic, warnings
     prepared = Prepared(
         plan=rewritten,
         options=options,
-        schema=output.schema,
+        schema=_result(rewritten.write, output.schema),
         sources=found,
         warnings=warnings,
         division=divide(rewritten, is_static),
@@ -124,6 +124,13 @@ def _pruned(plan: ir.Plan) -> ir.Plan:
 def _check_root(plan: ir.Plan) -> None:
     if not plan.root.schema:
         raise PlanError(Problem(place=plan.root.place, reason="NO_COLUMNS", message="the result has no columns"))
+
+
+def _result(write: ir.Write | None, rows: pa.Schema) -> pa.Schema:
+    """What a reader of the task gets: the plan's rows, or what its write hands out of them."""
+    if write is None:
+        return rows
+    return pa.schema([rows.field(at).with_name(name) for at, name in zip(write.columns, write.names, strict=True)])
 
 
 def _output(plan: ir.Plan) -> Output:

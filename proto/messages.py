@@ -49,6 +49,7 @@ _PLAIN_OPTIONS: Final = (
     "spill_quota",
     "idle_seconds",
     "time_zone",
+    "write_format",
 )
 
 

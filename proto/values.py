@@ -44,7 +44,8 @@ class Spill(enum.Enum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOptions:
     """How a task runs. Limits are bytes and seconds; `idle_seconds=0` never deletes an idle task. `broadcast` names
-    sources that every channel reads whole where they are joined.
+    sources that every channel reads whole where they are joined. `write_format` is that of a table's files, where the
+    plan writes one.
     """
 
     mode: Mode = Mode.PER_EPOCH
@@ -60,6 +61,7 @@ class TaskOptions:
     time_zone: str = "UTC"
     broadcast: tuple[str, ...] = ()
     spill: Spill = Spill.AUTO
+    write_format: str = "parquet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +130,9 @@ class EpochStatistics:
     barrier_us: int = 0
     run_us: int = 0
     at_least: bool = False
+    rows_written: int = 0
+    bytes_written: int = 0
+    files_written: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -53,11 +53,12 @@ class FileNames:
 
     @staticmethod
     def hidden(name: str) -> str:
+        """What a file is called before it is the table's: no pattern of a reader, `*.parquet`, say, fits it."""
         return f".{name}.writing"
 
     def aside(self, name: str) -> str:
         """What a file is called while this epoch's take its place."""
-        return f".{self.part(0)}.replaces.{name}"
+        return f".{self.part(0)}.replaces.{name}.replaced"
 
 
 def is_written(name: str) -> bool:

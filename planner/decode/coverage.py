@@ -16,7 +16,7 @@ from typing import Final
 from ..functions import coverage_rows
 from . import expressions, literals, relations, types
 from .pool import pool
-from .relations import local_files, read
+from .relations import local_files, read, write
 from .restored import RESTORED
 
 
@@ -68,6 +68,7 @@ ONEOFS: Final = (
             "sort": "by expression and direction; no comparison functions",
             "top_n": "with or without ties",
             "reference": "common subtrees are decoded once",
+            "write": "at the plan's root; CTAS and INSERT into named tables, which are folders of files",
         },
     ),
     Oneof(
@@ -80,6 +81,14 @@ ONEOFS: Final = (
             "virtual_table": "literals (old) or expressions",
             "named_table": "a source by that name, parts joined by dots",
         },
+    ),
+    Oneof(
+        title="Tables that are written",
+        message="substrait.WriteRel",
+        oneof="write_type",
+        handled=write.TABLES,
+        refused=write.REFUSED_TABLES,
+        notes={"named_table": "a folder, each part of the name inside the one before"},
     ),
     Oneof(
         title="File formats",

@@ -90,13 +90,16 @@ class Decoder:
         self.open_detached: set[int] = set()
         self.subtrees: dict[int, Subtree] = {}
         self.shared: dict[int, tuple[int, ir.Relation]] = {}
+        self.root_place = Place()
+        self.write: ir.Write | None = None
         self._unfinished: set[int] = set()
         self._anchored: dict[int, tuple[ir.Relation, int]] = {}
         self._depth = 0
         self._refused_depth = False
 
     def root(self, number: int, place: Place) -> ir.Relation:
-        """The relation `number`, with all that is in it."""
+        """The relation `number`, with all that is in it. If it is a write it is its input, and `write` is set."""
+        self.root_place = place
         return self._drive(RelationRequest(number, place, None)) if number else self.missing_relation(place)
 
     def subtree(self, ordinal: int) -> ir.Relation:
@@ -236,7 +239,7 @@ class Decoder:
             return poison.RELATION
         converter = relations.CONVERTERS[kind]
         relation = yield from converter(self, body, place, request.outer)
-        if kind == "reference":
+        if kind in ("reference", "write"):
             return relation
         self.check_extension(body, place)
         self.check_extension(body.common, place / "common")

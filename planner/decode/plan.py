@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ...proto.errors import PlanError, Problem
@@ -14,7 +14,7 @@ from .decoder import Decoder, Subtree
 from .extensions import read_extensions
 from .habits import Habits, candidates
 from .json_nodes import JsonNodes
-from .names import count_names
+from .names import count_names, name_fields
 from .nodes import Malformed, Message, Nodes
 from .place import Place
 from .problems import Problems
@@ -121,12 +121,20 @@ def _plan(decoder: Decoder, message: Message, place: Place, producer: str) -> ir
     if relation is poison.RELATION:
         return None
     names = tuple(message.root.names)
-    expected = count_names(relation.schema)
-    if len(names) != expected:
-        problem = (
-            f"{len(names)} names for {len(relation.schema)} columns, which with their nested fields need {expected}"
-        )
+    write = decoder.write
+    types = relation.schema if write is None else tuple(relation.schema[index] for index in write.columns)
+    unnamed = write is not None and not write.returned and not names
+    expected = count_names(types)
+    if len(names) != expected and not unnamed:
+        problem = f"{len(names)} names for {len(types)} columns, which with their nested fields need {expected}"
         decoder.problems.add(place / "names", "WRONG_WIDTH", problem)
+    elif write is not None:
+        own, _ = ((), ()) if unnamed else name_fields(types, names)
+        write = replace(write, names=own, columns=write.columns[: len(own)])
     return ir.Plan(
-        root=relation, names=names, shared=tuple(each for _, each in decoder.shared.values()), producer=producer
+        root=relation,
+        names=names if write is None else write.table_names,
+        shared=tuple(each for _, each in decoder.shared.values()),
+        producer=producer,
+        write=write,
     )

@@ -61,6 +61,15 @@ def add_server(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--server", metavar="HOST:PORT", help="ask this server (default: work in this process)")
 
 
+def add_write_root(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--write-root",
+        metavar="DIR",
+        type=folder,
+        help="where tables that plans write are made, a folder each (default: plans that write are refused)",
+    )
+
+
 def add_how(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--mode", choices=["per_epoch"], default="per_epoch", help="default: %(default)s")
     parser.add_argument("--channels", metavar="N", type=at_least_one, default=1, help="default: %(default)s")
@@ -76,6 +85,12 @@ def add_how(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="joins larger than memory: run again in order, run in order at once, or fail (default: %(default)s)",
     )
+    parser.add_argument(
+        "--write-format",
+        choices=["parquet", "arrow", "csv"],
+        default="parquet",
+        help="of a table that the plan writes (default: %(default)s)",
+    )
 
 
 def how(options: argparse.Namespace) -> dict[str, Any]:
@@ -86,6 +101,7 @@ def how(options: argparse.Namespace) -> dict[str, Any]:
         "determinism": determinism,
         "spill": options.spill,
         "broadcast": options.broadcast,
+        "write_format": options.write_format,
     }
 
 
@@ -93,4 +109,4 @@ def client(options: argparse.Namespace) -> Client:
     """Of the server that was named, or of this process."""
     from ... import connect, local
 
-    return connect(options.server) if options.server else local()
+    return connect(options.server) if options.server else local(write_root=vars(options).get("write_root"))

@@ -46,6 +46,7 @@ def register(commands: common.Subparsers) -> None:
         help="FILE.arrow, FILE.parquet, FILE.csv, or a folder with one file an epoch (default: show some rows)",
     )
     common.add_how(parser)
+    common.add_write_root(parser)
     common.add_server(parser)
     parser.set_defaults(command=run, parser=parser)
 

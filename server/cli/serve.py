@@ -26,6 +26,7 @@ def register(commands: common.Subparsers) -> None:
         action="append",
         help="a folder whose files may be read; may be repeated (default: the working directory)",
     )
+    common.add_write_root(parser)
     parser.add_argument("--spill", metavar="DIR", type=Path, help="where data that does not fit in memory goes")
     parser.add_argument("--threads", metavar="N", type=common.at_least_one, help="default: one per core")
     parser.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="warning")
@@ -58,7 +59,12 @@ def serve(options: argparse.Namespace) -> int:
     roots = tuple(options.root or [Path.cwd()])
     settings = Settings(listen=options.listen, defaults=defaults, **_given(options, ("max_message_bytes", "max_calls")))
     service = open_service(
-        roots=roots, spill_directory=options.spill, threads=options.threads, defaults=defaults, side="on the server"
+        roots=roots,
+        spill_directory=options.spill,
+        threads=options.threads,
+        defaults=defaults,
+        side="on the server",
+        write_root=options.write_root,
     )
     try:
         asyncio.run(serve_until_ended(service, settings, _ready))

@@ -116,7 +116,7 @@ class FakeComputation:
         if schema != SCHEMA:
             raise SplitError(f"{origin}: columns {schema.names} are not {SCHEMA.names}")
 
-    def epoch(self, clock_us: int) -> FakeRun:
+    def epoch(self, _: int, clock_us: int) -> FakeRun:
         self.clocks.append(clock_us)
         return FakeRun(self)
 
@@ -136,6 +136,7 @@ class FakeRun:
         self.rows_in = 0
         self.bytes_in = 0
         self.at_least = False
+        self.effect = None
 
     def early(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
         return self._run(pieces)

@@ -26,6 +26,7 @@ from .set import convert_set
 from .sort import convert_sort
 from .top_n import convert_top_n
 from .window import convert_window
+from .write import convert_write
 
 if TYPE_CHECKING:
     from ..decoder import Decoder, Steps
@@ -51,14 +52,12 @@ CONVERTERS: Final[Mapping[str, Converter]] = {
     "exchange": convert_exchange,
     "expand": convert_expand,
     "top_n": convert_top_n,
+    "write": convert_write,
 }
 
-_WRITES: Final = "Tidegate answers queries; it writes no tables. Submit the input alone, and write what comes back"
-
 REFUSED: Final[Mapping[str, str]] = {
-    "write": _WRITES,
-    "ddl": "Tidegate answers queries; it makes, changes and drops no tables",
-    "update": _WRITES,
+    "ddl": "tables are written, never declared or dropped; a write with WRITE_OP_CTAS makes one",
+    "update": "rows of tables are not changed; write a table of them as they should be",
     "extension_single": "extension relations are not supported",
     "extension_multi": "extension relations are not supported",
     "extension_leaf": "extension relations are not supported",

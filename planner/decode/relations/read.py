@@ -32,7 +32,7 @@ ReadConverter: TypeAlias = "Callable[[Decoder, Message, Place, Base, Scope | Non
 
 def convert_read(decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
     kind = message.WhichOneof("read_type")
-    base = _base(decoder, message.base_schema, place / "base_schema") if message.HasField("base_schema") else None
+    base = base_schema(decoder, message.base_schema, place / "base_schema") if message.HasField("base_schema") else None
     if kind is None:
         decoder.problems.add(place, "MISSING", "a read must say what it reads")
         return poison.RELATION
@@ -54,8 +54,8 @@ def convert_read(decoder: Decoder, message: Message, place: Place, outer: Scope 
     return _projection(decoder, message, relation, place)
 
 
-def _base(decoder: Decoder, base: Message, place: Place) -> Base | None:
-    """The base schema; None, once reported, where it is broken."""
+def base_schema(decoder: Decoder, base: Message, place: Place) -> Base | None:
+    """The columns of a table; None, once reported, where it is broken."""
     types = decoder.types.row(base.struct.types, place / "struct")
     if any(map(is_unknown, types)):
         return None

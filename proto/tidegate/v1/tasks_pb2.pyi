@@ -65,7 +65,7 @@ class PlanBytes(_message.Message):
     def __init__(self, binary: _Optional[bytes] = ..., json: _Optional[str] = ...) -> None: ...
 
 class TaskOptions(_message.Message):
-    __slots__ = ("mode", "determinism", "on_error", "channels", "max_pending_epochs", "memory_limit", "queue_bytes", "output_bytes", "spill_quota", "idle_seconds", "time_zone", "spill", "broadcast")
+    __slots__ = ("mode", "determinism", "on_error", "channels", "max_pending_epochs", "memory_limit", "queue_bytes", "output_bytes", "spill_quota", "idle_seconds", "time_zone", "spill", "broadcast", "write_format")
     MODE_FIELD_NUMBER: _ClassVar[int]
     DETERMINISM_FIELD_NUMBER: _ClassVar[int]
     ON_ERROR_FIELD_NUMBER: _ClassVar[int]
@@ -79,6 +79,7 @@ class TaskOptions(_message.Message):
     TIME_ZONE_FIELD_NUMBER: _ClassVar[int]
     SPILL_FIELD_NUMBER: _ClassVar[int]
     BROADCAST_FIELD_NUMBER: _ClassVar[int]
+    WRITE_FORMAT_FIELD_NUMBER: _ClassVar[int]
     mode: Mode
     determinism: Determinism
     on_error: OnError
@@ -92,7 +93,8 @@ class TaskOptions(_message.Message):
     time_zone: str
     spill: Spill
     broadcast: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, mode: _Optional[_Union[Mode, str]] = ..., determinism: _Optional[_Union[Determinism, str]] = ..., on_error: _Optional[_Union[OnError, str]] = ..., channels: _Optional[int] = ..., max_pending_epochs: _Optional[int] = ..., memory_limit: _Optional[int] = ..., queue_bytes: _Optional[int] = ..., output_bytes: _Optional[int] = ..., spill_quota: _Optional[int] = ..., idle_seconds: _Optional[float] = ..., time_zone: _Optional[str] = ..., spill: _Optional[_Union[Spill, str]] = ..., broadcast: _Optional[_Iterable[str]] = ...) -> None: ...
+    write_format: str
+    def __init__(self, mode: _Optional[_Union[Mode, str]] = ..., determinism: _Optional[_Union[Determinism, str]] = ..., on_error: _Optional[_Union[OnError, str]] = ..., channels: _Optional[int] = ..., max_pending_epochs: _Optional[int] = ..., memory_limit: _Optional[int] = ..., queue_bytes: _Optional[int] = ..., output_bytes: _Optional[int] = ..., spill_quota: _Optional[int] = ..., idle_seconds: _Optional[float] = ..., time_zone: _Optional[str] = ..., spill: _Optional[_Union[Spill, str]] = ..., broadcast: _Optional[_Iterable[str]] = ..., write_format: _Optional[str] = ...) -> None: ...
 
 class CreateTaskRequest(_message.Message):
     __slots__ = ("plan", "options", "tables", "request")
@@ -576,7 +578,7 @@ class OperatorStatistics(_message.Message):
     def __init__(self, operator: _Optional[str] = ..., place: _Optional[str] = ..., rows_in: _Optional[int] = ..., rows_out: _Optional[int] = ..., bytes_in: _Optional[int] = ..., bytes_out: _Optional[int] = ..., runs: _Optional[int] = ..., run_us: _Optional[int] = ..., at_least: _Optional[bool] = ..., spilled_bytes: _Optional[int] = ...) -> None: ...
 
 class EpochStatistics(_message.Message):
-    __slots__ = ("splits", "rows_in", "rows_out", "bytes_in", "bytes_out", "barrier_us", "run_us", "at_least")
+    __slots__ = ("splits", "rows_in", "rows_out", "bytes_in", "bytes_out", "barrier_us", "run_us", "at_least", "rows_written", "bytes_written", "files_written")
     SPLITS_FIELD_NUMBER: _ClassVar[int]
     ROWS_IN_FIELD_NUMBER: _ClassVar[int]
     ROWS_OUT_FIELD_NUMBER: _ClassVar[int]
@@ -585,6 +587,9 @@ class EpochStatistics(_message.Message):
     BARRIER_US_FIELD_NUMBER: _ClassVar[int]
     RUN_US_FIELD_NUMBER: _ClassVar[int]
     AT_LEAST_FIELD_NUMBER: _ClassVar[int]
+    ROWS_WRITTEN_FIELD_NUMBER: _ClassVar[int]
+    BYTES_WRITTEN_FIELD_NUMBER: _ClassVar[int]
+    FILES_WRITTEN_FIELD_NUMBER: _ClassVar[int]
     splits: int
     rows_in: int
     rows_out: int
@@ -593,4 +598,7 @@ class EpochStatistics(_message.Message):
     barrier_us: int
     run_us: int
     at_least: bool
-    def __init__(self, splits: _Optional[int] = ..., rows_in: _Optional[int] = ..., rows_out: _Optional[int] = ..., bytes_in: _Optional[int] = ..., bytes_out: _Optional[int] = ..., barrier_us: _Optional[int] = ..., run_us: _Optional[int] = ..., at_least: _Optional[bool] = ...) -> None: ...
+    rows_written: int
+    bytes_written: int
+    files_written: int
+    def __init__(self, splits: _Optional[int] = ..., rows_in: _Optional[int] = ..., rows_out: _Optional[int] = ..., bytes_in: _Optional[int] = ..., bytes_out: _Optional[int] = ..., barrier_us: _Optional[int] = ..., run_us: _Optional[int] = ..., at_least: _Optional[bool] = ..., rows_written: _Optional[int] = ..., bytes_written: _Optional[int] = ..., files_written: _Optional[int] = ...) -> None: ...

@@ -1,0 +1,144 @@
+"""`WriteRel`: what becomes of the plan's rows. It stands at the plan's root and nowhere else, and is no relation here:
+its input is, and the plan says that its rows are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from ....operators.writing.modes import WriteMode
+from ... import ir
+from ...sql.types import sql_type, unnamed
+from .. import poison
+from ..names import count_names
+from ..nodes import Message
+from ..place import Place
+from ..poison import is_unknown
+from ..scope import Scope
+from .read import base_schema
+
+if TYPE_CHECKING:
+    from ..decoder import Decoder, Steps
+
+_INSERT: Final = 1
+_CREATE: Final = 4
+OPERATIONS: Final = (_INSERT, _CREATE)
+REFUSED_OPERATIONS: Final[Mapping[int, str]] = {
+    0: "a write must say whether it creates a table (WRITE_OP_CTAS) or inserts into one (WRITE_OP_INSERT)",
+    2: "rows of tables are not deleted (WRITE_OP_DELETE); create a table of those that stay",
+    3: "rows of tables are not changed (WRITE_OP_UPDATE); create a table of them as they should be",
+}
+_MODIFIED_RECORDS: Final = 2
+_CREATE_MODES: Final[Mapping[int, WriteMode]] = {
+    0: WriteMode.ERROR,
+    1: WriteMode.APPEND,
+    2: WriteMode.REPLACE,
+    3: WriteMode.IGNORE,
+    4: WriteMode.ERROR,
+}
+
+
+def convert_write(decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
+    """The input's relation; what is done with its rows is left in `decoder.write`."""
+    if place != decoder.root_place / "write":
+        problem = "a plan's rows can be written, so a write stands at its root and nowhere below"
+        decoder.problems.add(place, "MISPLACED_WRITE", problem)
+        return poison.RELATION
+    found = len(decoder.problems)
+    decoder.check_extension(message, place)
+    decoder.check_extension(message.common, place / "common")
+    table = _table(decoder, message, place)
+    mode = _mode(decoder, message, place)
+    relation = yield from decoder.relation(message.input, place / "input", outer)
+    if relation is poison.RELATION:
+        return relation
+    names = _columns(decoder, message, relation, place)
+    columns = _emitted(decoder, message.common, len(relation.schema), place)
+    if len(decoder.problems) > found:
+        return poison.RELATION
+    decoder.write = ir.Write(
+        table=table,
+        table_names=names,
+        mode=mode,
+        columns=columns,
+        returned=message.output == _MODIFIED_RECORDS,
+        place=str(place),
+    )
+    return relation
+
+
+def _table(decoder: Decoder, message: Message, place: Place) -> tuple[str, ...]:
+    kind = message.WhichOneof("write_type")
+    if kind is None:
+        decoder.problems.add(place, "MISSING", "a write must name the table that it writes")
+        return ()
+    if kind in REFUSED_TABLES:
+        decoder.problems.add(place / kind, "UNSUPPORTED_WRITE", REFUSED_TABLES[kind])
+        return ()
+    decoder.check_extension(message.named_table, place / kind)
+    names = tuple(message.named_table.names)
+    if not names or not all(names):
+        decoder.problems.add(place / kind / "names", "MISSING", "a table that is written must have a name")
+    return names
+
+
+def _mode(decoder: Decoder, message: Message, place: Place) -> WriteMode:
+    """A table is created where it is not there, unless the plan says otherwise."""
+    if message.op not in OPERATIONS:
+        problem = REFUSED_OPERATIONS.get(message.op, f"there is no operation {message.op}")
+        decoder.problems.add(place / "op", "UNSUPPORTED_WRITE", problem)
+        return WriteMode.ERROR
+    if message.op == _INSERT:
+        return WriteMode.INSERT
+    if message.create_mode not in _CREATE_MODES:
+        problem = f"there is no create mode {message.create_mode}"
+        decoder.problems.add(place / "create_mode", "UNSUPPORTED_WRITE", problem)
+    return _CREATE_MODES.get(message.create_mode, WriteMode.ERROR)
+
+
+def _columns(decoder: Decoder, message: Message, relation: ir.Relation, place: Place) -> tuple[str, ...]:
+    """The table's names, nested ones too, once its types are found to be the input's."""
+    where = place / "table_schema"
+    if not message.HasField("table_schema"):
+        decoder.problems.add(where, "MISSING", "a write must say what columns the table has")
+        return ()
+    base = base_schema(decoder, message.table_schema, where)
+    if base is None:
+        return ()
+    names = tuple(message.table_schema.names)
+    if len(names) != count_names(base.schema):
+        problem = f"{len(names)} names, but with the fields of structs there are {count_names(base.schema)}"
+        decoder.problems.add(where / "names", "WRONG_WIDTH", problem)
+    if len(base.schema) != len(relation.schema):
+        problem = f"the table has {len(base.schema)} columns, what is written has {len(relation.schema)}"
+        decoder.problems.add(where, "WRONG_WIDTH", problem)
+        return names
+    for index, (wanted, given) in enumerate(zip(base.schema, relation.schema, strict=True)):
+        at = (where / "struct").at("types", index)
+        if is_unknown(given) or is_unknown(decoder.types.carried(wanted, at)):
+            continue
+        if sql_type(unnamed(wanted)) != sql_type(unnamed(given)):
+            problem = f"column {base.names[index]!r} of the table is {wanted}, what is written is {given}: cast it"
+            decoder.problems.add(at, "WRONG_TYPE", problem)
+    return names
+
+
+def _emitted(decoder: Decoder, common: Message, width: int, place: Place) -> tuple[int, ...]:
+    """The columns of what is handed out."""
+    if common.WhichOneof("emit_kind") != "emit":
+        return tuple(range(width))
+    mapping = tuple(common.emit.output_mapping)
+    for position, index in enumerate(mapping):
+        if not 0 <= index < width:
+            at = (place / "common" / "emit").at("output_mapping", position)
+            problem = f"there is no column {index}: the table has {width} columns"
+            decoder.problems.add(at, "OUT_OF_RANGE", problem)
+    return mapping
+
+
+TABLES: Final = frozenset(("named_table",))
+
+REFUSED_TABLES: Final[Mapping[str, str]] = {
+    "extension_table": "tables of extensions are not supported; write a named table",
+}
