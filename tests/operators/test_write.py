@@ -92,7 +92,10 @@ def test_it_conforms(check: Callable[[Case], None], returned: Sequence[int] | No
     def make() -> Write:
         return write(tmp_path, returned=returned)
 
-    check(Case(make=make, epochs=[[rows(3, 1, 2)], [rows()], [rows(*range(100))]], before=begin))
+    epochs = [[rows(3, 1, 2)], [rows()], [rows(*range(100))]]
+    expected = [table.select([SCHEMA.names[index] for index in returned or ()]) for [table] in epochs]
+    nothing = [pa.table({}) for _ in epochs]
+    check(Case(make=make, epochs=epochs, before=begin, expected=nothing if returned is None else expected))
 
 
 @pytest.mark.parametrize("format_", ["parquet", "arrow", "csv"])
