@@ -79,7 +79,9 @@ class PlanComputation:
         self._space = space
         self._side = side
         self._nominal = {each.name: NOTHING for each in prepared.sources}
-        self._nominal |= {name: shape_of(pieces, self.columns[name]) for name, pieces in self.tables.items()}
+        self._nominal |= {
+            name: shape_of(pieces, self.columns[name], options.channels) for name, pieces in self.tables.items()
+        }
         self._meters = Meters()
         self._keeping = Keeping(self._kept_rows, options, space, self._meters)
         self._databases = databases
@@ -274,7 +276,7 @@ class PlanRun:
         yield from self._lead()
         columns = computation.columns[source]
         for group in same_feed(open_pieces(pieces, columns), columns):
-            made = computation.pipelines({source: shape_of(group, columns)})
+            made = computation.pipelines({source: shape_of(group, columns, computation.options.channels)})
             yield from self._rows(made, computation.lead, computation.lead + 1, {source: group})
 
     def _lead(self) -> Iterator[pa.RecordBatch]:
@@ -304,7 +306,8 @@ class PlanRun:
         if computation.early_frees:
             pieces = {name: given for name, given in pieces.items() if name != computation.early_source}
         opened = {name: open_pieces(given, computation.columns[name]) for name, given in pieces.items()}
-        shape = {name: shape_of(given, computation.columns[name]) for name, given in opened.items()}
+        channels = computation.options.channels
+        shape = {name: shape_of(given, computation.columns[name], channels) for name, given in opened.items()}
         made = computation.pipelines(shape)
         yield from self._rows(made, first, len(made), opened)
 

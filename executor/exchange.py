@@ -18,7 +18,7 @@ All methods may be called from any thread; a producer and a consumer are each on
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -222,9 +222,13 @@ class Exchange:
         """The consumer's rows as a stream for each producer, to be merged. The only readers of its slices."""
         return tuple(ExchangeStream(self, consumer, producer, meanwhile) for producer in range(self.producers))
 
-    def merged(self, consumer: int, ordering: Ordering, meanwhile: Meanwhile | None = None) -> MergedStream:
+    def merged(self, consumer: int, ordering: Ordering, meanwhile: Meanwhile | None = None) -> LanesStream:
         """The consumer's rows in this order, ties by producer, each producer's stream being so sorted."""
-        return MergedStream(self, consumer, ordering, meanwhile)
+        return LanesStream(self, consumer, merged(self.lanes(consumer, meanwhile), ordering))
+
+    def gathered(self, consumer: int, meanwhile: Meanwhile | None = None) -> LanesStream:
+        """The consumer's rows producer after producer: those of the first one come first."""
+        return LanesStream(self, consumer, _chained(self.lanes(consumer, meanwhile)))
 
     def close(self, consumer: int, producer: int | None = None) -> None:
         """The consumer wants no more rows, or no more of one producer. At any time, more than once."""
@@ -351,14 +355,19 @@ class ExchangeStream:
         self._exchange.close(self._consumer, self._producer)
 
 
-class MergedStream:
-    """A consumer's side as one sorted stream. Closing it closes that side."""
+def _chained(lanes: Sequence[ExchangeStream]) -> Generator[pa.RecordBatch]:
+    for lane in lanes:
+        yield from lane
 
-    def __init__(self, exchange: Exchange, consumer: int, ordering: Ordering, meanwhile: Meanwhile | None) -> None:
+
+class LanesStream:
+    """A consumer's side as one stream, made from its lanes. Closing it closes that side."""
+
+    def __init__(self, exchange: Exchange, consumer: int, rows: Generator[pa.RecordBatch]) -> None:
         self.schema = exchange.schema
         self._exchange = exchange
         self._consumer = consumer
-        self._rows = merged(exchange.lanes(consumer, meanwhile), ordering)
+        self._rows = rows
 
     @property
     def watermark(self) -> int | None:

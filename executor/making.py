@@ -20,6 +20,7 @@ from ..operators.submit import Submit, at_once
 from ..operators.unnest import Unnest
 from ..planner.ir import Clock
 from ..planner.pipelines import (
+    FileInput,
     FragmentNode,
     LookupNode,
     OperatorNode,
@@ -31,6 +32,7 @@ from ..planner.pipelines import (
 )
 from ..proto.values import Spill
 from .clock import RELATION, context_schema
+from .key_shares import Cut
 from .meters import Meter
 
 RunNode: TypeAlias = ScanNode | FragmentNode | OperatorNode
@@ -61,6 +63,7 @@ class ReadSource:
     name: str
     relation: str | None
     whole: bool
+    cut: Cut | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,7 +84,7 @@ def make(node: RunNode, workshop: Workshop) -> Made:
             source = ReadSource(node.source, None, node.whole)
             return Made(node, Scan(node.source, node.columns), workshop.meter("Scan", node.place), (), (source,))
         case FragmentNode():
-            sources = tuple(ReadSource(each.source, each.relation, each.whole) for each in node.files)
+            sources = tuple(map(_file_source, node.files))
             meter = workshop.meter("Fragment", node.place)
             return Made(node, _fragment(node, workshop), meter, inputs(node), sources, node.context)
         case UnnestNode():
@@ -151,3 +154,7 @@ def _index(node: LookupNode, workshop: Workshop) -> tuple[Index, int, Retries, S
     host = IndexHost(tables=workshop.tables, instance=workshop.instance, databases=workshop.databases)
     submit = workshop.lane(wanted.prefetch) if wanted.prefetch else at_once
     return open_index(wanted.kind, wanted.wanted, host), wanted.prefetch, Retries(count=wanted.retries), submit
+
+
+def _file_source(file: FileInput) -> ReadSource:
+    return ReadSource(file.source, file.relation, file.whole, None if file.cut is None else (file.source, *file.cut))

@@ -20,6 +20,7 @@ from ..planner.pipelines import Pipeline, Start
 from ..proto.errors import ExecutionError
 from .crew import Crew, Run
 from .exchange import Exchange, Meanwhile
+from .key_shares import cuts_of, key_shares
 from .meters import Meters
 from .pipeline import Pieces, PipelineInstance, Read, Supply
 from .pipelines import Pipelines
@@ -48,6 +49,7 @@ class _Fed:
 
     exchange: Exchange
     order: Ordering | None
+    gathers: bool = False
     producers: list[Run] = field(default_factory=list)
 
     @property
@@ -56,9 +58,11 @@ class _Fed:
         return (*self.producers, *self.producers[0].above)
 
     def stream(self, consumer: int, meanwhile: Meanwhile) -> Stream:
-        if self.order is None:
-            return self.exchange.stream(consumer, meanwhile)
-        return self.exchange.merged(consumer, self.order, meanwhile)
+        if self.order is not None:
+            return self.exchange.merged(consumer, self.order, meanwhile)
+        if self.gathers:
+            return self.exchange.gathered(consumer, meanwhile)
+        return self.exchange.stream(consumer, meanwhile)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,6 +92,9 @@ class ParallelRun:
         room = surroundings.exchange_bytes // max(len(exchanges), 1)
         places = _places(chosen)
         self._noted = [(self._exchange(each, chosen, room), places.get(each.number, "")) for each in exchanges]
+        cuts = cuts_of(chosen)
+        most = max(pipeline.channels for pipeline in chosen)
+        self._cut = key_shares(cuts, supply.whole, most) if cuts else []
         self._result_room = surroundings.result_bytes // max(sum(not each.into for each in chosen), 1)
         for index, pipeline in enumerate(chosen, first):
             self._add(index, pipeline)
@@ -108,7 +115,7 @@ class ParallelRun:
         producers = next(pipeline.channels for pipeline in chosen if each in pipeline.into)
         order = [Order(column=k.column, descending=k.descending, nulls_first=k.nulls_first) for k in each.order]
         exchange = self._new(each.schema, _routing(each), producers, room)
-        self._fed[each.number] = _Fed(exchange, Ordering(order) if order else None)
+        self._fed[each.number] = _Fed(exchange, Ordering(order) if order else None, each.routing is Routing.GATHER)
         return exchange
 
     def _new(self, schema: pa.Schema, how: routing.Routing, producers: int, room: int) -> Exchange:
@@ -145,7 +152,8 @@ class ParallelRun:
     def _channel(self, index: int, number: int) -> _Channel:
         read = Read()
         self._reads.append(read)
-        supply = replace(self._supply, receive=lambda exchange: self._receive(exchange, number), read=read)
+        cut = self._cut[number] if self._cut else {}
+        supply = replace(self._supply, receive=lambda exchange: self._receive(exchange, number), read=read, cut=cut)
         return _Channel(number, lambda: self._made.get(index, number), supply, self._surroundings.run)
 
     def _run(self, pipeline: Pipeline, channel: _Channel, turns: Sequence[Pieces], fed: Sequence[_Fed]) -> Run:

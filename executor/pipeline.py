@@ -16,6 +16,7 @@ from ..operators.scan import Scan
 from ..planner.pipelines import KeptNode, PhysicalNode, ReceiveNode, inputs
 from .clock import context_row
 from .kept import KeptRows
+from .key_shares import CutPieces
 from .making import Made, ReadSource, RunNode, Workshop, make
 from .meters import Meter, MeteredStream
 
@@ -38,8 +39,8 @@ class Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Supply:
-    """What a run reads: the pieces of its channel, those of all channels, exchanges, and the clock. It is counted in
-    `read`.
+    """What a run reads: the pieces of its channel, those of all channels, those of its ranges of keys, exchanges, and
+    the clock. It is counted in `read`.
     """
 
     pieces: Pieces
@@ -48,6 +49,7 @@ class Supply:
     clock_us: int
     time_zone: str
     read: Read
+    cut: CutPieces = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,7 +156,10 @@ def _replay(stream: Stream, held: dict[object, list[pa.RecordBatch]], key: objec
 
 def _assign(made: Made, supply: Supply) -> None:
     for source in made.sources:
-        _give(made, source, (supply.whole if source.whole else supply.pieces)[source.name])
+        if source.cut is not None:
+            _give(made, source, supply.cut[source.cut])
+        else:
+            _give(made, source, (supply.whole if source.whole else supply.pieces)[source.name])
 
 
 def _give(made: Made, source: ReadSource, pieces: Sequence[Piece]) -> None:

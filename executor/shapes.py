@@ -3,25 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from ..operators.column import Column
-from ..operators.piece import Piece
+from ..operators.piece import FilePiece, Piece
 from ..operators.splits import estimated_rows, native
 from ..planner.pipelines import Feed, SourceShape
 
 NOTHING = SourceShape(feed=Feed.STREAM, size_class=0)
 
+_FEWEST_PIECES: Final = 2
+_MOST_OVERLAP: Final = 1.25
 
-def shape_of(pieces: Sequence[Piece], columns: Sequence[Column]) -> SourceShape:
-    """The shape of opened pieces. It depends on them alone."""
+
+def shape_of(pieces: Sequence[Piece], columns: Sequence[Column], channels: int = 1) -> SourceShape:
+    """The shape of opened pieces. It depends on them and on the number of channels alone: over several, sources are
+    weighed against each other, and powers of ten are too coarse for that.
+    """
     if not pieces:
         return NOTHING
-    return SourceShape(feed=_feed(pieces, columns), size_class=size_class(estimated_rows(pieces)))
+    feed = _feed(pieces, columns)
+    clustered = clusters(pieces, columns) if feed is Feed.FILES else frozenset[str]()
+    rows = estimated_rows(pieces)
+    size = size_class(rows) if channels == 1 else power_of_two(rows)
+    return SourceShape(feed=feed, size_class=size, clustered=clustered)
+
+
+def clusters(pieces: Sequence[Piece], columns: Sequence[Column]) -> frozenset[str]:
+    """The keys by which the pieces are nearly apart: a range of values is in few of them."""
+    return frozenset(column.name for column in columns if column.key and _clustered(key_bounds(pieces, column.name)))
+
+
+def key_bounds(pieces: Sequence[Piece], key: str) -> list[tuple[int, int, int]] | None:
+    """The least and greatest value of a key in each piece, and its rows; None where a piece does not tell."""
+    found = []
+    for piece in pieces:
+        mine = piece.key_bounds if isinstance(piece, FilePiece) else ()
+        bounds = [(low, high) for name, low, high in mine if name.casefold() == key.casefold()]
+        if len(bounds) != 1:
+            return None
+        found.append((*bounds[0], piece.row_count or 0))
+    return found
+
+
+def _clustered(bounds: Sequence[tuple[int, int, int]] | None) -> bool:
+    if not bounds or len(bounds) < _FEWEST_PIECES:
+        return False
+    span = max(high for _, high, _ in bounds) - min(low for low, _, _ in bounds)
+    return sum(high - low for low, high, _ in bounds) <= span * _MOST_OVERLAP
 
 
 def size_class(rows: int) -> int:
     """The power of ten at or above so many rows; 0 for none."""
     return 10 ** len(str(rows - 1)) if rows > 1 else rows
+
+
+def power_of_two(rows: int) -> int:
+    """The power of two at or above so many rows; 0 for none."""
+    return 1 << (rows - 1).bit_length() if rows else 0
 
 
 def same_feed(pieces: Sequence[Piece], columns: Sequence[Column]) -> Iterator[list[Piece]]:

@@ -12,8 +12,11 @@ class Column:
     """Matched by `name` (exactly, else without regard to case where that is unambiguous) and cast losslessly to
     `type`. Where it is missing, a nullable column is null and a required one an error; a null in a required column
     is an error too.
+
+    `key` asks what a file tells of the range of its values, because the source may be cut by them.
     """
 
     name: str
     type: pa.DataType
     nullable: bool
+    key: bool = False

@@ -196,7 +196,7 @@ def _groups(pieces: Sequence[FilePiece]) -> Iterator[list[FilePiece]]:
 def _alike(left: FilePiece, right: FilePiece) -> bool:
     assert left.schema is not None
     keys = [key for key, _ in left.partition] == [key for key, _ in right.partition]
-    return keys and left.schema.equals(right.schema) and left.never_null == right.never_null
+    return keys and left.schema.equals(right.schema) and left.never_null == right.never_null and left.keys == right.keys
 
 
 def _branch(source: FileSource, number: int, group: Sequence[FilePiece], bind: _Bind) -> str:
@@ -209,12 +209,23 @@ def _branch(source: FileSource, number: int, group: Sequence[FilePiece], bind: _
     ]
     if source.placed:
         columns += [f"{number:d}", "file_index", "file_row_number"]
-    where = ""
-    if not first.whole and first.rows is not None:
-        start, end = first.rows
-        where = f" WHERE file_row_number BETWEEN {start:d} AND {end - 1:d}"
+    wanted = list(_wanted(first))
+    where = f" WHERE {' AND '.join(wanted)}" if wanted else ""
     files = bind([piece.path for piece in group])
     return f"SELECT {', '.join(columns) or 'NULL::TINYINT'} FROM read_parquet({files}, hive_partitioning=false){where}"
+
+
+def _wanted(piece: FilePiece) -> Iterator[str]:
+    """Conditions by which DuckDB skips row groups."""
+    if not piece.whole and piece.rows is not None:
+        start, end = piece.rows
+        yield f"file_row_number BETWEEN {start:d} AND {end - 1:d}"
+    if piece.keys is not None:
+        name = identifier(piece.keys.column)
+        if piece.keys.low is not None:
+            yield f"{name} >= {piece.keys.low:d}"
+        if piece.keys.high is not None:
+            yield f"{name} < {piece.keys.high:d}"
 
 
 def _expression(column: Column, matches: Sequence[Match], piece: FilePiece, source: FileSource, bind: _Bind) -> str:

@@ -16,6 +16,15 @@ class FileVersion:
     modified_ns: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRange:
+    """Rows by the value of a column of the file's: `low <= value < high`, without a bound where that is None."""
+
+    column: str
+    low: int | None
+    high: int | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FilePiece:
     """Rows of one file: all of them, or `rows[0] <= row number < rows[1]`.
@@ -26,6 +35,8 @@ class FilePiece:
     row groups (or record batches) the file, `byte_count` about how many bytes the piece takes, `never_null` the
     columns that are known to hold no null. What the format does not tell stays None. `partition` holds the columns
     its Hive-style folders give, as strings. `origin` names the split for messages: source and sequence.
+    `key_bounds` are the least and greatest value of columns (by the file's name) that were asked for as keys and hold
+    no null; of a piece with `keys` only the rows in that range are meant.
     """
 
     path: str
@@ -40,6 +51,8 @@ class FilePiece:
     file_groups: int | None = None
     byte_count: int | None = None
     never_null: frozenset[str] = frozenset()
+    key_bounds: tuple[tuple[str, int, int], ...] = ()
+    keys: KeyRange | None = None
     partition: tuple[tuple[str, str | None], ...] = ()
 
     @property

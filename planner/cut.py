@@ -11,7 +11,7 @@ import pyarrow as pa
 from ..proto.values import TaskOptions
 from . import ir
 from .divide import Division, Section, section
-from .fragments import Columns, Making, Output, fragments, sources_of
+from .fragments import Making, Output, fragments, sources_of
 from .operated import Indexed
 from .pipelines import (
     Exchange,
@@ -23,7 +23,6 @@ from .pipelines import (
     PhysicalPlan,
     Pipeline,
     ReceiveNode,
-    Shape,
     Start,
 )
 from .spread.spreading import Spreading, spread
@@ -34,9 +33,8 @@ _ROW_WISE_WEIGHT: Final = 1
 """Of a pipeline's memory beside the others': one that goes row by row holds little."""
 
 
-def cut(division: Division, columns: Columns, shape: Shape, output: Output, options: TaskOptions) -> PhysicalPlan:
-    """The physical plan for sources of this shape."""
-    making = Making(shared=division.shared, indexes=division.indexes, columns=columns, shape=shape)
+def cut(division: Division, making: Making, output: Output, options: TaskOptions) -> PhysicalPlan:
+    """The physical plan for sources of a shape."""
     indexes = [_index(each, division.tables[each.name], making) for each in division.indexes.values()]
     nodes: dict[int, PhysicalNode] = {}
     kept: list[Kept] = []
@@ -83,6 +81,8 @@ def _spread(
         shared=division.shared,
         kept=division.uses,
         broadcast=options.broadcast,
+        keys=making.keys,
+        clustered={source: each.clustered for source, each in making.shape.items()},
     )
     found = spread(whole.root, spreading)
     making = replace(making, shared=found.shared)

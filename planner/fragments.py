@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -23,6 +23,7 @@ from .pipelines import (
     StreamInput,
     walk,
 )
+from .spread.origins import Key
 from .sql.statement import Statement
 from .sql.types import arrow_schema, has_struct
 from .types import Type
@@ -43,12 +44,13 @@ Columns: TypeAlias = Mapping[str, Mapping[str, Column]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Making:
-    """What every fragment of a plan is made from."""
+    """What every fragment of a plan is made from. `keys` are the columns that sources may be cut by, over channels."""
 
     shared: tuple[ir.Relation, ...]
     indexes: Mapping[IndexKey, Indexed]
     columns: Columns
     shape: Shape
+    keys: Mapping[Key, int]
 
 
 def fragments(
@@ -89,6 +91,14 @@ def scan_node(source: str, columns: tuple[Column, ...], making: Making, *, place
     )
 
 
+class _Reading(NamedTuple):
+    """Reads of a source that have the same rows."""
+
+    source: str
+    whole: bool
+    cut: tuple[str, int] | None
+
+
 @dataclass(slots=True)
 class _Use:
     """An input of a fragment: how often the statement reads it, and where first. For a source, its columns too."""
@@ -105,14 +115,14 @@ class _Fragment:
     def __init__(self, making: Making, nodes: dict[int, PhysicalNode]) -> None:
         self._making = making
         self._nodes = nodes
-        self._sources: dict[tuple[str, bool], _Use] = {}
+        self._sources: dict[_Reading, _Use] = {}
         self._streams: dict[int, tuple[PhysicalNode, _Use]] = {}
         self._clocks: list[ir.Clock] = []
 
     def of(self, root: ir.Relation, output: Output | None) -> FragmentNode:
         statement = Statement(self, self._making.shared)
         sql = statement.select(root, output.types if output else None)
-        scans = [self._scan(*read, use) for read, use in self._sources.items() if self._feed(read[0]) is Feed.STREAM]
+        scans = [self._scan(read, use) for read, use in self._sources.items() if self._feed(read.source) is Feed.STREAM]
         streams = (
             *scans,
             *(
@@ -124,13 +134,13 @@ class _Fragment:
             sql=sql,
             streams=streams,
             files=tuple(
-                self._files(*read, use) for read, use in self._sources.items() if self._feed(read[0]) is Feed.FILES
+                self._files(read, use) for read, use in self._sources.items() if self._feed(read.source) is Feed.FILES
             ),
             context=tuple(self._clocks),
             schema=output.schema if output else arrow_schema(root.schema),
             size_class=max(
                 (
-                    *(self._making.shape[name].size_class for name, _ in self._sources),
+                    *(self._making.shape[read.source].size_class for read in self._sources),
                     *(each.node.size_class for each in streams),
                 ),
                 default=0,
@@ -152,7 +162,7 @@ class _Fragment:
     def read(self, relation: ir.Read | ir.LocalFiles) -> tuple[str, Sequence[str]]:
         name = relation.source
         prefix = "src" if self._feed(name) is Feed.FILES else "in"
-        read = name, relation.whole
+        read = _Reading(name, relation.whole, relation.cut)
         use = self._sources.get(read)
         if use is None:
             use = self._sources[read] = _Use(relation=self._numbered(prefix), place=relation.place)
@@ -187,14 +197,21 @@ class _Fragment:
     def _numbered(self, prefix: str) -> str:
         return f"{prefix}{len(self._sources) + len(self._streams)}"
 
-    def _scan(self, source: str, whole: bool, use: _Use) -> StreamInput:
+    def _scan(self, read: _Reading, use: _Use) -> StreamInput:
         columns = tuple(use.columns.values())
-        node = scan_node(source, columns, self._making, place=use.place, whole=whole)
+        node = scan_node(read.source, columns, self._making, place=use.place, whole=read.whole)
         return StreamInput(node=node, relation=use.relation, replayed=use.reads > 1)
 
-    def _files(self, source: str, whole: bool, use: _Use) -> FileInput:
+    def _files(self, read: _Reading, use: _Use) -> FileInput:
         columns = tuple(use.columns.values())
-        return FileInput(source=source, relation=use.relation, columns=columns, place=use.place, whole=whole)
+        return FileInput(
+            source=read.source,
+            relation=use.relation,
+            columns=columns,
+            place=use.place,
+            whole=read.whole,
+            cut=read.cut,
+        )
 
 
 def sources_of(root: PhysicalNode) -> tuple[str, ...]:

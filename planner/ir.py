@@ -297,7 +297,9 @@ class Read:
     """A leaf read of one source: all reads of one name are one source. `names` and `schema` are of the columns
     this read uses, in order; `source` is the name as the plan writes it, parts joined by dots.
 
-    Where a plan is spread over channels, a read has its channel's share of the rows, or all of them if `whole`.
+    Where a plan is spread over channels, a read has its channel's share of the rows, or all of them if `whole`, or
+    those whose values of column `cut[0]` are in the channel's range: all reads of one plan whose cuts have the same
+    number `cut[1]` have the same ranges.
     """
 
     source: str
@@ -305,6 +307,7 @@ class Read:
     schema: Schema
     place: str
     whole: bool = False
+    cut: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,7 +322,7 @@ class FileItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LocalFiles:
-    """A static source: files that the plan names. `source` is a name made from the place. `whole` as in `Read`."""
+    """A static source: files that the plan names, called by its place. `whole` and `cut` as in `Read`."""
 
     source: str
     names: tuple[str, ...]
@@ -327,6 +330,7 @@ class LocalFiles:
     schema: Schema
     place: str
     whole: bool = False
+    cut: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

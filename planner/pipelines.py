@@ -29,10 +29,13 @@ class Feed(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceShape:
-    """`size_class` is the power of ten at or above the sealed rows (0 for none)."""
+    """`size_class` is the power of ten (with several channels, of two) at or above the sealed rows, 0 for none.
+    `clustered` are the columns whose values lie in ranges that hardly overlap from piece to piece.
+    """
 
     feed: Feed
     size_class: int
+    clustered: frozenset[str] = frozenset()
 
 
 Shape: TypeAlias = Mapping[str, SourceShape]
@@ -54,7 +57,8 @@ class ScanNode:
 class FileInput:
     """A source that a fragment reads itself; its SQL calls it `relation`, with columns c0, c1, ...
 
-    It reads the pieces of this channel, or all of them if `whole`.
+    It reads the pieces of this channel, or all of them if `whole`, or the rows whose values of column `cut[0]` are in
+    the channel's range of the ranges number `cut[1]`.
     """
 
     source: str
@@ -62,6 +66,7 @@ class FileInput:
     columns: tuple[Column, ...]
     place: str
     whole: bool = False
+    cut: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, Protocol, TypeAlias
 
 import pyarrow as pa
@@ -14,12 +14,13 @@ from . import ir
 from .cut import cut
 from .divide import Division, divide
 from .explain import explain
-from .fragments import Output
+from .fragments import Making, Output
 from .pipelines import Feed, PhysicalPlan, Shape, SourceShape
 from .rewrite import rewrite
 from .rewrite.prune_columns import prune_columns
 from .rewrite.split_expressions import split_expressions
 from .sources import PlannedSource, check, reads, sources
+from .spread.origins import Key, equated
 from .sql import types as sql_types
 
 IsStatic: TypeAlias = Callable[[ir.Read], bool]
@@ -49,11 +50,15 @@ class Prepared:
     warnings: tuple[str, ...]
     division: Division
     output: Output
+    keys: Mapping[Key, int]
 
     def physical(self, shape: Shape) -> PhysicalPlan:
         """Pipelines for an epoch whose sources have this shape. `shape` has every source of the plan."""
         columns = {source.name: {column.name: column for column in source.columns} for source in self.sources}
-        return cut(self.division, columns, shape, self.output, self.options)
+        making = Making(
+            shared=self.division.shared, indexes=self.division.indexes, columns=columns, shape=shape, keys=self.keys
+        )
+        return cut(self.division, making, self.output, self.options)
 
     def explain(self) -> Explanation:
         """For people and for programs: relations, pipelines, fragments, and why."""
@@ -80,9 +85,11 @@ def _prepared(plan: ir.Plan, options: TaskOptions, is_static: IsStatic, warnings
     check(plan)
     _check_root(plan)
     rewritten = rewrite(plan)
+    keys: Mapping[Key, int] = {}
     if options.channels > 1:
         rewritten = prune_columns(rewritten, narrow=True)
-    found = sources(rewritten, is_static)
+        keys = equated((rewritten.root,), rewritten.shared)
+    found = tuple(_with_keys(source, keys) for source in sources(rewritten, is_static))
     output = _output(rewritten)
     prepared = Prepared(
         plan=rewritten,
@@ -92,9 +99,15 @@ def _prepared(plan: ir.Plan, options: TaskOptions, is_static: IsStatic, warnings
         warnings=warnings,
         division=divide(rewritten, is_static),
         output=output,
+        keys=keys,
     )
     prepared.physical(dict.fromkeys((source.name for source in found), _ANY_SHAPE))  # what has no SQL has no task
     return prepared
+
+
+def _with_keys(source: PlannedSource, keys: Mapping[Key, int]) -> PlannedSource:
+    columns = tuple(replace(each, key=(source.name, each.name) in keys) for each in source.columns)
+    return replace(source, columns=columns)
 
 
 def _all_problems(plan: ir.Plan, is_static: IsStatic, first: PlanError) -> Sequence[Problem]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate, pairwise
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,7 +29,8 @@ class Parquet:
         groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
         schema = footer.schema.to_arrow_schema().remove_metadata()
         known = replace(piece, schema=schema, never_null=_never_null(footer, schema, columns))
-        return cut(known, [group.num_rows for group in groups], [group.total_byte_size for group in groups])
+        pieces = cut(known, [group.num_rows for group in groups], [group.total_byte_size for group in groups])
+        return _with_key_bounds(pieces, footer, schema, columns)
 
     def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> ParquetReader:  # noqa: ARG002
         return ParquetReader(piece, filesystem)
@@ -91,3 +93,44 @@ def _no_nulls(footer: pq.FileMetaData, leaf: int) -> bool:
         if statistics is None or not statistics.has_null_count or statistics.null_count:
             return False
     return True
+
+
+def _with_key_bounds(
+    pieces: tuple[FilePiece, ...], footer: pq.FileMetaData, schema: pa.Schema, columns: Sequence[Column]
+) -> tuple[FilePiece, ...]:
+    """The pieces with the bounds of the columns that are keys, where the statistics tell them for all row groups."""
+    leaves = {footer.schema.column(i).path: i for i in range(len(footer.schema))}
+    found: dict[str, list[tuple[int, int]]] = {}
+    for column in columns:
+        index = same_name(column.name, schema.names) if column.key else None
+        leaf = None if index is None else leaves.get(schema.field(index).name)
+        if index is None or leaf is None or not pa.types.is_integer(schema.field(index).type):
+            continue
+        bounds = _bounds(footer, leaf)
+        if bounds is not None:
+            found[schema.field(index).name] = bounds
+    if not found:
+        return pieces
+    starts = list(accumulate((footer.row_group(i).num_rows for i in range(footer.num_row_groups)), initial=0))
+    return tuple(replace(piece, key_bounds=tuple(_of_rows(piece, starts, found))) for piece in pieces)
+
+
+def _bounds(footer: pq.FileMetaData, leaf: int) -> list[tuple[int, int]] | None:
+    bounds = []
+    for group in range(footer.num_row_groups):
+        statistics = footer.row_group(group).column(leaf).statistics
+        if statistics is None or not statistics.has_min_max or not statistics.has_null_count or statistics.null_count:
+            return None
+        bounds.append((statistics.min, statistics.max))
+    return bounds
+
+
+def _of_rows(
+    piece: FilePiece, starts: Sequence[int], bounds: Mapping[str, Sequence[tuple[int, int]]]
+) -> Iterator[tuple[str, int, int]]:
+    """The bounds of the row groups that have rows of the piece."""
+    first, last = piece.rows or (0, starts[-1])
+    groups = [at for at, (start, end) in enumerate(pairwise(starts)) if max(start, first) < min(end, last)]
+    if groups:
+        for name, each in bounds.items():
+            yield name, min(each[at][0] for at in groups), max(each[at][1] for at in groups)

@@ -40,12 +40,16 @@ class _Aggregating:
         return Way(placement=placement, cost=way.cost + _GROUP * rows, relation=relation, hashed=hashed)
 
     def where_it_is(self) -> Iterator[Way]:
-        """The rows of a group are at one channel when what they were hashed by is among its keys."""
+        """The rows of a group are at one channel when what they were hashed or cut by is among its keys."""
         places = {key.index: at for at, key in enumerate(self._relation.keys) if _is_column(key)}
         for way in self._below.shares:
             if way.hashed and all(column in places for column in way.hashed):
                 hashed = tuple(places[column] for column in way.hashed)
                 yield self.over(way, Placement.SHARES, self._each(self._below.estimate.rows), hashed)
+            elif way.ranged and way.ranged.column in places:
+                ranged = way.ranged._replace(column=places[way.ranged.column])
+                grouped = self.over(way, Placement.SHARES, self._each(self._below.estimate.rows))
+                yield replace(grouped, ranged=ranged)
 
     def in_halves(self) -> Iterator[Way]:
         halves = [states_of(measure) for measure in self._relation.measures]

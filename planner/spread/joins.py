@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Final
 
 from .. import ir
 from ..boolean import conjuncts
 from ..rewrite.prune_columns import output_sides
 from .estimates import Estimate, joined
-from .ways import Movement, Placement, Way, Ways
+from .ways import Movement, Placement, Ranged, Way, Ways
 
 _BUILD, _PROBE = 35.0, 20.0
 
@@ -71,6 +72,7 @@ def join_ways(
     if type_ in WHOLE_LEFT and joining.small(joining.left, joining.right):
         yield from joining.left_whole()
     if pairs and type_ not in _MARKS:
+        yield from joining.both_ranged(pairs)
         yield from joining.both_hashed(pairs)
 
 
@@ -123,13 +125,27 @@ class _Joining:
         rows = self.left.estimate.rows / self._channels, self.right.estimate.rows
         for left in self.left.ways.shares:
             hashed = self._hashed(left.hashed, of_left=True)
-            yield self._way(Placement.SHARES, left, self.right.ways.whole, *rows, hashed=hashed)
+            ranged = self._ranged(left, of_left=True)
+            yield self._way(Placement.SHARES, left, self.right.ways.whole, *rows, hashed=hashed, ranged=ranged)
 
     def left_whole(self) -> Iterator[Way]:
         rows = self.left.estimate.rows, self.right.estimate.rows / self._channels
         for right in self.right.ways.shares:
             hashed = self._hashed(right.hashed, of_left=False)
-            yield self._way(Placement.SHARES, self.left.ways.whole, right, *rows, hashed=hashed)
+            ranged = self._ranged(right, of_left=False)
+            yield self._way(Placement.SHARES, self.left.ways.whole, right, *rows, hashed=hashed, ranged=ranged)
+
+    def both_ranged(self, pairs: Sequence[tuple[int, int]]) -> Iterator[Way]:
+        """Both sides are cut by the same ranges of what must be equal."""
+        rows = self.left.estimate.rows / self._channels, self.right.estimate.rows / self._channels
+        for left, right in product(self.left.ways.shares, self.right.ways.shares):
+            if left.ranged is None or right.ranged is None or left.ranged.ranges != right.ranged.ranges:
+                continue
+            if (left.ranged.column, right.ranged.column) in pairs:
+                of_left = self._type in WHOLE_RIGHT
+                kept = self._ranged(left if of_left else right, of_left=of_left)
+                ranged = None if self._type is ir.JoinType.OUTER else kept
+                yield self._way(Placement.SHARES, left, right, *rows, ranged=ranged)
 
     def both_hashed(self, pairs: Sequence[tuple[int, int]]) -> Iterator[Way]:
         rows = self.left.estimate.rows / self._channels, self.right.estimate.rows / self._channels
@@ -153,6 +169,10 @@ class _Joining:
             if way.hashed and all(column in of_right for column in way.hashed):
                 yield [(of_right[column], column) for column in way.hashed]
 
+    def _ranged(self, way: Way, *, of_left: bool) -> Ranged | None:
+        moved = self._hashed((way.ranged.column,) if way.ranged else None, of_left=of_left)
+        return way.ranged._replace(column=moved[0]) if way.ranged and moved else None
+
     def _hashed(self, columns: tuple[int, ...] | None, *, of_left: bool) -> tuple[int, ...] | None:
         """Where these columns of one side are in the join's own rows."""
         if columns is None:
@@ -171,7 +191,9 @@ class _Joining:
         left_rows: float,
         right_rows: float,
         hashed: tuple[int, ...] | None = None,
+        ranged: Ranged | None = None,
     ) -> Way:
         work = _BUILD * min(left_rows, right_rows) + _PROBE * max(left_rows, right_rows)
         relation = replace(self._relation, left=left.relation, right=right.relation)
-        return Way(placement=placement, cost=left.cost + right.cost + work, relation=relation, hashed=hashed)
+        cost = left.cost + right.cost + work
+        return Way(placement=placement, cost=cost, relation=relation, hashed=hashed, ranged=ranged)

@@ -59,6 +59,8 @@ def fetch_ways(relation: ir.Fetch, below: Ways, movement: Movement) -> Iterator[
     if count is None:
         return
     for way in below.shares:
+        if not way.order and (way.hashed or way.ranged):
+            continue  # its channels' rows, one after the other, are in no order of the plan's
         first = replace(way, relation=replace(relation, input=way.relation, offset=None, count=count))
         gathered = movement.gathered(first, replace(below.estimate, rows=float(_value(count) * movement.channels)))
         yield replace(gathered, relation=replace(relation, input=gathered.relation))

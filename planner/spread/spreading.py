@@ -16,9 +16,11 @@ from .aggregates import aggregate_ways
 from .estimates import Estimate, filtered, grouped
 from .joins import join_estimate, join_ways
 from .ordering import fetch_ways, sort_ways, top_n_ways
-from .ways import Movement, Placement, Way, Ways
+from .origins import Key
+from .ways import Movement, Placement, Ranged, Way, Ways
 
 _READ, _COMPUTE, _HASHED = 4.0, 4.0, 60.0
+_CUT: Final = 1.1
 
 _RowByRow: TypeAlias = ir.Filter | ir.Project | ir.Expand | ir.Unnest | ir.IndexLookup
 
@@ -26,7 +28,8 @@ _RowByRow: TypeAlias = ir.Filter | ir.Project | ir.Expand | ir.Unnest | ir.Index
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spreading:
     """What the choices depend on: the plan, its sources' rows, the options. `kept` are relations computed once for the
-    task, by id; every channel reads them.
+    task, by id; every channel reads them. `keys` are the columns that sources may be cut by, with the number of their
+    ranges, where `clustered` says that it pays.
     """
 
     channels: int
@@ -35,6 +38,8 @@ class Spreading:
     shared: Sequence[ir.Relation]
     kept: Mapping[int, str] = field(default_factory=dict)
     broadcast: Collection[str] = ()
+    keys: Mapping[Key, int] = field(default_factory=dict)
+    clustered: Mapping[str, Collection[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +159,15 @@ class _Finding:
         cost = _READ * estimate.rows * len(relation.names)
         yield Way(placement=Placement.WHOLE, cost=cost, relation=replace(relation, whole=True))
         yield Way(placement=Placement.SHARES, cost=cost / self._spreading.channels, relation=relation)
+        for at, name in enumerate(relation.names):
+            ranges = self._spreading.keys.get((relation.source, name))
+            if ranges is not None and name in self._spreading.clustered.get(relation.source, ()):
+                yield Way(
+                    placement=Placement.SHARES,
+                    cost=cost / self._spreading.channels * _CUT,
+                    relation=replace(relation, cut=(name, ranges)),
+                    ranged=Ranged(at, ranges),
+                )
 
     def _row_by_row(self, relation: _RowByRow, below: Ways) -> Iterator[Way]:
         computed = sum(not isinstance(each, ir.Field) for each in tree.expressions(relation))
@@ -168,6 +182,7 @@ class _Finding:
                 cost=way.cost + _COMPUTE * (1 + computed) * below.estimate.rows / share,
                 relation=tree.with_inputs(relation, (way.relation, *tree.inputs(relation)[1:])),
                 hashed=_moved_columns(way.hashed, places),
+                ranged=_moved_range(way.ranged, places),
                 order=order or (),
             )
 
@@ -175,6 +190,7 @@ class _Finding:
         keys = _partition_columns(relation)
         ways = [below.whole, below.one]
         ways.extend(way for way in below.shares if way.hashed and set(way.hashed) <= set(keys))
+        ways.extend(way for way in below.shares if way.ranged and way.ranged.column in keys)
         if keys:
             ways.append(self._movement.hashed(below, keys))
         for way in ways:
@@ -193,7 +209,8 @@ class _Finding:
             if way.placement is not Placement.SHARES or relation.type is not ir.JoinType.OUTER:
                 made = replace(relation, left=way.relation, right=right)
                 hashed = way.hashed if relation.type in _KEEPS_LEFT else None
-                yield replace(way, cost=way.cost + cost, relation=made, hashed=hashed, order=())
+                ranged = way.ranged if relation.type in _KEEPS_LEFT else None
+                yield replace(way, cost=way.cost + cost, relation=made, hashed=hashed, ranged=ranged, order=())
 
     def _of_set(self, relation: ir.Set, below: Sequence[Ways]) -> Iterator[Way]:
         rows = sum(each.estimate.rows for each in below)
@@ -299,6 +316,11 @@ def _moved_columns(columns: tuple[int, ...] | None, places: Callable[[int], int 
     moved = [places(column) for column in columns or ()]
     found = tuple(column for column in moved if column is not None)
     return found if columns is not None and len(found) == len(columns) else None
+
+
+def _moved_range(ranged: Ranged | None, places: Callable[[int], int | None]) -> Ranged | None:
+    moved = None if ranged is None else places(ranged.column)
+    return None if ranged is None or moved is None else ranged._replace(column=moved)
 
 
 def _moved_order(

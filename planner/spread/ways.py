@@ -6,7 +6,7 @@ import enum
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Final
+from typing import Final, NamedTuple
 
 from .. import ir
 from .estimates import Estimate
@@ -18,7 +18,7 @@ COLUMN: Final = 5.0
 PIPELINE: Final = 3e6
 """Of one more pipeline, whatever it moves."""
 
-_MOST: Final = 4
+_MOST: Final = 6
 """Ways in shares that are looked at further, the cheapest of each distribution."""
 
 
@@ -30,18 +30,25 @@ class Placement(enum.Enum):
     ONE = "one"
 
 
+class Ranged(NamedTuple):
+    column: int
+    ranges: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
     """`relation` gives the rows so placed, at `cost` nanoseconds of the busiest channel.
 
-    `hashed` are the columns by whose hash rows are at their channel, None where it is not so. `order` is what every
-    channel's rows are sorted by, where the relation's order says something.
+    `hashed` are the columns by whose hash rows are at their channel, None where it is not so; `ranged` is the column
+    by whose value they are, and which ranges those are. `order` is what every channel's rows are sorted by, where the
+    relation's order says something.
     """
 
     placement: Placement
     cost: float
     relation: ir.Relation
     hashed: tuple[int, ...] | None = None
+    ranged: Ranged | None = None
     order: tuple[ir.ColumnOrder, ...] = ()
 
 
@@ -157,7 +164,7 @@ def _cheapest(ways: Iterable[Way]) -> Iterator[Way]:
     """The cheapest of each kind."""
     found: dict[tuple[object, ...], Way] = {}
     for way in ways:
-        kind = (way.placement, way.hashed, bool(way.order))
+        kind = (way.placement, way.hashed, way.ranged, bool(way.order))
         if kind not in found or way.cost < found[kind].cost:
             found[kind] = way
     shares = sorted((way for way in found.values() if way.placement is Placement.SHARES), key=lambda way: way.cost)
