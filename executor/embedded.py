@@ -5,9 +5,10 @@ from __future__ import annotations
 import atexit
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ..operators.indexes.sql import Database, sqlite
 from ..proto.values import TaskOptions
 from .folder import ServiceFolder
 from .manager import TaskManager
@@ -22,18 +23,23 @@ def open_service(
     defaults: TaskOptions | None = None,
     side: str = "on this machine",
     write_root: Path | None = None,
+    databases: Mapping[str, Path | Database] | None = None,
 ) -> TaskManager:
     """A service whose plans and splits may read files below `roots`, and write tables as folders of `write_root`.
 
     What it needs on disk is in a folder of its own inside `spill_directory` (the system's temporary one, unless given),
     which `close` removes; the end of the process closes it too, and after a kill the next service in the same place
     removes the folder. `threads` is how many tasks, or channels of tasks, run at once (as many as there are cores, and
-    four at least). Messages about a missing file say that it was looked for at `side`.
+    four at least). Messages about a missing file say that it was looked for at `side`. `databases` are those
+    that plans may look rows up in, by the names that plans call them: SQLite files, or anything that ADBC connects to.
     """
+    opened = {name: sqlite(str(each)) if isinstance(each, Path) else each for name, each in (databases or {}).items()}
     folder = ServiceFolder(spill_directory or Path(tempfile.gettempdir()))
     try:
         written = None if write_root is None else os.path.realpath(write_root)
-        engine = PlanEngine([os.path.realpath(root) for root in roots], folder.path, side, write_root=written)
+        engine = PlanEngine(
+            [os.path.realpath(root) for root in roots], folder.path, side, write_root=written, databases=opened
+        )
     except BaseException:
         folder.release()
         raise

@@ -10,6 +10,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
+from ..operators.indexes.kind import WantedIndex, named
 from ..operators.indexes.sql import Database
 from ..operators.instances import InstancePool
 from ..operators.matching import match_columns
@@ -23,6 +24,7 @@ from ..planner.decode import Decoded, decode_plan
 from ..planner.dialect import dialect
 from ..planner.prepare import Prepared, prepare
 from ..planner.sources import PlannedSource, reads
+from ..planner.visit import relations
 from ..proto.errors import InvalidRequest, NotFound, PlanError, Problem
 from ..proto.values import Capabilities, Explanation, FileSplit, InlineSplit, PlanBytes, Split, TaskOptions
 from .computation import Computation
@@ -67,6 +69,7 @@ class PlanEngine:
         decoded = decode_plan(plan)
         bound = _bound_names(decoded.plan, tables)
         prepared = prepare(decoded, _with_plan_names(decoded.plan, options), tuple(bound.values()))
+        _check_databases(prepared.plan, self._databases)
         roots = (*self._roots, str(space.files.folder))
         splits = {source: tables[given] for given, source in bound.items()}
         return PlanComputation(
@@ -139,6 +142,14 @@ class PlanEngine:
     def close(self) -> None:
         self._lookups.close()
         self._pool.close()
+
+
+def _check_databases(plan: ir.Plan, databases: Mapping[str, Database]) -> None:
+    for root in (plan.root, *plan.shared):
+        for relation in relations(root):
+            if isinstance(relation, ir.IndexLookup) and "database" in relation.index.options:
+                wanted = WantedIndex(name=relation.right.place, keys=(), columns=())
+                named("database", relation.index.options["database"], databases, wanted)
 
 
 def _with_plan_names(plan: ir.Plan, options: TaskOptions) -> TaskOptions:

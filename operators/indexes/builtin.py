@@ -17,6 +17,7 @@ class ArrowKind:
     """A table, read once and kept in memory. Option `table`."""
 
     name = "arrow"
+    reads_source = True
     needed = frozenset({"table"})
     possible: frozenset[str] = frozenset()
 
@@ -39,6 +40,7 @@ class FileKind:
     """A table of Parquet files, read anew for each batch of keys. Option `table`."""
 
     name = "file"
+    reads_source = True
     needed = frozenset({"table"})
     possible: frozenset[str] = frozenset()
 
@@ -56,6 +58,7 @@ class SqlKind:
     """A table of a database that the service's owner has named. Options `database`, `table` and, perhaps, `schema`."""
 
     name = "sql"
+    reads_source = False
     needed = frozenset({"database", "table"})
     possible = frozenset({"schema"})
 

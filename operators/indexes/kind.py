@@ -44,6 +44,11 @@ class IndexKind(Protocol):
     def name(self) -> str: ...
 
     @property
+    def reads_source(self) -> bool:
+        """Whether its table is a source of the plan, one of the host's `tables`, by the option `table`."""
+        ...
+
+    @property
     def needed(self) -> frozenset[str]: ...
 
     @property

@@ -16,7 +16,7 @@ from typing import Final
 from ..functions import coverage_rows
 from . import expressions, literals, relations, types
 from .pool import pool
-from .relations import local_files, read, write
+from .relations import extension, local_files, read, write
 from .restored import RESTORED
 
 
@@ -69,6 +69,8 @@ ONEOFS: Final = (
             "top_n": "with or without ties",
             "reference": "common subtrees are decoded once",
             "write": "at the plan's root; CTAS and INSERT into named tables, which are folders of files",
+            "extension_single": ", ".join(f"`{name}`" for name in extension.CONVERTERS["extension_single"]),
+            "extension_multi": ", ".join(f"`{name}`" for name in extension.CONVERTERS["extension_multi"]),
         },
     ),
     Oneof(

@@ -241,7 +241,8 @@ class Decoder:
         relation = yield from converter(self, body, place, request.outer)
         if kind in ("reference", "write"):
             return relation
-        self.check_extension(body, place)
+        if not kind.startswith("extension_"):
+            self.check_extension(body, place)
         self.check_extension(body.common, place / "common")
         relation = emit(self, relation, body.common, place)
         if body.common.rel_anchor and relation is not poison.RELATION:

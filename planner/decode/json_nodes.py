@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Final
 
 from google.protobuf import json_format
 
+from .details import MESSAGES
 from .json_text import Json, JsonError, parse_json
 from .nodes import Malformed, Message, Nodes
 from .pool import pool
@@ -96,7 +98,12 @@ def _kind(value: Json) -> str:
 
 
 def _plain_any(value: Json) -> Json:
-    """An `Any` as a plain message. What is inside it stays unread: nothing that Tidegate understands is an `Any`."""
-    if isinstance(value, dict) and "@type" in value:
-        return {"typeUrl": value["@type"]}
-    return value
+    """An `Any` as a plain message. What is inside it stays unread but where Tidegate knows what it is."""
+    if not isinstance(value, dict) or "@type" not in value:
+        return value
+    url = value["@type"]
+    known = MESSAGES.get(str(url).rpartition("/")[2])
+    if known is None:
+        return {"typeUrl": url}
+    inside = json_format.ParseDict({key: each for key, each in value.items() if key != "@type"}, known())
+    return {"typeUrl": url, "value": base64.b64encode(inside.SerializeToString()).decode()}

@@ -29,6 +29,13 @@ def register(commands: common.Subparsers) -> None:
     common.add_write_root(parser)
     parser.add_argument("--spill", metavar="DIR", type=Path, help="where data that does not fit in memory goes")
     parser.add_argument("--threads", metavar="N", type=common.at_least_one, help="default: one per core")
+    parser.add_argument(
+        "--database",
+        metavar="NAME=FILE",
+        type=_database,
+        action="append",
+        help="a SQLite file that plans may look rows up in under this name; may be repeated",
+    )
     parser.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="warning")
     limits = parser.add_argument_group("limits of a task, unless its creator sets them (sizes such as 64MiB)")
     for name in ("memory-limit", "queue-bytes", "output-bytes", "spill-quota"):
@@ -65,12 +72,20 @@ def serve(options: argparse.Namespace) -> int:
         defaults=defaults,
         side="on the server",
         write_root=options.write_root,
+        databases=dict(options.database or ()),
     )
     try:
         asyncio.run(serve_until_ended(service, settings, _ready))
     finally:
         service.close()
     return 0
+
+
+def _database(text: str) -> tuple[str, Path]:
+    name, equals, path = text.partition("=")
+    if not (name and equals and Path(path).is_file()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=FILE with a file that is there")
+    return name, Path(path)
 
 
 def _given(options: argparse.Namespace, names: tuple[str, ...]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from .aggregate import convert_aggregate
 from .cross import convert_cross
 from .exchange import convert_exchange
 from .expand import convert_expand
+from .extension import convert_extension_multi, convert_extension_single
 from .fetch import convert_fetch
 from .filter import convert_filter
 from .join import convert_join
@@ -53,14 +54,14 @@ CONVERTERS: Final[Mapping[str, Converter]] = {
     "expand": convert_expand,
     "top_n": convert_top_n,
     "write": convert_write,
+    "extension_single": convert_extension_single,
+    "extension_multi": convert_extension_multi,
 }
 
 REFUSED: Final[Mapping[str, str]] = {
     "ddl": "tables are written, never declared or dropped; a write with WRITE_OP_CTAS makes one",
     "update": "rows of tables are not changed; write a table of them as they should be",
-    "extension_single": "extension relations are not supported",
-    "extension_multi": "extension relations are not supported",
-    "extension_leaf": "extension relations are not supported",
+    "extension_leaf": "no extension relation without inputs is supported",
 }
 
 

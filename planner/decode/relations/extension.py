@@ -1,0 +1,56 @@
+"""Extension relations: what Substrait has no relation for, by the name of the message that describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from google.protobuf.message import DecodeError
+
+from ... import ir
+from .. import poison
+from ..details import MESSAGES
+from ..nodes import Message
+from ..place import Place
+from ..scope import Scope
+from .index_lookup_join import convert_index_lookup_join
+from .unnest import convert_unnest
+
+if TYPE_CHECKING:
+    from ..decoder import Decoder, Steps
+
+ExtensionConverter: TypeAlias = "Callable[[Decoder, Any, Message, Place, Scope | None], Steps[ir.Relation]]"
+
+CONVERTERS: Final[Mapping[str, Mapping[str, ExtensionConverter]]] = {
+    "extension_single": {"tidegate.v1.Unnest": convert_unnest},
+    "extension_multi": {"tidegate.v1.IndexLookupJoin": convert_index_lookup_join},
+}
+
+
+def convert_extension_single(
+    decoder: Decoder, message: Message, place: Place, outer: Scope | None
+) -> Steps[ir.Relation]:
+    return (yield from _convert("extension_single", decoder, message, place, outer))
+
+
+def convert_extension_multi(
+    decoder: Decoder, message: Message, place: Place, outer: Scope | None
+) -> Steps[ir.Relation]:
+    return (yield from _convert("extension_multi", decoder, message, place, outer))
+
+
+def _convert(kind: str, decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
+    known = CONVERTERS[kind]
+    url = message.detail.type_url
+    name = url.rpartition("/")[2]
+    if name not in known:
+        problem = f"{url or 'a detail without a type URL'} is not known here; known are {', '.join(known)}"
+        decoder.problems.add(place / "detail", "UNSUPPORTED_RELATION", problem)
+        return poison.RELATION
+    detail = MESSAGES[name]()
+    try:
+        detail.ParseFromString(message.detail.value)
+    except DecodeError as error:
+        decoder.problems.add(place / "detail", "MALFORMED", f"not a valid {name}: {error}")
+        return poison.RELATION
+    return (yield from known[name](decoder, detail, message, place, outer))

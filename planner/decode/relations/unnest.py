@@ -1,0 +1,62 @@
+"""`tidegate.v1.Unnest`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from ... import ir
+from ...types import Integer, List, Map, Struct, Type, nullable
+from .. import poison
+from ..nodes import Message
+from ..place import Place
+from ..poison import is_unknown
+from ..scope import Scope, column
+
+if TYPE_CHECKING:
+    from ..decoder import Decoder, Steps
+
+_NUMBER: Final = Integer(bits=64, nullable=False)
+
+
+def convert_unnest(
+    decoder: Decoder, unnest: Any, message: Message, place: Place, outer: Scope | None
+) -> Steps[ir.Relation]:
+    below = yield from decoder.relation(message.input, place / "input", outer)
+    if below is poison.RELATION:
+        return below
+    at = place / "detail" / "columns"
+    if not unnest.columns:
+        decoder.problems.add(at, "MISSING", "there is no column to unnest")
+        return poison.RELATION
+    padded = unnest.outer or len(unnest.columns) > 1
+    items: list[Type] = []
+    for index in unnest.columns:
+        item = _item(decoder, below.schema, index, at)
+        if item is None:
+            return poison.RELATION
+        items.append(nullable(item) if padded else item)
+    number = (nullable(_NUMBER) if unnest.outer else _NUMBER,) if unnest.ordinality else ()
+    return ir.Unnest(
+        input=below,
+        kept=tuple(ir.Field(index=index, type=type_) for index, type_ in enumerate(below.schema)),
+        lists=tuple(ir.Field(index=index, type=below.schema[index]) for index in unnest.columns),
+        ordinality=unnest.ordinality,
+        outer=unnest.outer,
+        schema=(*below.schema, *items, *number),
+        place=str(place),
+    )
+
+
+def _item(decoder: Decoder, schema: ir.Schema, index: int, place: Place) -> Type | None:
+    """The type of a list's items; None, once reported, where there is no list."""
+    type_ = column(schema, index)
+    match type_:
+        case List(element=element):
+            return element
+        case Map(key=key, value=value):
+            return Struct(fields=(key, value), nullable=False)
+        case None:
+            decoder.problems.add(place, "OUT_OF_RANGE", f"there is no column {index}: there are {len(schema)} columns")
+        case _ if not is_unknown(type_):
+            decoder.problems.add(place, "NOT_A_LIST", f"column {index} is {type_}: only lists and maps can be unnested")
+    return None

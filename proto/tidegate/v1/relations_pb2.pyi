@@ -1,0 +1,56 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Unnest(_message.Message):
+    __slots__ = ("columns", "ordinality", "outer")
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    ORDINALITY_FIELD_NUMBER: _ClassVar[int]
+    OUTER_FIELD_NUMBER: _ClassVar[int]
+    columns: _containers.RepeatedScalarFieldContainer[int]
+    ordinality: bool
+    outer: bool
+    def __init__(self, columns: _Optional[_Iterable[int]] = ..., ordinality: _Optional[bool] = ..., outer: _Optional[bool] = ...) -> None: ...
+
+class IndexLookupJoin(_message.Message):
+    __slots__ = ("keys", "type", "index", "options", "prefetch", "retries")
+    class Type(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        TYPE_UNSPECIFIED: _ClassVar[IndexLookupJoin.Type]
+        TYPE_INNER: _ClassVar[IndexLookupJoin.Type]
+        TYPE_LEFT: _ClassVar[IndexLookupJoin.Type]
+    TYPE_UNSPECIFIED: IndexLookupJoin.Type
+    TYPE_INNER: IndexLookupJoin.Type
+    TYPE_LEFT: IndexLookupJoin.Type
+    class Key(_message.Message):
+        __slots__ = ("left", "right")
+        LEFT_FIELD_NUMBER: _ClassVar[int]
+        RIGHT_FIELD_NUMBER: _ClassVar[int]
+        left: int
+        right: int
+        def __init__(self, left: _Optional[int] = ..., right: _Optional[int] = ...) -> None: ...
+    class OptionsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    PREFETCH_FIELD_NUMBER: _ClassVar[int]
+    RETRIES_FIELD_NUMBER: _ClassVar[int]
+    keys: _containers.RepeatedCompositeFieldContainer[IndexLookupJoin.Key]
+    type: IndexLookupJoin.Type
+    index: str
+    options: _containers.ScalarMap[str, str]
+    prefetch: int
+    retries: int
+    def __init__(self, keys: _Optional[_Iterable[_Union[IndexLookupJoin.Key, _Mapping]]] = ..., type: _Optional[_Union[IndexLookupJoin.Type, str]] = ..., index: _Optional[str] = ..., options: _Optional[_Mapping[str, str]] = ..., prefetch: _Optional[int] = ..., retries: _Optional[int] = ...) -> None: ...
