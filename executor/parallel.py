@@ -93,7 +93,7 @@ class ParallelRun:
         places = _places(chosen)
         self._noted = [(self._exchange(each, chosen, room), places.get(each.number, "")) for each in exchanges]
         cuts = cuts_of(chosen)
-        most = max(pipeline.channels for pipeline in chosen)
+        most = max((pipeline.channels for pipeline in chosen), default=1)
         self._cut = key_shares(cuts, supply.whole, most) if cuts else []
         self._result_room = surroundings.result_bytes // max(sum(not each.into for each in chosen), 1)
         for index, pipeline in enumerate(chosen, first):
