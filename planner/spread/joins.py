@@ -1,7 +1,8 @@
 """A join's ways: one side whole in every channel, or both sides by the hash of what must be equal.
 
 A side is whole where its unmatched rows are not wanted and the other channels' copies of it are at most half as many
-rows as the other side has; other joins hash both sides. Within that, the cheapest way is taken.
+rows as the other side's source has, or where the option `broadcast` names it; other joins hash both sides, unless both
+are cut by the same ranges of what must be equal. Within that the cheapest way is taken, which may be one channel.
 """
 
 from __future__ import annotations
@@ -67,6 +68,12 @@ def join_ways(
     pairs = equal_columns(condition, len(relation.left.schema))
     joining = _Joining(relation, type_, movement, _Side(left, named[0]), _Side(right, named[1]))
     yield from joining.together()
+    if joining.right.named and type_ in WHOLE_RIGHT:
+        yield from joining.right_whole()
+        return
+    if joining.left.named and type_ in WHOLE_LEFT:
+        yield from joining.left_whole()
+        return
     if type_ in WHOLE_RIGHT and joining.small(joining.right, joining.left):
         yield from joining.right_whole()
     if type_ in WHOLE_LEFT and joining.small(joining.left, joining.right):
@@ -112,7 +119,7 @@ class _Joining:
         self.right = right
 
     def small(self, side: _Side, other: _Side) -> bool:
-        return side.named or (self._channels - 1) * side.estimate.rows <= other.estimate.base / 2
+        return (self._channels - 1) * side.estimate.rows <= other.estimate.base / 2
 
     def together(self) -> Iterator[Way]:
         """Both sides at one place."""

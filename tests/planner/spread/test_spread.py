@@ -1,0 +1,206 @@
+"""Where a plan's rows are exchanged when it runs on several channels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pytest
+
+from tidegate.planner import ir
+from tidegate.planner.pipelines import Feed, FileInput, FragmentNode, PhysicalPlan, Pipeline, SourceShape, Start, walk
+from tidegate.planner.prepare import prepare
+from tidegate.proto.values import TaskOptions
+
+from ..build import (
+    I64,
+    TEXT,
+    aggregate,
+    asc,
+    call,
+    col,
+    eq,
+    fetch,
+    filtered,
+    join,
+    lit,
+    measure,
+    plan,
+    read,
+    sort,
+    window_call,
+)
+from ..build import window as window_over
+
+LARGE, MIDDLE, SMALL = 1 << 23, 1 << 22, 1 << 12
+A = read("a", k=I64, v=I64)
+B = read("b", k=I64, w=I64)
+SAME_KEY = eq(col(0), col(2))
+
+
+def physical(
+    root: ir.Relation,
+    rows: Mapping[str, int],
+    *,
+    channels: int = 2,
+    clustered: Mapping[str, Sequence[str]] | None = None,
+    broadcast: Sequence[str] = (),
+) -> PhysicalPlan:
+    prepared = prepare(plan(root), TaskOptions(channels=channels, broadcast=tuple(broadcast)), ())
+    keys = clustered or {}
+    shape = {
+        name: SourceShape(feed=Feed.FILES, size_class=size, clustered=frozenset(keys.get(name, ())))
+        for name, size in rows.items()
+    }
+    return prepared.physical(shape)
+
+
+def moved(found: PhysicalPlan) -> list[tuple[str, tuple[int, ...]]]:
+    """The exchanges: how they route, and by which columns."""
+    return [(each.routing.value, each.keys) for pipeline in found.pipelines for each in pipeline.into]
+
+
+def files(pipeline: Pipeline) -> Iterator[FileInput]:
+    for node in walk(pipeline.root):
+        if isinstance(node, FragmentNode):
+            yield from node.files
+
+
+def reads(found: PhysicalPlan) -> dict[str, str]:
+    """How each source is read: whole by every channel, in shares, or cut by a key."""
+    return {
+        each.source: "whole" if each.whole else "cut" if each.cut else "share"
+        for pipeline in found.pipelines
+        for each in files(pipeline)
+    }
+
+
+def last(found: PhysicalPlan) -> Pipeline:
+    return found.pipelines[-1]
+
+
+JOIN = join(A, B, ir.JoinType.INNER, SAME_KEY)
+
+
+def test_one_channel_needs_no_exchange() -> None:
+    found = physical(aggregate(JOIN, [col(0)], measure("count")), {"a": LARGE, "b": LARGE}, channels=1)
+    assert len(found.pipelines) == 1
+    assert moved(found) == []
+
+
+def test_each_channel_reads_a_small_side_itself() -> None:
+    found = physical(JOIN, {"a": LARGE, "b": SMALL})
+    assert reads(found) == {"a": "share", "b": "whole"}
+    assert moved(found) == []
+    assert last(found).channels == 2
+
+
+def test_sides_of_like_size_are_exchanged_by_the_hash_of_the_key() -> None:
+    found = physical(JOIN, {"a": LARGE, "b": LARGE}, channels=8)
+    assert moved(found) == [("hash", (0,)), ("hash", (0,))]
+
+
+def test_a_filtered_side_is_computed_once_and_broadcast() -> None:
+    few = filtered(B, eq(col(1), lit(7)))
+    found = physical(join(A, few, ir.JoinType.INNER, SAME_KEY), {"a": LARGE, "b": MIDDLE}, channels=4)
+    assert moved(found) == [("broadcast", ())]
+    assert reads(found) == {"a": "share", "b": "share"}
+
+
+@pytest.mark.parametrize("type_", [ir.JoinType.OUTER, ir.JoinType.RIGHT])
+def test_a_side_whose_unmatched_rows_are_wanted_is_never_whole(type_: ir.JoinType) -> None:
+    """With a left side that is too large for every channel to have all of it."""
+    found = physical(join(A, B, type_, SAME_KEY), {"a": LARGE, "b": SMALL})
+    assert ("hash", (0,)) in moved(found) or all(pipeline.channels == 1 for pipeline in found.pipelines)
+
+
+def test_a_mark_join_is_not_split_by_its_key() -> None:
+    """A null among the other side's keys decides for all rows."""
+    found = physical(join(A, B, ir.JoinType.LEFT_MARK, SAME_KEY), {"a": LARGE, "b": LARGE})
+    assert not any(routing == "hash" for routing, _ in moved(found))
+
+
+def test_a_source_that_is_named_is_broadcast_whatever_its_size() -> None:
+    found = physical(JOIN, {"a": LARGE, "b": LARGE}, channels=8, broadcast=["b"])
+    assert reads(found) == {"a": "share", "b": "whole"}
+
+
+def test_groups_are_made_in_halves_around_the_exchange() -> None:
+    root = aggregate(A, [col(0)], measure("sum", col(1)), measure("avg", call("add", col(1), lit(1))))
+    found = physical(root, {"a": LARGE})
+    assert moved(found) == [("hash", (0,))]
+    (first, _) = found.pipelines
+    assert len(first.root.schema) == 4  # the key, a sum, and an average's sum and count
+    assert last(found).channels == 2
+
+
+def test_a_measure_that_must_see_all_rows_has_them_exchanged_before_it() -> None:
+    found = physical(aggregate(A, [col(0)], measure("count", col(1), distinct=True)), {"a": LARGE}, channels=8)
+    assert moved(found) == [("hash", (0,))]
+    assert len(found.pipelines[0].root.schema) == 2
+
+
+def test_what_is_hashed_already_is_not_exchanged_again() -> None:
+    """The join's rows are at the channels of their keys, which are those of the groups."""
+    outer = join(A, B, ir.JoinType.LEFT, SAME_KEY)
+    found = physical(aggregate(outer, [col(0)], measure("sum", col(3))), {"a": LARGE, "b": LARGE}, channels=8)
+    assert moved(found) == [("hash", (0,)), ("hash", (0,))]
+
+
+def test_a_global_aggregate_is_gathered_as_a_row_of_each_channel() -> None:
+    found = physical(aggregate(A, [], measure("count")), {"a": LARGE})
+    assert moved(found) == [("gather", ())]
+    assert last(found).channels == 1
+
+
+def test_each_channel_sorts_and_the_sorted_rows_are_merged() -> None:
+    found = physical(sort(A, asc(col(1)), asc(col(0))), {"a": LARGE})
+    ((exchange,),) = [pipeline.into for pipeline in found.pipelines if pipeline.into]
+    assert exchange.routing is ir.Routing.GATHER
+    assert [key.column for key in exchange.order] == [1, 0]
+
+
+def test_each_channel_hands_on_no_more_than_a_limit_may_need() -> None:
+    found = physical(fetch(sort(A, asc(col(1))), 10, offset=5), {"a": LARGE})
+    first = found.pipelines[0].root
+    assert isinstance(first, FragmentNode)
+    assert "LIMIT 15" in first.sql
+    assert last(found).channels == 1
+
+
+def test_windows_are_computed_where_their_partitions_are() -> None:
+    calls = window_call("row_number", partitions=(col(0),), sorts=(asc(col(1)),))
+    found = physical(window_over(A, calls), {"a": LARGE})
+    assert moved(found) == [("hash", (0,))]
+
+
+def test_sources_cut_at_one_key_meet_without_an_exchange() -> None:
+    root = aggregate(JOIN, [col(0)], measure("sum", col(3)))
+    found = physical(root, {"a": LARGE, "b": LARGE}, clustered={"a": ["k"], "b": ["k"]})
+    assert reads(found) == {"a": "cut", "b": "cut"}
+    assert moved(found) == []
+    assert len({each.cut[1] for each in files(last(found)) if each.cut}) == 1
+
+
+def test_sources_clustered_by_other_columns_are_not_cut() -> None:
+    found = physical(JOIN, {"a": LARGE, "b": LARGE}, clustered={"a": ["v"], "b": ["k"]})
+    assert "cut" not in reads(found).values()
+
+
+def test_row_by_row_plans_run_on_all_channels_as_pieces_come() -> None:
+    found = physical(filtered(read("a", k=I64, s=TEXT), eq(col(0), lit(1))), {"a": LARGE})
+    (pipeline,) = found.pipelines
+    assert (pipeline.start, pipeline.channels, moved(found)) == (Start.PIECE, 2, [])
+
+
+def test_a_few_rows_are_not_worth_an_exchange() -> None:
+    found = physical(aggregate(JOIN, [col(0)], measure("count")), {"a": 1024, "b": 1024})
+    assert [pipeline.channels for pipeline in found.pipelines] == [1]
+
+
+def test_the_same_plan_and_sizes_are_spread_the_same() -> None:
+    root = aggregate(JOIN, [col(0)], measure("sum", col(3)))
+    one, other = (physical(root, {"a": LARGE, "b": LARGE}) for _ in range(2))
+    assert [each.root.sql for each in one.pipelines if isinstance(each.root, FragmentNode)] == [
+        each.root.sql for each in other.pipelines if isinstance(each.root, FragmentNode)
+    ]
+    assert moved(one) == moved(other)
