@@ -33,6 +33,8 @@ def open_service(
     four at least). Messages about a missing file say that it was looked for at `side`. `databases` are those
     that plans may look rows up in, by the names that plans call them: SQLite files, or anything that ADBC connects to.
     """
+    if write_root is not None and not write_root.is_dir():
+        raise NotADirectoryError(f"write_root is {write_root}, which is not a folder")
     opened = {name: sqlite(str(each)) if isinstance(each, Path) else each for name, each in (databases or {}).items()}
     folder = ServiceFolder(spill_directory or Path(tempfile.gettempdir()))
     try:

@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import BinaryIO, Final, Self
 
 from ...proto.errors import Forbidden, InvalidRequest
@@ -18,6 +18,7 @@ from ...proto.errors import Forbidden, InvalidRequest
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _LONGEST: Final = 255
+_MOST_PARTS: Final = 8
 
 
 class TableFolder:
@@ -27,8 +28,11 @@ class TableFolder:
     """
 
     def __init__(self, root: str, table: Sequence[str]) -> None:
-        if not table:
-            raise InvalidRequest("a table that is written must have a name", reason="BAD_TABLE_NAME")
+        if not 1 <= len(table) <= _MOST_PARTS:
+            raise InvalidRequest(
+                f"the name of a table that is written has 1 to {_MOST_PARTS} parts, not {len(table)}",
+                reason="BAD_TABLE_NAME",
+            )
         for part in table:
             _check(part)
         self.name = ".".join(table)
@@ -61,16 +65,12 @@ class TableFolder:
 
     def _look(self) -> None:
         """Whether what there is of the path is folders."""
-        folder = os.open(self._root, _FOLDER)
-        try:
+        with ExitStack() as stack, suppress(FileNotFoundError):
+            folder = os.open(self._root, _FOLDER)
+            stack.callback(os.close, folder)
             for part in self._parts:
-                inner = self._enter(folder, part)
-                os.close(folder)
-                folder = inner
-        except FileNotFoundError:
-            pass
-        finally:
-            os.close(folder)
+                folder = self._enter(folder, part)
+                stack.callback(os.close, folder)
 
     def _enter(self, folder: int, part: str) -> int:
         try:

@@ -59,6 +59,8 @@ def run(options: argparse.Namespace) -> int:
         target = writable(options.output) if options.output else None
     except ValueError as error:
         options.parser.error(str(error))
+    if options.server and options.write_root:
+        options.parser.error("--write-root is of the service in this process; a server has its own")
     splits, tables = _epochs(options), _grouped(options.table)
     started = time.perf_counter()
     with (

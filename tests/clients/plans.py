@@ -20,6 +20,11 @@ def totals() -> bytes:
     return _plan(_totals())
 
 
+def totals_written(*table: str, mode: str = "error") -> bytes:
+    """`totals` into a table."""
+    return _plan(_totals().write_named_table(table, mode=mode))
+
+
 def totals_json() -> str:
     """`totals` as JSON."""
     return json_format.MessageToJson(_totals().to_plan())

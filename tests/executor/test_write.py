@@ -261,6 +261,11 @@ def test_a_service_without_a_folder_for_tables_says_how_to_allow_them(tmp_path: 
     assert "--write-root" in warnings[0]
 
 
+def test_a_folder_for_tables_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(NotADirectoryError, match="nowhere"):
+        open_service(roots=[tmp_path], spill_directory=tmp_path, write_root=tmp_path / "nowhere")
+
+
 @pytest.mark.parametrize(
     ("name", "refusal"), [("..", InvalidRequest), ("a/../..", InvalidRequest), ("away", Forbidden)]
 )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
+import stat
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -11,6 +14,8 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tidegate.operators.operator import Operator
 from tidegate.operators.streams import BatchStream
@@ -190,6 +195,55 @@ def test_a_disk_that_fails_is_told_and_leaves_the_table_as_it_was(
     assert everything(tmp_path / "t") == shown(tmp_path / "t")
 
 
+def test_a_file_is_on_the_disk_before_it_shows_and_its_name_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    rename, sync = OpenFolder.rename, os.fsync
+
+    def noted_sync(descriptor: int) -> None:
+        steps.append("sync folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "sync file")
+        sync(descriptor)
+
+    def noted_rename(folder: OpenFolder, old: str, new: str) -> None:
+        steps.append("rename")
+        rename(folder, old, new)
+
+    operator = write(tmp_path)
+    epoch(operator, 1, 1)
+    monkeypatch.setattr(os, "fsync", noted_sync)
+    monkeypatch.setattr(OpenFolder, "rename", noted_rename)
+    epoch(operator, 2, 2)
+    assert steps == ["sync file", "rename", "sync folder"]
+
+
+@given(st.data())
+def test_whatever_happens_the_table_has_the_committed_epochs_and_nothing_else(data: st.DataObject) -> None:
+    """Epochs committed, broken, dropped and done again, by a writer that may be killed and made anew."""
+    expected: dict[int, list[int]] = {}
+    with tempfile.TemporaryDirectory() as name:
+        operator = write(Path(name), file_bytes=1)
+        for number in data.draw(st.lists(st.integers(1, 3), max_size=8)):
+            numbers = data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=3))
+            ending = data.draw(st.sampled_from(["commit", "break", "drop", "kill"]))
+            batches = rows(*numbers).to_batches(max_chunksize=1)
+            breaks_after = len(batches) - 1 if ending == "break" else None
+            operator.begin(number)
+            with contextlib.suppress(Boom):
+                list(operator.run([WatchedStream(SCHEMA, batches, breaks_after=breaks_after)]))
+            match ending:
+                case "commit":
+                    assert operator.commit().rows == len(numbers)
+                    expected[number] = numbers
+                case "kill":
+                    operator = write(Path(name), file_bytes=1)
+                case _:
+                    operator.drop()
+            assert [n for each in sorted(expected) for n in expected[each]] == (
+                found(Path(name) / "t") if expected else []
+            )
+
+
 def test_a_created_table_without_rows_is_one_file_that_has_its_columns(tmp_path: Path) -> None:
     operator = write(tmp_path)
     assert epoch(operator, 1).files == 1
@@ -264,6 +318,13 @@ def test_only_what_a_task_has_written_is_ever_replaced(tmp_path: Path) -> None:
 def test_a_name_that_is_no_plain_folder_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(InvalidRequest) as error:
         write(tmp_path, "sales", name)
+    assert error.value.reason == "BAD_TABLE_NAME"
+
+
+@pytest.mark.parametrize("parts", [0, 9, 10_000])
+def test_a_name_of_no_part_or_of_very_many_is_refused(tmp_path: Path, parts: int) -> None:
+    with pytest.raises(InvalidRequest) as error:
+        TableFolder(str(tmp_path), ["x"] * parts)
     assert error.value.reason == "BAD_TABLE_NAME"
 
 

@@ -97,6 +97,8 @@ def test_relaxed_is_said_on_the_last_line(cli: Run, address: str) -> None:
         (["run", "plan.bin", "--split", "a"], "not of the form NAME=PATH"),
         (["run", "plan.bin", "--channels", "0"], "not a whole number from 1 on"),
         (["run", "plan.bin", "--output", "rows.xlsx"], "ends in .arrow, .parquet, .csv"),
+        (["run", "plan.bin", "--write-root", ".", "--server", "here:1"], "a server has its own"),
+        (["serve", "--write-root", "nowhere"], "nowhere is not a folder"),
         (["serve", "--memory-limit", "much"], "not a size such as 64MiB"),
     ],
 )
@@ -149,6 +151,18 @@ def test_run_works_in_its_own_process_without_a_server(cli: Run, tmp_path: Path)
     done = cli("run", "totals.bin", "--split", "rows=part-*.parquet", "--splits-per-epoch", "1", "--output", "sums.csv")
     assert done.stdout.startswith("2 rows in 2 epochs")
     assert csv.read_csv(tmp_path / "sums.csv").to_pylist() == [{"k": 1, "total": 10}, {"k": 2, "total": 20}]
+
+
+def test_run_writes_the_tables_of_a_plan_that_writes(cli: Run, tmp_path: Path) -> None:
+    (tmp_path / "totals.bin").write_bytes(plans.totals_written("shop", "totals"))
+    parquet.write_table(pa.table({"k": [1, 1], "v": [2, 3]}), tmp_path / "rows.parquet")
+    (tmp_path / "tables").mkdir()
+    asked = ("run", "totals.bin", "--split", "rows=rows.parquet")
+    assert "--write-root" in cli(*asked).stderr
+    done = cli(*asked, "--write-root", "tables", "--write-format", "csv")
+    assert (done.returncode, done.stderr) == (0, "")
+    (file,) = (tmp_path / "tables" / "shop" / "totals").iterdir()
+    assert csv.read_csv(file).to_pylist() == [{"k": 1, "total": 5}]
 
 
 def test_validate_lists_problems_and_fails(cli: Run, tmp_path: Path) -> None:
