@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -150,8 +151,10 @@ def test_a_cancelled_epoch_leaves_nothing_behind(service: TaskManager, root: Pat
 def test_an_epoch_whose_last_rows_wait_for_a_reader_is_not_in_the_table_yet(service: TaskManager, root: Path) -> None:
     task = create(service, writing(ROWS), output_bytes=1, spill_quota=0)
     run(service, task, ("t", inline(k=[1], v=[1])))
-    service.add_splits(task, [("t", inline(k=[2], v=[2]), None)], barrier=True, wake=False)
-    service.work_and_poll(task, Cursor(1, 1))
+    service.add_splits(task, [("t", inline(k=[2], v=[2]), None)], barrier=True)
+    deadline = time.monotonic() + 60
+    while len(everything(root / "out")) < 2 and time.monotonic() < deadline:
+        service.work_and_poll(task, Cursor(1, 1))
     assert len(everything(root / "out")) == 2
     assert found(root) == [(1, 1)]
     service.cancel_task(task)
