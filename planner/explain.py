@@ -16,8 +16,10 @@ import pyarrow as pa
 from ..proto.values import Determinism, Explanation, TaskOptions
 from . import ir, tree
 from .divide import DEPTH, Division, Section, read_by
+from .explain_channels import spread_json, spread_text
 from .fragments import is_blocking, is_row_wise
 from .operated import key_columns
+from .pipelines import PhysicalPlan
 from .sources import PlannedSource
 from .visit import subqueries
 
@@ -64,8 +66,14 @@ class _Naming:
 
 
 def explain(
-    plan: ir.Plan, division: Division, sources: Sequence[PlannedSource], schema: pa.Schema, options: TaskOptions
+    plan: ir.Plan,
+    division: Division,
+    sources: Sequence[PlannedSource],
+    schema: pa.Schema,
+    options: TaskOptions,
+    spread: PhysicalPlan | None = None,
 ) -> Explanation:
+    """`spread` is the physical plan of several channels."""
     naming = _Naming()
     tables = {name: _fragments(division, section, naming) for name, section in division.tables.items()}
     kept = {name: _fragments(division, section, naming) for name, section in division.kept.items()}
@@ -98,7 +106,11 @@ def explain(
         ],
     }
     computed = {**{f"{name}: {_INDEXED}": found for name, found in tables.items()}, **_named_kept(kept)}
-    return Explanation(text=_text(division, content, shared, computed, pipelines), json=json.dumps(content, indent=1))
+    text = _text(division, content, shared, computed, pipelines)
+    if spread is not None:
+        content["spread"] = found = spread_json(spread)
+        text += "".join(f"{line}\n" for line in spread_text(found))
+    return Explanation(text=text, json=json.dumps(content, indent=1))
 
 
 # -------------------------------------------------------------------------------------------- what there is

@@ -14,6 +14,7 @@ from . import ir
 from .cut import cut
 from .divide import Division, divide
 from .explain import explain
+from .explain_channels import ROWS
 from .fragments import Making, Output
 from .pipelines import Feed, PhysicalPlan, Shape, SourceShape
 from .rewrite import rewrite
@@ -62,7 +63,12 @@ class Prepared:
 
     def explain(self) -> Explanation:
         """For people and for programs: relations, pipelines, fragments, and why."""
-        return explain(self.plan, self.division, self.sources, self.schema, self.options)
+        spread = self.physical(self._alike(ROWS)) if self.options.channels > 1 else None
+        return explain(self.plan, self.division, self.sources, self.schema, self.options, spread)
+
+    def _alike(self, rows: int) -> Shape:
+        """Sources of so many rows each, of which nothing more is known."""
+        return {source.name: SourceShape(feed=Feed.FILES, size_class=rows) for source in self.sources}
 
 
 def prepare(decoded: Decoded | ir.Plan, options: TaskOptions, static: Collection[str] = ()) -> Prepared:

@@ -204,3 +204,15 @@ def test_the_same_plan_and_sizes_are_spread_the_same() -> None:
         each.root.sql for each in other.pipelines if isinstance(each.root, FragmentNode)
     ]
     assert moved(one) == moved(other)
+
+
+def test_an_explanation_says_what_moves_where() -> None:
+    root = aggregate(A, [col(0)], measure("sum", col(1)))
+    text = prepare(plan(root), TaskOptions(channels=2), ()).explain().text
+    assert text.endswith(
+        "spread over channels, for sources of 10,000,000 rows each (the sizes of sealed splits decide):\n"
+        "  pipeline 1 on 2 channels reads a, a share\n"
+        "    exchange 0 to pipeline 2: hash of columns 0\n"
+        "  pipeline 2 on 2 channels reads exchange 0\n"
+        "    gives the result\n"
+    )

@@ -1,0 +1,73 @@
+"""How a plan would be spread over channels, for people and for programs.
+
+Which exchanges there are depends on the sizes of an epoch's sealed splits. Explained is the plan for sources that all
+have `ROWS` rows, of which nothing else is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from .pipelines import Exchange, FileInput, FragmentNode, PhysicalPlan, Pipeline, ReceiveNode, ScanNode, walk
+
+ROWS: Final = 10_000_000
+
+
+def spread_json(physical: PhysicalPlan) -> list[dict[str, Any]]:
+    """The pipelines in the order in which they feed each other."""
+    readers = {number: at for at, each in enumerate(physical.pipelines, 1) for number in _received(each)}
+    return [
+        {
+            "number": at,
+            "channels": pipeline.channels,
+            "reads": list(_read(pipeline)),
+            "receives": sorted(_received(pipeline)),
+            "sends": [_sent(each, readers) for each in pipeline.into],
+        }
+        for at, pipeline in enumerate(physical.pipelines, 1)
+    ]
+
+
+def spread_text(pipelines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    yield f"spread over channels, for sources of {ROWS:,} rows each (the sizes of sealed splits decide):"
+    for each in pipelines:
+        reads = "; ".join(f"{read['source']}, {read['rows']}" for read in each["reads"])
+        received = ", ".join(f"exchange {number}" for number in each["receives"])
+        inputs = "; ".join(text for text in (reads, received) if text) or "nothing"
+        channels = "one channel" if each["channels"] == 1 else f"{each['channels']} channels"
+        yield f"  pipeline {each['number']} on {channels} reads {inputs}"
+        for sent in each["sends"]:
+            by = f" of columns {', '.join(map(str, sent['keys']))}" if sent["keys"] else ""
+            order = ", merged in order" if sent["ordered"] else ""
+            yield f"    exchange {sent['exchange']} to pipeline {sent['to']}: {sent['routing']}{by}{order}"
+        if not each["sends"]:
+            yield "    gives the result"
+
+
+def _read(pipeline: Pipeline) -> Iterator[dict[str, Any]]:
+    for node in walk(pipeline.root):
+        for read in node.files if isinstance(node, FragmentNode) else (node,) if isinstance(node, ScanNode) else ():
+            yield {"source": read.source, "rows": _rows(read)}
+
+
+def _rows(read: FileInput | ScanNode) -> str:
+    if read.whole:
+        return "all rows"
+    if isinstance(read, FileInput) and read.cut is not None:
+        return f"a range of {read.cut[0]}"
+    return "a share"
+
+
+def _received(pipeline: Pipeline) -> set[int]:
+    return {node.exchange for node in walk(pipeline.root) if isinstance(node, ReceiveNode)}
+
+
+def _sent(exchange: Exchange, readers: Mapping[int, int]) -> dict[str, Any]:
+    return {
+        "exchange": exchange.number,
+        "to": readers[exchange.number],
+        "routing": exchange.routing.value.replace("_", " "),
+        "keys": list(exchange.keys),
+        "ordered": bool(exchange.order),
+    }
