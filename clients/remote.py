@@ -130,7 +130,7 @@ class RemoteService:
         place = (task, source, number)
         if place not in self._sent:
             path = self.upload(task, "inline.arrow", _ArrowFile(split))
-            self._sent[place] = FileSplit(path, format="arrow", watermark=split.watermark)
+            self._sent[place] = FileSplit(path, format="inline", watermark=split.watermark)
         return self._sent[place]
 
     def upload(self, task: str, name: str, chunks: Iterable[bytes]) -> str:

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import Final, TypeAlias
 
 import pyarrow as pa
 
 from ..operators.blocks import BLOCK_ROWS
+from ..operators.formats.arrow import Inline
 from ..operators.formats.format import PIECE_ROWS
-from ..operators.piece import InlinePiece, Piece
+from ..operators.piece import FilePiece, InlinePiece, Piece
 from ..operators.splits import estimated_rows
 
 Share: TypeAlias = tuple[Piece, ...]
@@ -78,29 +80,39 @@ def _hand_rows(rows: int, channels: int) -> int:
 
 def _small(pieces: Sequence[Piece]) -> Iterator[Piece]:
     for piece in pieces:
-        if not isinstance(piece, InlinePiece) or piece.row_count <= PIECE_ROWS:
+        rows = estimated_rows((piece,))
+        if not _inline(piece) or rows <= PIECE_ROWS:
             yield piece
             continue
-        for start in range(0, piece.row_count, BLOCK_ROWS):
-            yield _part(piece, start, min(start + BLOCK_ROWS, piece.row_count))
+        for start in range(0, rows, BLOCK_ROWS):
+            yield _part(piece, start, min(start + BLOCK_ROWS, rows))
 
 
 def _nearest_cut(pieces: Sequence[Piece], starts: Sequence[int], row: int, share: int) -> int:
     """The place nearest to `row` where the pieces may be cut."""
     at = min(bisect_right(starts, row), len(pieces)) - 1
     piece, start, end = pieces[at], starts[at], starts[at + 1]
-    if isinstance(piece, InlinePiece) and piece.row_count * _SMALL_PART > share:
-        if piece.row_count < _MANY_BLOCKS * BLOCK_ROWS:
+    if _inline(piece) and (end - start) * _SMALL_PART > share:
+        if end - start < _MANY_BLOCKS * BLOCK_ROWS:
             return row
         inside = start + (row - start + BLOCK_ROWS // 2) // BLOCK_ROWS * BLOCK_ROWS
         return min(inside, end)
     return start if row - start <= end - row else end
 
 
+def _inline(piece: Piece) -> bool:
+    """Rows that came with a call, in memory or as many as made a file of them: cut alike, or where they are showed."""
+    return isinstance(piece, InlinePiece) or (piece.format == Inline.name and piece.rows is not None)
+
+
 def _part(piece: Piece, start: int, end: int) -> Piece:
     """Rows `start` to `end` of an inline piece; other pieces are cut nowhere inside."""
-    if not isinstance(piece, InlinePiece) or (start, end) == (0, piece.row_count):
+    if not _inline(piece) or (start, end) == (0, piece.row_count):
         return piece
+    if isinstance(piece, FilePiece):
+        assert piece.rows is not None
+        first = piece.rows[0]
+        return replace(piece, rows=(first + start, first + end), row_count=end - start)
     batches: list[pa.RecordBatch] = []
     at = 0
     for batch in piece.batches:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...proto.errors import InvalidRequest
-from .arrow import Arrow
+from .arrow import Arrow, Inline
 from .csv import Csv
 from .format import Format, Reader
 from .json import Json
@@ -20,7 +20,8 @@ def register(format_: Format) -> None:
 
 
 def known() -> tuple[str, ...]:
-    return tuple(sorted(_FORMATS))
+    """Those that files have, to be named by users."""
+    return tuple(sorted(name for name, format_ in _FORMATS.items() if format_.endings))
 
 
 def format_named(name: str) -> Format:
@@ -43,7 +44,7 @@ def format_of(path: str) -> Format:
     )
 
 
-for _format in (Parquet(), Arrow(), Orc(), Csv(), Json()):
+for _format in (Parquet(), Arrow(), Orc(), Csv(), Json(), Inline()):
     register(_format)
 
 __all__ = ["Format", "Reader", "format_named", "format_of", "known", "register"]

@@ -38,6 +38,30 @@ class Arrow:
         return ArrowReader(piece, filesystem)
 
 
+class Inline:
+    """Rows that came with a call and were too many for a message or for memory.
+
+    One piece, whatever batches they came in, of a known number of rows: it counts, and may be cut, like other inline
+    rows.
+    """
+
+    name = "inline"
+    endings = ()
+    ranges = False
+    compressed = False
+
+    def open(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> tuple[FilePiece, ...]:  # noqa: ARG002
+        reader = ArrowReader(piece, filesystem)
+        try:
+            rows = sum(reader.counts())
+            return (replace(piece, schema=reader.schema, rows=(0, rows), row_count=rows, file_rows=rows),)
+        finally:
+            reader.close()
+
+    def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> ArrowReader:  # noqa: ARG002
+        return ArrowReader(piece, filesystem)
+
+
 def _stream_piece(piece: FilePiece) -> FilePiece:
     if piece.rows is not None or piece.row_groups is not None:
         raise SplitError(
@@ -66,8 +90,11 @@ class ArrowReader:
         return pa.ipc.open_stream(self._file, options=options)
 
     def counts(self) -> Iterator[int]:
-        """How many rows each record batch has; no batch is read for it."""
-        return batch_rows(self._file)
+        """How many rows each record batch has; of a file with a footer no batch is read for it."""
+        if self.footed:
+            yield from batch_rows(self._file)
+        else:
+            yield from (batch.num_rows for batch in self._open([0] if len(self.schema) else None))
 
     def batches(self, indices: Sequence[int]) -> Generator[tuple[int, pa.RecordBatch]]:
         # Arrow takes no column to mean all: then the first gives the rows.

@@ -1,34 +1,52 @@
 """The digests of strict plans, computed in a process of its own, over inputs that would show the engine's timing.
 
-Numbers come straight from a bit generator, whose stream NumPy promises to keep.
+Numbers come straight from a bit generator, whose stream NumPy promises to keep. Run as a program it prints the digests
+of one way to run; `FOLDER '{"channels": [1, 2, 3]}'`, with the folder of the TPC-H files, is what is pinned.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import tidegate
+from tidegate.executor.lookups import LookupThreads
 from tidegate.executor.manager import TaskManager
+from tidegate.executor.options import SMALLEST_MEMORY
 from tidegate.executor.plan_engine import PlanEngine
 from tidegate.operators.digest import digest
+from tidegate.operators.index_lookup_join import IndexLookupJoin
+from tidegate.operators.indexes.arrow import ArrowIndex
+from tidegate.operators.streams import BatchStream
+from tidegate.operators.submit import at_once
 
+from ..server.running import served
 from . import tpch
+
+T = TypeVar("T")
 
 PLANS: Final = Path(__file__).parent / "strict_plans"
 QUERIES: Final = ("q03", "q09", "q18")
 FACT_ROWS: Final = 100_000
 DIM_ROWS: Final = 30_000
+GROUPS: Final = 1_000_003  # a prime
+MANY_ROWS: Final = 1_100_000
+LONG_ROWS: Final = 400_000
+LONG_TEXT: Final = 250
 
 
 def _raw(seed: int, rows: int) -> Any:
@@ -58,9 +76,20 @@ def tables() -> dict[str, pa.Table]:
     return {"facts": pa.table(facts), "dims": pa.table(dims)}
 
 
+def many_groups() -> pa.Table:
+    """More than a million groups, some of several rows."""
+    numbers = np.arange(MANY_ROWS, dtype=np.int64)
+    return pa.table({"k": numbers % 997, "g": numbers * 7_919 % GROUPS, "x": _floats(7, MANY_ROWS)})
+
+
+def long_texts() -> pa.Table:
+    groups = _keys(8, LONG_ROWS, 2 * LONG_ROWS)
+    return pa.table({"g": groups, "t": pc.utf8_lpad(pa.array(groups).cast(pa.string()), LONG_TEXT, "-")})
+
+
 def _oddly(table: pa.Table) -> pa.Table:
-    """The same rows in batches of odd sizes, the first thousands of one row."""
-    sizes = [1] * 3_000 + [1 + int(size) for size in _raw(6, 400) % np.uint64(2_500)]
+    """The same rows in batches of odd sizes, the first hundreds of one row."""
+    sizes = [1] * 300 + [1 + int(size) for size in _raw(6, 100) % np.uint64(5_000)]
     batches: list[pa.RecordBatch] = []
     at = 0
     for size in sizes:
@@ -73,8 +102,13 @@ def _halves(table: pa.Table) -> list[pa.Table]:
     return [table.slice(0, 50_001), table.slice(50_001)]
 
 
+def _inline(found: Mapping[str, pa.Table], *, odd: bool) -> dict[str, list[pa.Table]]:
+    return {name: [_oddly(half) if odd else half for half in _halves(table)] for name, table in found.items()}
+
+
 def _files(folder: Path, found: Mapping[str, pa.Table]) -> dict[str, list[str]]:
     """Two files a table, of row groups of odd sizes."""
+    folder.mkdir(exist_ok=True)
     splits: dict[str, list[str]] = {}
     for name, table in found.items():
         for number, (part, group_rows) in enumerate(zip(_halves(table), (7_001, 12_345), strict=True)):
@@ -84,38 +118,114 @@ def _files(folder: Path, found: Mapping[str, pa.Table]) -> dict[str, list[str]]:
     return splits
 
 
-def _service(folder: Path, threads: int, shaken: bool) -> tidegate.Client:
-    chooser = random.Random(threads)
-    delay = (lambda: time.sleep(chooser.random() ** 8 * 0.01)) if shaken else None
-    engine = PlanEngine(["/"], folder)
-    return tidegate.Client(TaskManager(engine, folder=folder, threads=threads, delay=delay))
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """How a service runs, none of which may show. `odd`: rows that travel with calls are cut into odd batches.
+    `prefetch`: look-ups ahead. `wire`: over gRPC.
+    """
+
+    threads: int = 1
+    shaken: bool = False
+    odd: bool = False
+    wire: bool = False
+    prefetch: int = 0
+
+    @contextlib.contextmanager
+    def client(self, folder: Path) -> Iterator[tidegate.Client]:
+        manager = TaskManager(PlanEngine(["/"], folder), folder=folder, threads=self.threads, delay=self._delay())
+        with contextlib.ExitStack() as stack:
+            stack.callback(manager.close)
+            if self.wire:
+                address = stack.enter_context(served(manager))
+                yield stack.enter_context(tidegate.connect(address))
+            else:
+                yield tidegate.Client(manager)
+
+    def _delay(self) -> Callable[[], None] | None:
+        chooser = random.Random(self.threads)
+        return (lambda: time.sleep(chooser.random() ** 8 * 0.01)) if self.shaken else None
 
 
-def _digest(task: tidegate.Task, splits: Mapping[str, Sequence[Any]]) -> str:
-    """Of the second epoch: the first has other rows, which must not show."""
-    sources = {name: splits[name] for name in task.sources}
-    task.run_epoch({name: found[-1:] for name, found in sources.items()})
-    return digest(task.schema, iter(task.run_epoch(sources)))
+@dataclass(frozen=True)
+class Query:
+    """A plan over splits. The first epoch has other rows, which must not show in the second's digest."""
+
+    name: str
+    plan: bytes
+    splits: Mapping[str, Sequence[Any]]
+    memory: int = 1 << 30
+
+    def digest(self, client: tidegate.Client, channels: int) -> str:
+        with client.create_task(self.plan, channels=channels, memory_limit=self.memory * channels) as task:
+            sources = {name: self.splits[name] for name in task.sources}
+            task.run_epoch({name: found[-1:] for name, found in sources.items()})
+            return digest(task.schema, iter(task.run_epoch(sources)))
+
+    def answer(self, client: tidegate.Client, channels: int) -> pa.Table:
+        with client.create_task(self.plan, channels=channels) as task:
+            return task.run_epoch({name: self.splits[name] for name in task.sources}).table()
 
 
-def compute(
-    folder: Path, tpch_folder: Path, *, threads: int, shaken: bool, odd: bool, channels: int = 1
-) -> Iterator[tuple[str, str]]:
-    """Every case with its digest. `odd`: rows that travel with calls are cut into odd batches."""
-    found = tables()
-    inline = {name: [_oddly(half) if odd else half for half in _halves(table)] for name, table in found.items()}
-    forms: dict[str, Mapping[str, Sequence[Any]]] = {"inline": inline, "files": _files(folder, found)}
-    with _service(folder / "service", threads, shaken) as client:
-        for plan in sorted(PLANS.glob("*.bin")):
-            for form, splits in forms.items():
-                with client.create_task(plan.read_bytes(), channels=channels) as task:
-                    yield f"{plan.stem}, {form}", _digest(task, splits)
-        for query in QUERIES:
-            with client.create_task(tpch.plan_bytes("datafusion", query), channels=channels) as task:
-                files = {name: [str(tpch_folder / f"{name.lower()}.parquet")] for name in task.sources}
-                yield f"TPC-H {query}", _digest(task, files)
+def plan(name: str) -> bytes:
+    return (PLANS / f"{name}.bin").read_bytes()
+
+
+def queries(folder: Path, tpch_folder: Path, *, odd: bool) -> Iterator[Query]:
+    forms = {"inline": _inline(tables(), odd=odd), "files": _files(folder, tables())}
+    for path in sorted(PLANS.glob("*.bin")):
+        for form, splits in forms.items():
+            yield Query(f"{path.stem}, {form}", plan(path.stem), splits)
+    many = {"facts": many_groups(), "dims": tables()["dims"].slice(0, 10)}
+    large = _inline(many, odd=odd), _files(folder / "large", many)
+    yield Query("a million groups", plan("many_groups"), large[0])
+    yield Query("row-wise pieces", plan("union_all"), large[1])
+    yield Query("a sort that spills", plan("sort_with_ties"), large[0], SMALLEST_MEMORY)
+    yield Query("groups that spill", plan("distinct"), _inline({"facts": long_texts()}, odd=odd), SMALLEST_MEMORY)
+    for query in QUERIES:
+        files = {path.stem: [str(path)] for path in tpch_folder.glob("*.parquet")}
+        names = {name.upper(): found for name, found in files.items()} | files
+        yield Query(f"TPC-H {query}", tpch.plan_bytes("datafusion", query), names)
+
+
+def compute(folder: Path, tpch_folder: Path, way: Way, channels: Sequence[int]) -> dict[str, dict[str, str]]:
+    """For each number of channels each query's digest, and that of a look-up join."""
+    found: dict[str, dict[str, str]] = {str(each): {} for each in channels}
+    with way.client(folder / "service") as client:
+        for query in queries(folder, tpch_folder, odd=way.odd):
+            for each in channels:
+                found[str(each)][query.name] = query.digest(client, each)
+    found["1"]["look-ups"] = look_up(way)
+    return found
+
+
+def look_up(way: Way) -> str:
+    """The facts with the rows that an index has for their keys, in tens of look-ups; some of which are slow."""
+    facts, dims = tables()["facts"], tables()["dims"]
+    chooser = random.Random(way.threads)
+    threads = LookupThreads(max(2, way.threads))
+    index = ArrowIndex("dims", dims, keys=[0], columns=[1])
+
+    def submit(call: Callable[[], T]) -> Future[T]:
+        return lane.submit(lambda: (time.sleep(chooser.random() ** 4 * 0.01), call())[1])
+
+    lane = threads.lane(8)
+    join = IndexLookupJoin(
+        schema=pa.schema([*facts.schema, *index.schema]),
+        probe=facts.schema,
+        keys=[0],
+        index=index,
+        prefetch=way.prefetch,
+        submit=submit if way.prefetch else at_once,
+    )
+    try:
+        batches = _oddly(facts) if way.odd else facts
+        return digest(join.schema, join.run([BatchStream(facts.schema, batches.to_batches())]))
+    finally:
+        threads.close()
 
 
 if __name__ == "__main__":
+    ways = json.loads(sys.argv[2])
+    wanted = ways.pop("channels")
     with tempfile.TemporaryDirectory() as made:
-        print(json.dumps(dict(compute(Path(made), Path(sys.argv[1]), **json.loads(sys.argv[2])))))
+        print(json.dumps(compute(Path(made), Path(sys.argv[1]), Way(**ways), wanted), indent=2))

@@ -2,59 +2,116 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import platform
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import duckdb
+import numpy as np
+import pyarrow as pa
 import pytest
 
+import tidegate
+from tidegate.executor.options import SMALLEST_MEMORY
+
 from . import strict_digests
+from .strict_digests import Query, Way
 
 PINNED: Final = Path(__file__).with_name("strict_digests.json")
 
-#: The environment of the process, the service's threads, random delays in its scheduler, batches of odd sizes.
+#: The environment of the process, the way the service runs in it, and on how many channels. Each number of channels is
+#: run in two ways at least.
 SURROUNDINGS: Final[dict[str, tuple[dict[str, str], dict[str, Any]]]] = {
-    "one thread": (
+    "one thread, no look-ups ahead": (
         {"TZ": "UTC", "LC_ALL": "C", "PYTHONHASHSEED": "0"},
-        {"threads": 1, "shaken": False, "odd": False},
+        {"channels": [1, 2, 3]},
     ),
-    "odd batches and delays": (
-        {"TZ": "Asia/Tokyo", "LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "1", "OMP_NUM_THREADS": "1"},
-        {"threads": 7, "shaken": True, "odd": True},
-    ),
-    "two threads and delays": (
+    "two threads, odd batches, delays": (
         {"TZ": "America/New_York", "LC_ALL": "tr_TR.UTF-8", "PYTHONHASHSEED": "2", "OMP_NUM_THREADS": "3"},
-        {"threads": 2, "shaken": True, "odd": False},
+        {"channels": [1, 3], "threads": 2, "shaken": True, "odd": True, "prefetch": 1},
+    ),
+    "eight threads, over gRPC, delays": (
+        {"TZ": "Asia/Tokyo", "LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "1", "OMP_NUM_THREADS": "1"},
+        {"channels": [1, 2], "threads": 8, "shaken": True, "wire": True, "prefetch": 256},
     ),
 }
+ROW_WISE: Final = ("union_all, inline", "union_all, files", "row-wise pieces", "limit, inline", "limit, files")
 
 
-def engine() -> dict[str, str]:
-    """What a digest is promised for: versions of the engine on one kind of processor."""
-    return {"duckdb": duckdb.__version__, "machine": platform.machine()}
+@functools.cache
+def pinned() -> dict[str, dict[str, str]]:
+    """What is promised for versions of the engine on one kind of processor; other ones are no failure."""
+    found = json.loads(PINNED.read_text())
+    if found["engine"] != {"duckdb": duckdb.__version__, "machine": platform.machine()}:
+        pytest.skip(f"the digests are those of {found['engine']}")
+    return dict(found["digests"])
 
 
 @pytest.mark.parametrize("surroundings", SURROUNDINGS)
 def test_the_pinned_digests_come_again(surroundings: str, tpch_files: dict[str, Path], project: Path) -> None:
-    pinned = json.loads(PINNED.read_text())
-    if pinned["engine"] != engine():
-        pytest.skip(f"the digests are those of {pinned['engine']}")
     changes, how = SURROUNDINGS[surroundings]
-    assert _computed(project, next(iter(tpch_files.values())).parent, changes, how) == pinned["digests"]
-
-
-def test_with_several_channels_the_surroundings_show_as_little(tpch_files: dict[str, Path], project: Path) -> None:
     folder = next(iter(tpch_files.values())).parent
-    first, *others = [
-        _computed(project, folder, changes, {**how, "channels": 3}) for changes, how in SURROUNDINGS.values()
-    ]
-    assert len(first) > 20
-    assert others == [first, first]
+    command = [sys.executable, "-m", f"{__package__}.strict_digests", str(folder), json.dumps(how)]
+    environment = {**os.environ, **changes}
+    done = subprocess.run(command, cwd=project, env=environment, stdout=subprocess.PIPE, check=True, text=True)
+    expected = {str(each): pinned()[str(each)] for each in how["channels"]}
+    assert json.loads(done.stdout) == expected
+
+
+@pytest.mark.parametrize("name", ROW_WISE)
+def test_the_number_of_channels_does_not_show_in_row_wise_answers(name: str) -> None:
+    assert len({digests[name] for digests in pinned().values()}) == 1
+
+
+# --- across numbers of channels ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tidegate.Client]:
+    with Way(threads=2).client(tmp_path_factory.mktemp("service")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def queries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Query]:
+    """Those over rows that come with the calls."""
+    folder = tmp_path_factory.mktemp("splits")
+    return {each.name: each for each in strict_digests.queries(folder, folder, odd=False) if ", inline" in each.name}
+
+
+@pytest.mark.parametrize("plan", [path.stem for path in sorted(strict_digests.PLANS.glob("*.bin"))])
+def test_the_rows_are_the_same_on_any_number_of_channels(
+    plan: str, client: tidegate.Client, queries: dict[str, Query]
+) -> None:
+    query = queries[f"{plan}, inline"]
+    one = in_order(query.answer(client, 1))
+    for channels in (2, 3):
+        assert_alike(in_order(query.answer(client, channels)), one)
+
+
+def in_order(table: pa.Table) -> pa.Table:
+    return table.sort_by([(name, "ascending") for name in table.column_names])
+
+
+def assert_alike(found: pa.Table, expected: pa.Table) -> None:
+    """Equal but for the rounding of floats: a sum's error is of the size of what was summed."""
+    assert (found.schema, found.num_rows) == (expected.schema, expected.num_rows)
+    for one, other in zip(found.columns, expected.columns, strict=True):
+        if pa.types.is_floating(one.type):
+            assert one.null_count == other.null_count
+            ours, theirs = (np.nan_to_num(each.to_numpy()) for each in (one, other))
+            assert np.abs(ours - theirs).max() <= 1e-12 * np.abs(theirs).max()
+        else:
+            assert one.equals(other)
+
+
+# --- the inputs --------------------------------------------------------------------------------------------------
 
 
 def test_the_inputs_are_such_that_order_shows() -> None:
@@ -63,11 +120,19 @@ def test_the_inputs_are_such_that_order_shows() -> None:
     values = facts["x"].to_pylist()
     assert sum(values) != sum(reversed(values))
     assert len(set(facts["g"].to_pylist())) > 50_000
+    assert len(strict_digests.many_groups()["g"].unique()) > 1_000_000
 
 
-def _computed(project: Path, tpch_folder: Path, changes: dict[str, str], how: dict[str, Any]) -> dict[str, str]:
-    command = [sys.executable, "-m", f"{__package__}.strict_digests", str(tpch_folder), json.dumps(how)]
-    done = subprocess.run(
-        command, cwd=project, env={**os.environ, **changes}, stdout=subprocess.PIPE, check=True, text=True
-    )
-    return dict(json.loads(done.stdout))
+@pytest.mark.parametrize(
+    ("sql", "facts", "channels"),
+    [("sort_with_ties", strict_digests.many_groups, 1), ("distinct", strict_digests.long_texts, 3)],
+)
+def test_the_inputs_that_should_spill_do(sql: str, facts: Callable[[], pa.Table], channels: int) -> None:
+    """An engine that has no place to spill to cannot do what each channel of a strict task does."""
+    share = facts().slice(0, facts().num_rows // channels)
+    statement = (strict_digests.PLANS / f"{sql}.sql").read_text()
+    settings = {"threads": 1, "memory_limit": f"{SMALLEST_MEMORY}B", "temp_directory": ""}
+    with duckdb.connect(config=settings) as connection:
+        connection.register("facts", share)
+        with pytest.raises(duckdb.OutOfMemoryException):
+            list(connection.sql(statement).to_arrow_reader())

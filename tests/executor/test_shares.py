@@ -103,3 +103,17 @@ def test_hands_are_all_rows_in_order(sizes: list[int]) -> None:
     starts = [sum(sizes[:at]) for at in range(len(sizes))]
     dealt = hands([inline(start, rows) for start, rows in zip(starts, sizes, strict=True)], 3)
     assert [value for hand in dealt for value in values(hand)] == list(range(sum(sizes)))
+
+
+@pytest.mark.parametrize(("channels", "batch_rows"), [(2, 100_001), (3, 7_000), (8, 600_000)])
+def test_inline_rows_are_shared_out_alike_in_memory_and_in_a_file(
+    channels: int, batch_rows: int, tmp_path: Path
+) -> None:
+    """Rows that were too many for a message travel as a file, whose batches are the sender's."""
+    piece = inline(0, 600_000)
+    with pa.ipc.new_stream(tmp_path / "rows", SCHEMA) as writer:
+        writer.write_table(pa.Table.from_batches(piece.batches), max_chunksize=batch_rows)
+    pieces = expand(FileSplit(str(tmp_path / "rows"), format="inline"), [str(tmp_path)], "split 1")
+    for share_out in shares, lambda pieces, channels: tuple(hands(pieces, channels)):
+        expected = [values(each) for each in share_out([piece], channels)]
+        assert [values(each) for each in share_out(open_pieces(pieces), channels)] == expected
