@@ -102,8 +102,9 @@ def _halves(table: pa.Table) -> list[pa.Table]:
     return [table.slice(0, 50_001), table.slice(50_001)]
 
 
-def _inline(found: Mapping[str, pa.Table], *, odd: bool) -> dict[str, list[pa.Table]]:
-    return {name: [_oddly(half) if odd else half for half in _halves(table)] for name, table in found.items()}
+def _inline(found: Mapping[str, pa.Table], *, odd: bool, last_small: bool = False) -> dict[str, list[pa.Table]]:
+    turn = -1 if last_small else 1
+    return {name: [_oddly(half) if odd else half for half in _halves(table)[::turn]] for name, table in found.items()}
 
 
 def _files(folder: Path, found: Mapping[str, pa.Table]) -> dict[str, list[str]]:
@@ -176,11 +177,11 @@ def queries(folder: Path, tpch_folder: Path, *, odd: bool) -> Iterator[Query]:
         for form, splits in forms.items():
             yield Query(f"{path.stem}, {form}", plan(path.stem), splits)
     many = {"facts": many_groups(), "dims": tables()["dims"].slice(0, 10)}
-    large = _inline(many, odd=odd), _files(folder / "large", many)
-    yield Query("a million groups", plan("many_groups"), large[0])
-    yield Query("row-wise pieces", plan("union_all"), large[1])
-    yield Query("a sort that spills", plan("sort_with_ties"), large[0], SMALLEST_MEMORY)
-    yield Query("groups that spill", plan("distinct"), _inline({"facts": long_texts()}, odd=odd), SMALLEST_MEMORY)
+    large, long = (_inline(each, odd=odd, last_small=True) for each in (many, {"facts": long_texts()}))
+    yield Query("a million groups", plan("many_groups"), large)
+    yield Query("row-wise pieces", plan("union_all"), _files(folder / "large", many))
+    yield Query("a sort that spills", plan("sort_with_ties"), large, SMALLEST_MEMORY)
+    yield Query("groups that spill", plan("distinct"), long, SMALLEST_MEMORY)
     for query in QUERIES:
         files = {path.stem: [str(path)] for path in tpch_folder.glob("*.parquet")}
         names = {name.upper(): found for name, found in files.items()} | files
