@@ -2,7 +2,8 @@
 
 Order: pieces as they were assigned, rows as in the file. Nulls: a missing nullable column; a null in a required
 column is an error. Empty input: no batch. Memory: a row group, record batch or stripe of the wanted columns. Barrier:
-nothing is kept. Closing the output closes the file that is being read and opens no other.
+nothing is kept. Closing the output closes the file that is being read and opens no other. Where the plan declares an
+order for the source, a row that is out of it is an error; what is not read is not checked.
 
 What is wrong with a piece is a `SplitError` that names the file and, where it is a value, its column and row.
 """
@@ -21,11 +22,13 @@ from pyarrow.fs import FileSystem, LocalFileSystem
 from ..proto.errors import ExecutionError, InternalError, SplitError, TidegateError
 from .casts import LossyCast, cast
 from .column import Column
+from .declared_order import DeclaredOrder
 from .file_relations import contiguous
 from .file_versions import check_version
 from .formats import format_named
 from .matching import FromFile, FromFolder, Match, describe, match_columns, null_in_required
 from .operator import Operator, Stream
+from .ordering import Order
 from .piece import FilePiece, InlinePiece, Piece
 
 T = TypeVar("T")
@@ -34,12 +37,20 @@ T = TypeVar("T")
 class Scan(Operator):
     """`rows_read` and `bytes_read` count, over all epochs, what was read: bytes as Arrow holds the wanted columns."""
 
-    def __init__(self, source: str, columns: Sequence[Column], *, filesystem: FileSystem | None = None) -> None:
+    def __init__(
+        self,
+        source: str,
+        columns: Sequence[Column],
+        *,
+        order: Sequence[Order] = (),
+        filesystem: FileSystem | None = None,
+    ) -> None:
         self.schema = pa.schema([pa.field(c.name, c.type, nullable=c.nullable) for c in columns])
         self.rows_read = 0
         self.bytes_read = 0
         self._source = source
         self._columns = tuple(columns)
+        self._order = DeclaredOrder(source, self.schema, order) if order else None
         # Not mapped into memory: a file that is cut short while it is mapped kills the process.
         self._filesystem = filesystem or LocalFileSystem(use_mmap=False)
         self._pieces: tuple[Piece, ...] = ()
@@ -62,6 +73,8 @@ class Scan(Operator):
         self._interrupted = True
 
     def _run(self) -> Iterator[pa.RecordBatch]:
+        if self._order is not None:
+            self._order.begin()
         for piece in _runs(self._pieces):
             batches = self._inline(piece) if isinstance(piece, InlinePiece) else self._file(piece)
             with closing(batches):
@@ -116,7 +129,10 @@ class Scan(Operator):
             arrays.append(array)
         if not arrays:
             return batch.select([])
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        wanted = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        if self._order is not None:
+            self._order.check(wanted, piece, first_row)
+        return wanted
 
     def _cast(self, array: pa.Array, column: Column, piece: Piece, first_row: int) -> pa.Array:
         try:
