@@ -6,6 +6,6 @@ One is the `detail` of an extension relation: `rel.extension_single.detail.Pack(
 
 from __future__ import annotations
 
-from .proto.tidegate.v1.relations_pb2 import IndexLookupJoin, Unnest
+from .proto.tidegate.v1.relations_pb2 import DeclaredOrder, IndexLookupJoin, Unnest
 
-__all__ = ["IndexLookupJoin", "Unnest"]
+__all__ = ["DeclaredOrder", "IndexLookupJoin", "Unnest"]

@@ -168,6 +168,7 @@ class PlanComputation:
             tables=self.tables,
             databases=self._databases,
             lane=self._lane,
+            space=self._space,
         )
         return PipelineInstance(root, workshop=workshop, kept=self._keeping.rows)
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, assert_never
+from typing import Final, TypeAlias, assert_never
 
 from ..operators.file_relations import FileSource
 from ..operators.fragment import Fragment
+from ..operators.held_rows import Holding
 from ..operators.index_lookup_join import IndexLookupJoin, Retries
 from ..operators.indexes import Index, IndexHost, open_index
 from ..operators.indexes.sql import Database
 from ..operators.inputs import ContextSource, StreamSource
 from ..operators.instances import Instance
+from ..operators.merge_join import MergeJoin
 from ..operators.operator import Operator
 from ..operators.piece import Piece
 from ..operators.scan import Scan
+from ..operators.streaming_aggregate import StreamingAggregate
 from ..operators.submit import Submit, at_once
 from ..operators.unnest import Unnest
 from ..planner.ir import Clock
@@ -23,10 +26,12 @@ from ..planner.pipelines import (
     FileInput,
     FragmentNode,
     LookupNode,
+    MergeJoinNode,
     OperatorNode,
     PhysicalNode,
     ReceiveNode,
     ScanNode,
+    StreamingAggregateNode,
     UnnestNode,
     inputs,
 )
@@ -34,6 +39,10 @@ from ..proto.values import Spill
 from .clock import RELATION, context_schema
 from .key_shares import Cut
 from .meters import Meter
+from .store import SpillSpace
+
+_HELD_SHARE: Final = 16
+"""Of an instance's memory, the part that rows of one key may take before they go to disk."""
 
 RunNode: TypeAlias = ScanNode | FragmentNode | OperatorNode
 """What an operator of its own is made for; the other nodes are streams that are there."""
@@ -42,8 +51,8 @@ RunNode: TypeAlias = ScanNode | FragmentNode | OperatorNode
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Workshop:
     """What operators are made with. `index` gives a kept index by its name; `tables` and `databases` are what others
-    are opened from, with as many look-ups at a time as `lane` is asked for. `meter` gives an operator's counters by its
-    name and place.
+    are opened from, with as many look-ups at a time as `lane` is asked for. What does not fit into memory goes to
+    `space`. `meter` gives an operator's counters by its name and place.
     """
 
     instance: Instance
@@ -54,6 +63,7 @@ class Workshop:
     tables: Mapping[str, Sequence[Piece]]
     databases: Mapping[str, Database]
     lane: Callable[[int], Submit]
+    space: SpillSpace
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,7 +92,8 @@ def make(node: RunNode, workshop: Workshop) -> Made:
     match node:
         case ScanNode():
             source = ReadSource(node.source, None, node.whole)
-            return Made(node, Scan(node.source, node.columns), workshop.meter("Scan", node.place), (), (source,))
+            scan = Scan(node.source, node.columns, order=node.order)
+            return Made(node, scan, workshop.meter("Scan", node.place), (), (source,))
         case FragmentNode():
             sources = tuple(map(_file_source, node.files))
             meter = workshop.meter("Fragment", node.place)
@@ -91,6 +102,11 @@ def make(node: RunNode, workshop: Workshop) -> Made:
             return Made(node, _unnest(node), workshop.meter("Unnest", node.place), inputs(node))
         case LookupNode():
             return Made(node, _lookup(node, workshop), workshop.meter("IndexLookupJoin", node.place), inputs(node))
+        case MergeJoinNode():
+            return Made(node, _merge_join(node, workshop), workshop.meter("MergeJoin", node.place), inputs(node))
+        case StreamingAggregateNode():
+            aggregate = _streaming_aggregate(node, workshop)
+            return Made(node, aggregate, workshop.meter("StreamingAggregate", node.place), inputs(node))
         case _:
             assert_never(node)
 
@@ -115,6 +131,7 @@ def _fragment(node: FragmentNode, workshop: Workshop) -> Fragment:
         strict=workshop.strict,
         ordered=node.ordered,
         spill=workshop.spill,
+        lazy=node.lazy,
         place=node.place,
     )
 
@@ -142,6 +159,43 @@ def _lookup(node: LookupNode, workshop: Workshop) -> IndexLookupJoin:
         prefetch=prefetch,
         retries=retries,
         submit=submit,
+        place=node.place,
+    )
+
+
+def _merge_join(node: MergeJoinNode, workshop: Workshop) -> MergeJoin:
+    return MergeJoin(
+        left=node.left.schema,
+        right=node.right.schema,
+        keys=node.keys,
+        type=node.type,
+        schema=node.schema,
+        holding=_holding(workshop),
+        condition=node.condition,
+        instance=workshop.instance,
+        place=node.place,
+    )
+
+
+def _holding(workshop: Workshop) -> Holding:
+    """For the rows of one key."""
+    space = workshop.space
+    return Holding(
+        memory_limit=workshop.instance.settings.memory_limit // _HELD_SHARE,
+        folder=space.files.folder,
+        take=space.quota.take,
+        give=space.quota.give,
+    )
+
+
+def _streaming_aggregate(node: StreamingAggregateNode, workshop: Workshop) -> StreamingAggregate:
+    return StreamingAggregate(
+        node.input.schema,
+        keys=node.keys,
+        measures=node.measures,
+        schema=node.schema,
+        instance=workshop.instance,
+        order=node.order,
         place=node.place,
     )
 

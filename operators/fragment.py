@@ -50,7 +50,9 @@ class Ordered(Protocol):
 
 
 class Fragment(Operator):
-    """`run` takes one stream per entry of `streams`, in order; `assign` the pieces of each of `files`.
+    """`run` takes one stream per entry of `streams`, in order; `assign` the pieces of each of `files`. One that is
+    `lazy` takes rows one by one, in order, and reads its inputs only as its own rows are asked for: they are neither
+    executed at once nor cut into blocks.
 
     Without an `ordered` form there is nothing to do about joins that do not fit but to refuse them.
     """
@@ -67,6 +69,7 @@ class Fragment(Operator):
         strict: bool = True,
         ordered: Ordered | None = None,
         spill: Spill = Spill.AUTO,
+        lazy: bool = False,
         place: str = "",
     ) -> None:
         self.schema = schema
@@ -78,7 +81,9 @@ class Fragment(Operator):
         self._sources = tuple(streams)
         self._files = tuple(files)
         self._pieces: dict[str, tuple[FilePiece, ...]] = {file.relation: () for file in files}
-        self._inputs = tuple(FragmentInput(s, strict=strict, check=self._stop_if_interrupted) for s in streams)
+        self._inputs = tuple(
+            FragmentInput(s, strict=strict and not lazy, check=self._stop_if_interrupted) for s in streams
+        )
         self._context = None if context is None else ContextInput(context)
         self._conform = Conform(schema, place)
         self._interrupted = threading.Event()
@@ -92,6 +97,7 @@ class Fragment(Operator):
                 streams=tuple(zip(self._sources, self._inputs, strict=True)),
                 files=self._files,
                 context=None if context is None or self._context is None else (context.relation, self._context),
+                lazy=lazy,
             )
         except BaseException as error:
             self.close()

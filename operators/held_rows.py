@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,12 +15,24 @@ from .blocks import blocks
 from .sizes import batch_bytes
 
 
+def _always(size: int) -> bool:  # noqa: ARG001
+    return True
+
+
+def _nothing(size: int) -> None:
+    pass
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
-    """How many bytes are held in memory, and the folder where the rest goes."""
+    """How many bytes are held in memory, and the folder where the rest goes. So many bytes on disk are asked of `take`,
+    which may refuse, and given back with `give`.
+    """
 
     memory_limit: int
     folder: Path
+    take: Callable[[int], bool] = _always
+    give: Callable[[int], None] = _nothing
 
 
 class HeldRows:
@@ -35,6 +47,7 @@ class HeldRows:
         self._holding = holding
         self._memory: list[pa.RecordBatch] = []
         self._bytes = 0
+        self._taken = 0
         self._path: Path | None = None
         self._writer: pa.RecordBatchStreamWriter | None = None
 
@@ -72,9 +85,16 @@ class HeldRows:
         if self._path is not None:
             self._path.unlink(missing_ok=True)
             self._path = None
+        self._holding.give(self._taken)
+        self._taken = 0
         self._memory = []
 
     def _spill(self) -> None:
+        if not self._holding.take(self._bytes):
+            size = self._taken + self._bytes
+            message = f"the rows of one key would take {size:,} bytes on disk, more than is left of the spill quota"
+            raise Exhausted(message, reason="SPILL_QUOTA")
+        self._taken += self._bytes
         try:
             if self._writer is None:
                 self._writer = self._open()

@@ -42,6 +42,7 @@ class Statement:
         streams: Sequence[tuple[StreamSource, FragmentInput]],
         files: Sequence[FileSource],
         context: tuple[str, Relation] | None,
+        lazy: bool = False,
     ) -> None:
         self.planned = 0
         self.profile: str | None = None
@@ -56,7 +57,7 @@ class Statement:
         self._text = sql
         self._replayed = [_materialized(source) for source, _ in streams if source.replayed]
         self._sql = with_definitions(sql, self._replayed)
-        self.prepared = not files and _is_small([source for source, _ in streams])
+        self.prepared = not files and not lazy and _is_small([source for source, _ in streams])
         self.joins: bool | None = None
         if not files:
             if self.prepared:

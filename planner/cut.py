@@ -116,8 +116,8 @@ def _exchange(exchange: ir.Exchange, number: int, consumers: int, schema: pa.Sch
     order = (
         MergeKey(
             column=each.column,
-            descending=each.direction in (ir.Direction.DESC_NULLS_FIRST, ir.Direction.DESC_NULLS_LAST),
-            nulls_first=each.direction in (ir.Direction.ASC_NULLS_FIRST, ir.Direction.DESC_NULLS_FIRST),
+            descending=each.direction.descending,
+            nulls_first=each.direction.nulls_first,
         )
         for each in exchange.order
     )

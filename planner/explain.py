@@ -291,9 +291,9 @@ def _describe(division: Division, line: _Line) -> str:
 def _name(relation: ir.Relation) -> str:  # noqa: C901 (a line per relation)
     match relation:
         case ir.Read():
-            return f"read {relation.source} ({', '.join(relation.names)})"
+            return f"read {relation.source} ({', '.join(relation.names)}){_declared(relation)}"
         case ir.LocalFiles():
-            return f"local files {relation.source} ({', '.join(relation.names)})"
+            return f"local files {relation.source} ({', '.join(relation.names)}){_declared(relation)}"
         case ir.Values():
             return f"values, {len(relation.rows)} rows"
         case ir.Filter():
@@ -326,6 +326,14 @@ def _name(relation: ir.Relation) -> str:  # noqa: C901 (a line per relation)
             return ", ".join(["unnest", *marks, f"{len(relation.lists)} lists"])
         case ir.IndexLookup():
             return f"look-up, {relation.type.value}, {len(relation.keys)} keys, {relation.index.kind} index"
+        case ir.MergeJoin():
+            keys = ", ".join(f"{key.left} = {key.right} {key.direction.value}" for key in relation.keys)
+            more = " and a condition" if relation.condition is not None else ""
+            left, right = relation.why
+            return f"merge join, {relation.type.value}, by columns {keys}{more}; left {left}, right {right}"
+        case ir.StreamingAggregate():
+            functions = _functions(relation.measures)
+            return f"streaming aggregate, {len(relation.keys)} keys: {functions or 'none'}; {relation.why}"
         case ir.IndexTable():
             return f"table of an index ({', '.join(relation.names)})"
         case ir.Shared():
@@ -338,6 +346,11 @@ def _name(relation: ir.Relation) -> str:  # noqa: C901 (a line per relation)
             return f"exchange, {relation.routing.value}"
         case _:
             assert_never(relation)
+
+
+def _declared(relation: ir.Read | ir.LocalFiles) -> str:
+    keys = (f"{relation.names[each.column]} {each.direction.value}" for each in relation.order)
+    return f", declared to be sorted by {', '.join(keys)}" if relation.order else ""
 
 
 def _functions(measures: Sequence[ir.Measure]) -> str:

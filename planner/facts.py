@@ -92,7 +92,9 @@ class FactTable:
 
 def _keeps_rows(relation: ir.Relation) -> bool:
     match relation:
-        case ir.Read() | ir.LocalFiles() | ir.Values() | ir.Filter() | ir.Project() | ir.Expand():
+        case ir.Read() | ir.LocalFiles():
+            return not relation.order  # which is the order of all pieces together
+        case ir.Values() | ir.Filter() | ir.Project() | ir.Expand():
             return True
         case ir.Unnest() | ir.IndexLookup():
             return True

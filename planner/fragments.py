@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
 
+from ..operators.blocks import BLOCK_ROWS
 from ..operators.column import Column
 from . import ir, tree
 from .divide import Section, read_by
@@ -17,12 +18,17 @@ from .pipelines import (
     Feed,
     FileInput,
     FragmentNode,
+    LookupNode,
+    MergeJoinNode,
     PhysicalNode,
     ScanNode,
     Shape,
+    StreamingAggregateNode,
     StreamInput,
+    UnnestNode,
     walk,
 )
+from .sorted_nodes import order_of
 from .spread.origins import Key
 from .sql.statement import Statement
 from .sql.types import arrow_schema, has_struct
@@ -58,45 +64,70 @@ def fragments(
 ) -> FragmentNode:
     """The section's fragments, each reading those before it. The last one is its root."""
     mine = dict(nodes)
+    lazy = _read_lazily(section)
     for edge in section.edges:
-        mine[id(edge)] = _edge(edge, making, mine)
+        mine[id(edge)] = _edge(edge, making, mine, lazy=id(edge) in lazy)
     return _Fragment(making, mine).of(section.root, output)
 
 
-def _edge(edge: ir.Relation, making: Making, nodes: dict[int, PhysicalNode]) -> PhysicalNode:
+def _edge(edge: ir.Relation, making: Making, nodes: dict[int, PhysicalNode], *, lazy: bool) -> PhysicalNode:
     if isinstance(edge, ir.Operated):
         return operator_node(edge, [nodes[id(each)] for each in read_by(edge)], making.indexes)
-    return scanned(edge, making) or _Fragment(making, nodes).of(edge, None)
+    return scanned(edge, making) or _Fragment(making, nodes).of(edge, None, lazy=lazy)
+
+
+def _read_lazily(section: Section) -> set[int]:
+    """Edges, by id, of which an operator may not want all rows, or wants the first ones soon."""
+    found: set[int] = set()
+    for edge in reversed(section.edges):
+        sorted_ = isinstance(edge, ir.MergeJoin | ir.StreamingAggregate)
+        if sorted_ or (isinstance(edge, ir.Operated) and id(edge) in found):
+            found.update(map(id, read_by(edge)))
+    return found
 
 
 def scanned(relation: ir.Relation, making: Making) -> ScanNode | None:
     """A bare read that comes as a stream needs no statement."""
-    if not isinstance(relation, ir.Read | ir.LocalFiles) or making.shape[relation.source].feed is Feed.FILES:
+    if not isinstance(relation, ir.Read | ir.LocalFiles):
         return None
-    if any(map(has_struct, relation.schema)):
-        return None  # inside a plan their fields have other names
+    leaf = _leaf(relation)
+    if leaf.feed(making) is Feed.FILES or any(map(has_struct, relation.schema)):
+        return None  # inside a plan the fields of structs have other names
     known = making.columns[relation.source]
     columns = tuple(known[name] for name in relation.names)
-    return scan_node(relation.source, columns, making, place=relation.place, whole=relation.whole)
+    return leaf.scan(columns, making, relation.place)
 
 
-def scan_node(source: str, columns: tuple[Column, ...], making: Making, *, place: str, whole: bool) -> ScanNode:
-    return ScanNode(
-        source=source,
-        columns=columns,
-        schema=pa.schema([pa.field(each.name, each.type, each.nullable) for each in columns]),
-        size_class=making.shape[source].size_class,
-        place=place,
-        whole=whole,
-    )
-
-
-class _Reading(NamedTuple):
-    """Reads of a source that have the same rows."""
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """What a fragment reads once, however often the plan does: a source, a share or all of it, in a declared order."""
 
     source: str
     whole: bool
     cut: tuple[str, int] | None
+    order: tuple[tuple[str, ir.Direction], ...]
+
+    def feed(self, making: Making) -> Feed:
+        """A declared order is checked by our own scan."""
+        return Feed.STREAM if self.order else making.shape[self.source].feed
+
+    def scan(self, columns: tuple[Column, ...], making: Making, place: str) -> ScanNode:
+        places = {column.name: at for at, column in enumerate(columns)}
+        order = (ir.ColumnOrder(column=places[name], direction=direction) for name, direction in self.order)
+        return ScanNode(
+            source=self.source,
+            columns=columns,
+            schema=pa.schema([pa.field(each.name, each.type, each.nullable) for each in columns]),
+            size_class=making.shape[self.source].size_class,
+            place=place,
+            whole=self.whole,
+            order=tuple(map(order_of, order)),
+        )
+
+
+def _leaf(relation: ir.Read | ir.LocalFiles) -> _Leaf:
+    order = tuple((relation.names[each.column], each.direction) for each in relation.order)
+    return _Leaf(relation.source, relation.whole, relation.cut, order)
 
 
 @dataclass(slots=True)
@@ -115,14 +146,14 @@ class _Fragment:
     def __init__(self, making: Making, nodes: dict[int, PhysicalNode]) -> None:
         self._making = making
         self._nodes = nodes
-        self._sources: dict[_Reading, _Use] = {}
+        self._sources: dict[_Leaf, _Use] = {}
         self._streams: dict[int, tuple[PhysicalNode, _Use]] = {}
         self._clocks: list[ir.Clock] = []
 
-    def of(self, root: ir.Relation, output: Output | None) -> FragmentNode:
+    def of(self, root: ir.Relation, output: Output | None, *, lazy: bool = False) -> FragmentNode:
         statement = Statement(self, self._making.shared)
         sql = statement.select(root, output.types if output else None)
-        scans = [self._scan(read, use) for read, use in self._sources.items() if self._feed(read.source) is Feed.STREAM]
+        scans = [self._scan(leaf, use) for leaf, use in self._sources.items() if self._feed(leaf) is Feed.STREAM]
         streams = (
             *scans,
             *(
@@ -130,23 +161,21 @@ class _Fragment:
                 for node, use in self._streams.values()
             ),
         )
+        sizes = (self._making.shape[leaf.source].size_class for leaf in self._sources)
+        size_class = max((*sizes, *(each.node.size_class for each in streams)), default=0)
+        blocking = is_blocking(root, self._nodes)
+        lazy = lazy or any(_comes_lazily(each.node) for each in streams)
         return FragmentNode(
             sql=sql,
             streams=streams,
             files=tuple(
-                self._files(read, use) for read, use in self._sources.items() if self._feed(read.source) is Feed.FILES
+                self._files(leaf, use) for leaf, use in self._sources.items() if self._feed(leaf) is Feed.FILES
             ),
             context=tuple(self._clocks),
             schema=output.schema if output else arrow_schema(root.schema),
-            size_class=max(
-                (
-                    *(self._making.shape[read.source].size_class for read in self._sources),
-                    *(each.node.size_class for each in streams),
-                ),
-                default=0,
-            ),
+            size_class=size_class,
             row_wise=is_row_wise(root, self._nodes),
-            blocking=is_blocking(root, self._nodes),
+            blocking=blocking,
             place=root.place,
             relations=statement.relations,
             ordered=OrderedForm(
@@ -157,18 +186,18 @@ class _Fragment:
                     relation, output.types if output else None
                 ),
             ),
+            lazy=lazy and size_class > BLOCK_ROWS and _passes_rows(root, self._nodes),
         )
 
     def read(self, relation: ir.Read | ir.LocalFiles) -> tuple[str, Sequence[str]]:
-        name = relation.source
-        prefix = "src" if self._feed(name) is Feed.FILES else "in"
-        read = _Reading(name, relation.whole, relation.cut)
-        use = self._sources.get(read)
+        leaf = _leaf(relation)
+        prefix = "src" if self._feed(leaf) is Feed.FILES else "in"
+        use = self._sources.get(leaf)
         if use is None:
-            use = self._sources[read] = _Use(relation=self._numbered(prefix), place=relation.place)
+            use = self._sources[leaf] = _Use(relation=self._numbered(prefix), place=relation.place)
         use.reads += 1
         for column in relation.names:
-            use.columns.setdefault(column, self._making.columns[name][column])
+            use.columns.setdefault(column, self._making.columns[leaf.source][column])
         order = {column: f"c{at}" for at, column in enumerate(use.columns)}
         return use.relation, [order[column] for column in relation.names]
 
@@ -191,27 +220,39 @@ class _Fragment:
     def reads_clock(self) -> bool:
         return bool(self._clocks)
 
-    def _feed(self, source: str) -> Feed:
-        return self._making.shape[source].feed
+    def _feed(self, leaf: _Leaf) -> Feed:
+        return leaf.feed(self._making)
 
     def _numbered(self, prefix: str) -> str:
         return f"{prefix}{len(self._sources) + len(self._streams)}"
 
-    def _scan(self, read: _Reading, use: _Use) -> StreamInput:
-        columns = tuple(use.columns.values())
-        node = scan_node(read.source, columns, self._making, place=use.place, whole=read.whole)
+    def _scan(self, leaf: _Leaf, use: _Use) -> StreamInput:
+        node = leaf.scan(tuple(use.columns.values()), self._making, use.place)
         return StreamInput(node=node, relation=use.relation, replayed=use.reads > 1)
 
-    def _files(self, read: _Reading, use: _Use) -> FileInput:
+    def _files(self, leaf: _Leaf, use: _Use) -> FileInput:
         columns = tuple(use.columns.values())
         return FileInput(
-            source=read.source,
+            source=leaf.source,
             relation=use.relation,
             columns=columns,
             place=use.place,
-            whole=read.whole,
-            cut=read.cut,
+            whole=leaf.whole,
+            cut=leaf.cut,
         )
+
+
+def _comes_lazily(node: PhysicalNode) -> bool:
+    """Whether it hands out rows before it has read all of its inputs, for which these are read lazily."""
+    while isinstance(node, UnnestNode | LookupNode):
+        node = node.input
+    match node:
+        case MergeJoinNode() | StreamingAggregateNode():
+            return True
+        case FragmentNode():
+            return node.lazy
+        case _:
+            return False
 
 
 def sources_of(root: PhysicalNode) -> tuple[str, ...]:
@@ -229,7 +270,7 @@ def is_row_wise(root: ir.Relation, edges: Container[int]) -> bool:
     """Whether each row comes from one row of a single input, in order."""
     relation = root
     while True:
-        if isinstance(relation, ir.Operated):
+        if isinstance(relation, ir.Unnest | ir.IndexLookup):
             return True
         if isinstance(relation, ir.Read | ir.LocalFiles) or (relation is not root and id(relation) in edges):
             return True
@@ -238,6 +279,13 @@ def is_row_wise(root: ir.Relation, edges: Container[int]) -> bool:
         if any(next(subqueries(each), None) for each in tree.expressions(relation)):
             return False
         relation = relation.input
+
+
+def _passes_rows(root: ir.Relation, edges: Container[int]) -> bool:
+    """As `is_row_wise`, or only some of those rows, counted."""
+    while isinstance(root, ir.Fetch):
+        root = root.input
+    return id(root) in edges or is_row_wise(root, edges)
 
 
 def is_blocking(root: ir.Relation, edges: Container[int]) -> bool:

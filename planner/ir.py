@@ -238,6 +238,14 @@ class Direction(enum.Enum):
     DESC_NULLS_LAST = "DESC NULLS LAST"
     CLUSTERED = "clustered"
 
+    @property
+    def descending(self) -> bool:
+        return self in (Direction.DESC_NULLS_FIRST, Direction.DESC_NULLS_LAST)
+
+    @property
+    def nulls_first(self) -> bool:
+        return self in (Direction.ASC_NULLS_FIRST, Direction.DESC_NULLS_FIRST)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SortKey:
@@ -292,10 +300,19 @@ class WindowCall:
 # ------------------------------------------------------------------------------------------------ relations
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnOrder:
+    """Sorted by a column; `direction` is never CLUSTERED."""
+
+    column: int
+    direction: Direction
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Read:
     """A leaf read of one source: all reads of one name are one source. `names` and `schema` are of the columns
-    this read uses, in order; `source` is the name as the plan writes it, parts joined by dots.
+    this read uses, in order; `source` is the name as the plan writes it, parts joined by dots. The source's rows are
+    declared to be sorted by `order`, where there is one: reading them in another order fails.
 
     Where a plan is spread over channels, a read has its channel's share of the rows, or all of them if `whole`, or
     those whose values of column `cut[0]` are in the channel's range: all reads of one plan whose cuts have the same
@@ -308,6 +325,7 @@ class Read:
     place: str
     whole: bool = False
     cut: tuple[str, int] | None = None
+    order: tuple[ColumnOrder, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -322,7 +340,7 @@ class FileItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LocalFiles:
-    """A static source: files that the plan names, called by its place. `whole` and `cut` as in `Read`."""
+    """A static source: files that the plan names, called by its place. `whole`, `cut` and `order` as in `Read`."""
 
     source: str
     names: tuple[str, ...]
@@ -331,6 +349,7 @@ class LocalFiles:
     place: str
     whole: bool = False
     cut: tuple[str, int] | None = None
+    order: tuple[ColumnOrder, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -536,14 +555,6 @@ class FinalAggregate:
     place: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnOrder:
-    """Sorted by a column; `direction` is never CLUSTERED."""
-
-    column: int
-    direction: Direction
-
-
 class Routing(enum.Enum):
     """Where an exchange sends a row: to the channel that the hash of its keys says, to every channel, to each channel
     in turn block by block, or to the only one there is.
@@ -628,7 +639,50 @@ class IndexLookup:
     place: str
 
 
-Operated: TypeAlias = Unnest | IndexLookup
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeKey:
+    """A column of each side, `left` and `right`, by which both are sorted and which must be equal. With
+    `nulls_match` a null equals another one. `direction` is never CLUSTERED.
+    """
+
+    left: int
+    right: int
+    direction: Direction
+    nulls_match: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MergeJoin:
+    """A join of two inputs that are sorted by `keys`; `condition` is what it asks besides, over left columns, then
+    right ones. Its rows are in order of the keys. `why` says, of each side, from where its order is known.
+    """
+
+    left: Relation
+    right: Relation
+    type: JoinType
+    keys: tuple[MergeKey, ...]
+    condition: Expression | None
+    why: tuple[str, str]
+    schema: Schema
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StreamingAggregate:
+    """An aggregate with one grouping set over rows of which those of a group stand together. Where the input is sorted
+    by keys, `order` says so, in columns of the input. `why` says from where that is known.
+    """
+
+    input: Relation
+    keys: tuple[Field, ...]
+    measures: tuple[Measure, ...]
+    order: tuple[ColumnOrder, ...]
+    why: str
+    schema: Schema
+    place: str
+
+
+Operated: TypeAlias = Unnest | IndexLookup | MergeJoin | StreamingAggregate
 """Relations that have an operator of their own: what stands above and below them are fragments."""
 
 Relation: TypeAlias = (

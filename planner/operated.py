@@ -13,6 +13,7 @@ from ..proto.errors import InternalError, PlanError, Problem
 from . import ir
 from .facts import FactTable
 from .pipelines import LookupNode, OpenedIndex, OperatorNode, PhysicalNode, UnnestNode
+from .sorted_nodes import merge_join_node, streaming_aggregate_node
 from .sql.types import arrow_schema, arrow_type
 from .visit import relations
 
@@ -82,6 +83,10 @@ def operator_node(
                 size_class=inputs[0].size_class,
                 place=relation.place,
             )
+        case ir.MergeJoin():
+            return merge_join_node(relation, inputs[0], inputs[1])
+        case ir.StreamingAggregate():
+            return streaming_aggregate_node(relation, inputs[0])
         case _:
             assert_never(relation)
 

@@ -14,8 +14,13 @@ from typing import TypeAlias, assert_never
 import pyarrow as pa
 
 from ..operators.column import Column
+from ..operators.group_measures import Measure
 from ..operators.index_lookup_join import LookupJoinType
 from ..operators.indexes.kind import WantedIndex
+from ..operators.merge_join import JoinKey
+from ..operators.merging.kinds import MergeJoinType
+from ..operators.merging.pair_filter import PairCondition
+from ..operators.ordering import Order
 from .ir import Clock, Routing
 from .ordering.form import OrderedForm
 
@@ -43,7 +48,9 @@ Shape: TypeAlias = Mapping[str, SourceShape]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ScanNode:
-    """Read a source's pieces, in order, as Arrow in the plan's types: those of this channel, or all if `whole`."""
+    """Read a source's pieces, in order, as Arrow in the plan's types: those of this channel, or all if `whole`. Where
+    there is an `order`, a row that is out of it is an error.
+    """
 
     source: str
     columns: tuple[Column, ...]
@@ -51,6 +58,7 @@ class ScanNode:
     size_class: int
     place: str
     whole: bool = False
+    order: tuple[Order, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -91,8 +99,9 @@ class FragmentNode:
     c0, c1, ... (TIMESTAMP as timestamp[us, UTC], DATE as date32, TIMEZONE as string) and is read once.
     `size_class` is the largest of its inputs', an estimate and no more. `row_wise`: each output row comes from one
     input row, in order, so that pieces may run one by one. `blocking`: the root consumes all input before its first
-    row, so nothing is lost by executing at once. `ordered` has the statement to run instead where the hash joins of
-    `sql` do not fit in memory.
+    row, so nothing is lost by executing at once. `lazy`: it takes rows one by one, in order, and what reads them may
+    want few of them, or wants the first ones soon, so that it must not wait for a block. `ordered` has
+    the statement to run instead where the hash joins of `sql` do not fit in memory.
     """
 
     sql: str
@@ -106,6 +115,7 @@ class FragmentNode:
     place: str
     relations: int
     ordered: OrderedForm | None = None
+    lazy: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -167,7 +177,34 @@ class LookupNode:
     place: str
 
 
-OperatorNode: TypeAlias = UnnestNode | LookupNode
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MergeJoinNode:
+    """Two inputs that are sorted by `keys`, joined as they stream by; `condition` is what pairs must meet besides."""
+
+    left: PhysicalNode
+    right: PhysicalNode
+    keys: tuple[JoinKey, ...]
+    type: MergeJoinType
+    condition: PairCondition | None
+    schema: pa.Schema
+    size_class: int
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StreamingAggregateNode:
+    """Groups of neighbouring rows of the input by its columns `keys`, which is sorted by `order`, if by any."""
+
+    input: PhysicalNode
+    keys: tuple[int, ...]
+    measures: tuple[Measure, ...]
+    order: tuple[Order, ...]
+    schema: pa.Schema
+    size_class: int
+    place: str
+
+
+OperatorNode: TypeAlias = UnnestNode | LookupNode | MergeJoinNode | StreamingAggregateNode
 """What has an operator of its own, neither a scan nor a fragment."""
 
 PhysicalNode: TypeAlias = ScanNode | FragmentNode | KeptNode | ReceiveNode | OperatorNode
@@ -180,8 +217,10 @@ def inputs(node: PhysicalNode) -> tuple[PhysicalNode, ...]:
             return ()
         case FragmentNode():
             return tuple(each.node for each in node.streams)
-        case UnnestNode() | LookupNode():
+        case UnnestNode() | LookupNode() | StreamingAggregateNode():
             return (node.input,)
+        case MergeJoinNode():
+            return (node.left, node.right)
         case _:
             assert_never(node)
 

@@ -20,6 +20,7 @@ from .pipelines import Feed, PhysicalPlan, Shape, SourceShape
 from .rewrite import rewrite
 from .rewrite.prune_columns import prune_columns
 from .rewrite.split_expressions import split_expressions
+from .sorted_operators import use_sorted_operators
 from .sources import PlannedSource, check, reads, sources
 from .spread.origins import Key, equated
 from .sql import types as sql_types
@@ -95,6 +96,7 @@ def _prepared(plan: ir.Plan, options: TaskOptions, is_static: IsStatic, warnings
     if options.channels > 1:
         rewritten = prune_columns(rewritten, narrow=True)
         keys = equated((rewritten.root,), rewritten.shared)
+    rewritten = use_sorted_operators(rewritten)
     found = tuple(_with_keys(source, keys) for source in sources(rewritten, is_static))
     output = _output(rewritten)
     prepared = Prepared(

@@ -22,11 +22,11 @@ def inputs(relation: ir.Relation) -> tuple[ir.Relation, ...]:
             return ()
         case ir.Filter() | ir.Project() | ir.Fetch() | ir.Sort() | ir.TopN():
             return (relation.input,)
-        case ir.Aggregate() | ir.Window() | ir.Expand() | ir.Unnest():
+        case ir.Aggregate() | ir.Window() | ir.Expand() | ir.Unnest() | ir.StreamingAggregate():
             return (relation.input,)
         case ir.PartialAggregate() | ir.FinalAggregate() | ir.Exchange():
             return (relation.input,)
-        case ir.Join() | ir.LateralJoin() | ir.Cross() | ir.IndexLookup():
+        case ir.Join() | ir.LateralJoin() | ir.Cross() | ir.IndexLookup() | ir.MergeJoin():
             return (relation.left, relation.right)
         case ir.Set():
             return relation.inputs
@@ -44,11 +44,11 @@ def with_inputs(relation: ir.Relation, new: Iterable[ir.Relation]) -> ir.Relatio
             return relation
         case ir.Filter() | ir.Project() | ir.Fetch() | ir.Sort() | ir.TopN():
             return replace(relation, input=new[0])
-        case ir.Aggregate() | ir.Window() | ir.Expand() | ir.Unnest():
+        case ir.Aggregate() | ir.Window() | ir.Expand() | ir.Unnest() | ir.StreamingAggregate():
             return replace(relation, input=new[0])
         case ir.PartialAggregate() | ir.FinalAggregate() | ir.Exchange():
             return replace(relation, input=new[0])
-        case ir.Join() | ir.LateralJoin() | ir.Cross() | ir.IndexLookup():
+        case ir.Join() | ir.LateralJoin() | ir.Cross() | ir.IndexLookup() | ir.MergeJoin():
             return replace(relation, left=new[0], right=new[1])
         case ir.Set():
             return replace(relation, inputs=new)
@@ -83,9 +83,9 @@ def expressions(  # noqa: C901 (a closed match, a line per case)
             return tuple(key.expression for key in relation.keys)
         case ir.TopN():
             return (*(key.expression for key in relation.keys), *_present(relation.offset, relation.count))
-        case ir.Aggregate() | ir.PartialAggregate():
+        case ir.Aggregate() | ir.PartialAggregate() | ir.StreamingAggregate():
             return (*relation.keys, *(part for measure in relation.measures for part in _of_measure(measure)))
-        case ir.Join() | ir.LateralJoin():
+        case ir.Join() | ir.LateralJoin() | ir.MergeJoin():
             return _present(relation.condition)
         case ir.Window():
             return tuple(part for call in relation.calls for part in _of_call(call))
@@ -132,7 +132,11 @@ def with_expressions(  # noqa: C901 (a closed match, a line per case)
             return replace(
                 relation, keys=group, measures=tuple(_rebuilt_measure(measure, take) for measure in relation.measures)
             )
-        case ir.Join() | ir.LateralJoin():
+        case ir.StreamingAggregate():
+            columns = tuple(_field(take) for _ in relation.keys)
+            measures = tuple(_rebuilt_measure(measure, take) for measure in relation.measures)
+            return replace(relation, keys=columns, measures=measures)
+        case ir.Join() | ir.LateralJoin() | ir.MergeJoin():
             return replace(relation, condition=next(take))
         case ir.Window():
             return replace(relation, calls=tuple(_rebuilt_call(call, take) for call in relation.calls))

@@ -69,8 +69,8 @@ def _is_loose(relation: ir.Relation, below: bool, closed: bool) -> bool:
             return not closed or (below and all(map(is_one_value, relation.schema)))
         case ir.Sort() | ir.TopN() | ir.Fetch() | ir.Window() | ir.Exchange():
             return False
-        case ir.IndexTable() | ir.Unnest() | ir.IndexLookup():  # never inside of a fragment
-            return False
+        case ir.IndexTable() | ir.Unnest() | ir.IndexLookup() | ir.MergeJoin() | ir.StreamingAggregate():
+            return False  # never inside of a fragment
         case _:
             assert_never(relation)
 

@@ -102,6 +102,8 @@ class _Ordering:
                 return (yield from self._join(relation, outer, demand))
             case ir.Exchange() | ir.IndexTable() | ir.Unnest() | ir.IndexLookup():
                 raise InternalError(f"{relation.place}: {type(relation).__name__} inside of a fragment")
+            case ir.MergeJoin() | ir.StreamingAggregate():
+                raise InternalError(f"{relation.place}: {type(relation).__name__} inside of a fragment")
             case _:
                 assert_never(relation)
 

@@ -119,6 +119,8 @@ class _Used:
                 pass
             case ir.PartialAggregate() | ir.FinalAggregate() | ir.Exchange():
                 raise InternalError("columns are pruned before a plan is spread over channels")
+            case ir.MergeJoin() | ir.StreamingAggregate():
+                raise InternalError("columns are pruned before operators are chosen")
             case _:
                 assert_never(relation)
 
@@ -155,7 +157,11 @@ def _without(relation: ir.Relation, used: set[int]) -> ir.Relation:
             return replace(relation, expressions=tuple(relation.expressions[index] for index in kept), schema=schema)
         case ir.Values():
             return replace(relation, rows=tuple(tuple(row[i] for i in kept) for row in relation.rows), schema=schema)
-        case ir.Read() | ir.LocalFiles() | ir.IndexTable():
+        case ir.Read() | ir.LocalFiles():
+            names = tuple(relation.names[index] for index in kept)
+            order = tuple(replace(each, column=kept.index(each.column)) for each in relation.order)
+            return replace(relation, names=names, schema=schema, order=order)
+        case ir.IndexTable():
             return replace(relation, names=tuple(relation.names[index] for index in kept), schema=schema)
         case ir.Expand():
             fields = kept[:-1]
@@ -183,7 +189,10 @@ def _kept_of(relation: ir.Relation, used: set[int]) -> tuple[int, ...]:
     match relation:
         case ir.Project() | ir.Values():
             return tuple(sorted(used))
-        case ir.Read() | ir.LocalFiles() | ir.IndexTable():
+        case ir.Read() | ir.LocalFiles():
+            checked = {each.column for each in relation.order}
+            return tuple(sorted(used | checked)) or (_cheapest(relation.schema),)
+        case ir.IndexTable():
             return tuple(sorted(used)) or (_cheapest(relation.schema),)
         case ir.Expand():
             return (*sorted(used - {width - 1}), width - 1)

@@ -13,9 +13,9 @@ from ..facts import FactTable
 from ..visit import relations, subqueries, transform_relations, with_subqueries
 from ..walk import unroll
 from .aggregates import aggregate_ways
-from .estimates import Estimate, filtered, grouped
+from .estimates import Estimate, filtered, grouped, joined
 from .joins import join_estimate, join_ways
-from .ordering import fetch_ways, sort_ways, top_n_ways
+from .ordering import fetch_ways, sort_ways, sorted_ways, top_n_ways
 from .origins import Key
 from .ways import Movement, Placement, Ranged, Way, Ways
 
@@ -146,6 +146,8 @@ class _Finding:
             case ir.Join() | ir.Cross():
                 named = self._is_named(relation.left), self._is_named(relation.right)
                 yield from join_ways(relation, below[0], below[1], movement, named)
+            case ir.MergeJoin() | ir.StreamingAggregate():
+                yield from sorted_ways(relation, below)
             case ir.LateralJoin():
                 yield from self._of_lateral(relation, below[0])
             case ir.Set():
@@ -158,6 +160,8 @@ class _Finding:
     def _of_read(self, relation: ir.Read | ir.LocalFiles, estimate: Estimate) -> Iterator[Way]:
         cost = _READ * estimate.rows * len(relation.names)
         yield Way(placement=Placement.WHOLE, cost=cost, relation=replace(relation, whole=True))
+        if relation.order:
+            return  # which is checked from one row to the next, all through
         yield Way(placement=Placement.SHARES, cost=cost / self._spreading.channels, relation=relation)
         for at, name in enumerate(relation.names):
             ranges = self._spreading.keys.get((relation.source, name))
@@ -242,10 +246,12 @@ class _Finding:
                 return Estimate(len(relation.rows), len(relation.rows))
             case ir.Filter():
                 return filtered(below[0].estimate, relation.condition)
-            case ir.Aggregate():
+            case ir.Aggregate() | ir.StreamingAggregate():
                 return grouped(below[0].estimate, len(relation.keys))
             case ir.Join() | ir.Cross():
                 return join_estimate(relation, below[0].estimate, below[1].estimate)
+            case ir.MergeJoin():
+                return joined(relation.type, below[0].estimate, below[1].estimate, equal=True)
             case ir.Set():
                 parts = [each.estimate for each in below]
                 return Estimate(sum(each.rows for each in parts), max(each.base for each in parts))

@@ -12,6 +12,9 @@ _BOOL = {"bool": _NULLABLE}
 _FUNCTIONS = ("gt:any_any", "equal:any_any", "multiply:i64_i64", "sum:i64")
 
 
+_KEY = {"directReference": {"structField": {"field": 0}}, "rootReference": {}}
+
+
 def read(source: str, *names: str) -> dict[str, object]:
     struct = {"types": [I64] * len(names), "nullability": "NULLABILITY_REQUIRED"}
     return {"read": {"baseSchema": {"names": names, "struct": struct}, "namedTable": {"names": [source]}}}
@@ -62,6 +65,29 @@ def joined(left: object, right: object, width: int) -> dict[str, object]:
     """Where the first columns are equal; `width` columns on the left."""
     condition = scalar("equal:any_any", column(0), column(width), type_=_BOOL)
     return {"join": {"left": left, "right": right, "expression": condition, "type": "JOIN_TYPE_INNER"}}
+
+
+def declared(relation: object, *columns: int, descending: bool = False) -> dict[str, object]:
+    """A read whose source is declared to be sorted by these columns."""
+    direction = "DIRECTION_DESC_NULLS_FIRST" if descending else "DIRECTION_ASC_NULLS_LAST"
+    keys = [{"column": each, "direction": direction} for each in columns]
+    detail = {"@type": "example.com/tidegate.v1.DeclaredOrder", "keys": keys}
+    return {"extensionSingle": {"input": relation, "detail": detail}}
+
+
+def sorted_by(relation: object, *columns: int) -> dict[str, object]:
+    keys = [{"expr": column(each), "direction": "SORT_DIRECTION_ASC_NULLS_LAST"} for each in columns]
+    return {"sort": {"input": relation, "sorts": keys}}
+
+
+def merged(left: object, right: object, width: int, type_: str = "INNER", below: bool = False) -> dict[str, object]:
+    """A merge join by the first columns; where it is `below`, of left rows whose second column is less than the right
+    ones'. `width` columns on the left.
+    """
+    keys = [{"left": key, "right": key, "comparison": {"simple": "SIMPLE_COMPARISON_TYPE_EQ"}} for key in [_KEY]]
+    residual = scalar("gt:any_any", column(width + 1), column(1), type_=_BOOL)
+    more = {"residualExpression": residual} if below else {}
+    return {"mergeJoin": {"left": left, "right": right, "type": f"JOIN_TYPE_{type_}", "keys": keys, **more}}
 
 
 def union(*relations: object) -> dict[str, object]:

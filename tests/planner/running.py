@@ -6,24 +6,34 @@ A stream that a statement asks for more often than it was announced fails the ru
 from __future__ import annotations
 
 import datetime as dt
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
+from tidegate.operators.held_rows import Holding
+from tidegate.operators.instances import Instance, InstanceSettings
+from tidegate.operators.merge_join import MergeJoin
+from tidegate.operators.operator import Operator
+from tidegate.operators.streaming_aggregate import StreamingAggregate
+from tidegate.operators.streams import BatchStream
 from tidegate.planner import ir
 from tidegate.planner.pipelines import (
     Feed,
     FragmentNode,
     KeptNode,
+    MergeJoinNode,
     PhysicalNode,
     PhysicalPlan,
     ScanNode,
     Shape,
     SourceShape,
+    StreamingAggregateNode,
 )
 from tidegate.planner.prepare import Prepared, prepare
 from tidegate.proto.values import TaskOptions
@@ -113,6 +123,51 @@ def _run(node: PhysicalNode, tables: Mapping[str, pa.Table], kept: Mapping[str, 
             return _columns(tables[node.source], [column.name for column in node.columns]).cast(node.schema)
         case FragmentNode():
             return _run_fragment(node, tables, kept, form)
+        case MergeJoinNode():
+            inputs = [_run(each, tables, kept, form) for each in (node.left, node.right)]
+            return _run_operator(_merge_join(node), inputs)
+        case StreamingAggregateNode():
+            return _run_operator(_streaming_aggregate(node), [_run(node.input, tables, kept, form)])
+        case _:
+            raise NotImplementedError(type(node))
+
+
+@cache
+def _instance() -> Instance:
+    return Instance(InstanceSettings(memory_limit=1 << 30), tempfile.mkdtemp())
+
+
+def _merge_join(node: MergeJoinNode) -> Operator:
+    return MergeJoin(
+        left=node.left.schema,
+        right=node.right.schema,
+        keys=node.keys,
+        type=node.type,
+        schema=node.schema,
+        holding=Holding(memory_limit=1 << 20, folder=Path(tempfile.gettempdir())),
+        condition=node.condition,
+        instance=_instance(),
+        place=node.place,
+    )
+
+
+def _streaming_aggregate(node: StreamingAggregateNode) -> Operator:
+    return StreamingAggregate(
+        node.input.schema,
+        keys=node.keys,
+        measures=node.measures,
+        schema=node.schema,
+        instance=_instance(),
+        order=node.order,
+        place=node.place,
+    )
+
+
+def _run_operator(operator: Operator, inputs: Sequence[pa.Table]) -> pa.Table:
+    streams = [BatchStream(table.schema, table.to_batches()) for table in inputs]
+    found = pa.Table.from_batches(operator.run(streams), operator.schema)
+    operator.close()
+    return found
 
 
 def _run_fragment(

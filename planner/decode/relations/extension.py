@@ -13,6 +13,7 @@ from ..details import MESSAGES
 from ..nodes import Message
 from ..place import Place
 from ..scope import Scope
+from .declared_order import convert_declared_order
 from .index_lookup_join import convert_index_lookup_join
 from .unnest import convert_unnest
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 ExtensionConverter: TypeAlias = "Callable[[Decoder, Any, Message, Place, Scope | None], Steps[ir.Relation]]"
 
 CONVERTERS: Final[Mapping[str, Mapping[str, ExtensionConverter]]] = {
-    "extension_single": {"tidegate.v1.Unnest": convert_unnest},
+    "extension_single": {"tidegate.v1.Unnest": convert_unnest, "tidegate.v1.DeclaredOrder": convert_declared_order},
     "extension_multi": {"tidegate.v1.IndexLookupJoin": convert_index_lookup_join},
 }
 

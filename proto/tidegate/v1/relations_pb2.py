@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1btidegate/v1/relations.proto\x12\x0btidegate.v1\"<\n\x06Unnest\x12\x0f\n\x07\x63olumns\x18\x01 \x03(\r\x12\x12\n\nordinality\x18\x02 \x01(\x08\x12\r\n\x05outer\x18\x03 \x01(\x08\"\xf1\x02\n\x0fIndexLookupJoin\x12.\n\x04keys\x18\x01 \x03(\x0b\x32 .tidegate.v1.IndexLookupJoin.Key\x12/\n\x04type\x18\x02 \x01(\x0e\x32!.tidegate.v1.IndexLookupJoin.Type\x12\r\n\x05index\x18\x03 \x01(\t\x12:\n\x07options\x18\x04 \x03(\x0b\x32).tidegate.v1.IndexLookupJoin.OptionsEntry\x12\x10\n\x08prefetch\x18\x05 \x01(\r\x12\x0f\n\x07retries\x18\x06 \x01(\r\x1a\"\n\x03Key\x12\x0c\n\x04left\x18\x01 \x01(\r\x12\r\n\x05right\x18\x02 \x01(\r\x1a.\n\x0cOptionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\";\n\x04Type\x12\x14\n\x10TYPE_UNSPECIFIED\x10\x00\x12\x0e\n\nTYPE_INNER\x10\x01\x12\r\n\tTYPE_LEFT\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1btidegate/v1/relations.proto\x12\x0btidegate.v1\"<\n\x06Unnest\x12\x0f\n\x07\x63olumns\x18\x01 \x03(\r\x12\x12\n\nordinality\x18\x02 \x01(\x08\x12\r\n\x05outer\x18\x03 \x01(\x08\"\xf1\x02\n\x0fIndexLookupJoin\x12.\n\x04keys\x18\x01 \x03(\x0b\x32 .tidegate.v1.IndexLookupJoin.Key\x12/\n\x04type\x18\x02 \x01(\x0e\x32!.tidegate.v1.IndexLookupJoin.Type\x12\r\n\x05index\x18\x03 \x01(\t\x12:\n\x07options\x18\x04 \x03(\x0b\x32).tidegate.v1.IndexLookupJoin.OptionsEntry\x12\x10\n\x08prefetch\x18\x05 \x01(\r\x12\x0f\n\x07retries\x18\x06 \x01(\r\x1a\"\n\x03Key\x12\x0c\n\x04left\x18\x01 \x01(\r\x12\r\n\x05right\x18\x02 \x01(\r\x1a.\n\x0cOptionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\";\n\x04Type\x12\x14\n\x10TYPE_UNSPECIFIED\x10\x00\x12\x0e\n\nTYPE_INNER\x10\x01\x12\r\n\tTYPE_LEFT\x10\x02\"\xb2\x02\n\rDeclaredOrder\x12,\n\x04keys\x18\x01 \x03(\x0b\x32\x1e.tidegate.v1.DeclaredOrder.Key\x1aN\n\x03Key\x12\x0e\n\x06\x63olumn\x18\x01 \x01(\r\x12\x37\n\tdirection\x18\x02 \x01(\x0e\x32$.tidegate.v1.DeclaredOrder.Direction\"\xa2\x01\n\tDirection\x12\x19\n\x15\x44IRECTION_UNSPECIFIED\x10\x00\x12\x1d\n\x19\x44IRECTION_ASC_NULLS_FIRST\x10\x01\x12\x1c\n\x18\x44IRECTION_ASC_NULLS_LAST\x10\x02\x12\x1e\n\x1a\x44IRECTION_DESC_NULLS_FIRST\x10\x03\x12\x1d\n\x19\x44IRECTION_DESC_NULLS_LAST\x10\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -43,4 +43,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_INDEXLOOKUPJOIN_OPTIONSENTRY']._serialized_end=415
   _globals['_INDEXLOOKUPJOIN_TYPE']._serialized_start=417
   _globals['_INDEXLOOKUPJOIN_TYPE']._serialized_end=476
+  _globals['_DECLAREDORDER']._serialized_start=479
+  _globals['_DECLAREDORDER']._serialized_end=785
+  _globals['_DECLAREDORDER_KEY']._serialized_start=542
+  _globals['_DECLAREDORDER_KEY']._serialized_end=620
+  _globals['_DECLAREDORDER_DIRECTION']._serialized_start=623
+  _globals['_DECLAREDORDER_DIRECTION']._serialized_end=785
 # @@protoc_insertion_point(module_scope)

@@ -54,3 +54,28 @@ class IndexLookupJoin(_message.Message):
     prefetch: int
     retries: int
     def __init__(self, keys: _Optional[_Iterable[_Union[IndexLookupJoin.Key, _Mapping]]] = ..., type: _Optional[_Union[IndexLookupJoin.Type, str]] = ..., index: _Optional[str] = ..., options: _Optional[_Mapping[str, str]] = ..., prefetch: _Optional[int] = ..., retries: _Optional[int] = ...) -> None: ...
+
+class DeclaredOrder(_message.Message):
+    __slots__ = ("keys",)
+    class Direction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        DIRECTION_UNSPECIFIED: _ClassVar[DeclaredOrder.Direction]
+        DIRECTION_ASC_NULLS_FIRST: _ClassVar[DeclaredOrder.Direction]
+        DIRECTION_ASC_NULLS_LAST: _ClassVar[DeclaredOrder.Direction]
+        DIRECTION_DESC_NULLS_FIRST: _ClassVar[DeclaredOrder.Direction]
+        DIRECTION_DESC_NULLS_LAST: _ClassVar[DeclaredOrder.Direction]
+    DIRECTION_UNSPECIFIED: DeclaredOrder.Direction
+    DIRECTION_ASC_NULLS_FIRST: DeclaredOrder.Direction
+    DIRECTION_ASC_NULLS_LAST: DeclaredOrder.Direction
+    DIRECTION_DESC_NULLS_FIRST: DeclaredOrder.Direction
+    DIRECTION_DESC_NULLS_LAST: DeclaredOrder.Direction
+    class Key(_message.Message):
+        __slots__ = ("column", "direction")
+        COLUMN_FIELD_NUMBER: _ClassVar[int]
+        DIRECTION_FIELD_NUMBER: _ClassVar[int]
+        column: int
+        direction: DeclaredOrder.Direction
+        def __init__(self, column: _Optional[int] = ..., direction: _Optional[_Union[DeclaredOrder.Direction, str]] = ...) -> None: ...
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    keys: _containers.RepeatedCompositeFieldContainer[DeclaredOrder.Key]
+    def __init__(self, keys: _Optional[_Iterable[_Union[DeclaredOrder.Key, _Mapping]]] = ...) -> None: ...

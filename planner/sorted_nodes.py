@@ -1,0 +1,113 @@
+"""The physical nodes of operators that rely on the order of their inputs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..operators.group_measures import Measure
+from ..operators.merge_join import JoinKey
+from ..operators.merging.kinds import Comparison, MergeJoinType
+from ..operators.merging.pair_filter import PairCondition
+from ..operators.ordering import Order
+from ..operators.reductions import Reduction
+from ..proto.errors import InternalError, PlanError
+from . import ir
+from .pipelines import MergeJoinNode, PhysicalNode, StreamingAggregateNode
+from .sortedness import is_column
+from .sql.scope import TextScope
+from .sql.types import arrow_schema
+from .sql.writer import Writer
+from .visit import parts
+
+
+def order_of(order: ir.ColumnOrder) -> Order:
+    """The same as operators say it."""
+    direction = order.direction
+    return Order(column=order.column, descending=direction.descending, nulls_first=direction.nulls_first)
+
+
+def merge_join_node(relation: ir.MergeJoin, left: PhysicalNode, right: PhysicalNode) -> MergeJoinNode:
+    return MergeJoinNode(
+        left=left,
+        right=right,
+        keys=tuple(
+            JoinKey(
+                left=key.left,
+                right=key.right,
+                descending=key.direction.descending,
+                nulls_first=key.direction.nulls_first,
+                comparison=Comparison.NOT_DISTINCT if key.nulls_match else Comparison.EQUAL,
+            )
+            for key in relation.keys
+        ),
+        type=MergeJoinType(relation.type.value),
+        condition=None if relation.condition is None else _condition(relation, relation.condition),
+        schema=arrow_schema(relation.schema),
+        size_class=max(left.size_class, right.size_class),
+        place=relation.place,
+    )
+
+
+def streaming_aggregate_node(relation: ir.StreamingAggregate, input_: PhysicalNode) -> StreamingAggregateNode:
+    writer = _writer(len(relation.input.schema))
+    return StreamingAggregateNode(
+        input=input_,
+        keys=tuple(key.index for key in relation.keys),
+        measures=tuple(_measure(each, writer, relation.place) for each in relation.measures),
+        order=tuple(map(order_of, relation.order)),
+        schema=arrow_schema(relation.schema),
+        size_class=input_.size_class,
+        place=relation.place,
+    )
+
+
+def _condition(relation: ir.MergeJoin, condition: ir.Expression) -> PairCondition:
+    width = len(relation.left.schema) + len(relation.right.schema)
+    reads = frozenset(part.index for part in parts(condition) if isinstance(part, ir.Field))
+    try:
+        return PairCondition(sql=_writer(width).expression(condition), reads=reads)
+    except PlanError as error:
+        raise error.at(relation.place) from error
+
+
+def _measure(measure: ir.Measure, writer: Writer, place: str) -> Measure:
+    try:
+        return Measure(sql=writer.measure(measure), reduction=_reduction(measure))
+    except PlanError as error:
+        raise error.at(place) from error
+
+
+_REDUCED: Final = ("functions_arithmetic", "functions_arithmetic_decimal", "functions_datetime")
+
+
+def _reduction(measure: ir.Measure) -> Reduction | None:
+    """The same without SQL, for a plain count, sum, minimum or maximum of a column. An option about overflow changes
+    nothing: a reduction answers only where there is none.
+    """
+    if measure.distinct or measure.sorts or measure.condition is not None:
+        return None
+    urn, name = measure.function.urn, measure.function.name
+    match measure.arguments:
+        case () if name == "count" and urn.endswith("functions_aggregate_generic"):
+            return Reduction(function="count")
+        case (ir.Field() as column,) if is_column(column):
+            if name == "count" and urn.endswith("functions_aggregate_generic"):
+                return Reduction(function="count", column=column.index)
+            if urn.endswith(_REDUCED):
+                match name:
+                    case "sum" | "min" | "max":
+                        return Reduction(function=name, column=column.index)
+                    case _:
+                        return None
+            return None
+        case _:
+            return None
+
+
+def _writer(width: int) -> Writer:
+    """For expressions over rows whose columns are called c0, c1, ..."""
+    return Writer(scope=TextScope(rows=(tuple(f"c{at}" for at in range(width)),), clock=_no_clock))
+
+
+def _no_clock(variable: ir.Clock) -> str:
+    raise InternalError(f"an operator that relies on order does not read {variable.value}")

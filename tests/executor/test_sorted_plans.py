@@ -1,0 +1,211 @@
+"""Plans over sources that are declared to be sorted, through the whole service."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tidegate
+from tidegate.operators.digest import digest
+from tidegate.proto.errors import TidegateError
+from tidegate.proto.values import EpochStatistics
+
+from .plans import declared, filtered, limited, merged, plan, read, sorted_by, summed
+
+A, B = read("a", "k", "v"), read("b", "k", "w")
+SORTED_A, SORTED_B = declared(A, 0), declared(B, 0)
+SQL = {
+    "INNER": "SELECT a.k, v, b.k, w FROM a JOIN b ON {on}",
+    "OUTER": "SELECT a.k, v, b.k, w FROM a FULL JOIN b ON {on}",
+    "LEFT": "SELECT a.k, v, b.k, w FROM a LEFT JOIN b ON {on}",
+    "RIGHT": "SELECT a.k, v, b.k, w FROM a RIGHT JOIN b ON {on}",
+    "LEFT_SEMI": "SELECT a.k, v FROM a SEMI JOIN b ON {on}",
+    "RIGHT_SEMI": "SELECT b.k, w FROM b SEMI JOIN a ON {on}",
+    "LEFT_ANTI": "SELECT a.k, v FROM a ANTI JOIN b ON {on}",
+    "RIGHT_ANTI": "SELECT b.k, w FROM b ANTI JOIN a ON {on}",
+}
+
+
+def made(seed: int, rows: int, highest: int, name: str) -> pa.Table:
+    """Sorted by k, nulls last, with groups of several rows."""
+    random = np.random.default_rng(seed)
+    keys = np.sort(random.integers(0, highest, rows))
+    columns = {"k": pa.array(keys, mask=np.arange(rows) >= rows - 3), name: random.integers(0, 5, rows)}
+    return pa.table(columns)
+
+
+def answer(sql: str, **tables: pa.Table) -> list[tuple[object, ...]]:
+    with duckdb.connect() as connection:
+        for name, table in tables.items():
+            connection.register(name, table)
+        return sorted(connection.sql(sql).fetchall(), key=repr)
+
+
+def rows_of(table: pa.Table) -> list[tuple[object, ...]]:
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+def names(relation: object, count: int) -> str:
+    json = plan(relation, *(f"c{at}" for at in range(count))).json
+    assert json is not None
+    return json
+
+
+@pytest.mark.parametrize("type_", SQL)
+@pytest.mark.parametrize("below", [False, True], ids=["keys", "keys and a condition"])
+def test_every_type_of_merge_join_gives_the_rows_of_its_sql(type_: str, below: bool) -> None:
+    on = "a.k = b.k AND a.v < b.w" if below else "a.k = b.k"
+    width = 2 if type_.endswith(("SEMI", "ANTI")) else 4
+    relation = merged(SORTED_A, SORTED_B, 2, type_, below)
+    with tidegate.local() as client, client.create_task(names(relation, width)) as task:
+        for seed, count in ((1, 900), (2, 0), (3, 400)):
+            a, b = made(seed, max(count, 3), 300, "v"), made(seed + 50, 500, 400, "w")
+            found = task.run_epoch({"a": a, "b": b}).table()
+            assert sorted(rows_of(found), key=repr) == answer(SQL[type_].format(on=on), a=a, b=b)
+        assert "MergeJoin" in {each.operator for each in task.statistics().operators}
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3])
+@pytest.mark.parametrize("determinism", ["strict", "relaxed"])
+def test_aggregates_of_joined_rows_come_in_the_order_of_the_keys(channels: int, determinism: str) -> None:
+    if determinism == "relaxed" and channels > 1:
+        pytest.skip("relaxed tasks run one channel")
+    a, b = made(1, 200_000, 60_000, "v"), made(2, 100_000, 70_000, "w")
+    relation = summed(merged(filtered(SORTED_A, 1, 0), SORTED_B, 2))
+    expected = "SELECT a.k, sum(v)::BIGINT FROM a JOIN b ON a.k = b.k WHERE v > 0 GROUP BY 1"
+    options = {"channels": channels, "determinism": determinism}
+    with tidegate.local() as client, client.create_task(names(relation, 2), **options) as task:
+        for _ in range(2):
+            found = rows_of(task.run_epoch({"a": a, "b": b}).table())
+            assert found == sorted(found)
+            assert sorted(found, key=repr) == answer(expected, a=a, b=b)
+
+
+def test_how_splits_are_cut_does_not_show() -> None:
+    a, b = made(1, 70_000, 9_000, "v"), made(2, 30_000, 9_000, "w")
+    relation = merged(SORTED_A, SORTED_B, 2, "OUTER", below=True)
+    digests = set()
+    for rows in (70_000, 4_096, 977):
+        with tidegate.local() as client, client.create_task(names(relation, 4)) as task:
+            splits = [a.slice(at, rows) for at in range(0, a.num_rows, rows)]
+            found = task.run_epoch({"a": splits, "b": b}).table()
+            digests.add(digest(found.schema, found.to_batches()))
+    assert len(digests) == 1
+
+
+def test_sorted_inputs_of_a_plan_s_own_merge_join_need_no_declaration() -> None:
+    a, b = made(1, 500, 100, "v").take(np.random.default_rng(5).permutation(500)), made(2, 300, 100, "w")
+    relation = merged(sorted_by(A, 0), sorted_by(B, 0, 1), 2)
+    with tidegate.local() as client, client.create_task(names(relation, 4)) as task:
+        found = task.run_epoch({"a": a, "b": b}).table()
+        assert sorted(rows_of(found), key=repr) == answer(SQL["INNER"].format(on="a.k = b.k"), a=a, b=b)
+        assert "MergeJoin" in {each.operator for each in task.statistics().operators}
+
+
+def test_a_merge_join_of_inputs_in_any_order_has_the_same_rows() -> None:
+    a, b = made(1, 500, 100, "v"), made(2, 300, 100, "w")
+    shuffled = a.take(np.random.default_rng(5).permutation(500))
+    with tidegate.local() as client, client.create_task(names(merged(A, B, 2), 4)) as task:
+        found = task.run_epoch({"a": shuffled, "b": b}).table()
+        assert sorted(rows_of(found), key=repr) == answer(SQL["INNER"].format(on="a.k = b.k"), a=a, b=b)
+
+
+# --- the order is checked -----------------------------------------------------------------------------------------
+
+
+def refused(
+    relation: object, width: int, source: object, roots: Sequence[Path] = (), **options: object
+) -> TidegateError:
+    with tidegate.local(roots=roots) as client, client.create_task(names(relation, width), **options) as task:
+        with pytest.raises(TidegateError) as error:
+            task.run_epoch({"a": source}).table()
+        return error.value
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+@pytest.mark.parametrize("relation", [SORTED_A, summed(SORTED_A)], ids=["read alone", "aggregated"])
+def test_a_row_out_of_order_is_an_error_that_names_it(relation: object, channels: int) -> None:
+    error = refused(relation, 2, pa.table({"k": [1, 2, 2, 1], "v": [0, 0, 0, 0]}), channels=channels)
+    assert error.reason == "INPUT_NOT_SORTED"
+    assert "source 'a' is declared to be sorted by 'k' ascending nulls last" in error.message
+    assert "row 3 (k=1) comes after row 2 (k=2)" in error.message
+
+
+def test_the_order_goes_on_from_split_to_split() -> None:
+    first, second = pa.table({"k": [1, 5], "v": [0, 0]}), pa.table({"k": [4, 6], "v": [0, 0]})
+    error = refused(SORTED_A, 2, [first, second])
+    assert "row 0 (k=4) comes after row 1 of " in error.message
+
+
+def test_each_epoch_begins_anew() -> None:
+    late, early = pa.table({"k": [7, 8], "v": [1, 2]}), pa.table({"k": [1, 2], "v": [3, 4]})
+    with tidegate.local() as client, client.create_task(names(summed(SORTED_A), 2)) as task:
+        assert rows_of(task.run_epoch({"a": late}).table()) == [(7, 1), (8, 2)]
+        assert rows_of(task.run_epoch({"a": early}).table()) == [(1, 3), (2, 4)]
+
+
+def test_a_file_that_calls_itself_sorted_is_checked_like_any_other(tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    table = pa.table({"k": [2, 1], "v": [0, 0]})
+    pq.write_table(table, path, sorting_columns=[pq.SortingColumn(0)])
+    error = refused(summed(SORTED_A), 2, path, roots=[tmp_path])
+    assert f"{path} (split 1 of source 'a'): source 'a' is declared" in error.message
+    assert "row 1 (k=1) comes after row 0 (k=2)" in error.message
+
+
+# --- no more is read than is needed -------------------------------------------------------------------------------
+
+GROUPS = 100
+GROUP_ROWS = 65_536
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One hundred row groups, ten rows to a key."""
+    path = tmp_path_factory.mktemp("sorted") / "f.parquet"
+    keys = np.arange(GROUPS * GROUP_ROWS, dtype=np.int32) // 10
+    pq.write_table(pa.table({"k": keys, "v": keys}), path, row_group_size=GROUP_ROWS, use_dictionary=False)
+    return path
+
+
+def epoch(relation: object, width: int, path: Path, **more: pa.Table) -> tuple[pa.Table, EpochStatistics]:
+    with tidegate.local(roots=[path.parent]) as client, client.create_task(names(relation, width)) as task:
+        made = task.run_epoch({"a": path, **more})
+        return made.table(), made.statistics
+
+
+@pytest.mark.parametrize("left", [SORTED_A, filtered(SORTED_A, 1, -1)], ids=["bare", "filtered"])
+def test_a_join_stops_reading_within_two_row_groups_of_the_last_match(left: object, large: Path) -> None:
+    last = 9 * GROUP_ROWS // 10 + 3
+    few = pa.table({"k": [3, last], "w": [1, 2]})
+    found, statistics = epoch(merged(left, SORTED_B, 2), 4, large, b=few)
+    assert set(found.column(0).to_pylist()) == {3, last}
+    assert statistics.rows_in <= 12 * GROUP_ROWS + 2
+
+
+def test_small_row_groups_are_decoded_one_by_one(tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    keys = np.arange(100_000)
+    pq.write_table(pa.table({"k": keys, "v": keys}), path, row_group_size=1_000)
+    found, statistics = epoch(merged(SORTED_A, SORTED_B, 2), 4, path, b=pa.table({"k": [4, 9_500], "w": [1, 2]}))
+    assert found.column(0).to_pylist() == [4, 9_500]
+    assert statistics.rows_in <= 12 * 1_000 + 2
+
+
+@pytest.mark.parametrize(
+    "relation",
+    [limited(summed(SORTED_A), 1), limited(summed(merged(SORTED_A, SORTED_B, 2)), 1)],
+    ids=["aggregate", "join and aggregate"],
+)
+def test_the_first_rows_come_after_at_most_a_hundredth_of_the_input(relation: object, large: Path) -> None:
+    other = pa.table({"k": pa.array(np.arange(GROUPS)), "w": pa.array(np.arange(GROUPS))})
+    more = {"b": other} if "mergeJoin" in str(relation) else {}
+    found, statistics = epoch(relation, 2, large, **more)
+    assert rows_of(found) == [(0, 0)]
+    assert statistics.rows_in <= GROUPS * GROUP_ROWS / 100 + len(more) * GROUPS
