@@ -8,8 +8,10 @@ import pytest
 
 from tidegate.planner import ir
 from tidegate.planner import types as t
+from tidegate.planner.prepare import prepare
 from tidegate.planner.sorted_operators import NESTED, use_sorted_operators
 from tidegate.planner.visit import relations
+from tidegate.proto.values import TaskOptions
 
 from .build import (
     F64,
@@ -198,3 +200,16 @@ def test_more_operators_than_stand_well_on_each_other_stay_in_fragments() -> Non
         relation = aggregate(relation, [col(0), col(1)])
     found = [isinstance(each, ir.StreamingAggregate) for each in relations(chosen(relation))]
     assert sum(found) == NESTED
+
+
+def test_columns_of_a_declared_order_are_read_although_nothing_else_wants_them() -> None:
+    (source,) = prepare(plan(project(ordered("a", (1, DOWN)), col(2, TEXT))), TaskOptions()).sources
+    assert [column.name for column in source.columns] == ["v", "s"]
+
+
+def test_explain_says_which_orders_an_operator_relies_on_and_where_they_come_from() -> None:
+    relation = aggregate(join(A, sort(read("b", k=I64), asc(col(0))), INNER, eq(col(0), col(3))), [col(0)])
+    text = prepare(plan(relation), TaskOptions()).explain().text
+    assert "read a (k, v), declared to be sorted by k ASC NULLS LAST, v ASC NULLS LAST" in text
+    assert "merge join, inner, by columns 0 = 0 ASC NULLS LAST; left declared for a, right sorted at relations" in text
+    assert "streaming aggregate, 1 keys: none; declared for a and sorted at relations" in text
