@@ -8,12 +8,23 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from . import answers, exchange, lookup, small_epochs, sorted_inputs, streaming_aggregate, throughput, tpch_queries
+from . import (
+    answers,
+    channels,
+    exchange,
+    lookup,
+    small_epochs,
+    sorted_inputs,
+    streaming_aggregate,
+    throughput,
+    tpch_queries,
+)
 from .report import Report, environment, to_json
 from .settings import TOP, Settings
 
 CASES: dict[str, Callable[[Settings], Report]] = {
     "tpch": tpch_queries.run,
+    "channels": channels.run,
     "answers": answers.run,
     "epochs": small_epochs.run,
     "throughput": throughput.run,

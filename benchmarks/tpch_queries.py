@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -41,7 +42,8 @@ def run(settings: Settings) -> Report:
         for plan in progress(chosen, "tpch"):
             with ExitStack() as tasks:
                 contenders: dict[str, Callable[[], object]] = {
-                    name: epoch_runner(tasks, client, plan, files) for name, client in clients.items()
+                    name: epoch_runner(tasks, client, plan, files, determinism="relaxed")
+                    for name, client in clients.items()
                 }
                 contenders[DUCKDB] = partial(duckdb_sql, plan.sql)
                 contenders[DATAFUSION] = partial(datafusion_sql, plan.sql)
@@ -51,14 +53,14 @@ def run(settings: Settings) -> Report:
 
 
 def epoch_runner(
-    tasks: ExitStack, client: tidegate.Client, plan: tpch.Plan, files: Mapping[str, Path]
+    tasks: ExitStack, client: tidegate.Client, plan: tpch.Plan, files: Mapping[str, Path], **options: Any
 ) -> Callable[[], pa.Table]:
     """One run is one epoch of a task made at the first run, over all files of the tables that the plan reads."""
     made: list[tidegate.Task] = []
 
     def epoch() -> pa.Table:
         if not made:
-            made.append(tasks.enter_context(client.create_task(plan.path, determinism="relaxed")))
+            made.append(tasks.enter_context(client.create_task(plan.path, **options)))
         [task] = made
         return task.run_epoch({name: files[name.lower()] for name in task.sources}).table()
 

@@ -1,0 +1,67 @@
+"""Case `channels`: TPC-H in strict tasks with a channel a core, beside one channel, and beside relaxed on every core.
+
+What strictness costs on all cores, and what channels are worth to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+from . import tpch
+from .measure import Runs, Spread, interleave, summed
+from .progress import progress
+from .report import Report, Target, spread_text
+from .services import embedded
+from .settings import Settings
+from .tpch_queries import epoch_runner
+
+MANY, ONE, RELAXED = "strict, a channel a core", "strict, one channel", "relaxed"
+CONTENDERS = (MANY, ONE, RELAXED)
+
+
+def run(settings: Settings) -> Report:
+    files = tpch.data(settings.data, settings.scale)
+    chosen = [plan for plan in tpch.plans(settings.plans, "datafusion") if plan.query in settings.queries]
+    options: Mapping[str, dict[str, Any]] = {
+        MANY: {"channels": max(2, settings.threads)},
+        ONE: {"channels": 1},
+        RELAXED: {"determinism": "relaxed"},
+    }
+    runs: dict[str, Runs] = {}
+    with embedded() as client:
+        for plan in progress(chosen, "channels"):
+            with ExitStack() as tasks:
+                contenders: dict[str, Callable[[], object]] = {
+                    name: epoch_runner(tasks, client, plan, files, **how) for name, how in options.items()
+                }
+                runs[f"q{plan.query:02}"] = interleave(contenders, settings.rounds)
+    return report(settings, runs)
+
+
+def report(settings: Settings, runs: Mapping[str, Runs]) -> Report:
+    total = summed(runs, CONTENDERS)
+    slowest = [ratio for each in runs.values() if (ratio := each.ratio(MANY, ONE)) is not None]
+    return Report(
+        case="channels",
+        title=f"TPC-H scale {settings.scale:g} in strict tasks: median ms of {settings.rounds} runs",
+        header=["query", *CONTENDERS, "over relaxed", "over one channel"],
+        rows=[_row(name, each) for name, each in (*runs.items(), ("total", total))],
+        targets=[
+            Target("total over relaxed", total.ratio(MANY, RELAXED), 1.35),
+            Target("total over one channel", total.ratio(MANY, ONE), 0.8),
+            Target("the slowest query over one channel", max(slowest, key=lambda each: each.median), 1.1),
+        ],
+        notes=[f"{name}: {why}" for each in runs.values() for name, why in each.left_out.items()],
+        figures={name: {"seconds": each.seconds} for name, each in runs.items()},
+    )
+
+
+def _row(name: str, runs: Runs) -> list[str]:
+    times = [f"{runs.spread(each).median * 1e3:.0f}" if each in runs.seconds else "-" for each in CONTENDERS]
+    return [name, *times, _text(runs.ratio(MANY, RELAXED)), _text(runs.ratio(MANY, ONE))]
+
+
+def _text(ratio: Spread | None) -> str:
+    return "-" if ratio is None else spread_text(ratio)
