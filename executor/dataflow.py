@@ -26,7 +26,7 @@ from ..operators.submit import Submit
 from ..operators.write import Write
 from ..planner.pipelines import PhysicalNode, PhysicalPlan, Pipeline, SourceShape, Start
 from ..planner.prepare import Prepared
-from ..proto.errors import ExecutionError, InternalError
+from ..proto.errors import ExecutionError, Exhausted, InternalError
 from ..proto.values import Determinism, FileSplit, OperatorStatistics, TaskOptions
 from .computation import Source
 from .keeping import Keeping, index_memory
@@ -84,6 +84,7 @@ class PlanComputation:
         }
         self._meters = Meters()
         self._keeping = Keeping(self._kept_rows, options, space, self._meters)
+        self._without: set[str] = set()
         self._databases = databases
         self._lookups = lookups
         self._lanes: list[Lane] = []
@@ -136,15 +137,17 @@ class PlanComputation:
     def epoch(self, number: int, clock_us: int) -> PlanRun:
         return PlanRun(self, clock_us, number)
 
-    def pipelines(self, shape: Mapping[str, SourceShape]) -> Pipelines:
-        """The pipelines for sources of this shape; those not named are as they were when the task was made."""
+    def pipelines(self, shape: Mapping[str, SourceShape], clock_us: int) -> Pipelines:
+        """The pipelines for sources of this shape, with what they keep; those not named are as they were when the task
+        was made.
+        """
         whole = {**self._nominal, **shape}
         key = tuple(whole.values())
         made = self._made.get(key)
         if made is not None:
             self._made.move_to_end(key)
             return made
-        physical = self._prepared.physical(whole)
+        physical = self._kept_for(whole, clock_us)
         memory = self.options.memory_limit - (index_memory(self.options) if physical.indexes else 0)
         made = self._made[key] = Pipelines(physical, memory, self.make)
         if len(self._made) > _SHAPES_KEPT:
@@ -152,6 +155,22 @@ class PlanComputation:
             self._plans += oldest.plans
             oldest.close()
         return made
+
+    def _kept_for(self, shape: Mapping[str, SourceShape], clock_us: int) -> PhysicalPlan:
+        """The physical plan, with all that static sources alone feed computed. An index that is too large is done
+        without, where the plan leaves that open.
+        """
+        physical = self._prepared.physical(shape, self._without)
+        while (large := self._keeping.ensure(physical, clock_us)) is not None:
+            if large.name in self._without:
+                raise Exhausted(
+                    f"{large.place}: the indexes of a task may take a quarter of its memory_limit, "
+                    f"{index_memory(self.options)} bytes, which is too little for this one: raise memory_limit",
+                    reason="INDEX_TOO_LARGE",
+                )
+            self._without.add(large.name)
+            physical = self._prepared.physical(shape, self._without)
+        return physical
 
     def make(self, root: PhysicalNode, channel: int, memory_limit: int, number: int) -> PipelineInstance:
         """Operators on the instance of this number among those with so much memory."""
@@ -176,10 +195,6 @@ class PlanComputation:
         lane = self._lookups.lane(limit)
         self._lanes.append(lane)
         return lane.submit
-
-    def keep(self, physical: PhysicalPlan, clock_us: int) -> None:
-        """Compute what static sources alone feed, if that was not done yet."""
-        self._keeping.ensure(physical, clock_us)
 
     def _kept_rows(self, root: PhysicalNode, clock_us: int) -> Generator[pa.RecordBatch]:
         made = self.make(root, 0, self.options.memory_limit, 0)
@@ -277,14 +292,16 @@ class PlanRun:
         yield from self._lead()
         columns = computation.columns[source]
         for group in same_feed(open_pieces(pieces, columns), columns):
-            made = computation.pipelines({source: shape_of(group, columns, computation.options.channels)})
+            made = computation.pipelines(
+                {source: shape_of(group, columns, computation.options.channels)}, self._clock_us
+            )
             yield from self._rows(made, computation.lead, computation.lead + 1, {source: group})
 
     def _lead(self) -> Iterator[pa.RecordBatch]:
         if self._led or not self._computation.lead:
             return
         self._led = True
-        yield from self._rows(self._computation.pipelines({}), 0, self._computation.lead, {})
+        yield from self._rows(self._computation.pipelines({}, self._clock_us), 0, self._computation.lead, {})
 
     def sealed(self, pieces: Mapping[str, Sequence[Piece]]) -> Iterator[pa.RecordBatch]:
         rows = self._sealed(pieces)
@@ -309,14 +326,13 @@ class PlanRun:
         opened = {name: open_pieces(given, computation.columns[name]) for name, given in pieces.items()}
         channels = computation.options.channels
         shape = {name: shape_of(given, computation.columns[name], channels) for name, given in opened.items()}
-        made = computation.pipelines(shape)
+        made = computation.pipelines(shape, self._clock_us)
         yield from self._rows(made, first, len(made), opened)
 
     def _rows(self, made: Pipelines, first: int, last: int, pieces: Pieces) -> Iterator[pa.RecordBatch]:
         """What the pipelines from `first` to `last` make of these pieces, and of the tables."""
         computation = self._computation
         computation.check_stopped()
-        computation.keep(made.physical, self._clock_us)
         supply = computation.supply({**computation.tables, **pieces}, self._clock_us, self._read)
         if made.parallel and not _is_one_hand(made.physical.pipelines[first:last], supply.whole):
             surroundings = computation.surroundings

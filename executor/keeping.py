@@ -12,7 +12,6 @@ from ..operators.indexes.arrow import ArrowIndex
 from ..operators.indexes.index import Index
 from ..operators.sizes import batch_bytes
 from ..planner.pipelines import KeptIndex, PhysicalNode, PhysicalPlan
-from ..proto.errors import Exhausted
 from ..proto.values import TaskOptions
 from .kept import KeptRows
 from .meters import Meters
@@ -40,7 +39,6 @@ class Keeping:
         self._meters = meters
         self._rows: dict[str, KeptRows] = {}
         self._indexes: dict[str, Index] = {}
-        self._indexed_bytes = 0
 
     def rows(self, name: str) -> KeptRows:
         return self._rows[name]
@@ -48,25 +46,30 @@ class Keeping:
     def index(self, name: str) -> Index:
         return self._indexes[name]
 
-    def ensure(self, physical: PhysicalPlan, clock_us: int) -> None:
-        """Compute what of this plan's was not computed yet."""
+    def ensure(self, physical: PhysicalPlan, clock_us: int) -> KeptIndex | None:
+        """Compute what of this plan's was not computed yet; or the first index that is too large."""
         for index in physical.indexes:
             if index.name not in self._indexes:
-                self._indexes[index.name] = self._made(index, clock_us)
+                made = self._made(index, clock_us)
+                if made is None:
+                    return index
+                self._indexes[index.name] = made
         for kept in physical.kept:
             if kept.name not in self._rows:
                 with closing(self._compute(kept.root, clock_us)) as rows:
                     room = self._options.output_bytes - sum(each.size for each in self._rows.values())
                     self._rows[kept.name] = KeptRows(kept.name, kept.root.schema, rows, room, self._space)
+        return None
 
     def close(self) -> None:
         self._rows.clear()
         while self._indexes:
             self._indexes.popitem()[1].close()
 
-    def _made(self, index: KeptIndex, clock_us: int) -> Index:
+    def _made(self, index: KeptIndex, clock_us: int) -> Index | None:
+        """None where it is too large, which depends on nothing but its own rows."""
         meter = self._meters.of("Index", index.place)
-        room = index_memory(self._options) - self._indexed_bytes
+        room = index_memory(self._options) // index.among
         batches: list[pa.RecordBatch] = []
         size = 0
         with closing(self._compute(index.root, clock_us)) as rows:
@@ -74,14 +77,9 @@ class Keeping:
                 batches.append(batch)
                 size += batch_bytes(batch) + _ROW * batch.num_rows
                 if size > room:
-                    raise Exhausted(
-                        f"{index.place}: the indexes of a task may take a quarter of its memory_limit, "
-                        f"{index_memory(self._options)} bytes, which is too little for this one: raise memory_limit",
-                        reason="INDEX_TOO_LARGE",
-                    )
+                    return None
                 meter.rows_in += batch.num_rows
                 meter.bytes_in += batch_bytes(batch)
         table = pa.Table.from_batches(batches, schema=index.root.schema)
         meter.runs += 1
-        self._indexed_bytes += size
         return ArrowIndex(index.name, table, keys=index.keys, columns=range(len(table.schema)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -12,18 +12,21 @@ from ..proto.values import TaskOptions
 from . import ir
 from .divide import Division, Section, section
 from .fragments import Making, Output, fragments, sources_of
+from .lookups import Candidate, is_small, looked_up
 from .operated import Indexed
 from .pipelines import (
     Exchange,
     Kept,
     KeptIndex,
     KeptNode,
+    LookupNode,
     MergeKey,
     PhysicalNode,
     PhysicalPlan,
     Pipeline,
     ReceiveNode,
     Start,
+    walk,
 )
 from .spread.spreading import Spreading, spread
 from .spread.stages import stages
@@ -33,9 +36,13 @@ _ROW_WISE_WEIGHT: Final = 1
 """Of a pipeline's memory beside the others': one that goes row by row holds little."""
 
 
-def cut(division: Division, making: Making, output: Output, options: TaskOptions) -> PhysicalPlan:
-    """The physical plan for sources of a shape."""
-    indexes = [_index(each, division.tables[each.name], making) for each in division.indexes.values()]
+def cut(
+    division: Division, making: Making, output: Output, options: TaskOptions, without: Container[str] = ()
+) -> PhysicalPlan:
+    """The physical plan for sources of a shape. Joins do not become look-ups in the indexes `without`."""
+    indexes = {each.name: _index(each, division, making) for each in division.indexes.values()}
+    look_up = _looking_up(division, making, without)
+    making = replace(making, shared=tuple(map(look_up, making.shared)))
     nodes: dict[int, PhysicalNode] = {}
     kept: list[Kept] = []
     for name, part in division.kept.items():
@@ -44,17 +51,48 @@ def cut(division: Division, making: Making, output: Output, options: TaskOptions
         nodes |= {use: node for use, used in division.uses.items() if used == name}
         kept.append(Kept(name=name, root=root, sources=sources_of(root)))
     pipelines: list[Pipeline] = []
-    for part in division.sections:
+    for planned in division.sections:
+        top = look_up(planned.root)
+        part = planned
+        if top is not planned.root or making.shared != division.shared:
+            part = section(making.shared, top, division.facts, nodes, row_wise=planned.row_wise)
         if options.channels > 1 and not part.row_wise:
             pipelines += _spread(division, part, making, nodes, output, options)
         else:
             pipelines.append(_pipeline(part, making, nodes, output, options.channels))
-    return PhysicalPlan(pipelines=tuple(pipelines), kept=tuple(kept), indexes=tuple(indexes))
+    return _used(PhysicalPlan(pipelines=tuple(pipelines), kept=tuple(kept), indexes=tuple(indexes.values())))
 
 
-def _index(index: Indexed, table: Section, making: Making) -> KeptIndex:
-    root = fragments(table, making, {}, None)
-    return KeptIndex(name=index.name, root=root, keys=index.keys, place=index.relation.place)
+def _index(index: Indexed, division: Division, making: Making) -> KeptIndex:
+    root = fragments(division.tables[index.name], making, {}, None)
+    among = len(division.indexes)
+    return KeptIndex(name=index.name, root=root, keys=index.keys, place=index.relation.place, among=among)
+
+
+def _looking_up(division: Division, making: Making, without: Container[str]) -> Callable[[ir.Relation], ir.Relation]:
+    rows = {source: each.size_class for source, each in making.shape.items()}
+    names = {key: index.name for key, index in division.indexes.items()}
+
+    def chosen(candidate: Candidate) -> bool:
+        name = names[id(candidate.table), candidate.keys]
+        return name not in without and is_small(candidate, division.facts, rows)
+
+    return lambda root: looked_up(root, division.lookups, chosen)
+
+
+def _used(plan: PhysicalPlan) -> PhysicalPlan:
+    """The plan without the kept rows and indexes that nothing reads."""
+    roots = [each.root for each in plan.pipelines]
+    rows = {node.name for root in roots for node in walk(root) if isinstance(node, KeptNode)}
+    kept = tuple(each for each in plan.kept if each.name in rows)
+    roots += [each.root for each in kept]
+    indexes: list[KeptIndex] = []
+    for index in reversed(plan.indexes):
+        found = {node.index for root in roots for node in walk(root) if isinstance(node, LookupNode)}
+        if index.name in found:
+            indexes.append(index)
+            roots.append(index.root)
+    return replace(plan, kept=kept, indexes=tuple(reversed(indexes)))
 
 
 def _pipeline(part: Section, making: Making, nodes: dict[int, PhysicalNode], output: Output, channels: int) -> Pipeline:
@@ -78,7 +116,7 @@ def _spread(
         channels=options.channels,
         rows={source: each.size_class for source, each in making.shape.items()},
         facts=division.facts,
-        shared=division.shared,
+        shared=making.shared,
         kept=division.uses,
         broadcast=options.broadcast,
         keys=making.keys,

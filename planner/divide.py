@@ -20,6 +20,7 @@ from ..proto.errors import PlanError, Problem
 from . import ir, tree
 from .branches import branches
 from .facts import FactTable
+from .lookups import Candidate, candidates
 from .operated import Indexed, IndexKey, indexed
 from .visit import subqueries
 from .walk import unroll
@@ -43,7 +44,8 @@ class Section:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Division:
     """Where a plan is cut. `kept` gives a name to each kept section, `uses` says which relations are whose; `indexes`
-    are those to be kept, each with its section in `tables`.
+    are those that may be kept, each with its section in `tables`; `lookups` the joins that an epoch's sizes may make
+    look-ups in some of them.
     """
 
     sections: tuple[Section, ...]
@@ -52,13 +54,19 @@ class Division:
     uses: dict[int, str] = field(default_factory=dict)
     indexes: dict[IndexKey, Indexed] = field(default_factory=dict)
     tables: dict[str, Section] = field(default_factory=dict)
+    lookups: dict[int, Candidate] = field(default_factory=dict)
     shared: tuple[ir.Relation, ...] = ()
 
 
 def divide(plan: ir.Plan, static: Callable[[ir.Read], bool]) -> Division:
     """Raises `PlanError` where a correlated part is too deep."""
     facts = FactTable(plan.shared, static)
-    indexes = indexed((plan.root, *plan.shared), facts)
+    everything = (plan.root, *plan.shared)
+    indexes = indexed(everything, facts)
+    lookups = candidates(everything, facts)
+    for each in lookups.values():
+        key = id(each.table), each.keys
+        indexes.setdefault(key, Indexed(name=f"index{len(indexes)}", relation=each.table, keys=each.keys))
     tables = {each.name: section(plan.shared, each.relation, facts) for each in indexes.values()}
     if not facts.of(plan.root).fed:
         return Division(
@@ -80,6 +88,7 @@ def divide(plan: ir.Plan, static: Callable[[ir.Read], bool]) -> Division:
         uses=kept.uses,
         indexes=indexes,
         tables=tables,
+        lookups=lookups,
         shared=plan.shared,
         facts=facts,
     )

@@ -30,6 +30,7 @@ _PROMISES: Final = {
 
 
 _INDEXED: Final = "rows are looked up in it: made once per task"
+_INDEXED_PERHAPS: Final = "rows of an epoch that is small beside it are looked up in it: made once per task"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +77,8 @@ def explain(
     """`spread` is the physical plan of several channels."""
     naming = _Naming()
     tables = {name: _fragments(division, section, naming) for name, section in division.tables.items()}
+    perhaps = {division.indexes[id(each.table), each.keys].name for each in division.lookups.values()}
+    why = {name: _INDEXED_PERHAPS if name in perhaps else _INDEXED for name in tables}
     kept = {name: _fragments(division, section, naming) for name, section in division.kept.items()}
     pipelines = [_fragments(division, section, naming) for section in division.sections]
     shared = [_lines(division, each, {}, naming) for each in plan.shared]
@@ -90,7 +93,7 @@ def explain(
         "sources": [_source(each) for each in sources],
         "shared": [[_relation(division, line) for line in lines] for lines in shared],
         "indexes": [
-            {"name": name, "why": _INDEXED, "fragments": _json(division, found)} for name, found in tables.items()
+            {"name": name, "why": why[name], "fragments": _json(division, found)} for name, found in tables.items()
         ],
         "kept": [
             {
@@ -105,7 +108,7 @@ def explain(
             for section, found in zip(division.sections, pipelines, strict=True)
         ],
     }
-    computed = {**{f"{name}: {_INDEXED}": found for name, found in tables.items()}, **_named_kept(kept)}
+    computed = {**{f"{name}: {why[name]}": found for name, found in tables.items()}, **_named_kept(kept)}
     text = _text(division, content, shared, computed, pipelines)
     if spread is not None:
         content["spread"] = found = spread_json(spread)
@@ -284,6 +287,10 @@ def _describe(division: Division, line: _Line) -> str:
     if isinstance(line.relation, ir.IndexLookup):
         index = division.indexes.get((id(line.relation.right), key_columns(line.relation)))
         return f"{_name(line.relation)} {index.name}" if index else _name(line.relation)
+    candidate = division.lookups.get(id(line.relation))
+    if candidate is not None:
+        name = division.indexes[id(candidate.table), candidate.keys].name
+        return f"{_name(line.relation)}, or a look-up in kept index {name}"
     kept = division.uses.get(id(line.relation)) if line.parent is not None else None
     return f"{kept}, {_name(line.relation)}" if kept else _name(line.relation)
 

@@ -250,13 +250,15 @@ class Kept:
 class KeptIndex:
     """An index over what static sources alone feed: made once, before the first epoch that needs it, and kept.
 
-    It finds `root`'s rows by their columns `keys`.
+    It finds `root`'s rows by their columns `keys`. It is one of `among` that the plan may ask for, and may take as much
+    of the memory that is for indexes.
     """
 
     name: str
     root: PhysicalNode
     keys: tuple[int, ...]
     place: str
+    among: int = 1
 
 
 class Start(enum.Enum):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol, TypeAlias
 
@@ -54,13 +54,15 @@ class Prepared:
     output: Output
     keys: Mapping[Key, int]
 
-    def physical(self, shape: Shape) -> PhysicalPlan:
-        """Pipelines for an epoch whose sources have this shape. `shape` has every source of the plan."""
+    def physical(self, shape: Shape, without: Container[str] = ()) -> PhysicalPlan:
+        """Pipelines for an epoch whose sources have this shape. `shape` has every source of the plan. No join becomes a
+        look-up in the indexes `without`.
+        """
         columns = {source.name: {column.name: column for column in source.columns} for source in self.sources}
         making = Making(
             shared=self.division.shared, indexes=self.division.indexes, columns=columns, shape=shape, keys=self.keys
         )
-        return cut(self.division, making, self.output, self.options)
+        return cut(self.division, making, self.output, self.options, without)
 
     def explain(self) -> Explanation:
         """For people and for programs: relations, pipelines, fragments, and why."""

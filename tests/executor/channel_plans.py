@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -118,7 +118,7 @@ class ByHand:
         names = dict.fromkeys(source for each in self.plan.pipelines for source in each.sources)
         return tuple(PlannedSource(name=name, columns=COLUMNS, static=False) for name in names)
 
-    def physical(self, shape: Shape) -> PhysicalPlan:
+    def physical(self, shape: Shape, without: Container[str] = ()) -> PhysicalPlan:
         return self.plan
 
 

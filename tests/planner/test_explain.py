@@ -43,7 +43,7 @@ def test_a_plan_is_explained_as_it_was(name: str, path: str, static: tuple[str, 
 def test_the_json_has_the_relations_of_the_text(path: str) -> None:
     found = real(path, "nation").explain()
     content = json.loads(found.json)
-    parts = [*content["kept"], *content["pipelines"]]
+    parts = [*content["indexes"], *content["kept"], *content["pipelines"]]
     places = [each["place"] for part in parts for fragment in part["fragments"] for each in fragment["relations"]]
     assert places
     assert places == re.findall(r"\[(relations.*)\]$", found.text, re.MULTILINE)
