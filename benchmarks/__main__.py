@@ -15,6 +15,7 @@ from . import (
     lookup,
     small_epochs,
     sorted_inputs,
+    static_join,
     streaming_aggregate,
     throughput,
     tpch_queries,
@@ -30,6 +31,7 @@ CASES: dict[str, Callable[[Settings], Report]] = {
     "throughput": throughput.run,
     "exchange": exchange.run,
     "lookup": lookup.run,
+    "static-join": static_join.run,
     "aggregate": streaming_aggregate.run,
     "merge": sorted_inputs.run,
 }

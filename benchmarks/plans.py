@@ -22,3 +22,11 @@ def read_all(columns: int) -> bytes:
     """Of `wide(c0, c1, ...)`: every row as it is."""
     schema = {f"c{i}": sub.fp64 for i in range(columns)}
     return bytes(sub.read_named_table("wide", schema).to_plan().SerializeToString())
+
+
+def static_join() -> bytes:
+    """Of `given(n, k)` and `kept(int64, v, w)`: the rows where k is int64, as n, k, v, w."""
+    given = sub.read_named_table("given", {"n": sub.i64, "k": sub.i64})
+    kept = sub.read_named_table("kept", {"int64": sub.i64, "v": sub.fp64, "w": sub.i64})
+    joined = given.join(kept, sub.col("k") == sub.col("int64")).select("n", "k", "v", "w")
+    return bytes(joined.to_plan().SerializeToString())

@@ -119,7 +119,9 @@ def text(path: Path) -> str:
     return str(Plan.FromString(path.read_bytes()))
 
 
-@pytest.mark.parametrize("case", ["channels", "epochs", "throughput", "exchange", "lookup", "aggregate", "merge"])
+@pytest.mark.parametrize(
+    "case", ["channels", "epochs", "throughput", "exchange", "lookup", "static-join", "aggregate", "merge"]
+)
 def test_a_case_runs_tiny(case: str, tiny: Settings) -> None:
     report = CASES[case](tiny)
     assert report.notes == []
