@@ -53,7 +53,7 @@ def run(settings: Settings) -> Report:
         add(DUCKDB, many, partial(fresh_query, connection, split))
         add(BY_HAND["embedded"], many, partial(PreparedQuery(SQL, split).run, split))
         channel = stack.enter_context(grpc.insecure_channel(stack.enter_context(peer("hand_written"))))
-        add(BY_HAND["gRPC"], many, partial(ask, channel.unary_unary(METHOD), split))
+        add(BY_HAND["gRPC"], many, partial(ask, channel.unary_unary(METHOD, None, None), split))
         runs = interleave(contenders, settings.rounds)
     return report(settings, each_epoch(runs, repeats))
 
