@@ -1,0 +1,281 @@
+"""Expressions, and what aggregates, windows and sorts are made of."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from ..types import Boolean, Type
+
+if TYPE_CHECKING:
+    from .relation import Relation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Literal:
+    """`value` is a plain Python value, None for null.
+
+    bool, int, float, str, bytes, decimal.Decimal; dates as days since 1970, times and timestamps as integers in
+    units of the type's precision (UTC); intervals as (months, days, subseconds); uuid as 16 bytes; structs and
+    lists as tuples of such values, maps as tuples of pairs.
+    """
+
+    value: object
+    type: Type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Field:
+    """Column `index` of the input row; `steps` go on into it: an int is a struct field, others see their class."""
+
+    index: int
+    type: Type
+    steps: tuple[int | ListElement | MapKey, ...] = ()
+    outer: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ListElement:
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MapKey:
+    key: Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NestedField:
+    """Steps into a value that is not a column of the row (the result of a function, say)."""
+
+    operand: Expression
+    steps: tuple[int | ListElement | MapKey, ...]
+    type: Type
+
+
+class FunctionKind(enum.Enum):
+    SCALAR = "scalar"
+    AGGREGATE = "aggregate"
+    WINDOW = "window"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """A bound function: the official extension's URN, its name there, and the implementation's signature.
+
+    `signature` is the compound name (`add:i64_i64`). Nothing of the producer's spelling is left.
+    """
+
+    urn: str
+    name: str
+    signature: str
+    kind: FunctionKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Call:
+    """A scalar function. `arguments` holds expressions, and a plain string for an enum argument (`YEAR`)."""
+
+    function: Function
+    arguments: tuple[Expression | str, ...]
+    type: Type
+    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    place: str = ""
+
+
+class CastFailure(enum.Enum):
+    ERROR = "error"
+    NULL = "null"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Cast:
+    operand: Expression
+    type: Type
+    on_failure: CastFailure = CastFailure.ERROR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class IfThen:
+    clauses: tuple[tuple[Expression, Expression], ...]
+    otherwise: Expression | None
+    type: Type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Switch:
+    match: Expression
+    clauses: tuple[tuple[Literal, Expression], ...]
+    otherwise: Expression | None
+    type: Type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OneOf:
+    """`value IN (options)`: singular and multi or-lists (a singular one has rows of length one)."""
+
+    value: tuple[Expression, ...]
+    options: tuple[tuple[Expression, ...], ...]
+    type: Boolean
+
+
+class Construct(enum.Enum):
+    STRUCT = "struct"
+    LIST = "list"
+    MAP = "map"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Nested:
+    """Builds a struct, a list, or a map (keys and values alternate)."""
+
+    construct: Construct
+    items: tuple[Expression, ...]
+    type: Type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Lambda:
+    """A function literal, only as an argument of a list function. Its parameters are read by `Parameter`."""
+
+    parameters: tuple[Type, ...]
+    body: Expression
+    type: Type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Parameter:
+    """A lambda's parameter: `index` among those of the lambda `outer` levels up (0: the innermost)."""
+
+    index: int
+    type: Type
+    outer: int = 0
+
+
+class SubqueryKind(enum.Enum):
+    SCALAR = "scalar"
+    EXISTS = "exists"
+    UNIQUE = "unique"
+    IN = "in"
+    ANY = "any"
+    ALL = "all"
+
+
+class Comparison(enum.Enum):
+    EQ = "="
+    NE = "<>"
+    LT = "<"
+    GT = ">"
+    LE = "<="
+    GE = ">="
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Subquery:
+    """`needles` belong to IN (any number), ANY and ALL (one), `comparison` to ANY and ALL."""
+
+    kind: SubqueryKind
+    relation: Relation
+    type: Type
+    needles: tuple[Expression, ...] = ()
+    comparison: Comparison | None = None
+    place: str = ""
+
+
+class Clock(enum.Enum):
+    """The execution context's variables: the clock is read once per epoch and handed on as a value."""
+
+    TIMESTAMP = "current_timestamp"
+    DATE = "current_date"
+    TIMEZONE = "current_timezone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ContextVariable:
+    variable: Clock
+    type: Type
+
+
+Expression: TypeAlias = (
+    Literal
+    | Field
+    | NestedField
+    | Call
+    | Cast
+    | IfThen
+    | Switch
+    | OneOf
+    | Nested
+    | Lambda
+    | Parameter
+    | Subquery
+    | ContextVariable
+)
+
+
+class Direction(enum.Enum):
+    ASC_NULLS_FIRST = "ASC NULLS FIRST"
+    ASC_NULLS_LAST = "ASC NULLS LAST"
+    DESC_NULLS_FIRST = "DESC NULLS FIRST"
+    DESC_NULLS_LAST = "DESC NULLS LAST"
+    CLUSTERED = "clustered"
+
+    @property
+    def descending(self) -> bool:
+        return self in (Direction.DESC_NULLS_FIRST, Direction.DESC_NULLS_LAST)
+
+    @property
+    def nulls_first(self) -> bool:
+        return self in (Direction.ASC_NULLS_FIRST, Direction.DESC_NULLS_FIRST)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SortKey:
+    expression: Expression
+    direction: Direction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Measure:
+    """An aggregate function's use in an `Aggregate`."""
+
+    function: Function
+    arguments: tuple[Expression | str, ...]
+    type: Type
+    distinct: bool = False
+    sorts: tuple[SortKey, ...] = ()
+    condition: Expression | None = None
+    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    place: str = ""
+
+
+class BoundsKind(enum.Enum):
+    ROWS = "ROWS"
+    RANGE = "RANGE"
+    GROUPS = "GROUPS"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Bound:
+    """`offset` rows (or values) from the current row, negative before it; None is unbounded on this side."""
+
+    offset: int | Expression | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class WindowCall:
+    """A window function over its partition. Only in `Window` relations: the decoder lifts it out of projections."""
+
+    function: Function
+    arguments: tuple[Expression | str, ...]
+    type: Type
+    partitions: tuple[Expression, ...] = ()
+    sorts: tuple[SortKey, ...] = ()
+    lower: Bound = Bound(offset=None)
+    upper: Bound = Bound(offset=None)
+    bounds: BoundsKind = BoundsKind.ROWS
+    distinct: bool = False
+    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    place: str = ""

@@ -1,0 +1,61 @@
+"""What a relation is: any of these."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from .planned import (
+    Exchange,
+    FinalAggregate,
+    IndexLookup,
+    IndexTable,
+    MergeJoin,
+    PartialAggregate,
+    StreamingAggregate,
+    Unnest,
+)
+from .relations import (
+    Aggregate,
+    Cross,
+    Expand,
+    Fetch,
+    Filter,
+    Join,
+    LateralJoin,
+    LocalFiles,
+    Project,
+    Read,
+    Set,
+    Shared,
+    Sort,
+    TopN,
+    Values,
+    Window,
+)
+
+Operated: TypeAlias = Unnest | IndexLookup | MergeJoin | StreamingAggregate
+"""Relations that have an operator of their own: what stands above and below them are fragments."""
+
+Relation: TypeAlias = (
+    Read
+    | LocalFiles
+    | Values
+    | Filter
+    | Project
+    | Fetch
+    | Sort
+    | TopN
+    | Aggregate
+    | Join
+    | LateralJoin
+    | Cross
+    | Set
+    | Window
+    | Expand
+    | Shared
+    | PartialAggregate
+    | FinalAggregate
+    | Exchange
+    | IndexTable
+    | Operated
+)

@@ -1,0 +1,244 @@
+"""The relations of a decoded plan, and of any."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from ..types import Type
+from .expressions import Direction, Expression, Measure, SortKey, WindowCall
+
+if TYPE_CHECKING:
+    from .relation import Relation
+
+Schema: TypeAlias = tuple[Type, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnOrder:
+    """Sorted by a column; `direction` is never CLUSTERED."""
+
+    column: int
+    direction: Direction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Read:
+    """A leaf read of one source: all reads of one name are one source. `names` and `schema` are of the columns
+    this read uses, in order; `source` is the name as the plan writes it, parts joined by dots. The source's rows are
+    declared to be sorted by `order`, where there is one: reading them in another order fails.
+
+    Where a plan is spread over channels, a read has its channel's share of the rows, or all of them if `whole`, or
+    those whose values of column `cut[0]` are in the channel's range: all reads of one plan whose cuts have the same
+    number `cut[1]` have the same ranges.
+    """
+
+    source: str
+    names: tuple[str, ...]
+    schema: Schema
+    place: str
+    whole: bool = False
+    cut: tuple[str, int] | None = None
+    order: tuple[ColumnOrder, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileItem:
+    """A file, folder or glob the plan itself names in `local_files`."""
+
+    path: str
+    format: str
+    start: int = 0
+    length: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LocalFiles:
+    """A static source: files that the plan names, called by its place. `whole`, `cut` and `order` as in `Read`."""
+
+    source: str
+    names: tuple[str, ...]
+    items: tuple[FileItem, ...]
+    schema: Schema
+    place: str
+    whole: bool = False
+    cut: tuple[str, int] | None = None
+    order: tuple[ColumnOrder, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Values:
+    """A virtual table."""
+
+    rows: tuple[tuple[Expression, ...], ...]
+    schema: Schema
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Filter:
+    input: Relation
+    condition: Expression
+    schema: Schema
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Project:
+    """The output columns are `expressions` and nothing else."""
+
+    input: Relation
+    expressions: tuple[Expression, ...]
+    schema: Schema
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Fetch:
+    """`count=None` is no limit."""
+
+    input: Relation
+    offset: Expression | None
+    count: Expression | None
+    schema: Schema
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Sort:
+    input: Relation
+    keys: tuple[SortKey, ...]
+    schema: Schema
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TopN:
+    """Sort and fetch in one; with `ties`, rows equal to the last one by the keys come too."""
+
+    input: Relation
+    keys: tuple[SortKey, ...]
+    offset: Expression | None
+    count: Expression | None
+    ties: bool
+    schema: Schema
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Aggregate:
+    """Columns out: `keys`, then `measures`, then, with several grouping sets, the set's number (i32).
+
+    `grouping_sets` holds positions into `keys`; one empty set is a global aggregate.
+    """
+
+    input: Relation
+    keys: tuple[Expression, ...]
+    grouping_sets: tuple[tuple[int, ...], ...]
+    measures: tuple[Measure, ...]
+    schema: Schema
+    place: str
+
+
+class JoinType(enum.Enum):
+    INNER = "inner"
+    OUTER = "outer"
+    LEFT = "left"
+    RIGHT = "right"
+    LEFT_SEMI = "left_semi"
+    RIGHT_SEMI = "right_semi"
+    LEFT_ANTI = "left_anti"
+    RIGHT_ANTI = "right_anti"
+    LEFT_SINGLE = "left_single"
+    RIGHT_SINGLE = "right_single"
+    LEFT_MARK = "left_mark"
+    RIGHT_MARK = "right_mark"
+
+
+class JoinAlgorithm(enum.Enum):
+    ANY = "any"
+    HASH = "hash"
+    MERGE = "merge"
+    NESTED_LOOP = "nested_loop"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Join:
+    """`condition` sees left columns, then right columns, whatever the type. A post-join filter is a `Filter` above."""
+
+    left: Relation
+    right: Relation
+    type: JoinType
+    condition: Expression | None
+    schema: Schema
+    place: str
+    algorithm: JoinAlgorithm = JoinAlgorithm.ANY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LateralJoin:
+    """The right side is evaluated for each left row, which it reads as `outer` fields."""
+
+    left: Relation
+    right: Relation
+    type: JoinType
+    condition: Expression | None
+    schema: Schema
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Cross:
+    left: Relation
+    right: Relation
+    schema: Schema
+    place: str
+
+
+class SetOperation(enum.Enum):
+    MINUS_PRIMARY = "minus_primary"
+    MINUS_PRIMARY_ALL = "minus_primary_all"
+    MINUS_MULTISET = "minus_multiset"
+    INTERSECTION_PRIMARY = "intersection_primary"
+    INTERSECTION_MULTISET = "intersection_multiset"
+    INTERSECTION_MULTISET_ALL = "intersection_multiset_all"
+    UNION_DISTINCT = "union_distinct"
+    UNION_ALL = "union_all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Set:
+    inputs: tuple[Relation, ...]
+    operation: SetOperation
+    schema: Schema
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Window:
+    """Columns out: the input's, then one per call."""
+
+    input: Relation
+    calls: tuple[WindowCall, ...]
+    schema: Schema
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Expand:
+    """Each input row gives one row per alternative. Columns out: one per field, then the alternative's number."""
+
+    input: Relation
+    alternatives: tuple[tuple[Expression, ...], ...]
+    schema: Schema
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Shared:
+    """A use of `Plan.shared[ordinal]`, a common subtree computed once."""
+
+    ordinal: int
+    schema: Schema
+    place: str
