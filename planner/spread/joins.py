@@ -149,21 +149,29 @@ class _Joining:
             if left.ranged is None or right.ranged is None or left.ranged.ranges != right.ranged.ranges:
                 continue
             if (left.ranged.column, right.ranged.column) in pairs:
-                of_left = self._type in WHOLE_RIGHT
-                kept = self._ranged(left if of_left else right, of_left=of_left)
-                ranged = None if self._type is ir.JoinType.OUTER else kept
-                yield self._way(Placement.SHARES, left, right, *rows, ranged=ranged)
+                for of_left in self._keys_kept():
+                    ranged = self._ranged(left if of_left else right, of_left=of_left)
+                    yield self._way(Placement.SHARES, left, right, *rows, ranged=ranged)
+                if self._type is ir.JoinType.OUTER:
+                    yield self._way(Placement.SHARES, left, right, *rows)
 
     def both_hashed(self, pairs: Sequence[tuple[int, int]]) -> Iterator[Way]:
         rows = self.left.estimate.rows / self._channels, self.right.estimate.rows / self._channels
         for some in self._key_choices(pairs):
             left = self._movement.hashed(self.left.ways, tuple(one for one, _ in some))
             right = self._movement.hashed(self.right.ways, tuple(other for _, other in some))
-            if self._type in (ir.JoinType.RIGHT, ir.JoinType.OUTER):
-                hashed = None  # the left key of an unmatched right row is null
-            else:
-                hashed = self._hashed(left.hashed, of_left=True)
-            yield self._way(Placement.SHARES, left, right, *rows, hashed=hashed)
+            for of_left in self._keys_kept():
+                hashed = self._hashed((left if of_left else right).hashed, of_left=of_left)
+                yield self._way(Placement.SHARES, left, right, *rows, hashed=hashed)
+            if self._type is ir.JoinType.OUTER:
+                yield self._way(Placement.SHARES, left, right, *rows)
+
+    def _keys_kept(self) -> Iterator[bool]:
+        """The sides, left or not, whose keys still say at which channel a row is: those of unmatched rows are null."""
+        if self._type in WHOLE_RIGHT:
+            yield True
+        if self._type in WHOLE_LEFT:
+            yield False
 
     def _key_choices(self, pairs: Sequence[tuple[int, int]]) -> Iterator[Sequence[tuple[int, int]]]:
         """All pairs; and those by which one side is hashed already, if that is enough."""
