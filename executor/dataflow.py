@@ -24,7 +24,7 @@ from ..operators.piece import FilePiece, InlinePiece, Piece
 from ..operators.splits import expand, open_pieces
 from ..operators.submit import Submit
 from ..operators.write import Write
-from ..planner.pipelines import PhysicalNode, PhysicalPlan, Pipeline, SourceShape, Start
+from ..planner.pipelines import PhysicalNode, PhysicalPlan, Pipeline, SourceShape, Start, received_by
 from ..planner.prepare import Prepared
 from ..proto.errors import ExecutionError, Exhausted, InternalError
 from ..proto.values import Determinism, FileSplit, OperatorStatistics, TaskOptions
@@ -33,7 +33,7 @@ from .keeping import Keeping, index_memory
 from .lookups import Lane, LookupThreads
 from .making import Workshop
 from .meters import Meter, MeteredStream, Meters
-from .parallel import ParallelRun, Surroundings, received_by
+from .parallel import ParallelRun, Surroundings
 from .pipeline import Pieces, PipelineInstance, Read, Supply
 from .pipelines import Pipelines
 from .scheduler import Scheduler

@@ -12,8 +12,8 @@ from itertools import groupby
 from typing import TypeAlias
 
 from ..operators.piece import FilePiece, KeyRange, Piece
-from ..planner.pipelines import FragmentNode, PhysicalNode, Pipeline
-from .shapes import key_bounds
+from ..planner.pipelines import FragmentNode, Pipeline, walk
+from .shapes import bound_of, key_bounds
 
 Cut: TypeAlias = tuple[str, str, int]
 """A source, its key, and the number of the ranges."""
@@ -23,16 +23,8 @@ CutPieces: TypeAlias = Mapping[Cut, Sequence[Piece]]
 
 def cuts_of(pipelines: Iterable[Pipeline]) -> frozenset[Cut]:
     """What fragments of these pipelines read by ranges of keys."""
-    return frozenset(cut for pipeline in pipelines for cut in _below(pipeline.root))
-
-
-def _below(root: PhysicalNode) -> Iterator[Cut]:
-    stack: list[PhysicalNode] = [root]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, FragmentNode):
-            yield from ((each.source, *each.cut) for each in node.files if each.cut is not None)
-            stack.extend(each.node for each in node.streams)
+    fragments = (node for each in pipelines for node in walk(each.root) if isinstance(node, FragmentNode))
+    return frozenset((file.source, *file.cut) for node in fragments for file in node.files if file.cut is not None)
 
 
 def key_shares(cuts: Iterable[Cut], whole: Mapping[str, Sequence[Piece]], channels: int) -> list[CutPieces]:
@@ -67,17 +59,9 @@ def _bounds(alike: Sequence[Cut], whole: Mapping[str, Sequence[Piece]], channels
 def _in_range(pieces: Sequence[Piece], key: str, low: int | None, high: int | None) -> Iterator[Piece]:
     """The files that have values in the range, whole; pieces without any are not counted."""
     for _, group in groupby(pieces, key=lambda piece: piece.path if isinstance(piece, FilePiece) else ""):
-        file = [piece for piece in group if isinstance(piece, FilePiece)]
-        if any(_overlaps(piece, key, low, high) for piece in file):
-            for piece in file:
-                name = next(name for name, _, _ in piece.key_bounds if name.casefold() == key.casefold())
-                rows = piece.row_count if _overlaps(piece, key, low, high) else 0
+        file = [(piece, bound) for piece in group if isinstance(piece, FilePiece) and (bound := bound_of(piece, key))]
+        met = [(low is None or most >= low) and (high is None or least < high) for _, (_, least, most) in file]
+        if any(met):
+            for (piece, (name, _, _)), meets in zip(file, met, strict=True):
+                rows = piece.row_count if meets else 0
                 yield replace(piece, keys=KeyRange(column=name, low=low, high=high), row_count=rows)
-
-
-def _overlaps(piece: FilePiece, key: str, low: int | None, high: int | None) -> bool:
-    return any(
-        (low is None or most >= low) and (high is None or least < high)
-        for name, least, most in piece.key_bounds
-        if name.casefold() == key.casefold()
-    )

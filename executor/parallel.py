@@ -157,7 +157,7 @@ class ParallelRun:
         return _Channel(number, lambda: self._made.get(index, number), supply, self._surroundings.run)
 
     def _run(self, pipeline: Pipeline, channel: _Channel, turns: Sequence[Pieces], fed: Sequence[_Fed]) -> Run:
-        received = [self._fed[number] for number in received_by(pipeline.root)]
+        received = [self._fed[number] for number in planned.received_by(pipeline.root)]
         outlets = [(each.exchange, channel.number) for each in fed]
         if pipeline.into:
             rows = _in_blocks(channel, turns)
@@ -215,11 +215,6 @@ class ParallelRun:
             meter.rows_in += statistics.rows
             meter.bytes_in += statistics.bytes
             meter.spilled_bytes += statistics.spilled_bytes
-
-
-def received_by(root: planned.PhysicalNode) -> tuple[int, ...]:
-    """The numbers of the exchanges that a pipeline reads, each once, in order."""
-    return tuple(dict.fromkeys(node.exchange for node in _receives(root)))
 
 
 def _receives(root: planned.PhysicalNode) -> Iterator[planned.ReceiveNode]:

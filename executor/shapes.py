@@ -38,12 +38,18 @@ def key_bounds(pieces: Sequence[Piece], key: str) -> list[tuple[int, int, int]] 
     """The least and greatest value of a key in each piece, and its rows; None where a piece does not tell."""
     found = []
     for piece in pieces:
-        mine = piece.key_bounds if isinstance(piece, FilePiece) else ()
-        bounds = [(low, high) for name, low, high in mine if name.casefold() == key.casefold()]
-        if len(bounds) != 1:
+        bound = bound_of(piece, key) if isinstance(piece, FilePiece) else None
+        if bound is None:
             return None
-        found.append((*bounds[0], piece.row_count or 0))
+        _, low, high = bound
+        found.append((low, high, piece.row_count or 0))
     return found
+
+
+def bound_of(piece: FilePiece, key: str) -> tuple[str, int, int] | None:
+    """The name that a key has in the piece's file, and its least and greatest value there."""
+    found = [bound for bound in piece.key_bounds if bound[0].casefold() == key.casefold()]
+    return found[0] if len(found) == 1 else None
 
 
 def _clustered(bounds: Sequence[tuple[int, int, int]] | None) -> bool:

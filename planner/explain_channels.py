@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from .pipelines import Exchange, FileInput, FragmentNode, PhysicalPlan, Pipeline, ReceiveNode, ScanNode, walk
+from .pipelines import Exchange, FileInput, FragmentNode, PhysicalPlan, Pipeline, ScanNode, received_by, walk
 
 ROWS: Final = 10_000_000
 
 
 def spread_json(physical: PhysicalPlan) -> list[dict[str, Any]]:
     """The pipelines in the order in which they feed each other."""
-    readers = {number: at for at, each in enumerate(physical.pipelines, 1) for number in _received(each)}
+    readers = {number: at for at, each in enumerate(physical.pipelines, 1) for number in received_by(each.root)}
     return [
         {
             "number": at,
             "channels": pipeline.channels,
             "reads": list(_read(pipeline)),
-            "receives": sorted(_received(pipeline)),
+            "receives": sorted(received_by(pipeline.root)),
             "sends": [_sent(each, readers) for each in pipeline.into],
         }
         for at, pipeline in enumerate(physical.pipelines, 1)
@@ -57,10 +57,6 @@ def _rows(read: FileInput | ScanNode) -> str:
     if isinstance(read, FileInput) and read.cut is not None:
         return f"a range of {read.cut[0]}"
     return "a share"
-
-
-def _received(pipeline: Pipeline) -> set[int]:
-    return {node.exchange for node in walk(pipeline.root) if isinstance(node, ReceiveNode)}
 
 
 def _sent(exchange: Exchange, readers: Mapping[int, int]) -> dict[str, Any]:

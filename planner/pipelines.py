@@ -237,6 +237,11 @@ def walk(root: PhysicalNode) -> Iterator[PhysicalNode]:
             stack.extend(reversed(inputs(node)))
 
 
+def received_by(root: PhysicalNode) -> tuple[int, ...]:
+    """The numbers of the exchanges that a node and what it reads from receive, each once, in order."""
+    return tuple(dict.fromkeys(node.exchange for node in walk(root) if isinstance(node, ReceiveNode)))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Kept:
     """A subtree fed by static sources alone: computed once, before the first epoch that needs it, and kept."""

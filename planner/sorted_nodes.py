@@ -13,11 +13,10 @@ from ..operators.reductions import Reduction
 from ..proto.errors import InternalError, PlanError
 from . import ir
 from .pipelines import MergeJoinNode, PhysicalNode, StreamingAggregateNode
-from .sortedness import is_column
 from .sql.scope import TextScope
 from .sql.types import arrow_schema
 from .sql.writer import Writer
-from .visit import parts
+from .visit import is_column, parts
 
 
 def order_of(order: ir.ColumnOrder) -> Order:

@@ -20,8 +20,8 @@ from . import ir, tree
 from . import types as t
 from .boolean import conjuncts
 from .reach import Reach
-from .sortedness import Sortedness, SortednessTable, is_column
-from .visit import parts, subqueries, with_subqueries
+from .sortedness import Sortedness, SortednessTable
+from .visit import is_column, parts, subqueries, with_subqueries
 from .walk import unroll
 
 NESTED: Final = 32

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeGuard
+from typing import Final
 
 from . import ir, tree
-from .visit import subqueries
+from .visit import is_column, subqueries
 from .walk import unroll
 
 
@@ -88,11 +88,6 @@ def moved(sorted_: Sortedness, expressions: Sequence[ir.Expression]) -> Sortedne
         if is_column(expression):
             places.setdefault(expression.index, set()).add(at)
     return _prefix(sorted_, places)
-
-
-def is_column(expression: ir.Expression) -> TypeGuard[ir.Field]:
-    """Whether it is a column of the input, as it is."""
-    return isinstance(expression, ir.Field) and not expression.steps and not expression.outer
 
 
 def _prefix(sorted_: Sortedness, places: Mapping[int, set[int]]) -> Sortedness:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias, TypeVar, cast
+from typing import TypeAlias, TypeGuard, TypeVar, cast
 
 from . import ir, tree
 from .walk import unroll
@@ -22,6 +22,11 @@ def parts(expression: ir.Expression) -> Iterator[ir.Expression]:
         found = stack.pop()
         yield found
         stack.extend(reversed(tree.operands(found)))
+
+
+def is_column(expression: object) -> TypeGuard[ir.Field]:
+    """Whether it is a column of the row itself, whole."""
+    return isinstance(expression, ir.Field) and not expression.steps and not expression.outer
 
 
 def subqueries(expression: ir.Expression) -> Iterator[ir.Subquery]:

@@ -18,7 +18,7 @@ from .. import ir
 from ..boolean import conjuncts, is_and
 from ..reach import Reach
 from ..types import nullable
-from ..visit import relations, transform_relations
+from ..visit import is_column, relations, transform_relations
 
 _STEPS: Final = 6
 """How many projections and filters there may be between the join and the aggregate."""
@@ -90,7 +90,7 @@ def _equalities(join: ir.Join, condition: ir.Expression, *, aggregate_is_right: 
     for term in conjuncts(condition):
         if not isinstance(term, ir.Call) or term.function.name != "equal":
             continue
-        columns = [each for each in term.arguments if isinstance(each, ir.Field) and _is_column(each)]
+        columns = [each for each in term.arguments if is_column(each)]
         match sorted(columns, key=lambda each: each.index):
             case [left, right] if left.index < width <= right.index:
                 if nullable(left.type) != nullable(right.type):
@@ -99,10 +99,6 @@ def _equalities(join: ir.Join, condition: ir.Expression, *, aggregate_is_right: 
                 asked, output = (left, of_right.index) if aggregate_is_right else (of_right, left.index)
                 found.append(_Pair(term, asked, output))
     return found
-
-
-def _is_column(field: ir.Field) -> bool:
-    return not field.steps and not field.outer
 
 
 def _path(side: ir.Relation) -> tuple[list[ir.Project | ir.Filter], ir.Aggregate | None]:
@@ -118,11 +114,11 @@ def _key(path: Sequence[ir.Project | ir.Filter], aggregate: ir.Aggregate, output
     for each in path:
         if isinstance(each, ir.Project):
             picked = each.expressions[output]
-            if not isinstance(picked, ir.Field) or not _is_column(picked):
+            if not is_column(picked):
                 return None
             output = picked.index
     key = aggregate.keys[output] if output in aggregate.grouping_sets[0] else None
-    return key if isinstance(key, ir.Field) and _is_column(key) else None
+    return key if is_column(key) else None
 
 
 def _is_selective(relation: ir.Relation) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from .. import ir
 from ..boolean import conjuncts
 from ..structure import Structure
-from ..visit import parts, transform, transform_relations
+from ..visit import is_column, parts, transform, transform_relations
 
 _PROJECTIONS = 4
 """How many projections to look through: emits and pruning leave one or two."""
@@ -54,7 +54,7 @@ class _Dropping:
 
 
 def _picks(projection: ir.Project) -> bool:
-    return all(isinstance(each, ir.Field) and not each.steps and not each.outer for each in projection.expressions)
+    return all(map(is_column, projection.expressions))
 
 
 def _below(term: ir.Expression, projection: ir.Project) -> ir.Expression:

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final, TypeGuard
+from typing import Final
 
 from .. import ir
 from ..sql.states import State, states_of
+from ..visit import is_column
 from .estimates import Estimate
 from .ways import Movement, Placement, Way, Ways
 
@@ -41,7 +42,7 @@ class _Aggregating:
 
     def where_it_is(self) -> Iterator[Way]:
         """The rows of a group are at one channel when what they were hashed or cut by is among its keys."""
-        places = {key.index: at for at, key in enumerate(self._relation.keys) if _is_column(key)}
+        places = {key.index: at for at, key in enumerate(self._relation.keys) if is_column(key)}
         for way in self._below.shares:
             if way.hashed and all(column in places for column in way.hashed):
                 hashed = tuple(places[column] for column in way.hashed)
@@ -113,10 +114,10 @@ class _Aggregating:
 def _keyed(relation: ir.Aggregate) -> tuple[ir.Project | None, tuple[int, ...], ir.Aggregate]:
     """A projection that adds the computed keys to the input, the keys' columns, and the aggregate over that."""
     below = relation.input
-    added = [key for key in relation.keys if not _is_column(key)]
+    added = [key for key in relation.keys if not is_column(key)]
     columns = tuple(ir.Field(index=at, type=type_) for at, type_ in enumerate(below.schema))
     places = iter(range(len(columns), len(columns) + len(added)))
-    keys = tuple(key.index if _is_column(key) else next(places) for key in relation.keys)
+    keys = tuple(key.index if is_column(key) else next(places) for key in relation.keys)
     if not added:
         return None, keys, relation
     projected = ir.Project(
@@ -127,7 +128,3 @@ def _keyed(relation: ir.Aggregate) -> tuple[ir.Project | None, tuple[int, ...], 
     )
     fields = tuple(ir.Field(index=at, type=key.type) for at, key in zip(keys, relation.keys, strict=True))
     return projected, keys, replace(relation, keys=fields)
-
-
-def _is_column(key: ir.Expression) -> TypeGuard[ir.Field]:
-    return isinstance(key, ir.Field) and not key.steps and not key.outer

@@ -15,6 +15,7 @@ from typing import Final
 from .. import ir
 from ..boolean import conjuncts
 from ..rewrite.prune_columns import output_sides
+from ..visit import is_column
 from .estimates import Estimate, joined
 from .ways import Movement, Placement, Ranged, Way, Ways
 
@@ -97,9 +98,7 @@ def equal_columns(condition: ir.Expression | None, width: int) -> list[tuple[int
         if not isinstance(term, ir.Call) or term.function.name not in _EQUALITIES or len(term.arguments) != 2:
             continue
         one, other = term.arguments
-        if not isinstance(one, ir.Field) or not isinstance(other, ir.Field):
-            continue
-        if one.steps or one.outer or other.steps or other.outer:
+        if not is_column(one) or not is_column(other):
             continue
         low, high = sorted((one.index, other.index))
         if low < width <= high:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from math import log2
 
 from .. import ir, tree
+from ..visit import is_column
 from .ways import Movement, Placement, Way, Ways
 
 _COMPARE, _PASS = 10.0, 20.0
@@ -86,7 +87,7 @@ def _columns(keys: Sequence[ir.SortKey]) -> tuple[ir.ColumnOrder, ...] | None:
     found = []
     for key in keys:
         column = key.expression
-        if not isinstance(column, ir.Field) or column.steps or column.outer:
+        if not is_column(column):
             return None
         if key.direction is ir.Direction.CLUSTERED:
             return None

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from .. import ir, tree
 from ..rewrite.prune_columns import output_sides
-from ..visit import subqueries
+from ..visit import is_column, subqueries
 from ..walk import unroll
 from .joins import equal_columns
 
@@ -96,6 +96,4 @@ class _Finding:
 
 
 def _origin(expression: ir.Expression, below: _Origins) -> Key | None:
-    if not isinstance(expression, ir.Field) or expression.steps or expression.outer:
-        return None
-    return below[expression.index]
+    return below[expression.index] if is_column(expression) else None

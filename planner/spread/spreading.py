@@ -10,11 +10,11 @@ from typing import Final, TypeAlias, assert_never
 from .. import ir, tree
 from ..divide import read_by
 from ..facts import FactTable
-from ..visit import relations, subqueries, transform_relations, with_subqueries
+from ..visit import is_column, relations, subqueries, transform_relations, with_subqueries
 from ..walk import unroll
 from .aggregates import aggregate_ways
 from .estimates import Estimate, filtered, grouped, joined
-from .joins import join_estimate, join_ways
+from .joins import WHOLE_RIGHT, join_estimate, join_ways
 from .ordering import fetch_ways, sort_ways, sorted_ways, top_n_ways
 from .origins import Key
 from .ways import Movement, Placement, Ranged, Way, Ways
@@ -212,8 +212,8 @@ class _Finding:
         for way in left.ways:
             if way.placement is not Placement.SHARES or relation.type is not ir.JoinType.OUTER:
                 made = replace(relation, left=way.relation, right=right)
-                hashed = way.hashed if relation.type in _KEEPS_LEFT else None
-                ranged = way.ranged if relation.type in _KEEPS_LEFT else None
+                hashed = way.hashed if relation.type in WHOLE_RIGHT else None
+                ranged = way.ranged if relation.type in WHOLE_RIGHT else None
                 yield replace(way, cost=way.cost + cost, relation=made, hashed=hashed, ranged=ranged, order=())
 
     def _of_set(self, relation: ir.Set, below: Sequence[Ways]) -> Iterator[Way]:
@@ -276,18 +276,6 @@ class _Finding:
         return bool(sources) and sources <= set(self._spreading.broadcast)
 
 
-_KEEPS_LEFT: Final = frozenset(
-    {
-        ir.JoinType.INNER,
-        ir.JoinType.LEFT,
-        ir.JoinType.LEFT_SEMI,
-        ir.JoinType.LEFT_ANTI,
-        ir.JoinType.LEFT_SINGLE,
-        ir.JoinType.LEFT_MARK,
-    }
-)
-
-
 def _in_place(relation: ir.Relation) -> ir.Relation:
     """A relation that is computed in every channel, because it looks out to an enclosing row: it reads everything."""
 
@@ -312,7 +300,7 @@ def _places(relation: _RowByRow) -> Callable[[int], int | None]:
             assert_never(relation)
     places: dict[int, int] = {}
     for at, same in enumerate(zip(*rows, strict=True)):
-        columns = {each.index for each in same if isinstance(each, ir.Field) and not each.steps and not each.outer}
+        columns = {each.index for each in same if is_column(each)}
         if len(columns) == 1 and all(isinstance(each, ir.Field) for each in same):
             places.setdefault(columns.pop(), at)
     return places.get
@@ -346,8 +334,6 @@ def _partition_columns(relation: ir.Window) -> tuple[int, ...]:
     """The columns that all calls partition by."""
     found: list[int] | None = None
     for call in relation.calls:
-        columns = [
-            each.index for each in call.partitions if isinstance(each, ir.Field) and not each.steps and not each.outer
-        ]
+        columns = [each.index for each in call.partitions if is_column(each)]
         found = columns if found is None else [column for column in found if column in columns]
     return tuple(dict.fromkeys(found or ()))

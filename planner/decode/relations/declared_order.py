@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from ....operators.ordering import obstacle
 from ....proto.tidegate.v1.relations_pb2 import DeclaredOrder
 from ... import ir, tree
-from ...sortedness import is_column
 from ...sql.types import UnsupportedType, arrow_type
+from ...visit import is_column
 from .. import poison
 from ..nodes import Message
 from ..place import Place
