@@ -23,7 +23,8 @@ class Client:
 
     Options are those of a task: `mode="per_epoch"`, `determinism="strict"` or `"relaxed"`, `channels=1`,
     `on_error="fail"` or `"skip_epoch"`, `spill="auto"`, `"ordered"` or `"error"`, `max_pending_epochs`, `time_zone`,
-    and the limits `memory_limit`, `queue_bytes`, `output_bytes`, `spill_quota` (bytes) and `idle_seconds`.
+    and the limits `memory_limit`, `queue_bytes`, `output_bytes`, `spill_quota`, `write_quota` (bytes) and
+    `idle_seconds`.
     """
 
     def __init__(self, service: Service) -> None:

@@ -17,6 +17,7 @@ _LARGEST: Final = {
     "queue_bytes": 2**63 - 1,
     "output_bytes": 2**63 - 1,
     "spill_quota": 2**63 - 1,
+    "write_quota": 2**63 - 1,
 }
 _KNOWN: Final = tuple(field.name for field in fields(TaskOptions))
 

@@ -21,7 +21,7 @@ def check_options(options: TaskOptions) -> TaskOptions:
     least = SMALLEST_MEMORY * options.channels
     if options.memory_limit < least:
         raise InvalidRequest(f"memory_limit={options.memory_limit} must be at least {least} bytes, 32 MiB a channel")
-    for name in ("queue_bytes", "output_bytes"):
+    for name in ("queue_bytes", "output_bytes", "write_quota"):
         if getattr(options, name) < 1:
             raise InvalidRequest(f"{name}={getattr(options, name)} must be at least 1 byte")
     if options.spill_quota < 0:

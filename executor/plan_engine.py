@@ -103,6 +103,7 @@ class PlanEngine:
             format_=WRITE_FORMATS[options.write_format],
             mode=write.mode,
             writer=task,
+            quota=options.write_quota,
             place=write.place,
         )
 

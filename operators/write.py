@@ -1,35 +1,34 @@
-"""Write: an epoch's rows into files of a table's folder, which appear at the barrier."""
+"""Write: an epoch's rows into a file of a table's folder, which appears at the barrier."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import Final
 
 import pyarrow as pa
 
-from ..proto.errors import ExecutionError
+from ..proto.errors import ExecutionError, Exhausted
 from .blocks import blocks
 from .operator import Operator, Stream
+from .writing.columns import TableColumns
 from .writing.folder import OpenFolder, TableFolder
 from .writing.formats import WriteFormat
 from .writing.modes import WriteMode
-from .writing.staged import FileNames, Staged, Written, is_written
-
-FILE_BYTES: Final = 512 << 20
+from .writing.staged import FileNames, Staged, Written, writer_of
 
 
 class Write(Operator):
     """Writes its input, whose schema is `table`, and yields the columns `returned` of what it writes, or nothing.
 
-    Order: the input's, in the files by their names and in what is yielded. Nulls: as they are. Empty input: no file,
-    but where the table is created and has none. Memory: a block. Barrier: the end of `run` leaves complete files under
-    hidden names; `commit` shows them, in one go for readers that come after it. A run that broke, was closed early or
-    dropped leaves nothing behind. The files' names are made of `writer` (a name that no other has) and the epoch, so
-    doing an epoch again replaces what it wrote and nothing else.
+    Order: the input's, in the file and in what is yielded. Nulls: as they are. Empty input: no file, but where the
+    table is created and has none. Memory: a block. Barrier: the end of `run` leaves a complete file under a hidden
+    name; `commit` shows it by one rename, so that whoever looks sees all of an epoch or nothing of it. A run that
+    broke, was closed early or dropped leaves nothing behind. The file's name is made of `writer` (a name that no other
+    has) and the epoch, so doing an epoch again replaces what it wrote and nothing else.
 
-    `begin` comes before each `run`; a run must end in `commit` or `drop`. With `file_bytes` a file is long enough.
+    `begin` comes before each `run`; a run must end in `commit` or `drop`. All files together have at most `quota`
+    bytes; a block beyond it is an error. What is added to must have the same columns.
     """
 
     def __init__(
@@ -42,8 +41,8 @@ class Write(Operator):
         format_: WriteFormat,
         mode: WriteMode,
         writer: str,
+        quota: int,
         place: str = "",
-        file_bytes: int = FILE_BYTES,
     ) -> None:
         format_.check(table)
         self.schema = schema
@@ -54,7 +53,9 @@ class Write(Operator):
         self._format = format_
         self._mode = mode
         self._writer = hashlib.sha256(writer.encode()).hexdigest()[:16]
-        self._file_bytes = file_bytes
+        self._quota = quota
+        self._columns = TableColumns(folder.name, table)
+        self._committed_bytes = 0
         self._epoch = 0
         self._open: OpenFolder | None = None
         self._staged: Staged | None = None
@@ -73,6 +74,7 @@ class Write(Operator):
                     for block in blocks(rows):
                         with self._told():
                             staged.add(block)
+                        self._check_quota(staged)
                         if self._returned is not None:
                             columns = [block.column(index) for index in self._returned]
                             yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
@@ -89,8 +91,9 @@ class Write(Operator):
             return Written()
         with self._told():
             found = self._others(folder)
-            self._check(found)
+            self._check(folder, found)
             written = staged.publish(found if self._mode is WriteMode.REPLACE else ())
+        self._committed_bytes += written.bytes
         self._staged = self._open = None
         folder.close()
         return written
@@ -109,15 +112,15 @@ class Write(Operator):
         self.drop()
 
     def _start(self) -> Staged | None:
-        """The epoch's files; None where nothing is to be written."""
+        """The epoch's file; None where nothing is to be written."""
         with self._told():
             folder = self._open = self._folder.open()
             found = self._others(folder)
             if found and self._mode is WriteMode.IGNORE:
                 self.drop()
                 return None
-            self._check(found)
-            self._staged = Staged(folder, self._names(), self._format, self.table, self._file_bytes)
+            self._check(folder, found)
+            self._staged = Staged(folder, self._names(), self._format, self.table)
             return self._staged
 
     def _finish(self, staged: Staged) -> None:
@@ -125,13 +128,14 @@ class Write(Operator):
             if staged.empty and self._mode is not WriteMode.INSERT and not self._has_files():
                 staged.add_no_rows()
             staged.finish()
+        self._check_quota(staged)
 
     def _has_files(self) -> bool:
         """Whether the table has files beside this epoch's, once this epoch is committed."""
         assert self._open is not None
         names = self._names()
-        mine = (name for name in self._open.files() if names.of_writer(name) and not names.of_epoch(name))
-        return next(mine, None) is not None or (self._mode is WriteMode.APPEND and bool(self._others(self._open)))
+        mine = any(writer_of(name) == self._writer and name != names.file for name in self._open.files())
+        return mine or (self._mode is WriteMode.APPEND and bool(self._others(self._open)))
 
     def _names(self) -> FileNames:
         return FileNames(writer=self._writer, epoch=self._epoch, ending=self._format.ending)
@@ -141,20 +145,31 @@ class Write(Operator):
         names = self._names()
         return [name for name in folder.files() if not name.startswith((".", "_")) and not names.of_writer(name)]
 
-    def _check(self, found: Sequence[str]) -> None:
+    def _check_quota(self, staged: Staged) -> None:
+        if self._committed_bytes + staged.bytes > self._quota:
+            raise Exhausted(
+                f"table {self._folder.name!r}: epoch {self._epoch} makes the task write more than its write_quota, "
+                f"{self._quota:,} bytes ({self._committed_bytes:,} of them in earlier epochs); raise it, or go on in "
+                "another task",
+                reason="WRITE_QUOTA",
+            )
+
+    def _check(self, folder: OpenFolder, found: Sequence[str]) -> None:
         if found and self._mode in (WriteMode.ERROR, WriteMode.IGNORE):
             raise ExecutionError(
                 f"table {self._folder.name!r} exists: its folder has {found[0]}; insert into it, or create it with a "
                 "mode that appends, replaces or ignores",
                 reason="TABLE_EXISTS",
             )
-        foreign = next((name for name in found if not is_written(name)), None)
+        foreign = next((name for name in found if writer_of(name) is None), None)
         if foreign is not None and self._mode is WriteMode.REPLACE:
             raise ExecutionError(
                 f"table {self._folder.name!r} is not replaced: its folder has {foreign}, which no task has written; "
                 "move it away",
                 reason="NOT_A_WRITTEN_TABLE",
             )
+        if self._mode in (WriteMode.INSERT, WriteMode.APPEND):
+            self._columns.check(folder, found)
 
     @contextmanager
     def _told(self) -> Iterator[None]:

@@ -50,6 +50,7 @@ _PLAIN_OPTIONS: Final = (
     "idle_seconds",
     "time_zone",
     "write_format",
+    "write_quota",
 )
 
 

@@ -45,7 +45,7 @@ class Spill(enum.Enum):
 class TaskOptions:
     """How a task runs. Limits are bytes and seconds; `idle_seconds=0` never deletes an idle task. `broadcast` names
     sources that every channel reads whole where they are joined. `write_format` is that of a table's files, where the
-    plan writes one.
+    plan writes one, and `write_quota` bounds them.
     """
 
     mode: Mode = Mode.PER_EPOCH
@@ -62,6 +62,7 @@ class TaskOptions:
     broadcast: tuple[str, ...] = ()
     spill: Spill = Spill.AUTO
     write_format: str = "parquet"
+    write_quota: int = 64 * GIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,1 +1,1 @@
-"""Files of a table: their formats, their folder, and those of an epoch until they are committed."""
+"""Files of a table: their formats, columns and folder, and an epoch's until it is committed."""

@@ -17,6 +17,7 @@ from ...proto.errors import Forbidden, InvalidRequest
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_OLD_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LONGEST: Final = 255
 _MOST_PARTS: Final = 8
 
@@ -109,6 +110,10 @@ class OpenFolder:
     def create(self, name: str) -> BinaryIO:
         """A file that was not there."""
         return os.fdopen(os.open(name, _NEW_FILE, 0o666, dir_fd=self._descriptor), "wb")
+
+    def read(self, name: str) -> BinaryIO:
+        """A file that is there."""
+        return os.fdopen(os.open(name, _OLD_FILE, dir_fd=self._descriptor), "rb")
 
     def rename(self, old: str, new: str) -> None:
         """A file that has the new name is replaced."""

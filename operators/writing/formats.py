@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Final, Protocol, TypeAlias
+from typing import Any, BinaryIO, Final, NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.csv
@@ -22,14 +22,25 @@ class Writer(Protocol):
     def close(self) -> None: ...
 
 
+class Column(NamedTuple):
+    """A column of a file; without a type where its format has none."""
+
+    name: str
+    type: pa.DataType | None
+
+
 Open: TypeAlias = Callable[[BinaryIO, pa.Schema], Writer]
+Columns: TypeAlias = Callable[[BinaryIO], Sequence[Column]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteFormat:
+    """`columns` are those of a file that is there."""
+
     name: str
     ending: str
     open: Open
+    columns: Columns
 
     def check(self, schema: pa.Schema) -> None:
         """InvalidRequest where a column is of a type that the format has not."""
@@ -37,7 +48,7 @@ class WriteFormat:
             one = pa.schema([field.with_nullable(True)])
             try:
                 writer = self.open(io.BytesIO(), one)
-                writer.write(pa.record_batch([pa.nulls(1, field.type)], schema=one))
+                writer.write(pa.record_batch([pa.array([], field.type)], schema=one))
                 writer.close()
             except (pa.ArrowException, ValueError, TypeError) as error:
                 raise InvalidRequest(
@@ -81,8 +92,22 @@ def _csv(sink: BinaryIO, schema: pa.Schema) -> Writer:
     return _Batches(pyarrow.csv.CSVWriter(sink, schema))
 
 
+def _parquet_columns(source: BinaryIO) -> Sequence[Column]:
+    return [Column(field.name, field.type) for field in pyarrow.parquet.read_schema(source)]
+
+
+def _arrow_columns(source: BinaryIO) -> Sequence[Column]:
+    return [Column(field.name, field.type) for field in pa.ipc.open_file(source).schema]
+
+
+def _csv_columns(source: BinaryIO) -> Sequence[Column]:
+    """The names in its first line."""
+    with pyarrow.csv.open_csv(source) as reader:
+        return [Column(name, None) for name in reader.schema.names]
+
+
 WRITE_FORMATS: Final[Mapping[str, WriteFormat]] = {
-    "parquet": WriteFormat(name="parquet", ending=".parquet", open=_Parquet),
-    "arrow": WriteFormat(name="arrow", ending=".arrow", open=_arrow),
-    "csv": WriteFormat(name="csv", ending=".csv", open=_csv),
+    "parquet": WriteFormat(name="parquet", ending=".parquet", open=_Parquet, columns=_parquet_columns),
+    "arrow": WriteFormat(name="arrow", ending=".arrow", open=_arrow, columns=_arrow_columns),
+    "csv": WriteFormat(name="csv", ending=".csv", open=_csv, columns=_csv_columns),
 }

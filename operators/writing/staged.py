@@ -1,4 +1,4 @@
-"""The files of an epoch: hidden while they are written, the table's own once they are published."""
+"""The file of one epoch: hidden until it is published, in one step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 from .folder import OpenFolder
 from .formats import WriteFormat, Writer
 
-_VISIBLE: Final = re.compile(r"part-[0-9a-f]{16}-\d{8,}-\d{5,}\.(parquet|arrow|csv)")
+_VISIBLE: Final = re.compile(r"part-([0-9a-f]{16})-\d{8,}\.(parquet|arrow|csv)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileNames:
-    """`part-<writer>-<epoch>-<number>.<format>`: the same for the same epoch of the same writer, and nobody else's.
+    """`part-<writer>-<epoch>.<format>`: the same for the same epoch of the same writer, and nobody else's.
 
     `writer` is 16 hexadecimal digits.
     """
@@ -38,81 +38,66 @@ class FileNames:
     ending: str
 
     @property
-    def _stem(self) -> str:
-        return f"part-{self.writer}-{self.epoch:08d}-"
+    def file(self) -> str:
+        return f"part-{self.writer}-{self.epoch:08d}{self.ending}"
 
-    def part(self, number: int) -> str:
-        return f"{self._stem}{number:05d}{self.ending}"
-
-    def of_epoch(self, name: str) -> bool:
-        """Whether a file is this epoch's, hidden or not."""
-        return name.removeprefix(".").startswith(self._stem)
-
-    def of_writer(self, name: str) -> bool:
-        return name.startswith(f"part-{self.writer}-")
-
-    @staticmethod
-    def hidden(name: str) -> str:
-        """What a file is called before it is the table's: no pattern of a reader, `*.parquet`, say, fits it."""
-        return f".{name}.writing"
+    @property
+    def hidden(self) -> str:
+        """What the file is called before it is the table's: no pattern of a reader, `*.parquet`, say, fits it."""
+        return f".{self.file}.writing"
 
     def aside(self, name: str) -> str:
-        """What a file is called while this epoch's take its place."""
-        return f".{self.part(0)}.replaces.{name}.replaced"
+        """What a file is called that this epoch's takes the place of."""
+        return f".{self.file}.replaces.{name}.replaced"
+
+    def of_writer(self, name: str) -> bool:
+        """Whether a file is of any epoch of the writer's, hidden or not."""
+        return name.removeprefix(".").startswith(f"part-{self.writer}-")
 
 
-def is_written(name: str) -> bool:
-    """Whether a file is one that `Write` has written."""
-    return _VISIBLE.fullmatch(name) is not None
+def writer_of(name: str) -> str | None:
+    """Who has written a file, if it is one that `Write` has written."""
+    found = _VISIBLE.fullmatch(name)
+    return None if found is None else found[1]
 
 
 class Staged:
-    """One epoch's files, in the order of its rows: each is ended at the first block that makes it `file_bytes` long."""
+    """One epoch's file, made with its first block. What a run of the writer that was killed has left goes."""
 
-    def __init__(
-        self, folder: OpenFolder, names: FileNames, format_: WriteFormat, schema: pa.Schema, file_bytes: int
-    ) -> None:
+    def __init__(self, folder: OpenFolder, names: FileNames, format_: WriteFormat, schema: pa.Schema) -> None:
         self._folder = folder
         self._names = names
         self._format = format_
         self._schema = schema
-        self._file_bytes = file_bytes
-        self._parts: list[str] = []
         self._sink: BinaryIO | None = None
         self._writer: Writer | None = None
         self._rows = 0
         self._bytes = 0
+        self._made = False
         for name in folder.files():
-            if name.startswith(".") and names.of_epoch(name):
+            if name.startswith(".") and names.of_writer(name):
                 folder.remove(name)
 
     @property
     def empty(self) -> bool:
-        return not self._parts
+        return not self._made
+
+    @property
+    def bytes(self) -> int:
+        """So far; all of them once it is finished."""
+        return self._bytes if self._sink is None else self._sink.tell()
 
     def add(self, block: pa.RecordBatch) -> None:
-        writer = self._writer or self._next()
+        writer = self._writer or self._start()
         writer.write(block)
         self._rows += block.num_rows
-        if self._sink is not None and self._sink.tell() >= self._file_bytes:
-            self._end_file()
 
     def add_no_rows(self) -> None:
         """A file without rows, which says what columns the table has."""
-        self._next()
+        self._start()
 
     def finish(self) -> None:
-        """Every file is complete and on the disk."""
-        self._end_file()
-
-    def _next(self) -> Writer:
-        name = self._names.part(len(self._parts))
-        self._sink = self._folder.create(self._names.hidden(name))
-        self._parts.append(name)
-        self._writer = self._format.open(self._sink, self._schema)
-        return self._writer
-
-    def _end_file(self) -> None:
+        """The file is complete and on the disk."""
         writer, sink = self._writer, self._sink
         self._writer = self._sink = None
         if writer is None or sink is None:
@@ -121,36 +106,38 @@ class Staged:
             writer.close()
             sink.flush()
             os.fsync(sink.fileno())
-            self._bytes += sink.tell()
+            self._bytes = sink.tell()
+
+    def _start(self) -> Writer:
+        self._sink = self._folder.create(self._names.hidden)
+        self._made = True
+        self._writer = self._format.open(self._sink, self._schema)
+        return self._writer
 
     def publish(self, replaced: Collection[str]) -> Written:
-        """The files are the table's and those replaced are gone, or, where that fails, all is as it was."""
+        """The file is the table's, by one rename, and then those replaced are gone; or all is as it was."""
         folder, names = self._folder, self._names
-        there = folder.files()
-        stale = [name for name in there if not name.startswith(".") and names.of_epoch(name)]
-        outgoing = sorted({*replaced, *stale} - set(self._parts))
+        before = names.file in folder.files()
+        outgoing = sorted(replaced) if self._made or not before else [*sorted(replaced), names.file]
         moved: list[str] = []
-        shown: list[str] = []
         try:
+            if self._made:
+                folder.rename(names.hidden, names.file)
             for name in outgoing:
                 folder.rename(name, names.aside(name))
                 moved.append(name)
-            for name in self._parts:
-                folder.rename(names.hidden(name), name)
-                shown.append(name)
             folder.sync()
         except BaseException:
             with suppress(OSError):
-                for name in shown:
-                    if name not in there:
-                        folder.remove(name)
                 for name in moved:
                     folder.rename(names.aside(name), name)
+                if self._made and not before:
+                    folder.remove(names.file)
             raise
         with suppress(OSError):  # what is left is hidden
             for name in moved:
                 folder.remove(names.aside(name))
-        return Written(files=len(self._parts), rows=self._rows, bytes=self._bytes)
+        return Written(files=int(self._made), rows=self._rows, bytes=self._bytes)
 
     def drop(self) -> None:
         """Remove what was not published."""
@@ -163,5 +150,5 @@ class Staged:
                 self._sink.close()
             self._sink = None
         with suppress(OSError):
-            for name in self._parts:
-                self._folder.remove(self._names.hidden(name))
+            if self._made:
+                self._folder.remove(self._names.hidden)

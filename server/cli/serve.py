@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import logging
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from . import options as common
+
+_SIZES: Final = ("memory_limit", "queue_bytes", "output_bytes", "spill_quota", "write_quota")
 
 
 def register(commands: common.Subparsers) -> None:
@@ -38,8 +40,8 @@ def register(commands: common.Subparsers) -> None:
     )
     parser.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="warning")
     limits = parser.add_argument_group("limits of a task, unless its creator sets them (sizes such as 64MiB)")
-    for name in ("memory-limit", "queue-bytes", "output-bytes", "spill-quota"):
-        limits.add_argument(f"--{name}", metavar="SIZE", type=common.size)
+    for name in _SIZES:
+        limits.add_argument(f"--{name.replace('_', '-')}", metavar="SIZE", type=common.size)
     limits.add_argument("--max-pending-epochs", metavar="N", type=common.at_least_one)
     limits.add_argument("--idle-seconds", metavar="S", type=float, help="delete a task nobody has asked for this long")
     calls = parser.add_argument_group("limits of calls")
@@ -61,8 +63,7 @@ def serve(options: argparse.Namespace) -> int:
         level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True
     )
     tune_allocator()
-    names = ("memory_limit", "queue_bytes", "output_bytes", "spill_quota", "max_pending_epochs", "idle_seconds")
-    defaults = TaskOptions(**_given(options, names))
+    defaults = TaskOptions(**_given(options, (*_SIZES, "max_pending_epochs", "idle_seconds")))
     roots = tuple(options.root or [Path.cwd()])
     settings = Settings(listen=options.listen, defaults=defaults, **_given(options, ("max_message_bytes", "max_calls")))
     service = open_service(

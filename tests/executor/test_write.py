@@ -226,6 +226,25 @@ def test_a_table_that_exists_fails_the_task_that_wants_to_create_it(service: Tas
     assert found(root) == [(1, 1)]
 
 
+def test_a_table_of_other_columns_fails_the_task_that_inserts_into_it(service: TaskManager, root: Path) -> None:
+    (root / "out").mkdir()
+    duckdb.sql(f"COPY (SELECT 1::BIGINT k, 'x' v) TO '{root}/out/old.parquet'")
+    task = create(service, writing(ROWS, op="WRITE_OP_INSERT"))
+    with pytest.raises(TaskFailed, match=r"old\.parquet .* column 'v' is string there and int64 in the plan") as error:
+        run(service, task, ("t", inline(k=[2], v=[2])))
+    assert error.value.reason == "COLUMNS_DIFFER"
+    assert everything(root / "out") == ["old.parquet"]
+
+
+def test_an_epoch_beyond_the_write_quota_is_left_out_and_those_before_it_stay(service: TaskManager, root: Path) -> None:
+    task = create(service, writing(ROWS), write_quota=2_000)
+    run(service, task, ("t", inline(k=[1], v=[1])))
+    with pytest.raises(TaskFailed, match="write_quota, 2,000 bytes") as error:
+        run(service, task, ("t", inline(k=range(10_000), v=range(1, 10_001))))
+    assert error.value.reason == "WRITE_QUOTA"
+    assert found(root) == [(1, 1)]
+
+
 def test_tasks_that_write_one_table_side_by_side_lose_and_double_nothing(service: TaskManager, root: Path) -> None:
     tasks = [create(service, writing(ROWS, createMode=APPEND)) for _ in range(4)]
     threads = [

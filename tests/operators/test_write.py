@@ -7,7 +7,7 @@ import itertools
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import duckdb
@@ -25,7 +25,7 @@ from tidegate.operators.writing.folder import OpenFolder, TableFolder
 from tidegate.operators.writing.formats import WRITE_FORMATS
 from tidegate.operators.writing.modes import WriteMode
 from tidegate.operators.writing.staged import Written
-from tidegate.proto.errors import ExecutionError, Forbidden, InvalidRequest
+from tidegate.proto.errors import ExecutionError, Exhausted, Forbidden, InvalidRequest
 
 SCHEMA = pa.schema([("n", pa.int64()), ("s", pa.string())])
 
@@ -41,18 +41,19 @@ def write(
     returned: Sequence[int] | None = (0, 1),
     format_: str = "parquet",
     writer: str = "task",
-    file_bytes: int = 1 << 30,
+    quota: int = 1 << 30,
+    schema: pa.Schema = SCHEMA,
 ) -> Write:
     columns = () if returned is None else returned
     return Write(
-        pa.schema([SCHEMA.field(index) for index in columns]),
-        table=SCHEMA,
+        pa.schema([schema.field(index) for index in columns]),
+        table=schema,
         returned=returned,
         folder=TableFolder(str(root), table or ("t",)),
         format_=WRITE_FORMATS[format_],
         mode=mode,
         writer=writer,
-        file_bytes=file_bytes,
+        quota=quota,
     )
 
 
@@ -123,23 +124,93 @@ def test_every_epoch_adds_its_files_after_those_before_it(tmp_path: Path) -> Non
     assert found(tmp_path / "t") == list(range(1, 12))
 
 
-def test_large_epochs_are_files_in_the_order_of_their_rows(tmp_path: Path) -> None:
+def test_an_epoch_is_one_file_however_many_blocks_it_has(tmp_path: Path) -> None:
     many = range(65_536 * 3 + 5)
-    assert epoch(write(tmp_path, file_bytes=1), 1, *many).files == 4
+    assert epoch(write(tmp_path), 1, *many).files == 1
     assert found(tmp_path / "t") == list(many)
-    assert [pq.read_metadata(tmp_path / "t" / name).num_row_groups for name in shown(tmp_path / "t")] == [1] * 4
+    [name] = shown(tmp_path / "t")
+    assert pq.read_metadata(tmp_path / "t" / name).num_row_groups == 4
 
 
-def test_an_epoch_done_again_replaces_its_own_files_and_nothing_else(tmp_path: Path) -> None:
+def test_an_epoch_done_again_replaces_its_own_file_and_nothing_else(tmp_path: Path) -> None:
     epoch(write(tmp_path, writer="other"), 1, 7)
     epoch(write(tmp_path), 1, 1)
-    epoch(write(tmp_path, file_bytes=1), 2, *range(65_537))
+    epoch(write(tmp_path), 2, *range(65_537))
     before = {name: (tmp_path / "t" / name).stat().st_ino for name in shown(tmp_path / "t")}
     epoch(write(tmp_path), 2, 5)
     after = {name: (tmp_path / "t" / name).stat().st_ino for name in shown(tmp_path / "t")}
     assert sorted(found(tmp_path / "t")) == [1, 5, 7]
-    assert len(before) == 4
+    assert before.keys() == after.keys()
     assert len(after.items() & before.items()) == 2
+
+
+@pytest.mark.parametrize("mode", [WriteMode.INSERT, WriteMode.APPEND])
+def test_an_epoch_done_again_without_rows_takes_its_file_away(tmp_path: Path, mode: WriteMode) -> None:
+    epoch(write(tmp_path, writer="other"), 1, 7)
+    epoch(write(tmp_path, mode=mode), 1, 1)
+    assert epoch(write(tmp_path, mode=mode), 1) == Written()
+    assert found(tmp_path / "t") == [7]
+
+
+class Killed(BaseException):
+    """What nothing below the test catches: the process is gone."""
+
+
+@pytest.mark.parametrize("step", ["create", "rename", "sync"])
+@pytest.mark.parametrize("at", range(3))
+def test_a_writer_killed_at_any_step_leaves_whole_epochs_and_done_again_neither_lacks_nor_doubles_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, at: int
+) -> None:
+    first, second = range(65_537), range(65_537, 140_000)
+    with monkeypatch.context() as patched, contextlib.suppress(Killed):
+        patched.setattr(OpenFolder, step, _dies(getattr(OpenFolder, step), itertools.count(), at))
+        patched.setattr(OpenFolder, "remove", lambda folder, name: None)  # the dead take nothing back
+        killed = write(tmp_path)
+        epoch(killed, 1, *first)
+        epoch(killed, 2, *second)
+    committed = len(shown(tmp_path / "t"))
+    whole = [*first, *second][: (0, len(first), len(first) + len(second))[committed]]
+    assert (found(tmp_path / "t") if committed else []) == whole
+    again = write(tmp_path)
+    epoch(again, 1, *first)
+    epoch(again, 2, *second)
+    assert found(tmp_path / "t") == [*first, *second]
+    assert everything(tmp_path / "t") == shown(tmp_path / "t")
+
+
+def _dies(real: Callable[..., object], calls: Iterator[int], at: int) -> Callable[..., object]:
+    def dying(*arguments: object) -> object:
+        if next(calls) == at:
+            raise Killed
+        return real(*arguments)
+
+    return dying
+
+
+@pytest.mark.parametrize("mode", [WriteMode.APPEND, WriteMode.REPLACE])
+def test_whoever_looks_meanwhile_sees_all_of_an_epoch_or_nothing_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: WriteMode
+) -> None:
+    """A reader looks before and after each thing that is done to the folder: what others have is never gone first."""
+    epoch(write(tmp_path, writer="other"), 1, 9)
+    seen: set[tuple[int, ...]] = set()
+
+    def watched(real: Callable[..., object]) -> Callable[..., object]:
+        def looking(*arguments: object) -> object:
+            seen.add(tuple(sorted(found(tmp_path / "t"))))
+            result = real(*arguments)
+            seen.add(tuple(sorted(found(tmp_path / "t"))))
+            return result
+
+        return looking
+
+    for step in ("create", "rename", "remove", "sync"):
+        monkeypatch.setattr(OpenFolder, step, watched(getattr(OpenFolder, step)))
+    operator = write(tmp_path, mode=mode)
+    epoch(operator, 1, 1, 2)
+    epoch(operator, 2, 3)
+    kept = (9,) if mode is WriteMode.APPEND else ()
+    assert seen == {(9,), (1, 2, 9), (1, 2, *kept), (1, 2, 3, *kept)}
 
 
 def test_what_a_killed_writer_left_is_hidden_and_goes_when_its_epoch_is_done_again(tmp_path: Path) -> None:
@@ -177,12 +248,12 @@ def test_a_disk_that_fails_is_told_and_leaves_the_table_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
 ) -> None:
     epoch(write(tmp_path, writer="old"), 1, 9)
-    operator = write(tmp_path, mode=WriteMode.REPLACE, file_bytes=1)
+    operator = write(tmp_path, mode=WriteMode.REPLACE)
     calls = itertools.count(1)
     real = getattr(OpenFolder, broken)
 
     def failing(folder: OpenFolder, *names: str) -> object:
-        if next(calls) == (1 if broken == "sync" else 3):
+        if next(calls) == (2 if broken == "rename" else 1):
             raise OSError(28, "No space left on device")
         return real(folder, *names)
 
@@ -222,7 +293,7 @@ def test_whatever_happens_the_table_has_the_committed_epochs_and_nothing_else(da
     """Epochs committed, broken, dropped and done again, by a writer that may be killed and made anew."""
     expected: dict[int, list[int]] = {}
     with tempfile.TemporaryDirectory() as name:
-        operator = write(Path(name), file_bytes=1)
+        operator = write(Path(name))
         for number in data.draw(st.lists(st.integers(1, 3), max_size=8)):
             numbers = data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=3))
             ending = data.draw(st.sampled_from(["commit", "break", "drop", "kill"]))
@@ -236,7 +307,7 @@ def test_whatever_happens_the_table_has_the_committed_epochs_and_nothing_else(da
                     assert operator.commit().rows == len(numbers)
                     expected[number] = numbers
                 case "kill":
-                    operator = write(Path(name), file_bytes=1)
+                    operator = write(Path(name))
                 case _:
                     operator.drop()
             assert [n for each in sorted(expected) for n in expected[each]] == (
@@ -377,4 +448,107 @@ def test_a_column_that_the_format_has_not_is_refused_at_once(format_: str, type_
             format_=WRITE_FORMATS[format_],
             mode=WriteMode.INSERT,
             writer="task",
+            quota=1 << 30,
         )
+
+
+OTHER_COLUMNS = [
+    (pa.schema([("n", pa.int64())]), "1 columns there and 2 in the plan"),
+    (pa.schema([("s", pa.string()), ("n", pa.int64())]), "column 1 is 's' there and 'n' in the plan"),
+    (pa.schema([("n", pa.int32()), ("s", pa.string())]), "column 'n' is int32 there and int64 in the plan"),
+]
+
+
+@pytest.mark.parametrize("mode", [WriteMode.INSERT, WriteMode.APPEND])
+@pytest.mark.parametrize("format_", ["parquet", "arrow"])
+@pytest.mark.parametrize(("columns", "difference"), OTHER_COLUMNS, ids=["fewer", "order", "type"])
+def test_a_table_of_other_columns_is_not_added_to(
+    tmp_path: Path, mode: WriteMode, format_: str, columns: pa.Schema, difference: str
+) -> None:
+    other = write(tmp_path, writer="other", schema=columns, returned=None, format_=format_)
+    other.begin(1)
+    list(other.run([BatchStream(columns, columns.empty_table().to_batches())]))
+    other.commit()
+    before = everything(tmp_path)
+    with pytest.raises(ExecutionError, match=f"table 't' is not added to: .*{format_} has .* {difference}") as error:
+        epoch(write(tmp_path, mode=mode), 1, 1)
+    assert error.value.reason == "COLUMNS_DIFFER"
+    assert everything(tmp_path) == before
+
+
+@pytest.mark.parametrize("format_", ["parquet", "arrow"])
+@pytest.mark.parametrize(
+    "type_",
+    [
+        pa.int8(),
+        pa.float32(),
+        pa.decimal128(38, 9),
+        pa.date32(),
+        pa.time64("us"),
+        pa.timestamp("us"),
+        pa.timestamp("us", "UTC"),
+        pa.timestamp("ns"),
+        pa.binary(),
+        pa.binary(16),
+        pa.uuid(),
+        pa.list_(pa.field("item", pa.int64(), nullable=False)),
+        pa.struct([pa.field("a", pa.string(), nullable=False)]),
+        pa.map_(pa.string(), pa.int64()),
+    ],
+    ids=str,
+)
+def test_what_one_task_has_written_another_adds_to(tmp_path: Path, format_: str, type_: pa.DataType) -> None:
+    schema = pa.schema([pa.field("x", type_)])
+    for writer in ("one", "two"):
+        operator = write(tmp_path, writer=writer, schema=schema, returned=None, format_=format_)
+        operator.begin(1)
+        list(operator.run([BatchStream(schema, [pa.record_batch([pa.array([], type_)], schema=schema)])]))
+        assert operator.commit().files == (writer == "one")
+
+
+def test_a_csv_files_names_alone_are_compared(tmp_path: Path) -> None:
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "old.csv").write_text("n,s\n1.5,x\n")
+    epoch(write(tmp_path, mode=WriteMode.INSERT, format_="csv"), 1, 1)
+    (tmp_path / "t" / "older.csv").write_text("n,t\n1,x\n")
+    with pytest.raises(ExecutionError, match=r"older\.csv has other columns .*'t' there and 's' in the plan"):
+        epoch(write(tmp_path, mode=WriteMode.INSERT, format_="csv"), 1, 1)
+
+
+def test_what_other_programs_wrote_is_added_to_where_its_columns_are_the_same(tmp_path: Path) -> None:
+    (tmp_path / "t").mkdir()
+    duckdb.sql(f"COPY (SELECT 7::BIGINT n, 'x' s) TO '{tmp_path}/t/by duckdb.parquet'")
+    stored = pa.table({"n": [8], "s": pa.array(["y"]).dictionary_encode()})
+    pq.write_table(stored, tmp_path / "t" / "a dictionary.parquet")
+    (tmp_path / "t" / "README.txt").write_text("what this is")
+    epoch(write(tmp_path, mode=WriteMode.INSERT), 1, 1)
+    assert sorted(found(tmp_path / "t")) == [1, 7, 8]
+
+
+def test_a_file_that_cannot_be_read_is_named_and_nothing_is_added(tmp_path: Path) -> None:
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "odd.parquet").write_text("no Parquet")
+    with pytest.raises(ExecutionError, match=r"odd\.parquet cannot be read"):
+        epoch(write(tmp_path, mode=WriteMode.INSERT), 1, 1)
+    assert everything(tmp_path / "t") == ["odd.parquet"]
+
+
+def test_what_a_task_writes_in_all_its_epochs_is_bounded(tmp_path: Path) -> None:
+    first = epoch(write(tmp_path, writer="other"), 1, 1).bytes
+    operator = write(tmp_path, quota=first * 3 // 2)
+    epoch(operator, 1, 1)
+    with pytest.raises(Exhausted, match=r"table 't': epoch 2 .* write_quota") as error:
+        epoch(operator, 2, 2)
+    assert error.value.reason == "WRITE_QUOTA"
+    assert sorted(found(tmp_path / "t")) == [1, 1]
+    assert everything(tmp_path / "t") == shown(tmp_path / "t")
+
+
+def test_an_epoch_beyond_the_quota_is_not_written_to_its_end(tmp_path: Path) -> None:
+    operator = write(tmp_path, quota=1)
+    operator.begin(1)
+    stream = WatchedStream(SCHEMA, rows(*range(65_536 * 4)).to_batches(max_chunksize=65_536))
+    with pytest.raises(Exhausted):
+        list(operator.run([stream]))
+    assert stream.pulled <= 2
+    assert everything(tmp_path) == []

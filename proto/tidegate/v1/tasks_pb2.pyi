@@ -65,7 +65,7 @@ class PlanBytes(_message.Message):
     def __init__(self, binary: _Optional[bytes] = ..., json: _Optional[str] = ...) -> None: ...
 
 class TaskOptions(_message.Message):
-    __slots__ = ("mode", "determinism", "on_error", "channels", "max_pending_epochs", "memory_limit", "queue_bytes", "output_bytes", "spill_quota", "idle_seconds", "time_zone", "spill", "broadcast", "write_format")
+    __slots__ = ("mode", "determinism", "on_error", "channels", "max_pending_epochs", "memory_limit", "queue_bytes", "output_bytes", "spill_quota", "idle_seconds", "time_zone", "spill", "broadcast", "write_format", "write_quota")
     MODE_FIELD_NUMBER: _ClassVar[int]
     DETERMINISM_FIELD_NUMBER: _ClassVar[int]
     ON_ERROR_FIELD_NUMBER: _ClassVar[int]
@@ -80,6 +80,7 @@ class TaskOptions(_message.Message):
     SPILL_FIELD_NUMBER: _ClassVar[int]
     BROADCAST_FIELD_NUMBER: _ClassVar[int]
     WRITE_FORMAT_FIELD_NUMBER: _ClassVar[int]
+    WRITE_QUOTA_FIELD_NUMBER: _ClassVar[int]
     mode: Mode
     determinism: Determinism
     on_error: OnError
@@ -94,7 +95,8 @@ class TaskOptions(_message.Message):
     spill: Spill
     broadcast: _containers.RepeatedScalarFieldContainer[str]
     write_format: str
-    def __init__(self, mode: _Optional[_Union[Mode, str]] = ..., determinism: _Optional[_Union[Determinism, str]] = ..., on_error: _Optional[_Union[OnError, str]] = ..., channels: _Optional[int] = ..., max_pending_epochs: _Optional[int] = ..., memory_limit: _Optional[int] = ..., queue_bytes: _Optional[int] = ..., output_bytes: _Optional[int] = ..., spill_quota: _Optional[int] = ..., idle_seconds: _Optional[float] = ..., time_zone: _Optional[str] = ..., spill: _Optional[_Union[Spill, str]] = ..., broadcast: _Optional[_Iterable[str]] = ..., write_format: _Optional[str] = ...) -> None: ...
+    write_quota: int
+    def __init__(self, mode: _Optional[_Union[Mode, str]] = ..., determinism: _Optional[_Union[Determinism, str]] = ..., on_error: _Optional[_Union[OnError, str]] = ..., channels: _Optional[int] = ..., max_pending_epochs: _Optional[int] = ..., memory_limit: _Optional[int] = ..., queue_bytes: _Optional[int] = ..., output_bytes: _Optional[int] = ..., spill_quota: _Optional[int] = ..., idle_seconds: _Optional[float] = ..., time_zone: _Optional[str] = ..., spill: _Optional[_Union[Spill, str]] = ..., broadcast: _Optional[_Iterable[str]] = ..., write_format: _Optional[str] = ..., write_quota: _Optional[int] = ...) -> None: ...
 
 class CreateTaskRequest(_message.Message):
     __slots__ = ("plan", "options", "tables", "request")
