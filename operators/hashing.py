@@ -42,6 +42,7 @@ _LAST: Final = np.uint64(63)
 _KEEP: Final = np.array([(1 << (8 * kept)) - 1 for kept in range(1, 9)], dtype=np.uint64)
 """The first bytes of a word."""
 _CHUNK: Final = 16_384
+_SMALL: Final = 1_024
 _TEXTS: Final = 4_096
 _TEXT_BYTES: Final = 1 << 20
 """Words, texts and about the bytes of texts that are worked on at a time, so that they stay in the nearest caches."""
@@ -108,11 +109,30 @@ def hash_array(array: pa.Array) -> Hashes:
     return _with_nulls(_mix(rule(array)), array)
 
 
+def hash_words(words: Hashes, nulls: npt.NDArray[np.bool_] | None) -> Hashes:
+    """What `hash_array` gives for values of one word each: integers sign-extended, floats as `_floats` has them."""
+    hashes = _mix(words)
+    if nulls is not None:
+        hashes[nulls] = _NULL
+    return hashes
+
+
+def combine_hashes(left: Hashes, right: Hashes) -> Hashes:
+    """The hash of two columns from theirs, as `hash_columns` has it."""
+    return _combine(left, right)
+
+
 # ------------------------------------------------------------------------------------------------------- mixing
 
 
 def _mix(words: Hashes) -> Hashes:
     """Each word spread over all 64 bits; one to one."""
+    if len(words) <= _SMALL:
+        mixed = words * _M1
+        mixed ^= mixed >> _HALF
+        mixed *= _M2
+        mixed ^= mixed >> _HALF
+        return mixed
     mixed = np.empty(len(words), dtype=np.uint64)
     scratch = np.empty(min(len(words), _CHUNK), dtype=np.uint64)
     for start in range(0, len(words), _CHUNK):

@@ -1,0 +1,157 @@
+"""Arrangement: rows kept by a key, as immutable sorted runs that are probed with binary search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from ..hashing import Hashes
+from .change import Change, ManyRounds, Numbers
+from .columns import Index
+from .consolidate import Entries, consolidated, entries
+from .rows import Rows
+
+_NEWEST: Final = 512
+"""The newest run is rebuilt with what comes in until it has this many rows."""
+_FACTOR: Final = 8
+"""A run is merged with the next older one when that is less than so many times as long."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """Kept entries beside which of the rows that were asked for has their key. An entry of the past may be undone by
+    another one here: what is wanted is the sum.
+    """
+
+    asked: Index
+    rows: Rows
+    weights: Numbers
+    rounds: ManyRounds
+
+    def __len__(self) -> int:
+        return len(self.asked)
+
+    def take(self, which: Index) -> Found:
+        rounds = tuple(number[which] for number in self.rounds)
+        return Found(self.asked[which], self.rows.take(which), self.weights[which], rounds)
+
+
+class Arrangement:
+    """Rows of `types`, kept by their columns `key`, each with a weight (or with `width` numbers that are summed as
+    weights are) and `depth` rounds. Nulls in a key are equal to each other.
+
+    `touched` counts the rows that came in and that were found; what merging runs moves is not in it.
+    """
+
+    def __init__(self, types: Sequence[pa.DataType], key: Sequence[int], *, depth: int, width: int = 1) -> None:
+        self._types = tuple(types)
+        self._key = tuple(key)
+        self._whole = self._key == tuple(range(len(self._types)))
+        self._depth = depth
+        self._width = width
+        self._runs: list[Entries] = []
+        self.touched = 0
+
+    @property
+    def rows(self) -> int:
+        """Entries in all runs: at least as many as there are different rows."""
+        return sum(len(run) for run in self._runs)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(run.nbytes for run in self._runs)
+
+    @property
+    def runs(self) -> tuple[Entries, ...]:
+        """Oldest first."""
+        return tuple(self._runs)
+
+    def insert(self, change: Change, key_hashes: Hashes | None = None) -> None:
+        """Add rows; `key_hashes` may be given where they are known."""
+        self.insert_numbers(change.rows, change.weights, change.rounds, key_hashes)
+
+    def insert_numbers(
+        self, rows: Rows, weights: Numbers, rounds: ManyRounds, key_hashes: Hashes | None = None
+    ) -> None:
+        """`insert` for rows with as many numbers as the arrangement's width."""
+        if not len(rows):
+            return
+        self.touched += len(rows)
+        if key_hashes is None:
+            key_hashes = rows.select(self._key).hashes()
+        run = entries(rows, key_hashes, key_hashes if self._whole else rows.hashes(), weights, rounds)
+        while self._runs and self._to_merge(len(self._runs[-1]), len(run)):
+            run = consolidated(Entries.concat(self._runs.pop(), run))
+        if len(run):
+            self._runs.append(run)
+
+    def find(self, keys: Rows, hashes: Hashes | None = None) -> Found:
+        """All entries whose key is one of `keys`, run by run."""
+        if hashes is None:
+            hashes = keys.hashes()
+        parts = [self._entries_at(run, asked, at) for run, asked, at in self.matches(keys, hashes)]
+        if not parts:
+            return self._nothing()
+        if len(parts) == 1:
+            return parts[0]
+        return Found(
+            np.concatenate([part.asked for part in parts]),
+            Rows.concat([part.rows for part in parts]),
+            np.concatenate([part.weights for part in parts]),
+            tuple(np.concatenate(numbers) for numbers in zip(*(part.rounds for part in parts), strict=True)),
+        )
+
+    def matches(self, keys: Rows, hashes: Hashes) -> Iterator[tuple[Entries, Index, Index]]:
+        """For each run that has any: which of `keys` has which of its entries, in pairs."""
+        for run in self._runs:
+            first = np.searchsorted(run.key_hashes, hashes, side="left")
+            hit = run.key_hashes.take(first, mode="clip") == hashes
+            if not hit.any():
+                continue
+            asked = np.flatnonzero(hit)
+            first = first[asked]
+            counts = np.searchsorted(run.key_hashes, hashes[asked], side="right") - first
+            if len(run) > 1 and (counts > 1).any():
+                starts = np.cumsum(counts) - counts
+                at = np.arange(int(counts.sum())) + np.repeat(first - starts, counts)
+                asked = np.repeat(asked, counts)
+            else:
+                at = first
+            same = keys.same(asked, run.rows.select(self._key), at)
+            if not same.all():
+                asked, at = asked[same], at[same]
+            self.touched += len(at)
+            yield run, asked, at
+
+    def contents(self) -> Entries:
+        """Everything, consolidated; the runs become one."""
+        while len(self._runs) > 1:
+            newest = self._runs.pop()
+            self._runs[-1] = consolidated(Entries.concat(self._runs[-1], newest))
+        if self._runs and not len(self._runs[0]):
+            self._runs = []
+        if self._runs:
+            return self._runs[0]
+        nothing = self._nothing()
+        none = np.empty(0, dtype=np.uint64)
+        return Entries(none, none, nothing.rows, nothing.weights, nothing.rounds)
+
+    def clear(self) -> None:
+        self._runs = []
+
+    @staticmethod
+    def _to_merge(older: int, newer: int) -> bool:
+        return older <= _NEWEST or (newer > _NEWEST and older < _FACTOR * newer)
+
+    def _nothing(self) -> Found:
+        none = np.empty(0, dtype=np.int64)
+        weights = none if self._width == 1 else np.empty((0, self._width), dtype=np.int64)
+        return Found(none, Rows.empty(self._types), weights, (none,) * self._depth)
+
+    @staticmethod
+    def _entries_at(run: Entries, asked: Index, at: Index) -> Found:
+        return Found(asked, run.rows.take(at), run.weights[at], tuple(number[at] for number in run.rounds))

@@ -1,0 +1,154 @@
+"""Consolidation: one entry for each different row and time, with the sum of its weights, and none where that is 0."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ..hashing import Hashes, combine_hashes
+from .change import Change, ManyRounds, Numbers
+from .columns import Index, Mask
+from .rows import Rows
+
+_LARGEST: Final = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entries:
+    """Rows in the order of the hash of their key, then of the hash of all that tells entries apart.
+
+    `weights` has one number a row, or a row of numbers, which are summed alike.
+    """
+
+    key_hashes: Hashes
+    hashes: Hashes
+    rows: Rows
+    weights: Numbers
+    rounds: ManyRounds
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def take(self, rows: Index) -> Entries:
+        key_hashes = self.key_hashes[rows]
+        hashes = key_hashes if self.hashes is self.key_hashes else self.hashes[rows]
+        return Entries(key_hashes, hashes, self.rows.take(rows), self.weights[rows], _take(self.rounds, rows))
+
+    @classmethod
+    def concat(cls, left: Entries, right: Entries) -> Entries:
+        key_hashes = np.concatenate([left.key_hashes, right.key_hashes])
+        shared = left.hashes is left.key_hashes and right.hashes is right.key_hashes
+        return cls(
+            key_hashes,
+            key_hashes if shared else np.concatenate([left.hashes, right.hashes]),
+            Rows.concat([left.rows, right.rows]),
+            np.concatenate([left.weights, right.weights]),
+            tuple(np.concatenate(pair) for pair in zip(left.rounds, right.rounds, strict=True)),
+        )
+
+    @property
+    def nbytes(self) -> int:
+        hashes = self.key_hashes.nbytes + (0 if self.hashes is self.key_hashes else self.hashes.nbytes)
+        return int(hashes + self.weights.nbytes + sum(n.nbytes for n in self.rounds)) + self.rows.nbytes
+
+
+def entries(rows: Rows, key_hashes: Hashes, row_hashes: Hashes, weights: Numbers, rounds: ManyRounds) -> Entries:
+    """Consolidated entries of rows in any order. `row_hashes` may be the very `key_hashes` if the key is the row."""
+    hashes = row_hashes
+    for number in rounds:
+        hashes = combine_hashes(hashes, number.view(np.uint64))
+    return consolidated(Entries(key_hashes, hashes, rows, weights, rounds))
+
+
+def consolidated(parts: Entries, *, keep_zeros: bool = False) -> Entries:
+    """The same, in order, one entry for each row and time; what sums to 0 is left out unless it is wanted."""
+    count = len(parts)
+    if count > 1:
+        parts = _ordered(parts)
+        equal: Mask = parts.hashes[1:] == parts.hashes[:-1]
+        if parts.hashes is not parts.key_hashes:
+            equal &= np.asarray(parts.key_hashes[1:] == parts.key_hashes[:-1])
+        if equal.any():
+            parts = _summed(parts, equal)
+    if keep_zeros:
+        return parts
+    kept = _kept(parts.weights)
+    return parts if kept.all() else parts.take(np.flatnonzero(kept))
+
+
+def consolidate(change: Change) -> Change:
+    """A change with one entry for each row and time."""
+    hashes = change.rows.hashes()
+    found = entries(change.rows, hashes, hashes, change.weights, change.rounds)
+    return Change(found.rows, found.weights, found.rounds)
+
+
+def sum_groups(weights: Numbers, starts: Index) -> Numbers:
+    """The sums of the groups that start at `starts`, the first of them at 0; OverflowError where one is no int64."""
+    sums: Numbers = np.add.reduceat(weights, starts, axis=0)
+    if len(weights) and max(int(weights.max()), -int(weights.min())) > _LARGEST // len(weights):
+        exact = np.add.reduceat(weights.astype(object), starts, axis=0)
+        if bool((exact != sums).any()):
+            raise OverflowError(f"the weights of one row sum to {max(exact.flat, key=abs)}, which is beyond 64 bits")
+    return sums
+
+
+def _ordered(parts: Entries) -> Entries:
+    if parts.hashes is parts.key_hashes:
+        order = np.argsort(parts.hashes, kind="stable")
+    else:
+        order = np.lexsort((parts.hashes, parts.key_hashes))
+    return parts.take(order)
+
+
+def _summed(parts: Entries, equal: Mask) -> Entries:
+    """Sum what is adjacent and the same; `equal` says which neighbours have the same hashes."""
+    later = np.flatnonzero(equal) + 1
+    same = parts.rows.same(later, parts.rows, later - 1)
+    for number in parts.rounds:
+        same &= number[later] == number[later - 1]
+    if not same.all():
+        parts, equal = _apart(parts, equal)
+    starts = np.flatnonzero(np.concatenate([[True], ~equal]))
+    sums = sum_groups(parts.weights, starts)
+    found = parts.take(starts)
+    return Entries(found.key_hashes, found.hashes, found.rows, sums, found.rounds)
+
+
+def _apart(parts: Entries, equal: Mask) -> tuple[Entries, Mask]:
+    """Where different entries have one hash, bring equal ones together: entry by entry, as it hardly ever happens."""
+    order = np.arange(len(parts))
+    joined = np.zeros(len(parts), dtype=np.bool_)
+    starts = np.flatnonzero(np.concatenate([[True], ~equal]))
+    ends = np.append(starts[1:], len(parts))
+    for start, end in zip(starts[ends - starts > 1], ends[ends - starts > 1], strict=True):
+        groups: list[list[int]] = []
+        for entry in range(start, end):
+            for group in groups:
+                if _same_entry(parts, entry, group[0]):
+                    group.append(entry)
+                    break
+            else:
+                groups.append([entry])
+        order[start:end] = [entry for group in groups for entry in group]
+        at = start
+        for group in groups:
+            joined[at + 1 : at + len(group)] = True
+            at += len(group)
+    return parts.take(order), joined[1:]
+
+
+def _same_entry(parts: Entries, left: int, right: int) -> bool:
+    one, other = np.array([left]), np.array([right])
+    return bool(parts.rows.same(one, parts.rows, other)[0]) and all(n[left] == n[right] for n in parts.rounds)
+
+
+def _kept(weights: Numbers) -> Mask:
+    kept: Mask = np.asarray(weights.any(axis=1)) if weights.ndim > 1 else weights != 0
+    return kept
+
+
+def _take(rounds: ManyRounds, rows: Index) -> ManyRounds:
+    return tuple(number[rows] for number in rounds)

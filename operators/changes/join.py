@@ -1,0 +1,127 @@
+"""Join: the pairs of rows of two inputs with the same key, for as long as both are there.
+
+Every pair is found once, by whichever of its rows comes last, and counts from the later of their rounds. Outer, semi
+and anti joins are made of this one and of `Weigh`. Confluent. State: the rows of both inputs, by their key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from ..operator import StateReader, StateWriter
+from .arrangement import Arrangement
+from .change import Change, Numbers, later
+from .columns import Index, Mask
+from .consolidate import Entries
+from .operator import ChangeOperator
+from .rows import Rows
+from .state import load_arrangement, save_arrangement
+
+_PAIRS: Final = 1 << 18
+"""Pairs that are made at a time."""
+
+PairCondition: TypeAlias = Callable[[Rows], Mask]
+"""Of pairs, left columns then right ones, those that match."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinKey:
+    """A column of each side, of one type. With `nulls_match` a null is equal to another one, else to nothing."""
+
+    left: int
+    right: int
+    nulls_match: bool = False
+
+
+class Join(ChangeOperator):
+    """Pairs of `left` and `right` rows, of which the columns `output` are wanted, right ones counted after left ones.
+    Without keys every row matches every other one.
+    """
+
+    def __init__(
+        self,
+        left: pa.Schema,
+        right: pa.Schema,
+        keys: Sequence[JoinKey],
+        output: Sequence[int],
+        *,
+        condition: PairCondition | None = None,
+        depth: int = 0,
+    ) -> None:
+        fields = [*left, *right]
+        self.schema = pa.schema([fields[at] for at in output])
+        self._schemas = (left, right)
+        self._keys = (tuple(key.left for key in keys), tuple(key.right for key in keys))
+        self._strict = tuple(at for at, key in enumerate(keys) if not key.nulls_match)
+        self._output = tuple((at < len(left), at if at < len(left) else at - len(left)) for at in output)
+        self._condition = condition
+        self._sides = tuple(
+            Arrangement(schema.types, key, depth=depth) for schema, key in zip(self._schemas, self._keys, strict=True)
+        )
+
+    def receive(self, port: int, change: Change) -> Iterator[Change]:
+        keys = change.rows.select(self._keys[port])
+        kept = keys.select(self._strict).without_nulls()
+        if kept is not None:
+            which = np.flatnonzero(kept)
+            change, keys = change.take(which), keys.take(which)
+        if not len(change):
+            return
+        hashes = keys.hashes()
+        self._sides[port].insert(change, hashes)
+        for run, mine, theirs in self._sides[1 - port].matches(keys, hashes):
+            for start in range(0, len(mine), _PAIRS):
+                part = slice(start, start + _PAIRS)
+                yield from self._pairs(port, change, mine[part], run, theirs[part])
+
+    def save(self, state: StateWriter) -> None:
+        for name, side, schema in zip(("left", "right"), self._sides, self._schemas, strict=True):
+            save_arrangement(state, name, side, schema)
+
+    def load(self, state: StateReader) -> None:
+        for name, side, schema in zip(("left", "right"), self._sides, self._schemas, strict=True):
+            load_arrangement(state, name, side, schema)
+
+    @property
+    def touched(self) -> int:
+        return sum(side.touched for side in self._sides)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(side.nbytes for side in self._sides)
+
+    def _pairs(self, port: int, change: Change, mine: Index, run: Entries, theirs: Index) -> Iterable[Change]:
+        if self._condition is not None:
+            sides = (change.rows.take(mine), run.rows.take(theirs))
+            matches = np.flatnonzero(self._condition(sides[port].beside(sides[1 - port])))
+            mine, theirs = mine[matches], theirs[matches]
+        if not len(mine):
+            return ()
+        left, at_left, right, at_right = (
+            (change.rows, mine, run.rows, theirs) if port == 0 else (run.rows, theirs, change.rows, mine)
+        )
+        columns = [
+            left.columns[at].take(at_left) if is_left else right.columns[at].take(at_right)
+            for is_left, at in self._output
+        ]
+        weights = _products(change.weights[mine], run.weights[theirs])
+        rounds = later(
+            tuple(numbers[mine] for numbers in change.rounds), tuple(numbers[theirs] for numbers in run.rounds)
+        )
+        return (Change(Rows(columns, len(mine)), weights, rounds),)
+
+
+def _products(left: Numbers, right: Numbers) -> Numbers:
+    """The weights of pairs; OverflowError where one is no int64."""
+    products: Numbers = left * right
+    largest = max(int(left.max()), -int(left.min())) * max(int(right.max()), -int(right.min()))
+    if largest >= 1 << 63:
+        exact = left.astype(object) * right.astype(object)
+        if (exact != products).any():
+            raise OverflowError(f"a pair's weight is {max(exact, key=abs)}, which is beyond 64 bits")
+    return products

@@ -1,0 +1,113 @@
+"""What a network is made of: vertices in a graph, and in its loops' graphs.
+
+A graph is a value, made once from a plan; a network makes each vertex's operator once for every channel.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from ..operator import ChangeOperator
+
+
+@dataclass(frozen=True, slots=True)
+class ByKey:
+    """Rows go to the channel that the hash of these columns says; without columns all go to one channel."""
+
+    columns: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ToAll:
+    """Rows go to every channel."""
+
+
+Route: TypeAlias = ByKey | ToAll | None
+"""None: rows stay on their channel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An input: what vertex it comes from, by its place in the graph, and to which channels its rows go."""
+
+    vertex: int
+    route: Route = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """What comes from outside the graph: its input number `port`."""
+
+    port: int
+    schema: pa.Schema
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operate:
+    """An operator; `make` is called once a channel. `place` is where in the plan it comes from."""
+
+    make: Callable[[], ChangeOperator]
+    inputs: tuple[Link, ...]
+    schema: pa.Schema
+    place: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Back:
+    """What has come back in the loop whose body this graph is. The graph of a loop inside it reads it as an entry."""
+
+    schema: pa.Schema
+
+
+class OnLimit(enum.Enum):
+    """What a loop does that would go on beyond its rounds."""
+
+    ERROR = "error"
+    RETURN = "return"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When a loop ends that does not end by itself. `rows` counts weights; None is no limit."""
+
+    rounds: int | None = 10_000
+    on_rounds: OnLimit = OnLimit.ERROR
+    rows: int | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loop:
+    """X(0) = nothing, X(k+1) = what enters + the body's answer when it reads X(k), until X no longer changes; then X.
+
+    `inputs` are the body's entries, in the order of their ports; they are there from round 0 on. What enters is there
+    from round 1 on, as is what the body answers at round 0. Columns by which rows come back to the channel that owns
+    them are said by the route of the body's links from its `Back`. `counted` says that rows inside carry this loop's
+    round, after those of the loops around it: always, but for the outermost loop of a per-epoch task, whose rounds
+    are worked off one after another and never again.
+    """
+
+    name: str
+    body: Graph
+    inputs: tuple[Link, ...]
+    entering: Link | None
+    limits: Limits
+    counted: bool
+    schema: pa.Schema
+    place: str
+
+
+Vertex: TypeAlias = Entry | Operate | Back | Loop
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Graph:
+    """Vertices, each after those it reads; `result` is the one whose rows are the graph's."""
+
+    vertices: tuple[Vertex, ...]
+    result: int

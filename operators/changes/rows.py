@@ -1,0 +1,83 @@
+"""Rows: columns of one length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from ..hashing import Hashes, combine_hashes
+from .columns import Column, Index, Mask, column, empty_column
+
+
+class Rows:
+    """Immutable. Equal rows have equal hashes, nulls being equal to each other; a row of no columns is one too."""
+
+    __slots__ = ("columns", "count")
+
+    def __init__(self, columns: Sequence[Column], count: int) -> None:
+        self.columns = tuple(columns)
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
+
+    @classmethod
+    def empty(cls, types: Iterable[pa.DataType]) -> Rows:
+        return cls([empty_column(type_) for type_ in types], 0)
+
+    @classmethod
+    def of_arrays(cls, arrays: Sequence[pa.Array], count: int) -> Rows:
+        return cls([column(array) for array in arrays], count)
+
+    @classmethod
+    def concat(cls, parts: Sequence[Rows]) -> Rows:
+        """The rows of all parts, of which there is at least one."""
+        filled = [part for part in parts if part.count]
+        if len(filled) <= 1:
+            return filled[0] if filled else parts[0]
+        first, *others = filled
+        columns = [mine.concat([part.columns[at] for part in others]) for at, mine in enumerate(first.columns)]
+        return cls(columns, sum(part.count for part in filled))
+
+    def take(self, rows: Index) -> Rows:
+        return Rows([one.take(rows) for one in self.columns], len(rows))
+
+    def filter(self, kept: Mask) -> Rows:
+        return self.take(np.flatnonzero(kept))
+
+    def select(self, columns: Iterable[int]) -> Rows:
+        return Rows([self.columns[at] for at in columns], self.count)
+
+    def beside(self, other: Rows) -> Rows:
+        """These columns, then the other rows'."""
+        return Rows((*self.columns, *other.columns), self.count)
+
+    def hashes(self) -> Hashes:
+        if not self.columns:
+            return np.zeros(self.count, dtype=np.uint64)
+        first, *others = self.columns
+        hashes = first.hashes()
+        for other in others:
+            hashes = combine_hashes(hashes, other.hashes())
+        return hashes
+
+    def same(self, rows: Index, other: Rows, others: Index) -> Mask:
+        """Whether this one's `rows` are the other one's `others`, pair by pair."""
+        same = np.ones(len(rows), dtype=np.bool_)
+        for mine, theirs in zip(self.columns, other.columns, strict=True):
+            same &= mine.same(rows, theirs, others)
+        return same
+
+    def without_nulls(self) -> Mask | None:
+        """Which rows have no null; None if all of them."""
+        nulls = [mask for one in self.columns if (mask := one.nulls()) is not None]
+        return ~np.logical_or.reduce(nulls) if nulls else None
+
+    def to_arrays(self, types: Iterable[pa.DataType]) -> list[pa.Array]:
+        return [one.to_arrow(type_) for one, type_ in zip(self.columns, types, strict=True)]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(one.nbytes for one in self.columns)

@@ -1,0 +1,174 @@
+"""Weigh: what a row's weight becomes, given its weights in each input: DISTINCT and the set operations.
+
+Confluent: the inputs' order and cuts do not enter. State: for each different row one number an input, at each time
+at which it changed; inside loops that count rounds also what was given out.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from typing import assert_never
+
+import numpy as np
+import pyarrow as pa
+
+from ..operator import StateReader, StateWriter
+from .agenda import Agenda
+from .arrangement import Arrangement, Found
+from .change import Change, Numbers, Rounds, by_rounds, constant_rounds
+from .columns import Mask
+from .consolidate import Entries, consolidated, sum_groups
+from .history import again, counts_at
+from .operator import ChangeOperator
+from .rows import Rows
+from .state import load_arrangement, save_arrangement
+
+
+class Weighing(enum.Enum):
+    """How often a row is there, by how often it is in the first input and in the others."""
+
+    DISTINCT = "distinct"
+    """Once, if it is in any."""
+    INTERSECT_ANY = "intersect_any"
+    """Once, if it is in the first and in any other."""
+    INTERSECT_EACH = "intersect_each"
+    """Once, if it is in all."""
+    INTERSECT_ALL = "intersect_all"
+    """As often as in the input where it is least often."""
+    EXCEPT_ANY = "except_any"
+    """Once, if it is in the first and in no other."""
+    EXCEPT_EACH = "except_each"
+    """Once, if it is in the first and not in all others."""
+    EXCEPT_ALL = "except_all"
+    """As often as it is more often in the first than in all others together."""
+
+
+class Weigh(ChangeOperator):
+    """Rows of all `inputs` with the weight that `weighing` gives them."""
+
+    def __init__(self, schema: pa.Schema, weighing: Weighing, *, inputs: int = 1, depth: int = 0) -> None:
+        self.schema = schema
+        self._weighing = weighing
+        self._inputs = inputs
+        self._depth = depth
+        whole = range(len(schema))
+        self._received = Arrangement(schema.types, whole, depth=depth, width=inputs)
+        self._given = Arrangement(schema.types, whole, depth=depth)
+        self._agenda: Agenda[tuple[Rows, Numbers]] = Agenda()
+
+    def receive(self, port: int, change: Change) -> Iterable[Change]:
+        if not len(change):
+            return ()
+        numbers = change.weights
+        if self._inputs > 1:
+            numbers = np.zeros((len(change), self._inputs), dtype=np.int64)
+            numbers[:, port] = change.weights
+        for rounds, which in by_rounds(change.rounds):
+            part = (change.rows, numbers) if which is None else (change.rows.take(which), numbers[which])
+            self._agenda.add(rounds, part)
+        return ()
+
+    def due(self) -> Rounds | None:
+        return self._agenda.first()
+
+    def decide(self, rounds: Rounds) -> Iterable[Change]:
+        parts = tuple(self._agenda.take(rounds))
+        if not parts:
+            return ()
+        touched = self._together(parts)
+        before = self._received.find(touched.rows, touched.key_hashes)
+        old = self._sums(before, rounds, touched)
+        new = old + touched.weights
+        self._received.insert_numbers(
+            touched.rows, touched.weights, constant_rounds(rounds, len(touched)), touched.key_hashes
+        )
+        if self._depth:
+            given = self._given.find(touched.rows, touched.key_hashes)
+            weights = self._weights(new) - self._sums(given, rounds, touched, width=1)
+            self._put_down(touched.rows, (before, given), rounds)
+        else:
+            weights = self._weights(new) - self._weights(old)
+        changed = np.flatnonzero(weights)
+        if not len(changed):
+            return ()
+        change = Change(touched.rows.take(changed), weights[changed], constant_rounds(rounds, len(changed)))
+        if self._depth:
+            self._given.insert(change, touched.key_hashes[changed])
+        return (change,)
+
+    def save(self, state: StateWriter) -> None:
+        save_arrangement(state, "received", self._received, self.schema)
+        save_arrangement(state, "given", self._given, self.schema)
+
+    def load(self, state: StateReader) -> None:
+        load_arrangement(state, "received", self._received, self.schema)
+        load_arrangement(state, "given", self._given, self.schema)
+
+    @property
+    def touched(self) -> int:
+        return self._received.touched + self._given.touched
+
+    @property
+    def nbytes(self) -> int:
+        return self._received.nbytes + self._given.nbytes
+
+    def _together(self, parts: tuple[tuple[Rows, Numbers], ...]) -> Entries:
+        """The different rows that are touched, with what came in for them: nothing, for those put down before."""
+        rows = Rows.concat([part[0] for part in parts])
+        numbers = parts[0][1] if len(parts) == 1 else np.concatenate([part[1] for part in parts])
+        hashes = rows.hashes()
+        return consolidated(Entries(hashes, hashes, rows, numbers, ()), keep_zeros=True)
+
+    def _sums(self, found: Found, rounds: Rounds, touched: Entries, *, width: int | None = None) -> Numbers:
+        """What the entries that count at this time sum to, for each touched row."""
+        width = self._inputs if width is None else width
+        sums = np.zeros(len(touched) if width == 1 else (len(touched), width), dtype=np.int64)
+        counted = counts_at(found.rounds, rounds)
+        asked, weights = found.asked, found.weights
+        if counted is not None:
+            asked, weights = asked[counted], weights[counted]
+        if len(asked):
+            order = np.argsort(asked, kind="stable")
+            asked = asked[order]
+            starts = np.flatnonzero(np.concatenate([[True], asked[1:] != asked[:-1]]))
+            sums[asked[starts]] = sum_groups(weights[order], starts)
+        return sums
+
+    def _put_down(self, rows: Rows, histories: tuple[Found, ...], rounds: Rounds) -> None:
+        asked = np.concatenate([history.asked for history in histories])
+        times = tuple(np.concatenate(n) for n in zip(*(history.rounds for history in histories), strict=True))
+        for later, which in again(asked, times, rounds):
+            nothing = np.zeros(len(which) if self._inputs == 1 else (len(which), self._inputs), dtype=np.int64)
+            self._agenda.add(later, (rows.take(which), nothing))
+
+    def _weights(self, numbers: Numbers) -> Numbers:
+        first, others = (numbers, None) if self._inputs == 1 else (numbers[:, 0], numbers[:, 1:])
+        return _weighed(self._weighing, first, others)
+
+
+def _weighed(weighing: Weighing, first: Numbers, others: Numbers | None) -> Numbers:
+    """The weights of rows that are `first` times in the first input and `others` times in each other one."""
+    there: Mask = first > 0
+    if others is None:
+        others = np.empty((len(first), 0), dtype=np.int64)
+    match weighing:
+        case Weighing.DISTINCT:
+            there |= (others > 0).any(axis=1)
+        case Weighing.INTERSECT_ANY:
+            there &= (others > 0).any(axis=1)
+        case Weighing.INTERSECT_EACH:
+            there &= (others > 0).all(axis=1)
+        case Weighing.EXCEPT_ANY:
+            there &= (others <= 0).all(axis=1)
+        case Weighing.EXCEPT_EACH:
+            there &= ~(others > 0).all(axis=1)
+        case Weighing.INTERSECT_ALL:
+            weights: Numbers = np.maximum(np.minimum(first, others.min(axis=1, initial=np.iinfo(np.int64).max)), 0)
+            return weights
+        case Weighing.EXCEPT_ALL:
+            left: Numbers = np.maximum(first - np.maximum(others, 0).sum(axis=1), 0)
+            return left
+        case _:
+            assert_never(weighing)
+    return there.astype(np.int64)

@@ -1,0 +1,65 @@
+"""Pairs of rows with one key, for as long as both are there."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidegate.operators.changes.change import Change
+from tidegate.operators.changes.columns import Mask
+from tidegate.operators.changes.join import Join, JoinKey
+from tidegate.operators.changes.rows import Rows
+
+from .timed import Bag, Timed, change, check_timed, timed_epochs
+
+LEFT = pa.schema([("k", pa.int32()), ("v", pa.string())])
+RIGHT = pa.schema([("w", pa.float64()), ("k", pa.int32())])
+KEYS = st.sampled_from([1, 2, None])
+ROWS = [st.tuples(KEYS, st.sampled_from(["x", "yy"])), st.tuples(st.sampled_from([0.0, 1.5]), KEYS)]
+
+
+def pairs(inputs: Sequence[Bag], *, nulls_match: bool = False, least: float = 0) -> Bag:
+    result: Bag = Counter()
+    for (k, v), mine in inputs[0].items():
+        for (w, other), theirs in inputs[1].items():
+            if k == other and (k is not None or nulls_match) and w >= least:
+                result[k, v, w] += mine * theirs
+    return result
+
+
+@pytest.mark.parametrize("nulls_match", [False, True])
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_a_pair_is_there_from_the_later_of_its_rounds(depth: int, nulls_match: bool) -> None:
+    @settings(max_examples=80, deadline=None)
+    @given(timed_epochs(ROWS, depth))
+    def check(epochs: list[list[Timed]]) -> None:
+        join = Join(LEFT, RIGHT, [JoinKey(0, 1, nulls_match)], [0, 1, 2], depth=depth)
+        check_timed(join, lambda bags: pairs(bags, nulls_match=nulls_match), [LEFT, RIGHT], epochs, depth)
+
+    check()
+
+
+def test_a_condition_sees_left_columns_then_right_ones() -> None:
+    def large(pairs: Rows) -> Mask:
+        return pairs.columns[2].to_arrow(pa.float64()).to_numpy() >= 1
+
+    @settings(max_examples=50, deadline=None)
+    @given(timed_epochs(ROWS, 0))
+    def check(epochs: list[list[Timed]]) -> None:
+        join = Join(LEFT, RIGHT, [JoinKey(0, 1)], [0, 1, 2], condition=large)
+        check_timed(join, lambda bags: pairs(bags, least=1), [LEFT, RIGHT], epochs, 0)
+
+    check()
+
+
+def test_a_weight_beyond_64_bits_is_an_error() -> None:
+    join = Join(LEFT, RIGHT, [JoinKey(0, 1)], [0])
+    one = change(LEFT, [((1, "x"), 1, ())], 0)
+    many = change(RIGHT, [((1.5, 1), 1, ())], 0)
+    list(join.receive(0, Change(one.rows, np.array([1 << 40]), ())))
+    with pytest.raises(OverflowError, match="a pair's weight is 1208925819614629174706176"):
+        list(join.receive(1, Change(many.rows, np.array([1 << 40]), ())))

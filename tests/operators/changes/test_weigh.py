@@ -1,0 +1,49 @@
+"""A row's weight out of its weights in."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidegate.operators.changes.weigh import Weigh, Weighing
+
+from .timed import Bag, Timed, check_timed, timed_epochs
+
+SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.string())])
+ROWS = st.tuples(st.sampled_from([1, 2, None]), st.sampled_from(["x", None]))
+
+
+def expected(weighing: Weighing, inputs: Sequence[Bag]) -> Bag:
+    first, *others = inputs
+    result: Bag = Counter()
+    for row in set().union(*inputs):
+        mine, theirs = max(first[row], 0), [max(other[row], 0) for other in others]
+        result[row] = int(
+            {
+                Weighing.DISTINCT: mine > 0 or any(theirs),
+                Weighing.INTERSECT_ANY: mine > 0 and any(theirs),
+                Weighing.INTERSECT_EACH: mine > 0 and all(theirs),
+                Weighing.INTERSECT_ALL: min([mine, *theirs]),
+                Weighing.EXCEPT_ANY: mine > 0 and not any(theirs),
+                Weighing.EXCEPT_EACH: mine > 0 and not all(theirs),
+                Weighing.EXCEPT_ALL: max(mine - sum(theirs), 0),
+            }[weighing]
+        )
+    return result
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+@pytest.mark.parametrize("weighing", Weighing)
+def test_at_every_time_it_has_given_what_the_weights_up_to_then_make(weighing: Weighing, depth: int) -> None:
+    inputs = 1 if weighing is Weighing.DISTINCT else 3
+
+    @settings(max_examples=60, deadline=None)
+    @given(timed_epochs([ROWS] * inputs, depth))
+    def check(epochs: list[list[Timed]]) -> None:
+        operator = Weigh(SCHEMA, weighing, inputs=inputs, depth=depth)
+        check_timed(operator, lambda bags: expected(weighing, bags), [SCHEMA] * inputs, epochs, depth)
+
+    check()
