@@ -49,9 +49,11 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operate:
-    """An operator; `make` is called once a channel. `place` is where in the plan it comes from."""
+    """An operator; `make` is called once for each channel, with its number. `place` is where in the plan it comes
+    from. What is not routed to one channel by its key, and has a row even without input, is made on channel 0 alone.
+    """
 
-    make: Callable[[], ChangeOperator]
+    make: Callable[[int], ChangeOperator]
     inputs: tuple[Link, ...]
     schema: pa.Schema
     place: str
