@@ -51,11 +51,19 @@ def has_hash_join(plan: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Excess:
-    """Joins that build more than an instance may: what the largest one compares, and how much all of them keep."""
+class Build:
+    """What a join compares, in the names that columns have in the statement, and about how much it keeps."""
 
     conditions: str
     size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """Joins that together keep more than an instance may, as far as they are known one by one."""
+
+    size: int
+    builds: tuple[Build, ...] = ()
 
 
 def excess(profile: str, memory_limit: int, text_bytes_per_row: int) -> Excess | None:
@@ -64,25 +72,38 @@ def excess(profile: str, memory_limit: int, text_bytes_per_row: int) -> Excess |
     joins = [node for root in found["operator"] for node in _nodes(root) if "HASH_JOIN" in node["type"]]
     if not joins or found["system"]["peak_buffer_memory"] <= bound(memory_limit):
         return None
-    sizes = [_build_bytes(join, text_bytes_per_row) for join in joins]
-    if sum(sizes) <= bound(memory_limit):
+    builds = [Build(_conditions(join), _build_bytes(join, text_bytes_per_row)) for join in joins]
+    size = sum(build.size for build in builds)
+    if size <= bound(memory_limit):
         return None
-    conditions = joins[sizes.index(max(sizes))]["extra_info"].get("Conditions")
-    texts = conditions if isinstance(conditions, list) else [conditions]
-    return Excess(" and ".join(str(text) for text in texts if text), sum(sizes))
+    return Excess(size, tuple(sorted(builds, key=lambda build: build.size, reverse=True)))
 
 
 def too_large(found: Excess, memory_limit: int, place: str, joins: Sequence[str]) -> ExecutionError:
-    """`place` is the fragment's, `joins` are those of its joins. DuckDB does not say which of several it was."""
-    what = "the join" if len(joins) < 2 else f"one of the joins at {', '.join(joins)},"
-    on = f" on {found.conditions}" if found.conditions else ""
-    at = joins[0] if len(joins) == 1 else place
+    """`place` is the fragment's, `joins` are those of its joins. Which join of the plan is which build only their
+    conditions tell: DuckDB joins in an order of its own.
+    """
+    several = max(len(joins), len(found.builds)) > 1
+    subject = "the joins" if several else "the join"
+    if several and joins:
+        subject += f" at {' and '.join(joins)}"
+    conditions = [f"on {build.conditions}" for build in found.builds if build.conditions]
+    if several:
+        each = ", ".join(f"{build.size >> 20} MiB on {build.conditions or 'no columns'}" for build in found.builds)
+        kept = f"{subject} keep about {found.size >> 20} MiB in memory together" + (f" ({each})" if each else "")
+    else:
+        kept = " ".join([subject, *conditions, f"keeps about {found.size >> 20} MiB in memory"])
     return ExecutionError(
-        f"{at}: {what}{on} keeps about {found.size >> 20} MiB in memory; above a quarter of the memory limit "
-        f"({bound(memory_limit) >> 20} MiB) the order of its rows would not be repeatable. Give the task more memory, "
-        'or spill="ordered", or run it relaxed',
+        f"{joins[0] if len(joins) == 1 else place}: {kept}; above a quarter of the memory limit "
+        f"({bound(memory_limit) >> 20} MiB) the order of {'their' if several else 'its'} rows would not be repeatable. "
+        'Give the task more memory, or spill="ordered", or run it relaxed',
         reason="JOIN_BUILD_TOO_LARGE",
     )
+
+
+def _conditions(join: dict[str, Any]) -> str:
+    found = join["extra_info"].get("Conditions")
+    return " and ".join(str(text) for text in (found if isinstance(found, list) else [found]) if text)
 
 
 def _build_bytes(join: dict[str, Any], text_bytes_per_row: int) -> int:

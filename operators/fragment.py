@@ -246,7 +246,7 @@ class Fragment(Operator):
             for number, batch in enumerate(rows):
                 held = self._instance.hash_table_bytes()
                 if held > builds.bound(self._memory):
-                    found = builds.Excess("", held)
+                    found = builds.Excess(held)
                     if number:
                         raise self._too_large(found)
                     break

@@ -68,6 +68,9 @@ class _Ordering:
         if relation is not self._root and id(relation) in self._ends:
             return self._leaf(relation, demand)
         loose = self._loose.of(relation)
+        if demand is Demand.PLACES and not loose and isinstance(relation, ir.Filter | ir.Project):
+            found = yield from self._relation(relation, visit.outer, Demand.ORDER)
+            return self._leaf(found.relation, demand)
         asked = Demand.PLACES if loose and demand is Demand.ORDER else demand
         found = yield from self._relation(relation, visit.outer, asked)
         match demand:
@@ -110,7 +113,9 @@ class _Ordering:
     # ---------------------------------------------------------------------------------------------------- leaves
 
     def _leaf(self, relation: ir.Relation, demand: Demand) -> Placed:
-        """Rows in order: a row's place is its number."""
+        """Rows in order: a row's place is its number. What filters them stands below: no filter passes a number, and
+        files would be read whole.
+        """
         if demand is not Demand.PLACES:
             return Placed(relation, len(relation.schema))
         number = ir.WindowCall(function=self._row_number, arguments=(), type=_ROW, place=relation.place)

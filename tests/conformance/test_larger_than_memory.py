@@ -34,6 +34,7 @@ QUERIES: Final = {
     "semi and anti": "SELECT k, v FROM l WHERE k IN (SELECT k FROM r) AND NOT EXISTS (SELECT 1 FROM q WHERE q.h = l.g)",
     "mark": "SELECT k, v, k IN (SELECT k FROM r WHERE k IS NOT NULL) OR g IN (SELECT h FROM q WHERE h > 9) AS m FROM l",
     "sums of floats": f"SELECT l.g, sum(l.v * r.w) AS s FROM {BOTH} JOIN q ON r.h = q.h GROUP BY l.g",
+    "parts of sums": f"SELECT g % 97 AS m, count(*), sum(l.k) FROM {BOTH} JOIN q ON r.h = q.h GROUP BY g % 97",
     "window": f"SELECT r.w, row_number() OVER (PARTITION BY l.g ORDER BY l.k) AS n FROM {BOTH} JOIN q ON r.h = q.h",
     "limit": f"SELECT l.k, l.v, r.w, q.z FROM {BOTH} JOIN q ON r.h = q.h LIMIT 50000",
 }
@@ -155,9 +156,46 @@ def test_another_process_and_other_batches_give_the_same_order() -> None:
         assert digest(table.schema, iter(table.to_batches())) == other
 
 
-def test_an_error_that_is_asked_for_names_the_joins(folder: Path) -> None:
-    with pytest.raises(tidegate.TaskFailed, match=r"one of the joins at relations\[0\].*join.* keeps about"):
+def test_an_error_that_is_asked_for_names_each_join_and_what_it_keeps(folder: Path) -> None:
+    each = r"\(\d+ MiB on c\d = c\d, \d+ MiB on c\d = c\d\)"
+    places = r"the joins at relations\[0\]\S*\.join and relations\[0\]\S*\.join"
+    with pytest.raises(tidegate.TaskFailed, match=rf"{places} keep about \d+ MiB in memory together {each}"):
         run(QUERIES["inner"], folder, memory_limit=MEMORY, spill="error")
+
+
+@pytest.mark.parametrize(
+    ("query", "channels"),
+    [("inner", 2), ("inner", 3), ("sums of floats", 2), ("sums of floats", 3), ("parts of sums", 2)],
+)
+def test_joins_that_do_not_fit_in_their_channel_have_one_order(query: str, channels: int, folder: Path) -> None:
+    """Sums of floats are made after the exchange, other sums in halves before and after it."""
+    sql, options = QUERIES[query], {"channels": channels, "memory_limit": (32 << 20) * channels}
+    with pytest.raises(tidegate.TaskFailed, match="joins"):
+        run(sql, folder, spill="error", **options)
+    first = run(sql, folder, **options)
+    mine = digest(first.schema, iter(first.to_batches()))
+    for threads in (1, 4):
+        with (
+            tidegate.local(roots=[folder], threads=threads) as client,
+            client.create_task(plan_of(sql), spill="ordered", **options) as task,
+        ):
+            table = task.run_epoch({name: fed(folder, name) for name in task.sources}).table()
+        assert digest(table.schema, iter(table.to_batches())) == mine
+    assert rows(first).equals(rows(run(sql, folder)))
+
+
+def test_in_order_no_more_of_a_file_is_read_than_its_filter_needs(tmp_path: Path) -> None:
+    """One row group of ten, and all of the other file."""
+    table = pa.table({"k": TABLES["l"]["k"], "v": TABLES["l"]["v"], "g": np.arange(ROWS)})
+    pq.write_table(table, tmp_path / "l.parquet", row_group_size=ROWS // 10)
+    pq.write_table(TABLES["r"], tmp_path / "r.parquet")
+    plan = plan_of(f"SELECT l.v, r.w FROM {BOTH} WHERE l.g < 1000")
+    with (
+        tidegate.local(roots=[tmp_path]) as client,
+        client.create_task(plan, memory_limit=MEMORY, spill="ordered") as task,
+    ):
+        epoch = task.run_epoch({name: fed(tmp_path, name) for name in task.sources})
+        assert epoch.statistics.rows_in == ROWS + ROWS // 10
 
 
 def test_relaxed_it_spills_as_it_likes(folder: Path) -> None:

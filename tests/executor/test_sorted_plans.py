@@ -10,12 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow.fs import PyFileSystem
 
 import tidegate
+from tidegate.operators import scan
 from tidegate.operators.digest import digest
 from tidegate.proto.errors import TidegateError
 from tidegate.proto.values import EpochStatistics
 
+from ..operators.test_early_close import CountingHandler, groups_touched
 from .plans import declared, filtered, limited, merged, plan, read, sorted_by, summed
 
 A, B = read("a", "k", "v"), read("b", "k", "w")
@@ -187,6 +190,48 @@ def test_a_join_stops_reading_within_two_row_groups_of_the_last_match(left: obje
     found, statistics = epoch(merged(left, SORTED_B, 2), 4, large, b=few)
     assert set(found.column(0).to_pylist()) == {3, last}
     assert statistics.rows_in <= 12 * GROUP_ROWS + 2
+
+
+KEEPS = {
+    "left": ("OUTER", "LEFT", "LEFT_ANTI", "LEFT_SINGLE"),
+    "right": ("OUTER", "RIGHT", "RIGHT_ANTI", "RIGHT_SINGLE"),
+}
+TYPES = (*SQL, "LEFT_SINGLE", "RIGHT_SINGLE")
+
+
+@pytest.fixture(scope="module")
+def distinct(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One hundred row groups, each key once."""
+    path = tmp_path_factory.mktemp("distinct") / "f.parquet"
+    keys = np.arange(GROUPS * GROUP_ROWS, dtype=np.int64)
+    # The footer is read with what is before it: a column that nobody wants.
+    table = pa.table({"k": keys, "v": keys, "w": keys, "unwanted": keys})
+    pq.write_table(table, path, row_group_size=GROUP_ROWS, use_dictionary=False, compression="none")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("dropped", "type_"), [(side, type_) for side, kept in KEEPS.items() for type_ in TYPES if type_ not in kept]
+)
+@pytest.mark.parametrize("wanted", [-1, 3], ids=["all rows", "filtered"])
+def test_a_side_that_nothing_more_can_match_is_not_decoded(
+    dropped: str, type_: str, wanted: int, distinct: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counted below the engine, by the file system. The other side's last key is in the tenth row group."""
+    handler = CountingHandler()
+    monkeypatch.setattr(scan, "LocalFileSystem", lambda **_: PyFileSystem(handler))
+    last = 9 * GROUP_ROWS + 7
+    sources = {"left": "a", "right": "b"}
+    large, small = sources.pop(dropped), *sources.values()
+    few = pa.table({"k": [5, last], "vw"["ab".index(small)]: [1, 2]})
+    left = filtered(SORTED_A, 1, wanted) if dropped == "left" else SORTED_A
+    right = filtered(SORTED_B, 1, wanted) if dropped == "right" else SORTED_B
+    width = 2 if type_.endswith(("SEMI", "ANTI")) else 4
+    relation = merged(left, right, 2, type_)
+    with tidegate.local(roots=[distinct.parent]) as client, client.create_task(names(relation, width)) as task:
+        found = task.run_epoch({large: distinct, small: few}).table()
+    assert found.num_rows == (0 if type_.endswith("ANTI") else 2)
+    assert set(range(10)) <= groups_touched(distinct, handler.reads) <= set(range(12))
 
 
 def test_small_row_groups_are_decoded_one_by_one(tmp_path: Path) -> None:
