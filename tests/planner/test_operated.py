@@ -6,23 +6,27 @@ import pytest
 
 from tidegate.planner import ir
 from tidegate.planner import types as t
+from tidegate.planner.divide import DEPTH
 from tidegate.planner.pipelines import (
     Feed,
     FragmentNode,
+    KeptNode,
     LookupNode,
     PhysicalNode,
     PhysicalPlan,
+    ReceiveNode,
     ScanNode,
     SourceShape,
     Start,
     UnnestNode,
     inputs,
+    walk,
 )
 from tidegate.planner.prepare import prepare
 from tidegate.proto.errors import PlanError
 from tidegate.proto.values import TaskOptions
 
-from .build import I64, aggregate, call, col, filtered, join, lit, measure, place, plan, project, read
+from .build import I64, aggregate, call, col, fetch, filtered, join, lit, measure, place, plan, project, read
 
 LISTS = read("lists", k=I64, items=t.List(element=I64))
 PROBES = read("probes", k=I64, v=I64)
@@ -50,9 +54,13 @@ def lookup(left: ir.Relation, right: ir.Relation, **index: object) -> ir.IndexLo
     )
 
 
-def physical(root: ir.Relation, feed: Feed = Feed.STREAM, channels: int = 1, rows: int = 10) -> PhysicalPlan:
+def physical(
+    root: ir.Relation, feed: Feed = Feed.STREAM, channels: int = 1, rows: int = 10, fed_rows: int | None = None
+) -> PhysicalPlan:
+    """Sources of `rows` rows; those that are fed of `fed_rows`, if that is given."""
     prepared = prepare(plan(root), TaskOptions(channels=channels), ("table",))
-    return prepared.physical({each.name: SourceShape(feed=feed, size_class=rows) for each in prepared.sources})
+    sizes = {each.name: rows if each.static or fed_rows is None else fed_rows for each in prepared.sources}
+    return prepared.physical({name: SourceShape(feed=feed, size_class=size) for name, size in sizes.items()})
 
 
 def chain(node: PhysicalNode) -> list[type]:
@@ -113,6 +121,44 @@ def test_on_several_channels_every_channel_looks_up_for_its_own_rows() -> None:
     first, *_ = physical(keyed, channels=2, rows=10**7).pipelines
     assert first.channels == 2
     assert LookupNode in chain(first.root)
+
+
+def deep(below: ir.Relation, levels: int) -> ir.Relation:
+    """Limits, each of which has to stand above the one before."""
+    for level in range(levels):
+        below = fetch(below, 1_000 - level)
+    return below
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+def test_what_is_too_deep_below_an_operator_is_cut_there_too(channels: int) -> None:
+    (pipeline,) = physical(unnest(deep(LISTS, DEPTH + 50)), channels=channels).pipelines
+    assert chain(pipeline.root) == [FragmentNode, UnnestNode, FragmentNode, FragmentNode, ScanNode]
+
+
+def test_what_is_too_deep_below_a_look_up_that_sizes_choose_is_cut_there_too() -> None:
+    probes = deep(PROBES, DEPTH + 50)
+    found = physical(join(probes, TABLE, ir.JoinType.LEFT, call("equal", col(0), col(2))), rows=10**7, fed_rows=10)
+    (pipeline,) = found.pipelines
+    assert chain(pipeline.root) == [FragmentNode, LookupNode, FragmentNode, FragmentNode, ScanNode]
+
+
+def test_what_is_kept_below_an_operator_is_read_there() -> None:
+    named = aggregate(TABLE, (col(0),), measure("count"))
+    joined = join(LISTS, named, ir.JoinType.INNER, call("equal", col(0), col(2)))
+    found = physical(unnest(filtered(joined, call("gt", col(3), lit(1)))))
+    (pipeline,) = found.pipelines
+    assert [each.name for each in found.kept] == [
+        node.name for node in walk(pipeline.root) if isinstance(node, KeptNode)
+    ]
+    assert len(found.kept) == 1
+
+
+def test_what_is_exchanged_below_an_operator_is_received_there() -> None:
+    items = t.nullable(t.List(element=I64))
+    grouped = project(aggregate(LISTS, (col(0),), measure("any_value", col(1, LISTS.schema[1]))), col(0), col(1, items))
+    *_, last = physical(unnest(grouped), channels=2, rows=10**7).pipelines
+    assert chain(last.root) == [FragmentNode, UnnestNode, FragmentNode, ReceiveNode]
 
 
 def test_an_index_over_what_is_fed_is_refused() -> None:
