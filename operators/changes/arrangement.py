@@ -87,7 +87,7 @@ class Arrangement:
         while self._runs and self._to_merge(len(self._runs[-1]), len(run)):
             run = consolidated(Entries.concat(self._runs.pop(), run))
         if len(run):
-            self._runs.append(run)
+            self._runs.append(self._arranged(run))
 
     def find(self, keys: Rows, hashes: Hashes | None = None) -> Found:
         """All entries whose key is one of `keys`, run by run."""
@@ -142,6 +142,10 @@ class Arrangement:
 
     def clear(self) -> None:
         self._runs = []
+
+    def _arranged(self, run: Entries) -> Entries:
+        """The run as it is kept, in the order of its key's hashes."""
+        return run
 
     @staticmethod
     def _to_merge(older: int, newer: int) -> bool:

@@ -40,7 +40,7 @@ def expected(weighing: Weighing, inputs: Sequence[Bag]) -> Bag:
 def test_at_every_time_it_has_given_what_the_weights_up_to_then_make(weighing: Weighing, depth: int) -> None:
     inputs = 1 if weighing is Weighing.DISTINCT else 3
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=15, deadline=None)
     @given(timed_epochs([ROWS] * inputs, depth))
     def check(epochs: list[list[Timed]]) -> None:
         operator = Weigh(SCHEMA, weighing, inputs=inputs, depth=depth)

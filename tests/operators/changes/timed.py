@@ -40,6 +40,7 @@ def change(schema: pa.Schema, entries: Sequence[tuple[Row, int, Rounds]], depth:
 
 def bag_of(schema: pa.Schema, change: Change) -> list[tuple[Row, int, Rounds]]:
     columns = [array.to_pylist() for array in change.rows.to_arrays(schema.types)]
+    columns = [[tuple(value) if isinstance(value, list) else value for value in column] for column in columns]
     rows = list(zip(*columns, strict=True)) if columns else [()] * len(change)
     times = list(zip(*(numbers.tolist() for numbers in change.rounds), strict=True)) or [()] * len(change)
     return list(zip(rows, change.weights.tolist(), times, strict=True))

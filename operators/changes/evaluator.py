@@ -1,0 +1,59 @@
+"""A statement of DuckDB over batches that are at hand, planned once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from ..fragment import Fragment
+from ..inputs import StreamSource
+from ..instances import Instance
+from ..streams import BatchStream
+
+PLANNED_ROWS: Final = 65_536
+"""For how many rows it is planned; more or fewer may come."""
+
+
+class Evaluator:
+    """`sql` over relations in0, in1, ... of these `inputs`, whose columns are c0, c1, ... Rows come in no order."""
+
+    def __init__(
+        self, sql: str, inputs: Sequence[pa.Schema], schema: pa.Schema, *, instance: Instance, place: str
+    ) -> None:
+        self.schema = schema
+        sources = [
+            StreamSource(relation=f"in{number}", schema=numbered(each), size_class=PLANNED_ROWS)
+            for number, each in enumerate(inputs)
+        ]
+        self._schemas = [source.schema for source in sources]
+        self._fragment = Fragment(sql, schema=schema, instance=instance, streams=sources, strict=False, place=place)
+
+    def __call__(self, *inputs: Sequence[pa.Array]) -> list[pa.Array]:
+        """The columns of the answer, from those of each input."""
+        streams = [
+            BatchStream(schema, iter([pa.RecordBatch.from_arrays(list(arrays), schema=schema)]))
+            for schema, arrays in zip(self._schemas, inputs, strict=True)
+        ]
+        batches = list(self._fragment.run(streams))
+        if len(batches) == 1:
+            return list(batches[0].columns)
+        table = pa.Table.from_batches(batches, self.schema).combine_chunks()
+        return [_whole(column) for column in table.columns]
+
+    def interrupt(self) -> None:
+        self._fragment.interrupt()
+
+    def close(self) -> None:
+        self._fragment.close()
+
+
+def numbered(schema: pa.Schema) -> pa.Schema:
+    """The same columns, called c0, c1, ..."""
+    return pa.schema([field.with_name(f"c{at}") for at, field in enumerate(schema)])
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    chunks: list[pa.Array] = column.chunks
+    return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks) if chunks else pa.array([], type=column.type)

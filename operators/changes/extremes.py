@@ -1,0 +1,57 @@
+"""The least or greatest values of keys, among values that come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from ..hashing import Hashes
+from ..ordering import Order
+from .arrangement import Arrangement
+from .change import Change, ManyRounds, Rounds
+from .columns import Column, Index
+from .ordered import OrderedArrangement
+from .present import Present, leading, present
+from .rows import Rows
+
+
+class Extremes:
+    """Where no rounds are counted, values lie in order under their key, and few of them are looked at; where they are,
+    all of a touched key's.
+    """
+
+    def __init__(self, schema: pa.Schema, key: Sequence[int], column: int, *, greatest: bool, depth: int) -> None:
+        self.schema = pa.schema([*(schema.field(at) for at in key), schema.field(column)])
+        self._columns = (*key, column)
+        self._order = Order(column=len(key), descending=greatest)
+        whole = range(len(key))
+        self._ordered = None if depth else OrderedArrangement(self.schema.types, whole, [self._order])
+        self.values: Arrangement = self._ordered or Arrangement(self.schema.types, whole, depth=depth)
+
+    def insert(self, change: Change, hashes: Hashes) -> None:
+        nulls = change.rows.columns[self._columns[-1]].nulls()
+        if nulls is not None:
+            there = np.flatnonzero(~nulls)
+            change, hashes = change.take(there), hashes[there]
+        self.values.insert(change.with_rows(change.rows.select(self._columns)), hashes)
+
+    def of(self, keys: Rows, hashes: Hashes, rounds: Rounds) -> tuple[Column, tuple[Index, ManyRounds]]:
+        """The value of each key, null where it has none, and the history of their values."""
+        if self._ordered is not None:
+            first = self._ordered.first(keys, hashes, 1)
+            return self._spread(first, len(keys)), (first.asked[:0], ())
+        found = self.values.find(keys, hashes)
+        return self._spread(present(found, rounds, [self._order]), len(keys)), (found.asked, found.rounds)
+
+    def _spread(self, values: Present, keys: int) -> Column:
+        """A value for each key: the first of its values, or null."""
+        firsts = leading(values.asked)
+        asked, column = values.asked[firsts], values.rows.columns[-1].take(firsts)
+        if len(asked) == keys:
+            return column
+        nothing = Rows.of_arrays([pa.nulls(1, self.schema.field(-1).type)], 1).columns[0]
+        places = np.full(keys, len(asked), dtype=np.int64)
+        places[asked] = np.arange(len(asked))
+        return column.concat([nothing]).take(places)

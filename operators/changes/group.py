@@ -1,0 +1,203 @@
+"""Group: counts, exact sums, least and greatest values of groups, kept up as rows come and go.
+
+Confluent. State: for each group the running numbers; for each least or greatest value the group's different values,
+in order; and what was given out. A change costs what it touches, whatever the size of its groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, assert_never
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import types as kinds
+
+from ...proto.errors import ExecutionError
+from ..hashing import Hashes
+from ..operator import StateReader, StateWriter
+from .arrangement import Arrangement
+from .change import Change, ManyRounds, Numbers, Rounds
+from .columns import Column, FixedColumn, Index, column
+from .consolidate import sum_groups
+from .extremes import Extremes
+from .history import counts_at
+from .keyed import Answer, Keyed
+from .limbs import limbs_of, split, to_decimal, to_int64
+from .rows import Rows
+from .state import load_arrangement, save_arrangement
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many rows there are, or how many with a value in this column."""
+
+    column: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """The sum of a column of integers or decimals, null where there is no value: an int64 or a decimal of 38 digits."""
+
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Extreme:
+    """The least or the greatest value of a column, null where there is none."""
+
+    column: int
+    greatest: bool
+
+
+GroupMeasure: TypeAlias = Count | Sum | Extreme
+
+
+class Group(Keyed):
+    """One row for each key that has rows: the key, then a value for each measure, in the types of `schema`."""
+
+    def __init__(
+        self,
+        input_schema: pa.Schema,
+        key: Sequence[int],
+        measures: Sequence[GroupMeasure],
+        schema: pa.Schema,
+        *,
+        place: str,
+        depth: int = 0,
+        always: bool = False,
+    ) -> None:
+        super().__init__(input_schema, key, schema, depth=depth, always=always)
+        self._always = not self._key
+        self._place = place
+        self._measures = tuple(measures)
+        self._types = schema.types[len(self._key) :]
+        self._key_schema = pa.schema([input_schema.field(at) for at in self._key])
+        width = 1 + sum(_numbers(measure, input_schema) for measure in measures)
+        self._tallies = Arrangement(self._key_schema.types, range(len(self._key)), depth=depth, width=width)
+        self._extremes = {
+            at: Extremes(input_schema, self._key, measure.column, greatest=measure.greatest, depth=depth)
+            for at, measure in enumerate(measures)
+            if isinstance(measure, Extreme)
+        }
+
+    def save(self, state: StateWriter) -> None:
+        super().save(state)
+        save_arrangement(state, "tallies", self._tallies, self._key_schema)
+        for at, extremes in self._extremes.items():
+            save_arrangement(state, f"values-{at}", extremes.values, extremes.schema)
+
+    def load(self, state: StateReader) -> None:
+        super().load(state)
+        load_arrangement(state, "tallies", self._tallies, self._key_schema)
+        for at, extremes in self._extremes.items():
+            load_arrangement(state, f"values-{at}", extremes.values, extremes.schema)
+
+    @property
+    def touched(self) -> int:
+        return super().touched + self._tallies.touched + sum(each.values.touched for each in self._extremes.values())
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + self._tallies.nbytes + sum(each.values.nbytes for each in self._extremes.values())
+
+    def _absorb(self, change: Change) -> None:
+        keys = change.rows.select(self._key)
+        hashes = keys.hashes()
+        numbers = [change.weights[:, None]]
+        for measure in self._measures:
+            match measure:
+                case Count(column=at):
+                    if at is not None:
+                        numbers.append((change.weights * _there(change.rows.columns[at]))[:, None])
+                case Sum(column=at):
+                    value = change.rows.columns[at]
+                    numbers.append((change.weights * _there(value))[:, None])
+                    numbers.append(split(value) * change.weights[:, None])
+                case Extreme():
+                    pass
+                case _:
+                    assert_never(measure)
+        if any(isinstance(measure, Sum) for measure in self._measures) and len(change):
+            _check_weights(change.weights, self._place)
+        matrix = numbers[0][:, 0] if len(numbers) == 1 else np.concatenate(numbers, axis=1)
+        self._tallies.insert_numbers(keys, matrix, change.rounds, hashes)
+        for extremes in self._extremes.values():
+            extremes.insert(change, hashes)
+
+    def _answer(self, keys: Rows, hashes: Hashes, rounds: Rounds) -> Answer:
+        found = self._tallies.find(keys, hashes)
+        sums = _totals(found.asked, found.weights, found.rounds, rounds, len(keys))
+        asked = np.arange(len(keys)) if self._always else np.flatnonzero(sums[:, 0] > 0)
+        kept = sums[asked]
+        history = [(found.asked, found.rounds)]
+        columns: list[Column] = []
+        place = 1
+        for at, (measure, type_) in enumerate(zip(self._measures, self._types, strict=True)):
+            match measure:
+                case Count(column=None):
+                    columns.append(FixedColumn(kept[:, 0]))
+                case Count():
+                    columns.append(FixedColumn(kept[:, place]))
+                case Sum():
+                    width = _numbers(measure, self._input_schema)
+                    columns.append(self._sum(kept[:, place : place + width], type_))
+                case Extreme():
+                    values, entries = self._extremes[at].of(keys.take(asked), hashes[asked], rounds)
+                    columns.append(values)
+                    history.append((asked[entries[0]], entries[1]))
+                case _:
+                    assert_never(measure)
+            place += _numbers(measure, self._input_schema)
+        return Answer(asked, Rows(columns, len(asked)), np.ones(len(asked), dtype=np.int64), _together(history))
+
+    def _sum(self, numbers: Numbers, type_: pa.DataType) -> Column:
+        nulls = numbers[:, 0] <= 0
+        if kinds.is_decimal(type_):
+            return column(to_decimal(numbers[:, 1:], nulls, type_, self._place))
+        values = to_int64(numbers[:, 1:], self._place)
+        return FixedColumn(np.where(nulls, 0, values), nulls) if nulls.any() else FixedColumn(values)
+
+
+def _numbers(measure: GroupMeasure, schema: pa.Schema) -> int:
+    match measure:
+        case Count(column=None) | Extreme():
+            return 0
+        case Count():
+            return 1
+        case Sum(column=at):
+            return 1 + limbs_of(schema.field(at).type)
+        case _:
+            assert_never(measure)
+
+
+def _there(value: Column) -> Numbers:
+    nulls = value.nulls()
+    return np.ones(len(value), dtype=np.int64) if nulls is None else (~nulls).astype(np.int64)
+
+
+def _check_weights(weights: Numbers, place: str) -> None:
+    if max(int(weights.max()), -int(weights.min())) >= 1 << 31:
+        raise ExecutionError(f"{place}: a row with 2**31 copies or more cannot be summed", reason="OVERFLOW")
+
+
+def _totals(asked: Index, numbers: Numbers, times: ManyRounds, rounds: Rounds, keys: int) -> Numbers:
+    """For each key the sums of its numbers that count at this time."""
+    if numbers.ndim == 1:
+        numbers = numbers[:, None]
+    totals = np.zeros((keys, numbers.shape[1]), dtype=np.int64)
+    counted = counts_at(times, rounds)
+    if counted is not None:
+        asked, numbers = asked[counted], numbers[counted]
+    if len(asked):
+        order = np.argsort(asked, kind="stable")
+        asked = asked[order]
+        starts = np.flatnonzero(np.concatenate([[True], asked[1:] != asked[:-1]]))
+        totals[asked[starts]] = sum_groups(numbers[order], starts)
+    return totals
+
+
+def _together(history: Sequence[tuple[Index, ManyRounds]]) -> tuple[Index, ManyRounds]:
+    asked = np.concatenate([part[0] for part in history])
+    return asked, tuple(np.concatenate(numbers) for numbers in zip(*(part[1] for part in history), strict=True))

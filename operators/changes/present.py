@@ -1,0 +1,54 @@
+"""The rows that are there at a time, in an order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..ordering import Order
+from .arrangement import Found
+from .change import Numbers, Rounds
+from .codes import order_of
+from .columns import Index
+from .consolidate import sum_groups
+from .history import counts_at
+from .rows import Rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Present:
+    """Rows of keys, each once: `asked` says whose, ascending; under one key they are in order. Weights are above 0."""
+
+    asked: Index
+    rows: Rows
+    weights: Numbers
+
+
+def present(found: Found, time: Rounds, orders: Sequence[Order]) -> Present:
+    """What the entries that count at this time sum to. Rows that are alike in all `orders` must be the same."""
+    counted = counts_at(found.rounds, time)
+    now = found if counted is None else found.take(np.flatnonzero(counted))
+    now = now.take(order_of(now.rows, orders, after=[now.asked]))
+    if not len(now):
+        return Present(now.asked, now.rows, now.weights)
+    starts = np.flatnonzero(np.concatenate([[True], ~same_as_before(now.asked, now.rows)]))
+    sums = sum_groups(now.weights, starts)
+    there = np.flatnonzero(sums > 0)
+    at = starts[there]
+    return Present(now.asked[at], now.rows.take(at), sums[there])
+
+
+def same_as_before(asked: Index, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """For each row but the first, whether it is the one before it."""
+    pairs = np.arange(len(asked) - 1)
+    same: np.ndarray[tuple[int], np.dtype[np.bool_]] = asked[1:] == asked[:-1]
+    return same & rows.same(pairs + 1, rows, pairs)
+
+
+def leading(asked: Index) -> Index:
+    """The place of each key's first row; a key's rows are together."""
+    if not len(asked):
+        return asked
+    return np.flatnonzero(np.concatenate([[True], asked[1:] != asked[:-1]]))

@@ -1,0 +1,89 @@
+"""Regroup: whatever is computed from all rows of a key, computed again for the keys that are touched.
+
+For what has no running form: sums of floats, which depend on the order they are added in, medians, lists, windows. The
+rows of a key are handed over in canonical order, each as often as it is there. Confluent. State: all rows, by their
+key, and what was given out. A change costs what the keys it touches hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from ..hashing import Hashes
+from ..operator import StateReader, StateWriter
+from .arrangement import Arrangement
+from .change import Change, Rounds
+from .codes import canonical_orders
+from .columns import Index
+from .evaluator import Evaluator
+from .keyed import Answer, Keyed
+from .present import present
+from .rows import Rows
+from .state import load_arrangement, save_arrangement
+
+
+class Regroup(Keyed):
+    """`evaluate` is given rows, then the number of the key of each; it gives back columns of `schema` behind the key's,
+    then the number of the key that a row is for. `evaluate_nothing` gives the row of no rows at all, for an operator
+    without a key that has one.
+    """
+
+    def __init__(
+        self,
+        input_schema: pa.Schema,
+        key: Sequence[int],
+        schema: pa.Schema,
+        evaluate: Evaluator,
+        *,
+        evaluate_nothing: Evaluator | None = None,
+        depth: int = 0,
+        always: bool = False,
+    ) -> None:
+        super().__init__(input_schema, key, schema, depth=depth, always=always)
+        self._evaluate = evaluate
+        self._evaluate_nothing = evaluate_nothing
+        self._rows = Arrangement(input_schema.types, key, depth=depth)
+        self._orders = canonical_orders(len(input_schema))
+
+    def save(self, state: StateWriter) -> None:
+        super().save(state)
+        save_arrangement(state, "rows", self._rows, self._input_schema)
+
+    def load(self, state: StateReader) -> None:
+        super().load(state)
+        load_arrangement(state, "rows", self._rows, self._input_schema)
+
+    @property
+    def touched(self) -> int:
+        return super().touched + self._rows.touched
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + self._rows.nbytes
+
+    def close(self) -> None:
+        self._evaluate.close()
+        if self._evaluate_nothing is not None:
+            self._evaluate_nothing.close()
+
+    def _absorb(self, change: Change) -> None:
+        self._rows.insert(change)
+
+    def _answer(self, keys: Rows, hashes: Hashes, rounds: Rounds) -> Answer:
+        found = self._rows.find(keys, hashes)
+        now = present(found, rounds, self._orders)
+        copies = np.repeat(np.arange(len(now.asked)), now.weights)
+        columns, of = self._evaluated(now.rows.take(copies), now.asked[copies])
+        return Answer(
+            of, Rows.of_arrays(columns, len(of)), np.ones(len(of), dtype=np.int64), (found.asked, found.rounds)
+        )
+
+    def _evaluated(self, rows: Rows, asked: Index) -> tuple[list[pa.Array], Index]:
+        evaluate = self._evaluate
+        if not len(rows) and self._evaluate_nothing is not None:
+            evaluate = self._evaluate_nothing
+        *columns, number = evaluate([*rows.to_arrays(self._input_schema.types), pa.array(asked)])
+        return columns, number.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)

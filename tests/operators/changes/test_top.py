@@ -1,0 +1,53 @@
+"""The first rows of each key."""
+
+from collections import Counter
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidegate.operators.changes.top import Top
+from tidegate.operators.ordering import Order
+
+from .timed import Bag, Row, Timed, change, check_timed, run_epoch, timed_epochs
+
+SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64()), ("t", pa.string())])
+ROW = st.tuples(st.sampled_from(["x", None]), st.sampled_from([1, 2, 3, None]), st.sampled_from(["p", "q", None]))
+
+
+def first(bag: Bag, key: tuple[int, ...], offset: int, count: int) -> Bag:
+    """By v descending, nulls first; ties by all columns, ascending, nulls last."""
+    rows: dict[Row, list[Row]] = {}
+    for row, weight in bag.items():
+        rows.setdefault(tuple(row[at] for at in key), []).extend([row] * weight)
+    result: Bag = Counter()
+    for name, members in rows.items():
+        members.sort(key=lambda row: (row[1] is not None, -(row[1] or 0), *((v is None, v or "") for v in row)))
+        result.update((*name, *row) for row in members[offset : offset + count])
+    return result
+
+
+@pytest.mark.parametrize(("offset", "count"), [(0, 1), (1, 2), (0, 100)])
+@pytest.mark.parametrize("key", [(), (0,)])
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_at_every_time_the_first_rows_are_there(depth: int, key: tuple[int, ...], offset: int, count: int) -> None:
+    @settings(max_examples=15, deadline=None)
+    @given(timed_epochs([ROW], depth))
+    def check(epochs: list[list[Timed]]) -> None:
+        top = Top(
+            SCHEMA, key, [Order(column=1, descending=True, nulls_first=True)], offset=offset, count=count, depth=depth
+        )
+        check_timed(top, lambda bags: first(bags[0], key, offset, count), [SCHEMA], epochs, depth)
+
+    check()
+
+
+def test_a_change_looks_at_few_rows_of_many() -> None:
+    schema = pa.schema([("v", pa.int64())])
+    top = Top(schema, [], [Order(column=0)], offset=0, count=10)
+    run_epoch(top, [(0, change(schema, [((value,), 1, ()) for value in range(50_000)], 0))])
+    before = top.touched
+    given_out = run_epoch(top, [(0, change(schema, [((3,), -1, ())], 0))])
+    assert sorted(given_out) == [((3,), -1, ()), ((10,), 1, ())]
+    assert top.touched - before < 100
