@@ -18,6 +18,7 @@ from ..operators.merge_join import MergeJoin
 from ..operators.operator import Operator
 from ..operators.piece import Piece
 from ..operators.scan import Scan
+from ..operators.select import Select
 from ..operators.streaming_aggregate import StreamingAggregate
 from ..operators.submit import Submit, at_once
 from ..operators.unnest import Unnest
@@ -31,6 +32,7 @@ from ..planner.pipelines import (
     PhysicalNode,
     ReceiveNode,
     ScanNode,
+    SelectNode,
     StreamingAggregateNode,
     UnnestNode,
     inputs,
@@ -107,6 +109,9 @@ def make(node: RunNode, workshop: Workshop) -> Made:
         case StreamingAggregateNode():
             aggregate = _streaming_aggregate(node, workshop)
             return Made(node, aggregate, workshop.meter("StreamingAggregate", node.place), inputs(node))
+        case SelectNode():
+            select = Select(node.input.schema, columns=node.columns, schema=node.schema, place=node.place)
+            return Made(node, select, workshop.meter("Select", node.place), inputs(node))
         case _:
             assert_never(node)
 

@@ -88,6 +88,10 @@ def one_to_one(type_: pa.DataType) -> bool:
     return bool(kinds.is_integer(type_) or kinds.is_date32(type_) or kinds.is_boolean(type_))
 
 
+SETTLED_BYTES: Final = 8
+"""Texts and bytes that are no longer are equal where their hashes and their lengths are: they are one word."""
+
+
 def hash_array(array: pa.Array) -> Hashes:
     """One hash per value."""
     type_ = array.type
@@ -261,12 +265,16 @@ def _bytes(array: pa.Array) -> Hashes:
 def _texts(offsets: _Numbers, data: npt.NDArray[np.uint8]) -> Hashes:
     """Eight bytes a word, the first the lowest, the last word filled up with zeros."""
     lengths = np.diff(offsets)
-    counts = (lengths + 7) >> 3
-    ends = np.cumsum(counts)
-    positions = np.arange(ends[-1]) - np.repeat(ends - counts, counts)
     padded = np.zeros(len(data) + 8, dtype=np.uint8)
     padded[: len(data)] = data
     at_every_byte = np.ndarray(len(data) + 1, dtype="<u8", buffer=padded, strides=(1,))
+    if lengths.max() <= SETTLED_BYTES:
+        sums = _mix((at_every_byte[offsets[:-1]] & _KEEP[(lengths - 1) & 7]) + _M3)
+        sums[lengths == 0] = 0
+        return sums + lengths.astype(np.uint64)
+    counts = (lengths + 7) >> 3
+    ends = np.cumsum(counts)
+    positions = np.arange(ends[-1]) - np.repeat(ends - counts, counts)
     words = at_every_byte[np.repeat(offsets[:-1], counts) + 8 * positions].astype(np.uint64, copy=False)
     filled = counts > 0
     words[ends[filled] - 1] &= _KEEP[(lengths[filled] - 1) & 7]

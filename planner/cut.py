@@ -16,6 +16,7 @@ from .lookups import Candidate, is_small, looked_up
 from .operated import Indexed
 from .pipelines import (
     Exchange,
+    FragmentNode,
     Kept,
     KeptIndex,
     KeptNode,
@@ -25,6 +26,7 @@ from .pipelines import (
     PhysicalPlan,
     Pipeline,
     ReceiveNode,
+    SelectNode,
     Start,
     walk,
 )
@@ -145,9 +147,13 @@ def _spread(
             sources=sources_of(root),
             start=Start.SEAL,
             channels=stage.channels,
-            weight=_ROW_WISE_WEIGHT if root.row_wise else _WEIGHT,
+            weight=_weight(root),
             into=tuple(into),
         )
+
+
+def _weight(root: FragmentNode | SelectNode) -> int:
+    return _WEIGHT if isinstance(root, FragmentNode) and not root.row_wise else _ROW_WISE_WEIGHT
 
 
 def _exchange(exchange: ir.Exchange, number: int, consumers: int, schema: pa.Schema) -> Exchange:

@@ -7,7 +7,7 @@ content, its relations as a flat list that refers to inputs by number, because p
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, assert_never
 
@@ -20,6 +20,7 @@ from .explain_channels import spread_json, spread_text
 from .fragments import is_blocking, is_row_wise
 from .operated import key_columns
 from .pipelines import PhysicalPlan
+from .selection import selection
 from .sources import PlannedSource
 from .visit import subqueries
 
@@ -61,8 +62,9 @@ class _Naming:
     names: dict[int, str] = field(default_factory=dict)
     relations: int = 0
 
-    def of(self, relation: ir.Relation) -> str:
-        kind = "operator" if isinstance(relation, ir.Operated) else "fragment"
+    def of(self, relation: ir.Relation, ends: Container[int]) -> str:
+        plain = "selection" if selection(relation, ends) else "fragment"
+        kind = "operator" if isinstance(relation, ir.Operated) else plain
         return self.names.setdefault(id(relation), f"{kind} {len(self.names) + 1}")
 
 
@@ -121,8 +123,9 @@ def explain(
 
 def _fragments(division: Division, section: Section, naming: _Naming) -> tuple[_Fragment, ...]:
     """The section's fragments, the one that gives its rows first."""
-    naming.of(section.root)
-    edges = {id(edge): naming.of(edge) for edge in reversed(section.edges)}
+    ends_at = {*map(id, section.edges), *division.uses}
+    naming.of(section.root, ends_at)
+    edges = {id(edge): naming.of(edge, ends_at) for edge in reversed(section.edges)}
     found = [_fragment(division, section.root, "", edges, naming)]
     ends = {id(each) for edge in section.edges if isinstance(edge, ir.Operated) for each in read_by(edge)}
     for edge in reversed(section.edges):
@@ -140,7 +143,7 @@ def _named_kept(kept: Mapping[str, Sequence[_Fragment]]) -> dict[str, Sequence[_
 def _fragment(division: Division, root: ir.Relation, why: str, edges: Mapping[int, str], naming: _Naming) -> _Fragment:
     ends = {*edges, *division.uses}
     return _Fragment(
-        name=naming.of(root),
+        name=naming.of(root, ends),
         why=why,
         root=root,
         lines=_lines(division, root, edges, naming),

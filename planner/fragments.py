@@ -22,12 +22,14 @@ from .pipelines import (
     MergeJoinNode,
     PhysicalNode,
     ScanNode,
+    SelectNode,
     Shape,
     StreamingAggregateNode,
     StreamInput,
     UnnestNode,
     walk,
 )
+from .selection import selection
 from .sorted_nodes import order_of
 from .spread.origins import Key
 from .sql.statement import Statement
@@ -61,19 +63,19 @@ class Making:
 
 def fragments(
     section: Section, making: Making, nodes: Mapping[int, PhysicalNode], output: Output | None
-) -> FragmentNode:
+) -> FragmentNode | SelectNode:
     """The section's fragments, each reading those before it. The last one is its root."""
     mine = dict(nodes)
     lazy = _read_lazily(section)
     for edge in section.edges:
         mine[id(edge)] = _edge(edge, making, mine, lazy=id(edge) in lazy)
-    return _Fragment(making, mine).of(section.root, output)
+    return _selected(section.root, mine, output) or _Fragment(making, mine).of(section.root, output)
 
 
 def _edge(edge: ir.Relation, making: Making, nodes: dict[int, PhysicalNode], *, lazy: bool) -> PhysicalNode:
     if isinstance(edge, ir.Operated):
         return operator_node(edge, [nodes[id(each)] for each in read_by(edge)], making.indexes)
-    return scanned(edge, making) or _Fragment(making, nodes).of(edge, None, lazy=lazy)
+    return scanned(edge, making) or _selected(edge, nodes, None) or _Fragment(making, nodes).of(edge, None, lazy=lazy)
 
 
 def _read_lazily(section: Section) -> set[int]:
@@ -84,6 +86,21 @@ def _read_lazily(section: Section) -> set[int]:
         if sorted_ or (isinstance(edge, ir.Operated) and id(edge) in found):
             found.update(map(id, read_by(edge)))
     return found
+
+
+def _selected(root: ir.Relation, nodes: Mapping[int, PhysicalNode], output: Output | None) -> SelectNode | None:
+    """Columns of an operator's rows need no statement."""
+    found = selection(root, nodes)
+    if found is None:
+        return None
+    node = nodes[id(found.input)]
+    return SelectNode(
+        input=node,
+        columns=found.columns,
+        schema=output.schema if output else arrow_schema(root.schema),
+        size_class=node.size_class,
+        place=root.place,
+    )
 
 
 def scanned(relation: ir.Relation, making: Making) -> ScanNode | None:
@@ -244,7 +261,7 @@ class _Fragment:
 
 def _comes_lazily(node: PhysicalNode) -> bool:
     """Whether it hands out rows before it has read all of its inputs, for which these are read lazily."""
-    while isinstance(node, UnnestNode | LookupNode):
+    while isinstance(node, UnnestNode | LookupNode | SelectNode):
         node = node.input
     match node:
         case MergeJoinNode() | StreamingAggregateNode():

@@ -204,7 +204,18 @@ class StreamingAggregateNode:
     place: str
 
 
-OperatorNode: TypeAlias = UnnestNode | LookupNode | MergeJoinNode | StreamingAggregateNode
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SelectNode:
+    """The input's columns at the places `columns`."""
+
+    input: PhysicalNode
+    columns: tuple[int, ...]
+    schema: pa.Schema
+    size_class: int
+    place: str
+
+
+OperatorNode: TypeAlias = UnnestNode | LookupNode | MergeJoinNode | StreamingAggregateNode | SelectNode
 """What has an operator of its own, neither a scan nor a fragment."""
 
 PhysicalNode: TypeAlias = ScanNode | FragmentNode | KeptNode | ReceiveNode | OperatorNode
@@ -217,7 +228,7 @@ def inputs(node: PhysicalNode) -> tuple[PhysicalNode, ...]:
             return ()
         case FragmentNode():
             return tuple(each.node for each in node.streams)
-        case UnnestNode() | LookupNode() | StreamingAggregateNode():
+        case UnnestNode() | LookupNode() | StreamingAggregateNode() | SelectNode():
             return (node.input,)
         case MergeJoinNode():
             return (node.left, node.right)

@@ -16,9 +16,9 @@ import pyarrow as pa
 from pyarrow import types as kinds
 
 from ...proto.errors import ExecutionError, InternalError
-from ..hashing import Hashes, hash_columns, hashable, one_to_one
-from .equality import equal_keys
-from .index import Index, Matches, RowNumbers, is_every
+from ..hashing import Hashes, hash_columns, hashable
+from .index import Index, Matches, RowNumbers
+from .kept_keys import bits_say_equal, given, kept_keys
 
 #: With more distinct hashes than this behind the same upper bits, a binary search over all of them is taken instead.
 _LONGEST_WALK: Final = 64
@@ -45,31 +45,30 @@ class ArrowIndex(Index):
         hashes = hash_columns([arrays[i] for i in keys])
         order = np.argsort(hashes, kind="stable")
         arrays = {i: array.take(pa.array(order)) for i, array in arrays.items()}
-        self._exact = len(keys) == 1 and one_to_one(self.key_types[0])
-        self._keys = [] if self._exact else [arrays[i] for i in keys]
-        self._columns = [arrays[i] for i in columns]
-        self._key_of_column = [keys.index(i) if i in keys else None for i in columns]
+        self._keys = kept_keys([arrays[i] for i in keys])
+        # A column that is a key too is not looked for far away, where the key that was asked for is as good.
+        alike = [i for i in keys if bits_say_equal(table.schema.field(i).type)]
+        self._as_asked = [keys.index(i) if i in alike else None for i in columns]
+        self._columns = [None if i in alike else arrays[i] for i in columns]
         self._hashes = _Hashes(hashes[order])
 
     def lookup(self, keys: pa.RecordBatch) -> Matches:
-        rows, places = self._hashes.find(hash_columns(keys.columns))
-        found: list[pa.Array] = []
-        if not self._exact:
-            found = [array.take(pa.array(places)) for array in self._keys]
-            same = equal_keys(found, [_taken(column, rows) for column in keys.columns])
-            if not same.all():
-                rows, places = rows[same], places[same]
-                found = [array.filter(pa.array(same)) for array in found]
+        asked = keys.columns
+        rows, places = self._hashes.find(hash_columns(asked))
+        same = self._keys.same(places, asked, rows)
+        if same is not None and not same.all():
+            rows, places = rows[same], places[same]
         taken = pa.array(places)
-        arrays = [self._column(i, taken, found) for i in range(len(self.schema))]
+        arrays = [
+            given(asked[key], rows) if column is None else self._taken(column, taken, i)
+            for i, (key, column) in enumerate(zip(self._as_asked, self._columns, strict=True))
+        ]
         return Matches(rows=rows, columns=pa.RecordBatch.from_arrays(arrays, schema=self.schema))
 
-    def _column(self, i: int, rows: pa.Array, keys: Sequence[pa.Array]) -> pa.Array:
-        """A column that is a key too has been taken already, to be compared."""
-        key = self._key_of_column[i]
-        array = keys[key] if keys and key is not None else self._columns[i].take(rows)
+    def _taken(self, column: pa.Array, rows: pa.Array, i: int) -> pa.Array:
+        found = column.take(rows)
         wanted = self.schema.field(i).type
-        return array if array.type.equals(wanted) else array.cast(wanted)
+        return found if found.type.equals(wanted) else found.cast(wanted)
 
 
 class _Hashes:
@@ -153,7 +152,3 @@ def _rows_with_keys(keys: Sequence[pa.Array], rows: int) -> RowNumbers:
         if key.null_count:
             present &= key.is_valid().to_numpy(zero_copy_only=False)
     return np.flatnonzero(present)
-
-
-def _taken(column: pa.Array, rows: RowNumbers) -> pa.Array:
-    return column if is_every(rows, len(column)) else column.take(pa.array(rows))

@@ -20,6 +20,7 @@ from tidegate.operators.held_rows import Holding
 from tidegate.operators.instances import Instance, InstanceSettings
 from tidegate.operators.merge_join import MergeJoin
 from tidegate.operators.operator import Operator
+from tidegate.operators.select import Select
 from tidegate.operators.streaming_aggregate import StreamingAggregate
 from tidegate.operators.streams import BatchStream
 from tidegate.planner import ir
@@ -31,6 +32,7 @@ from tidegate.planner.pipelines import (
     PhysicalNode,
     PhysicalPlan,
     ScanNode,
+    SelectNode,
     Shape,
     SourceShape,
     StreamingAggregateNode,
@@ -126,6 +128,9 @@ def _run(node: PhysicalNode, tables: Mapping[str, pa.Table], kept: Mapping[str, 
         case MergeJoinNode():
             inputs = [_run(each, tables, kept, form) for each in (node.left, node.right)]
             return _run_operator(_merge_join(node), inputs)
+        case SelectNode():
+            select = Select(node.input.schema, columns=node.columns, schema=node.schema, place=node.place)
+            return _run_operator(select, [_run(node.input, tables, kept, form)])
         case StreamingAggregateNode():
             return _run_operator(_streaming_aggregate(node), [_run(node.input, tables, kept, form)])
         case _:

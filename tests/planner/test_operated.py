@@ -16,6 +16,7 @@ from tidegate.planner.pipelines import (
     PhysicalPlan,
     ReceiveNode,
     ScanNode,
+    SelectNode,
     SourceShape,
     Start,
     UnnestNode,
@@ -23,6 +24,8 @@ from tidegate.planner.pipelines import (
     walk,
 )
 from tidegate.planner.prepare import prepare
+from tidegate.planner.selection import selection
+from tidegate.planner.tree import all_of
 from tidegate.proto.errors import PlanError
 from tidegate.proto.values import TaskOptions
 
@@ -80,12 +83,37 @@ def test_what_stands_above_and_below_an_operator_are_fragments() -> None:
 
 def test_an_operator_reads_a_stream_without_a_fragment_between() -> None:
     (pipeline,) = physical(unnest(LISTS)).pipelines
-    assert chain(pipeline.root) == [FragmentNode, UnnestNode, ScanNode]
+    assert chain(pipeline.root) == [SelectNode, UnnestNode, ScanNode]
 
 
 def test_files_are_read_by_a_fragment_below_the_operator() -> None:
     (pipeline,) = physical(unnest(LISTS), Feed.FILES).pipelines
-    assert chain(pipeline.root) == [FragmentNode, UnnestNode, FragmentNode]
+    assert chain(pipeline.root) == [SelectNode, UnnestNode, FragmentNode]
+
+
+def test_columns_of_an_operators_rows_need_no_statement() -> None:
+    below = project(unnest(LISTS), col(2), col(0))
+    (pipeline,) = physical(project(below, col(1), col(0), col(1))).pipelines
+    assert isinstance(pipeline.root, SelectNode)
+    assert pipeline.root.columns == (0, 1, 0)
+    assert chain(pipeline.root) == [SelectNode, UnnestNode, ScanNode]
+
+
+def test_columns_of_an_operators_rows_are_selected_for_another_one() -> None:
+    (pipeline,) = physical(lookup(project(unnest(LISTS), col(0), col(2)), TABLE)).pipelines
+    assert chain(pipeline.root) == [SelectNode, LookupNode, SelectNode, UnnestNode, ScanNode]
+
+
+def test_what_is_computed_from_an_operators_rows_is_a_fragment() -> None:
+    (pipeline,) = physical(project(unnest(LISTS), col(0), lit(1))).pipelines
+    assert chain(pipeline.root) == [FragmentNode, UnnestNode, ScanNode]
+
+
+def test_fields_of_structs_get_their_names_in_a_fragment() -> None:
+    pairs = read("pairs", items=t.List(element=I64), pair=t.Struct(fields=(I64, I64)))
+    unnested = unnest(read("lists", k=I64, items=t.List(element=I64)))
+    assert selection(all_of(unnested), ()) is not None
+    assert selection(all_of(lookup(pairs, TABLE)), ()) is None
 
 
 def test_row_wise_operators_start_with_the_first_piece() -> None:

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tidegate.operators.hashing import hash_columns, one_to_one
+from tidegate.operators.hashing import SETTLED_BYTES, hash_columns, one_to_one
 from tidegate.operators.indexes import arrow
 from tidegate.operators.indexes.arrow import ArrowIndex
 from tidegate.proto.errors import ExecutionError, InternalError
@@ -75,8 +77,23 @@ def test_many_matches_come_in_the_tables_order() -> None:
 
 def test_keys_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrow, "hash_columns", lambda columns: np.full(len(columns[0]), 2**64 - 1, np.uint64))
-    index = index_over(numbered(pa.array(["a", "b", "a"])), "k")
-    assert found(index, pa.array(["b", "a", "c"])) == [(0, 1), (1, 0), (1, 2)]
+    a, b, c, longer = "a" * 9, "b" * 9, "c" * 9, "b" * 10
+    index = index_over(numbered(pa.array([a, b, a, longer])), "k")
+    assert found(index, pa.array([b, a, c])) == [(0, 1), (1, 0), (1, 2)]
+
+
+@given(st.sets(st.binary(max_size=SETTLED_BYTES), min_size=2))
+def test_short_texts_of_one_length_and_hash_are_equal(texts: set[bytes]) -> None:
+    hashes = hash_columns([pa.array(texts, pa.binary())]).tolist()
+    assert len(set(zip(hashes, map(len, texts), strict=True))) == len(texts)
+
+
+def test_a_key_that_is_given_back_is_as_the_table_has_it() -> None:
+    table = pa.table({"k": pa.array([0.0, 1.0]), "n": pa.array([1, 2])})
+    index = ArrowIndex("t", table, keys=[0, 1], columns=[1, 0])
+    columns = index.lookup(pa.record_batch({"k0": [1.0, -0.0], "k1": [2, 1]})).columns
+    assert [str(each) for each in columns["k"].to_pylist()] == ["1.0", "0.0"]
+    assert columns["n"].to_pylist() == [2, 1]
 
 
 def test_hashes_that_crowd_together_are_found_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,105 @@
+"""The keys of an index's rows: which of the rows that a hash has found have the keys that were asked for."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyarrow import types as kinds
+
+from ..hashing import SETTLED_BYTES, one_to_one
+from .equality import equal_keys
+from .index import RowNumbers, is_every
+
+Booleans: TypeAlias = npt.NDArray[np.bool_]
+
+
+class KeptKeys(ABC):
+    @abstractmethod
+    def same(self, places: RowNumbers, keys: Sequence[pa.Array], rows: RowNumbers) -> Booleans | None:
+        """Of pairs of equal hashes, the row at a place and one of `keys`, those of equal keys; None: all."""
+
+
+def kept_keys(arrays: Sequence[pa.Array]) -> KeptKeys:
+    """Over columns of pairwise the same length, in which nothing is null."""
+    if len(arrays) > 1:
+        return _Any(arrays)
+    [array] = arrays
+    if one_to_one(array.type):
+        return _Words()
+    return _Texts(array) if _has_offsets(array.type) else _Any(arrays)
+
+
+def bits_say_equal(type_: pa.DataType) -> bool:
+    """Whether equal keys of this type are the same value, so that one may stand for the other."""
+    return bool(
+        kinds.is_integer(type_)
+        or kinds.is_boolean(type_)
+        or kinds.is_date32(type_)
+        or kinds.is_timestamp(type_)
+        or kinds.is_time(type_)
+        or kinds.is_decimal(type_)
+        or _has_offsets(type_)
+    )
+
+
+class _Words(KeptKeys):
+    """Equal where their hashes are."""
+
+    def same(self, places: RowNumbers, keys: Sequence[pa.Array], rows: RowNumbers) -> Booleans | None:  # noqa: ARG002
+        return None
+
+
+class _Any(KeptKeys):
+    """Taken, to be compared."""
+
+    def __init__(self, arrays: Sequence[pa.Array]) -> None:
+        self._arrays = tuple(arrays)
+
+    def same(self, places: RowNumbers, keys: Sequence[pa.Array], rows: RowNumbers) -> Booleans | None:
+        taken = pa.array(places)
+        return equal_keys([each.take(taken) for each in self._arrays], [given(column, rows) for column in keys])
+
+
+class _Texts(KeptKeys):
+    """Texts as short as most keys are equal where their hashes and lengths are; only longer ones are taken."""
+
+    def __init__(self, array: pa.Array) -> None:
+        self._array = array
+        self._offsets = _offsets(array)
+
+    def same(self, places: RowNumbers, keys: Sequence[pa.Array], rows: RowNumbers) -> Booleans | None:
+        [key] = keys
+        lengths = np.diff(_offsets(key))
+        wanted = lengths if is_every(rows, len(lengths)) else lengths[rows]
+        same: Booleans = self._offsets.take(places + 1) - self._offsets.take(places) == wanted
+        open_ = np.flatnonzero(same & (wanted > SETTLED_BYTES))
+        if open_.size:
+            found, asked = self._array.take(pa.array(places[open_])), key.take(pa.array(rows[open_]))
+            same[open_] = equal_keys([found], [asked])
+        return same
+
+
+def given(column: pa.Array, rows: RowNumbers) -> pa.Array:
+    """The values of these ascending rows."""
+    return column if is_every(rows, len(column)) else column.take(pa.array(rows))
+
+
+def _has_offsets(type_: pa.DataType) -> bool:
+    return bool(
+        kinds.is_string(type_) or kinds.is_binary(type_) or kinds.is_large_string(type_) or kinds.is_large_binary(type_)
+    )
+
+
+def _offsets(array: pa.Array) -> npt.NDArray[np.int32] | npt.NDArray[np.int64]:
+    """Where each value begins, and where the last one ends."""
+    large = kinds.is_large_string(array.type) or kinds.is_large_binary(array.type)
+    dtype = np.dtype(np.int64 if large else np.int32)
+    buffer = array.buffers()[1]
+    if buffer is None or not len(array):
+        return np.zeros(1, dtype)
+    return np.frombuffer(buffer, dtype, len(array) + 1, array.offset * dtype.itemsize)

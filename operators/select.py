@@ -1,0 +1,38 @@
+"""Select: some of the input's columns, in another order, under other names.
+
+Order: the input's rows, in the input's batches. Nulls: as they are. Empty input: no rows. Memory: none of its own.
+Barrier: nothing is kept. Closing the output closes the input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
+
+import pyarrow as pa
+
+from ..proto.errors import InternalError
+from .operator import Operator, Stream
+
+
+class Select(Operator):
+    """`columns` are the places in the input of the columns of `schema`; there is at least one."""
+
+    def __init__(self, input_schema: pa.Schema, *, columns: Sequence[int], schema: pa.Schema, place: str = "") -> None:
+        found = [input_schema.field(i) for i in columns]
+        if not found or schema.types != [field.type for field in found]:
+            raise InternalError(f"{place}: columns {list(columns)} of {input_schema.types} as {schema.types}")
+        if any(field.nullable and not wanted.nullable for field, wanted in zip(found, schema, strict=True)):
+            raise InternalError(f"{place}: a column that may be null as a required one: {schema}")
+        self.schema = schema
+        self._columns = tuple(columns)
+
+    def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
+        [rows] = inputs
+        return self._run(rows)
+
+    def _run(self, rows: Stream) -> Generator[pa.RecordBatch]:
+        with closing(rows):
+            for batch in rows:
+                columns = batch.columns
+                yield pa.RecordBatch.from_arrays([columns[i] for i in self._columns], schema=self.schema)

@@ -1,0 +1,45 @@
+"""Relations that are nothing but columns of an operator's rows: those need no statement."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+
+from . import ir
+from .sql.types import has_struct
+from .types import Type, required
+from .visit import is_column
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Selection:
+    """The columns of `input` at these places."""
+
+    input: ir.Operated
+    columns: tuple[int, ...]
+
+
+def selection(root: ir.Relation, ends: Container[int]) -> Selection | None:
+    """What `root` is if it only takes columns from a relation with an operator of its own. `ends` are relations, by
+    their ids, that something else computes.
+    """
+    relation, columns = root, tuple(range(len(root.schema)))
+    while isinstance(relation, ir.Project) and (relation is root or id(relation) not in ends):
+        taken = _columns(relation.expressions)
+        if taken is None:
+            return None
+        relation, columns = relation.input, tuple(taken[column] for column in columns)
+    if relation is root or not columns or not isinstance(relation, ir.Operated):
+        return None
+    fits = all(_fits(relation.schema[at], type_) for at, type_ in zip(columns, root.schema, strict=True))
+    return Selection(input=relation, columns=columns) if fits else None
+
+
+def _columns(expressions: Sequence[ir.Expression]) -> tuple[int, ...] | None:
+    found = tuple(each.index for each in expressions if is_column(each))
+    return found if len(found) == len(expressions) else None
+
+
+def _fits(found: Type, wanted: Type) -> bool:
+    """Whether the values are the other type's as they are. Inside a plan the fields of structs have other names."""
+    return (found == wanted or found == required(wanted)) and not has_struct(wanted)
