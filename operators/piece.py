@@ -33,8 +33,9 @@ class FilePiece:
     `splits.open_pieces` reads what the format tells without reading rows and cuts: `schema` is the file's own (as
     Arrow sees it), `file_rows` and `row_count` how many rows the file and this piece have, `file_groups` how many
     row groups (or record batches) the file, `byte_count` about how many bytes the piece takes, `never_null` the
-    columns that are known to hold no null. What the format does not tell stays None. `partition` holds the columns
-    its Hive-style folders give, as strings. `origin` names the split for messages: source and sequence.
+    columns that are known to hold no null, `batch_starts` the first row of each record batch of an Arrow file. What the
+    format does not tell stays None. `partition` holds the columns its Hive-style folders give, as strings. `origin`
+    names the split for messages: source and sequence.
     `key_bounds` are the least and greatest value of columns (by the file's name) that were asked for as keys and hold
     no null; of a piece with `keys` only the rows in that range are meant.
     """
@@ -54,6 +55,7 @@ class FilePiece:
     key_bounds: tuple[tuple[str, int, int], ...] = ()
     keys: KeyRange | None = None
     partition: tuple[tuple[str, str | None], ...] = ()
+    batch_starts: tuple[int, ...] = ()
 
     @property
     def whole(self) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 import pyarrow as pa
 from pyarrow.fs import FileSystem
@@ -30,7 +32,8 @@ class Arrow:
             known = replace(piece, schema=reader.schema)
             if not reader.footed:
                 return (_stream_piece(known),)
-            return cut(known, list(reader.counts()))
+            counts = list(reader.counts())
+            return cut(replace(known, batch_starts=_starts(counts)), counts)
         finally:
             reader.close()
 
@@ -53,13 +56,20 @@ class Inline:
     def open(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> tuple[FilePiece, ...]:  # noqa: ARG002
         reader = ArrowReader(piece, filesystem)
         try:
-            rows = sum(reader.counts())
-            return (replace(piece, schema=reader.schema, rows=(0, rows), row_count=rows, file_rows=rows),)
+            counts = list(reader.counts())
+            rows = sum(counts)
+            known = replace(piece, schema=reader.schema, batch_starts=_starts(counts))
+            return (replace(known, rows=(0, rows), row_count=rows, file_rows=rows),)
         finally:
             reader.close()
 
     def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> ArrowReader:  # noqa: ARG002
         return ArrowReader(piece, filesystem)
+
+
+def _starts(counts: Sequence[int]) -> tuple[int, ...]:
+    """The number of each record batch's first row."""
+    return tuple(accumulate(counts[:-1], initial=0)) if counts else ()
 
 
 def _stream_piece(piece: FilePiece) -> FilePiece:
@@ -103,17 +113,27 @@ class ArrowReader:
         order = [places[index] for index in indices]
         end = self._piece.rows[1] if self._piece.rows is not None else 1 << 62
         start = self._piece.rows[0] if self._piece.rows is not None else 0
-        for first, batch in within(self._all(reader), 0, (start, end)):
+        number, row = self._begin(start)
+        for first, batch in within(self._from(reader, number), row, (start, end)):
             batch.validate()
             for offset in range(0, batch.num_rows, BATCH_ROWS):
                 yield first + offset, batch.slice(offset, BATCH_ROWS).select(order)
 
-    def _all(self, reader: pa.RecordBatchFileReader | pa.RecordBatchStreamReader) -> Iterator[pa.RecordBatch]:
+    def _begin(self, row: int) -> tuple[int, int]:
+        """The record batch to begin with, and its first row: the one with this row, where that is known."""
+        starts = self._piece.batch_starts if self.footed else ()
+        number = max(bisect_right(starts, row) - 1, 0)
+        return number, starts[number] if starts else 0
+
+    def _from(
+        self, reader: pa.RecordBatchFileReader | pa.RecordBatchStreamReader, number: int
+    ) -> Iterator[pa.RecordBatch]:
+        """The record batches from this one on; of a stream, which has no index, it is the first."""
         if not self.footed:
             yield from reader
             return
-        for i in range(reader.num_record_batches):
-            yield reader.get_batch(i)
+        for at in range(number, reader.num_record_batches):
+            yield reader.get_batch(at)
 
     def close(self) -> None:
         self._file.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+from itertools import accumulate
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,10 +13,12 @@ from hypothesis import strategies as st
 from pyarrow.fs import PyFileSystem
 
 from tidegate.operators.formats.arrow_footer import batch_rows
+from tidegate.operators.formats.format import PIECE_ROWS
+from tidegate.operators.scan import Scan
 from tidegate.operators.splits import open_pieces
 from tidegate.proto.errors import SplitError
 
-from .data import expanded, pieces_of
+from .data import column, expanded, pieces_of, rows_of
 from .test_early_close import CountingHandler
 
 SCHEMAS = [
@@ -59,6 +63,41 @@ def test_opening_a_file_reads_no_rows(root: Path) -> None:
     pieces = open_pieces(expanded(path, root), filesystem=PyFileSystem(handler))
     assert sum(piece.row_count or 0 for piece in pieces) == 2_000_000
     assert handler.bytes < 40_000 < path.stat().st_size / 100
+
+
+def bytes_read_in_pieces(root: Path, batches: int) -> int:
+    """What it takes to read a file of so many batches piece by piece, each in a scan of its own."""
+    path = root / f"{batches}.arrow"
+    path.write_bytes(file_of([PIECE_ROWS] * batches, SCHEMAS[0]))
+    pieces = pieces_of(path, root)
+    assert len(pieces) == batches
+    handler = CountingHandler()
+    for piece in pieces:
+        scan = Scan("t", (column("x", pa.int64()),), filesystem=PyFileSystem(handler))
+        scan.assign("t", [piece])
+        assert sum(batch.num_rows for batch in scan.run(())) == PIECE_ROWS
+    return handler.bytes
+
+
+def test_a_file_read_in_many_pieces_is_read_once(root: Path) -> None:
+    few, many = (bytes_read_in_pieces(root, batches) for batches in (4, 16))
+    assert many < 5 * few
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=8), st.data())
+def test_a_range_of_rows_is_found_wherever_batches_begin(counts: list[int], data: st.DataObject) -> None:
+    total = sum(counts)
+    start = data.draw(st.integers(0, total))
+    end = data.draw(st.integers(start, total))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "f.arrow"
+        numbers = pa.table({"x": pa.array(range(total), pa.int64())})
+        with pa.ipc.new_file(path, numbers.schema) as writer:
+            for at, count in zip(accumulate(counts, initial=0), counts, strict=False):
+                writer.write_table(numbers.slice(at, count))
+        scan = Scan("t", (column("x", pa.int64()),))
+        scan.assign("t", pieces_of(path, Path(folder), rows=(start, end)))
+        assert [row["x"] for row in rows_of(scan.run(()))] == list(range(start, end))
 
 
 @pytest.mark.parametrize("damage", [b"\xff" * 16, b"\0" * 64])
