@@ -64,7 +64,7 @@ class _Lookup:
     keys: pa.RecordBatch
     rows: RowNumbers | None
     attempts: int = 0
-    future: Future[Matches] = field(default_factory=Future)
+    future: Future[pa.RecordBatch] = field(default_factory=Future)
 
 
 @dataclass(slots=True, eq=False)
@@ -154,40 +154,30 @@ class IndexLookupJoin(Operator):
         self._stop_if_interrupted(run)
         lookup = self._lookup(probe)
         if not lookup.keys.num_rows:
-            lookup.future.set_result(self._no_matches())
+            lookup.future.set_result(self._joined(lookup, self._no_matches()))
             return lookup
-        lookup.future = self._submit(lambda: self._attempts(lookup, run))
+        lookup.future = self._submit(lambda: self._looked_up(lookup, run))
         return lookup
 
     def _finish(self, in_flight: deque[_Lookup], run: _Run) -> Iterator[pa.RecordBatch]:
         """The rows of the oldest look-up, once it has ended."""
         lookup = in_flight[0]
         self._wait(lookup.future, run)
-        matches = self._result(lookup)
+        try:
+            joined = lookup.future.result()
+        except CancelledError as error:  # the executor ends
+            raise failures.interrupted(self._place) from error
         in_flight.popleft()
-        joined = self._joined(lookup, matches)
         if joined.num_rows:
             yield joined
 
-    def _wait(self, future: Future[Matches], run: _Run) -> None:
+    def _wait(self, future: Future[pa.RecordBatch], run: _Run) -> None:
         if not future.done():
             future.add_done_callback(lambda _: run.moved.set())
             while not (future.done() or run.stopped.is_set()):
                 run.moved.wait()
                 run.moved.clear()
         self._stop_if_interrupted(run)
-
-    def _result(self, lookup: _Lookup) -> Matches:
-        try:
-            matches = lookup.future.result()
-        except CancelledError as error:  # the executor ends
-            raise failures.interrupted(self._place) from error
-        except InternalError:
-            raise
-        except Exception as error:
-            raise self._failed(lookup, error) from error
-        self._check_matches(matches, lookup.keys.num_rows)
-        return matches
 
     def _abandon(self, in_flight: Iterable[_Lookup]) -> None:
         cancelled = [lookup.future.cancel() or lookup.future.done() for lookup in in_flight]
@@ -208,16 +198,24 @@ class IndexLookupJoin(Operator):
             columns = [column.take(taken) for column in columns]
         return _Lookup(probe=probe, keys=pa.RecordBatch.from_arrays(columns, schema=self._key_schema), rows=rows)
 
+    def _looked_up(self, lookup: _Lookup, run: _Run) -> pa.RecordBatch:
+        """On any thread: the joined rows, so that the one that hands them out has little else to do."""
+        matches = self._attempts(lookup, run)
+        self._check_matches(matches, lookup.keys.num_rows)
+        return self._joined(lookup, matches)
+
     def _attempts(self, lookup: _Lookup, run: _Run) -> Matches:
-        """On any thread: the look-up, made again where that may help."""
+        """The look-up, made again where that may help."""
         while True:
             self._stop_if_interrupted(run)
             lookup.attempts += 1
             try:
                 return self._index.lookup(lookup.keys)
+            except InternalError:
+                raise
             except Exception as error:
                 if lookup.attempts > self._retries.count or not self._index.retryable(error):
-                    raise
+                    raise self._failed(lookup, error) from error
             self._pause(run.stopped, self._retries.pause(lookup.attempts))
 
     def _failed(self, lookup: _Lookup, error: Exception) -> ExecutionError:
