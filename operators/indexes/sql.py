@@ -52,12 +52,23 @@ def sqlite(path: str) -> Database:
     from adbc_driver_sqlite import dbapi
 
     uri = f"file:{quote(path)}?mode=ro"
-    return Database(lambda: dbapi.connect(uri, autocommit=True), _locked_or_out_of_reach)
+
+    def connect() -> Any:
+        try:
+            return dbapi.connect(uri, autocommit=True)
+        except dbapi.Error as error:
+            raise _Unopened("the database's file cannot be opened") from error
+
+    return Database(connect, _locked_or_out_of_reach)
+
+
+class _Unopened(Exception):
+    """In place of the driver's error, which has the file's path (where it is is not for plans) and a wrong reason."""
 
 
 def _locked_or_out_of_reach(error: Exception) -> bool:
     """The driver calls a lock that it meets while preparing a wrong argument."""
-    return out_of_reach(error) or "database is locked" in str(error)
+    return isinstance(error, _Unopened) or out_of_reach(error) or "database is locked" in str(error)
 
 
 class SqlIndex(Index):
