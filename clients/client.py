@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from .numbers import not_negative
 from .options import chosen
 from .plans import Plan, plan_bytes
 from .proto.errors import Problem
@@ -72,9 +73,22 @@ class Client:
         """What planning has to say that is not an error."""
         return self._service.validate(plan_bytes(plan))[1]
 
-    def explain(self, plan: Plan, *, static_sources: Iterable[str] = (), **options: Any) -> Explanation:
-        """Relations, pipelines and fragments of a plan: `.text` for people, `.json` for programs."""
-        return self._service.explain(plan_bytes(plan), chosen(options), tuple(static_sources))
+    def explain(
+        self,
+        plan: Plan,
+        *,
+        static_sources: Iterable[str] = (),
+        rows: Mapping[str, int] | None = None,
+        **options: Any,
+    ) -> Explanation:
+        """Relations, pipelines and fragments of a plan: `.text` for people, `.json` for programs.
+
+        With several channels, how the plan is spread over them where its sources have so many `rows`; 10 million where
+        nothing is said.
+        """
+        for source, count in (rows or {}).items():
+            not_negative(f"rows of source {source!r}", count)
+        return self._service.explain(plan_bytes(plan), chosen(options), tuple(static_sources), rows)
 
     def capabilities(self) -> Capabilities:
         """What the service can run: its version, a Substrait dialect document, its engines' versions."""

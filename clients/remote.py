@@ -207,12 +207,19 @@ class RemoteService:
         answer = self._channel.call(PLANS + "Validate", request, plans.ValidateResponse.FromString)
         return messages.problems_value(answer), list(answer.warnings)
 
-    def explain(self, plan: PlanBytes, options: TaskOptions, static_sources: Sequence[str] = ()) -> Explanation:
+    def explain(
+        self,
+        plan: PlanBytes,
+        options: TaskOptions,
+        static_sources: Sequence[str] = (),
+        rows: Mapping[str, int] | None = None,
+    ) -> Explanation:
         given = options.given if isinstance(options, ChosenOptions) else messages.OPTIONS
         request = plans.ExplainRequest(
             plan=messages.plan_message(plan),
             options=messages.options_message(options, given),
             static_sources=static_sources,
+            rows=rows,
         )
         answer = self._channel.call(PLANS + "Explain", request, plans.ExplainResponse.FromString)
         return Explanation(text=answer.text, json=answer.json)

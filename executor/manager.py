@@ -22,7 +22,7 @@ from ..proto.values import (
 )
 from .digest import creation_digest
 from .engine import Engine
-from .options import check_options
+from .options import check_options, check_rows
 from .requests import Requests
 from .scheduler import Scheduler
 from .staging import Staging
@@ -221,8 +221,14 @@ class TaskManager:
     def validate(self, plan: PlanBytes) -> tuple[Sequence[Problem], Sequence[str]]:
         return self._engine.validate(plan)
 
-    def explain(self, plan: PlanBytes, options: TaskOptions, static_sources: Sequence[str] = ()) -> Explanation:
-        return self._engine.explain(plan, check_options(options), static_sources)
+    def explain(
+        self,
+        plan: PlanBytes,
+        options: TaskOptions,
+        static_sources: Sequence[str] = (),
+        rows: Mapping[str, int] | None = None,
+    ) -> Explanation:
+        return self._engine.explain(plan, check_options(options), static_sources, check_rows(rows or {}))
 
     def capabilities(self) -> Capabilities:
         return self._engine.capabilities()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zoneinfo
+from collections.abc import Mapping
 
 from ..operators.writing.formats import WRITE_FORMATS
 from ..proto.errors import InvalidRequest
@@ -34,6 +35,14 @@ def check_options(options: TaskOptions) -> TaskOptions:
         )
     _check_time_zone(options.time_zone)
     return options
+
+
+def check_rows(rows: Mapping[str, int]) -> Mapping[str, int]:
+    """The numbers of sources' rows themselves, or InvalidRequest."""
+    for source, count in rows.items():
+        if not 0 <= count < 1 << 63:
+            raise InvalidRequest(f"rows={count} of source {source!r} is no number of rows that a source can have")
+    return rows
 
 
 def _check_channels(options: TaskOptions) -> None:

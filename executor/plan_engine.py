@@ -125,8 +125,12 @@ class PlanEngine:
         refused = () if prepared.plan.write is None else self._why_not_written(prepared.plan.write)
         return (), (*prepared.warnings, *map(str, refused))
 
-    def explain(self, plan: PlanBytes, options: TaskOptions, static_sources: Sequence[str]) -> Explanation:
-        return self._prepared(plan, options, static_sources).explain()
+    def explain(
+        self, plan: PlanBytes, options: TaskOptions, static_sources: Sequence[str], rows: Mapping[str, int]
+    ) -> Explanation:
+        prepared = self._prepared(plan, options, static_sources)
+        names = _bound_names(prepared.plan, rows)
+        return prepared.explain({name: rows[given] for given, name in names.items()})
 
     def _prepared(self, plan: PlanBytes, options: TaskOptions, static_sources: Sequence[str]) -> Prepared:
         decoded: Decoded = decode_plan(plan)

@@ -9,6 +9,7 @@ from ..operators.column import Column
 from ..operators.piece import FilePiece, Piece
 from ..operators.splits import estimated_rows, native
 from ..planner.pipelines import Feed, SourceShape
+from ..planner.size_classes import size_class
 
 NOTHING = SourceShape(feed=Feed.STREAM, size_class=0)
 
@@ -25,8 +26,7 @@ def shape_of(pieces: Sequence[Piece], columns: Sequence[Column], channels: int =
     feed = _feed(pieces, columns)
     clustered = clusters(pieces, columns) if feed is Feed.FILES else frozenset[str]()
     rows = estimated_rows(pieces)
-    size = size_class(rows) if channels == 1 else power_of_two(rows)
-    return SourceShape(feed=feed, size_class=size, clustered=clustered)
+    return SourceShape(feed=feed, size_class=size_class(rows, channels), clustered=clustered)
 
 
 def clusters(pieces: Sequence[Piece], columns: Sequence[Column]) -> frozenset[str]:
@@ -57,16 +57,6 @@ def _clustered(bounds: Sequence[tuple[int, int, int]] | None) -> bool:
         return False
     span = max(high for _, high, _ in bounds) - min(low for low, _, _ in bounds)
     return sum(high - low for low, high, _ in bounds) <= span * _MOST_OVERLAP
-
-
-def size_class(rows: int) -> int:
-    """The power of ten at or above so many rows; 0 for none."""
-    return 10 ** len(str(rows - 1)) if rows > 1 else rows
-
-
-def power_of_two(rows: int) -> int:
-    """The power of two at or above so many rows; 0 for none."""
-    return 1 << (rows - 1).bit_length() if rows else 0
 
 
 def same_feed(pieces: Sequence[Piece], columns: Sequence[Column]) -> Iterator[list[Piece]]:

@@ -16,10 +16,9 @@ import pyarrow as pa
 from ..proto.values import Determinism, Explanation, TaskOptions
 from . import ir, tree
 from .divide import DEPTH, Division, Section, read_by
-from .explain_channels import spread_json, spread_text
+from .explain_channels import Spread, spread_json, spread_text
 from .fragments import is_blocking, is_row_wise
 from .operated import key_columns
-from .pipelines import PhysicalPlan
 from .selection import selection
 from .sources import PlannedSource
 from .visit import subqueries
@@ -74,9 +73,9 @@ def explain(
     sources: Sequence[PlannedSource],
     schema: pa.Schema,
     options: TaskOptions,
-    spread: PhysicalPlan | None = None,
+    spread: Spread | None = None,
 ) -> Explanation:
-    """`spread` is the physical plan of several channels."""
+    """`spread` is how the plan is spread over several channels."""
     naming = _Naming()
     tables = {name: _fragments(division, section, naming) for name, section in division.tables.items()}
     perhaps = {division.indexes[id(each.table), each.keys].name for each in division.lookups.values()}
@@ -114,7 +113,8 @@ def explain(
     text = _text(division, content, shared, computed, pipelines)
     if spread is not None:
         content["spread"] = found = spread_json(spread)
-        text += "".join(f"{line}\n" for line in spread_text(found))
+        content["spread_for"] = dict(spread.rows)
+        text += "".join(f"{line}\n" for line in spread_text(found, spread.rows))
     return Explanation(text=text, json=json.dumps(content, indent=1))
 
 

@@ -1,12 +1,13 @@
 """How a plan would be spread over channels, for people and for programs.
 
-Which exchanges there are depends on the sizes of an epoch's sealed splits. Explained is the plan for sources that all
-have `ROWS` rows, of which nothing else is known.
+Which exchanges there are depends on the sizes of an epoch's sealed splits. Explained is the plan for sources of so many
+rows as are given, or `ROWS`, of which nothing else is known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from .pipelines import Exchange, FileInput, FragmentNode, PhysicalPlan, Pipeline, ScanNode, received_by, walk
@@ -14,8 +15,17 @@ from .pipelines import Exchange, FileInput, FragmentNode, PhysicalPlan, Pipeline
 ROWS: Final = 10_000_000
 
 
-def spread_json(physical: PhysicalPlan) -> list[dict[str, Any]]:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Spread:
+    """The plan on several channels for sources of so many rows."""
+
+    physical: PhysicalPlan
+    rows: Mapping[str, int]
+
+
+def spread_json(spread: Spread) -> list[dict[str, Any]]:
     """The pipelines in the order in which they feed each other."""
+    physical = spread.physical
     readers = {number: at for at, each in enumerate(physical.pipelines, 1) for number in received_by(each.root)}
     return [
         {
@@ -29,8 +39,8 @@ def spread_json(physical: PhysicalPlan) -> list[dict[str, Any]]:
     ]
 
 
-def spread_text(pipelines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    yield f"spread over channels, for sources of {ROWS:,} rows each (the sizes of sealed splits decide):"
+def spread_text(pipelines: Sequence[Mapping[str, Any]], rows: Mapping[str, int]) -> Iterator[str]:
+    yield f"spread over channels, for {_sizes(rows)} (the sizes of sealed splits decide):"
     for each in pipelines:
         reads = "; ".join(f"{read['source']}, {read['rows']}" for read in each["reads"])
         received = ", ".join(f"exchange {number}" for number in each["receives"])
@@ -43,6 +53,12 @@ def spread_text(pipelines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield f"    exchange {sent['exchange']} to pipeline {sent['to']}: {sent['routing']}{by}{order}"
         if not each["sends"]:
             yield "    gives the result"
+
+
+def _sizes(rows: Mapping[str, int]) -> str:
+    if all(each == ROWS for each in rows.values()):
+        return f"sources of {ROWS:,} rows each"
+    return ", ".join(f"{each:,} rows of {name}" for name, each in rows.items())
 
 
 def _read(pipeline: Pipeline) -> Iterator[dict[str, Any]]:

@@ -14,12 +14,13 @@ from . import ir
 from .cut import cut
 from .divide import Division, divide
 from .explain import explain
-from .explain_channels import ROWS
+from .explain_channels import ROWS, Spread
 from .fragments import Making, Output
 from .pipelines import Feed, PhysicalPlan, Shape, SourceShape
 from .rewrite import rewrite
 from .rewrite.prune_columns import prune_columns
 from .rewrite.split_expressions import split_expressions
+from .size_classes import size_class
 from .sorted_operators import use_sorted_operators
 from .sources import PlannedSource, check, reads, sources
 from .spread.origins import Key, equated
@@ -64,14 +65,17 @@ class Prepared:
         )
         return cut(self.division, making, self.output, self.options, without)
 
-    def explain(self) -> Explanation:
-        """For people and for programs: relations, pipelines, fragments, and why."""
-        spread = self.physical(self._alike(ROWS)) if self.options.channels > 1 else None
+    def explain(self, rows: Mapping[str, int] | None = None) -> Explanation:
+        """For people and for programs: relations, pipelines, fragments, and why; for sources of so many rows."""
+        sizes = {source.name: (rows or {}).get(source.name, ROWS) for source in self.sources}
+        spread = self._spread(sizes) if self.options.channels > 1 else None
         return explain(self.plan, self.division, self.sources, self.schema, self.options, spread)
 
-    def _alike(self, rows: int) -> Shape:
+    def _spread(self, rows: Mapping[str, int]) -> Spread:
         """Sources of so many rows each, of which nothing more is known."""
-        return {source.name: SourceShape(feed=Feed.FILES, size_class=rows) for source in self.sources}
+        sizes = {name: size_class(each, self.options.channels) for name, each in rows.items()}
+        shape = {name: SourceShape(feed=Feed.FILES, size_class=size) for name, size in sizes.items()}
+        return Spread(physical=self.physical(shape), rows=rows)
 
 
 def prepare(decoded: Decoded | ir.Plan, options: TaskOptions, static: Collection[str] = ()) -> Prepared:

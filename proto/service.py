@@ -92,7 +92,15 @@ class Service(Protocol):
         """Every problem, and the warnings."""
         ...
 
-    def explain(self, plan: PlanBytes, options: TaskOptions, static_sources: Sequence[str] = ()) -> Explanation: ...
+    def explain(
+        self,
+        plan: PlanBytes,
+        options: TaskOptions,
+        static_sources: Sequence[str] = (),
+        rows: Mapping[str, int] | None = None,
+    ) -> Explanation:
+        """As the plan would run over sources of so many rows, where that changes anything."""
+        ...
 
     def capabilities(self) -> Capabilities: ...
 

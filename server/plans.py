@@ -26,7 +26,9 @@ class Plans(Endpoint):
     async def explain(self, request: pb.ExplainRequest, _: Context) -> pb.ExplainResponse:
         options = messages.options_value(request.options, self._defaults)
         plan = messages.plan_value(request.plan)
-        explanation = await self.blocking(self._service.explain, plan, options, tuple(request.static_sources))
+        explanation = await self.blocking(
+            self._service.explain, plan, options, tuple(request.static_sources), dict(request.rows)
+        )
         return pb.ExplainResponse(text=explanation.text, json=explanation.json)
 
     async def capabilities(self, _request: pb.CapabilitiesRequest, _: Context) -> pb.CapabilitiesResponse:

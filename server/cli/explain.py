@@ -12,6 +12,14 @@ def register(commands: common.Subparsers) -> None:
     common.add_plan(parser)
     parser.add_argument("--json", action="store_true", help="for programs")
     parser.add_argument("--table", metavar="NAME", action="append", default=[], help="this source is a static table")
+    parser.add_argument(
+        "--rows",
+        metavar="NAME=N",
+        type=_rows,
+        action="append",
+        default=[],
+        help="with --channels: this source has so many rows (default: 10 million); may be repeated",
+    )
     common.add_how(parser)
     common.add_server(parser)
     parser.set_defaults(command=explain)
@@ -19,6 +27,14 @@ def register(commands: common.Subparsers) -> None:
 
 def explain(options: argparse.Namespace) -> int:
     with common.client(options) as client:
-        explanation = client.explain(options.plan, static_sources=options.table, **common.how(options))
+        rows, how = dict(options.rows), common.how(options)
+        explanation = client.explain(options.plan, static_sources=options.table, rows=rows, **how)
     print(explanation.json if options.json else explanation.text)
     return 0
+
+
+def _rows(text: str) -> tuple[str, int]:
+    name, equals, count = text.rpartition("=")
+    if not (name and equals and count.isascii() and count.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=N, with a number of rows")
+    return name, int(count)

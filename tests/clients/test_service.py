@@ -184,6 +184,16 @@ def test_a_plans_problems_are_listed_with_their_places(client: Client) -> None:
     assert list(refused.value.problems) == list(problems)
 
 
+def test_explain_is_for_as_many_rows_as_are_given(client: Client) -> None:
+    text = client.explain(plans.totals(), channels=2, rows={"ROWS": 25}).text
+    assert "for 25 rows of rows (" in text
+    with pytest.raises(tidegate.NotFound, match="nothing") as refused:
+        client.explain(plans.totals(), channels=2, rows={"nothing": 1})
+    assert refused.value.reason == "UNKNOWN_SOURCE"
+    with pytest.raises(tidegate.InvalidRequest, match="must not be negative"):
+        client.explain(plans.totals(), channels=2, rows={"rows": -1})
+
+
 def test_explain_and_capabilities(client: Client) -> None:
     assert "rows" in client.explain(plans.totals()).text
     capabilities = client.capabilities()

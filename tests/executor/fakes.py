@@ -79,7 +79,9 @@ class FakeEngine:
     def validate(self, plan: PlanBytes) -> tuple[Sequence[object], Sequence[str]]:
         return (), ()
 
-    def explain(self, plan: PlanBytes, options: TaskOptions, static_sources: Sequence[str]) -> Explanation:
+    def explain(
+        self, plan: PlanBytes, options: TaskOptions, static_sources: Sequence[str], rows: Mapping[str, int]
+    ) -> Explanation:
         return Explanation(text="fake", json="{}")
 
     def capabilities(self) -> Capabilities:

@@ -17,8 +17,8 @@ import pytest
 from tidegate.executor.clock import context_row
 from tidegate.executor.embedded import open_service
 from tidegate.executor.manager import TaskManager
-from tidegate.executor.shapes import size_class
 from tidegate.planner.ir import Clock
+from tidegate.planner.size_classes import size_class
 from tidegate.proto.errors import Forbidden, NotFound, Refused, SplitError, TaskCancelled, TaskFailed
 from tidegate.proto.values import (
     START,

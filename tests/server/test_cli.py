@@ -95,6 +95,7 @@ def test_relaxed_is_said_on_the_last_line(cli: Run, address: str) -> None:
         ([], "required"),
         (["sing"], "invalid choice"),
         (["run", "plan.bin", "--split", "a"], "not of the form NAME=PATH"),
+        (["explain", "plan.bin", "--rows", "a=many"], "not of the form NAME=N"),
         (["run", "plan.bin", "--channels", "0"], "not a whole number from 1 on"),
         (["run", "plan.bin", "--output", "rows.xlsx"], "ends in .arrow, .parquet, .csv"),
         (["run", "plan.bin", "--write-root", ".", "--server", "here:1"], "a server has its own"),

@@ -32,14 +32,23 @@ class ValidateResponse(_message.Message):
     def __init__(self, problems: _Optional[_Iterable[_Union[Problem, _Mapping]]] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ExplainRequest(_message.Message):
-    __slots__ = ("plan", "options", "static_sources")
+    __slots__ = ("plan", "options", "static_sources", "rows")
+    class RowsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     PLAN_FIELD_NUMBER: _ClassVar[int]
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
     STATIC_SOURCES_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
     plan: _tasks_pb2.PlanBytes
     options: _tasks_pb2.TaskOptions
     static_sources: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, plan: _Optional[_Union[_tasks_pb2.PlanBytes, _Mapping]] = ..., options: _Optional[_Union[_tasks_pb2.TaskOptions, _Mapping]] = ..., static_sources: _Optional[_Iterable[str]] = ...) -> None: ...
+    rows: _containers.ScalarMap[str, int]
+    def __init__(self, plan: _Optional[_Union[_tasks_pb2.PlanBytes, _Mapping]] = ..., options: _Optional[_Union[_tasks_pb2.TaskOptions, _Mapping]] = ..., static_sources: _Optional[_Iterable[str]] = ..., rows: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class ExplainResponse(_message.Message):
     __slots__ = ("text", "json")

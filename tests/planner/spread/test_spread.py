@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
@@ -204,6 +205,15 @@ def test_the_same_plan_and_sizes_are_spread_the_same() -> None:
         each.root.sql for each in other.pipelines if isinstance(each.root, FragmentNode)
     ]
     assert moved(one) == moved(other)
+
+
+def test_an_explanation_is_for_the_sizes_that_are_given() -> None:
+    prepared = prepare(plan(JOIN), TaskOptions(channels=2), ())
+    small, large = (prepared.explain({"b": rows}) for rows in (100, 10_000_000))
+    assert "for 10,000,000 rows of a, 100 rows of b (" in small.text
+    assert "reads a, a share; b, all rows" in small.text
+    assert "pipeline 1 on one channel reads a, all rows; b, all rows" in large.text
+    assert json.loads(small.json)["spread_for"] == {"a": 10_000_000, "b": 100}
 
 
 def test_an_explanation_says_what_moves_where() -> None:
