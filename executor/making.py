@@ -131,7 +131,10 @@ def _fragment(node: FragmentNode, workshop: Workshop) -> Fragment:
             )
             for each in node.streams
         ],
-        files=[FileSource(source=each.source, relation=each.relation, columns=each.columns) for each in node.files],
+        files=[
+            FileSource(source=each.source, relation=each.relation, columns=each.columns, weighed=each.weighed)
+            for each in node.files
+        ],
         context=ContextSource(relation=RELATION, schema=context_schema(node.context)) if node.context else None,
         strict=workshop.strict,
         ordered=node.ordered,

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from math import ceil
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 from pyarrow import types as kinds
@@ -24,18 +25,22 @@ from .quoting import identifier, writable
 
 _Bind: TypeAlias = Callable[[object], str]
 
+_KEPT: Final = 0.2
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FileSource:
     """A source that a statement reads from files; it calls it `relation`, with columns c0, c1, ...
 
-    Where it is `placed`, p0, p1 and p2 order its rows as they are in the pieces.
+    Where it is `placed`, p0, p1 and p2 order its rows as they are in the pieces. Where it is `weighed`, DuckDB is made
+    to expect as many rows of it as it has.
     """
 
     source: str
     relation: str
     columns: tuple[Column, ...]
     placed: bool = False
+    weighed: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -210,9 +215,23 @@ def _branch(source: FileSource, number: int, group: Sequence[FilePiece], bind: _
     if source.placed:
         columns += [f"{number:d}", "file_index", "file_row_number"]
     wanted = list(_wanted(first))
+    paths = [piece.path for piece in group]
+    times = _times(group) if wanted and source.weighed else 1
+    if times > 1:
+        wanted.append(f"file_index < {len(paths):d}")
     where = f" WHERE {' AND '.join(wanted)}" if wanted else ""
-    files = bind([piece.path for piece in group])
+    files = bind(paths * times)
     return f"SELECT {', '.join(columns) or 'NULL::TINYINT'} FROM read_parquet({files}, hive_partitioning=false){where}"
+
+
+def _times(group: Sequence[FilePiece]) -> int:
+    """How often to list the files of a part, of which one time is read. DuckDB orders joins by estimates: it expects
+    as many rows as the listed files have, and of them `_KEPT` as soon as there is any condition. Nothing else tells it
+    more: it takes the files' own numbers over `explicit_cardinality`. What is listed but not read costs its footer.
+    """
+    rows = sum(piece.row_count or 0 for piece in group)
+    listed = sum(piece.file_rows or 0 for piece in group)
+    return max(1, ceil(rows / (listed * _KEPT))) if listed else 1
 
 
 def _wanted(piece: FilePiece) -> Iterator[str]:

@@ -36,6 +36,7 @@ from .sql.statement import Statement
 from .sql.types import arrow_schema, has_struct
 from .types import Type
 from .visit import subqueries
+from .weighed import weighed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -149,11 +150,14 @@ def _leaf(relation: ir.Read | ir.LocalFiles) -> _Leaf:
 
 @dataclass(slots=True)
 class _Use:
-    """An input of a fragment: how often the statement reads it, and where first. For a source, its columns too."""
+    """An input of a fragment: how often the statement reads it, and where first. For a source, its columns too, and
+    whether one of the reads is `weighed`.
+    """
 
     relation: str
     place: str
     reads: int = 0
+    weighed: bool = False
     columns: dict[str, Column] = field(default_factory=dict)
 
 
@@ -166,8 +170,10 @@ class _Fragment:
         self._sources: dict[_Leaf, _Use] = {}
         self._streams: dict[int, tuple[PhysicalNode, _Use]] = {}
         self._clocks: list[ir.Clock] = []
+        self._weighed: Container[int] = ()
 
     def of(self, root: ir.Relation, output: Output | None, *, lazy: bool = False) -> FragmentNode:
+        self._weighed = weighed(root, self._making.shared, self._nodes)
         statement = Statement(self, self._making.shared)
         sql = statement.select(root, output.types if output else None)
         scans = [self._scan(leaf, use) for leaf, use in self._sources.items() if self._feed(leaf) is Feed.STREAM]
@@ -213,6 +219,7 @@ class _Fragment:
         if use is None:
             use = self._sources[leaf] = _Use(relation=self._numbered(prefix), place=relation.place)
         use.reads += 1
+        use.weighed |= id(relation) in self._weighed
         for column in relation.names:
             use.columns.setdefault(column, self._making.columns[leaf.source][column])
         order = {column: f"c{at}" for at, column in enumerate(use.columns)}
@@ -256,6 +263,7 @@ class _Fragment:
             place=use.place,
             whole=leaf.whole,
             cut=leaf.cut,
+            weighed=use.weighed,
         )
 
 

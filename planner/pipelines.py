@@ -66,7 +66,8 @@ class FileInput:
     """A source that a fragment reads itself; its SQL calls it `relation`, with columns c0, c1, ...
 
     It reads the pieces of this channel, or all of them if `whole`, or the rows whose values of column `cut[0]` are in
-    the channel's range of the ranges number `cut[1]`.
+    the channel's range of the ranges number `cut[1]`. Where it is `weighed`, DuckDB should expect as many rows of it as
+    it has.
     """
 
     source: str
@@ -75,6 +76,7 @@ class FileInput:
     place: str
     whole: bool = False
     cut: tuple[str, int] | None = None
+    weighed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -13,11 +13,11 @@ import pytest
 from pyarrow import parquet
 
 from tidegate.operators.column import Column
-from tidegate.operators.file_relations import FileSource
+from tidegate.operators.file_relations import FileSource, define
 from tidegate.operators.fragment import Fragment
 from tidegate.operators.instances import Instance
 from tidegate.operators.operator import Operator
-from tidegate.operators.piece import Piece
+from tidegate.operators.piece import FilePiece, Piece
 from tidegate.operators.splits import expand, native_obstacle, open_pieces
 from tidegate.operators.testing import CHECKS, Case
 from tidegate.proto.errors import ExecutionError, SplitError
@@ -65,6 +65,32 @@ def test_a_range_of_rows(rows: tuple[int, int], instance: Instance, root: Path) 
     write_three(root)
     pieces = pieces_of(root / "a.parquet", root, WIDE, rows=rows)
     assert [row["x"] for row in read(instance, WIDE, pieces)] == list(range(*rows))
+
+
+@pytest.mark.parametrize("rows", [(0, 1), (0, 4), (3, 9), (1, 10)])
+@pytest.mark.parametrize("placed", [False, True])
+def test_a_part_that_is_weighed_is_read_once(
+    rows: tuple[int, int], placed: bool, instance: Instance, root: Path
+) -> None:
+    write_three(root)
+    source = FileSource(source="t", relation="t", columns=tuple(X), weighed=True, placed=placed)
+    pieces = [piece for piece in pieces_of(root / "a.parquet", root, X, rows=rows) if isinstance(piece, FilePiece)]
+    made = define(source, pieces, 1)
+    found = instance.connect().execute(f"WITH {made.sql} SELECT c0 FROM t", list(made.values)).fetchall()
+    assert found == [(x,) for x in range(*rows)]
+
+
+@pytest.mark.parametrize(("rows", "expected"), [((0, 100), 200), ((0, 500), 600), ((100, 1000), 1000)])
+def test_duckdb_expects_about_the_rows_of_a_part_that_is_weighed(
+    rows: tuple[int, int], expected: int, instance: Instance, root: Path
+) -> None:
+    """A whole number of fifths of the file."""
+    path = write(root / "f.parquet", pa.table({"x": range(1000)}))
+    source = FileSource(source="t", relation="t", columns=tuple(X), weighed=True)
+    made = define(source, [each for each in pieces_of(path, root, X, rows=rows) if isinstance(each, FilePiece)], 1)
+    row = instance.connect().execute(f"EXPLAIN (FORMAT JSON) WITH {made.sql} SELECT c0 FROM t", made.values).fetchone()
+    assert row is not None
+    assert f'"Estimated Cardinality": "{expected}"' in row[1]
 
 
 def test_pieces_out_of_order_and_twice_are_read_as_they_are_given(instance: Instance, root: Path) -> None:

@@ -1,0 +1,61 @@
+"""Which reads of a statement DuckDB weighs against others by the rows they have, nothing else being known of them.
+
+It orders joins by estimates, and takes any condition on what it scans to keep a fifth of the rows. Where a read is a
+part of its files, that part is such a condition, and a share or a range of keys is more than a fifth. A read with a
+condition of its own is taken for a fifth anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+from typing import Final
+
+from . import ir, tree
+from .boolean import conjuncts
+from .visit import is_column, parts, subqueries
+
+_JOINS: Final = (ir.Join, ir.Cross, ir.LateralJoin)
+
+
+def weighed(root: ir.Relation, shared: Sequence[ir.Relation], ends: Container[int]) -> set[int]:
+    """The reads below `root`, by id, that have no condition of their own, if anything is joined there. `ends` are
+    relations, by id, that are computed elsewhere.
+    """
+    found: set[int] = set()
+    narrowed: set[int] = set()
+    joins = False
+    for relation in _below(root, shared, ends):
+        match relation:
+            case ir.Read() | ir.LocalFiles():
+                found.add(id(relation))
+            case ir.Filter() if any(map(_of_one_column, conjuncts(relation.condition))):
+                narrowed.add(id(_read_from(relation)))
+        joins |= isinstance(relation, _JOINS)
+    return found - narrowed if joins else set()
+
+
+def _below(root: ir.Relation, shared: Sequence[ir.Relation], ends: Container[int]) -> Iterator[ir.Relation]:
+    stack = [root]
+    used: set[int] = set()
+    while stack:
+        relation = stack.pop()
+        yield relation
+        if isinstance(relation, ir.Shared):
+            if relation.ordinal not in used:
+                used.add(relation.ordinal)
+                stack.append(shared[relation.ordinal])
+            continue
+        inner = (each.relation for expression in tree.expressions(relation) for each in subqueries(expression))
+        stack.extend(each for each in (*tree.inputs(relation), *inner) if id(each) not in ends)
+
+
+def _of_one_column(term: ir.Expression) -> bool:
+    """What is checked while scanning: DuckDB compares columns with each other only afterwards."""
+    columns = {part.index for part in parts(term) if is_column(part)}
+    return len(columns) == 1 and not any(isinstance(part, ir.Subquery) for part in parts(term))
+
+
+def _read_from(relation: ir.Relation) -> ir.Relation:
+    while isinstance(relation, ir.Filter | ir.Project):
+        relation = relation.input
+    return relation
