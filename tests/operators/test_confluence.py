@@ -6,10 +6,13 @@ input's rows means nothing to an operator, another order gives the same multiset
 
 from __future__ import annotations
 
+import importlib
 import itertools
+import pkgutil
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
@@ -17,16 +20,26 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import tidegate.operators
 from tidegate.operators.digest import digest
 from tidegate.operators.duckdb_private import PrivateEngine
+from tidegate.operators.fragment import Fragment
 from tidegate.operators.held_rows import Holding
+from tidegate.operators.index_lookup_join import IndexLookupJoin
 from tidegate.operators.instances import Instance, InstancePool, InstanceSettings
+from tidegate.operators.merge_join import MergeJoin
 from tidegate.operators.merging.kinds import MergeJoinType
 from tidegate.operators.operator import Operator, Stream
 from tidegate.operators.ordering import Order, Ordering
+from tidegate.operators.scan import Scan
+from tidegate.operators.select import Select
 from tidegate.operators.sorted_merge import merged
+from tidegate.operators.streaming_aggregate import StreamingAggregate
 from tidegate.operators.streams import BatchStream
 from tidegate.operators.submit import at_once
+from tidegate.operators.unnest import Unnest
+from tidegate.operators.write import Write
+from tidegate.proto.errors import InternalError
 from tidegate.testing import check_operator
 
 from .data import over_streams
@@ -204,3 +217,37 @@ def test_a_look_up_join_whose_index_answers_in_any_order(
         batches = table.to_batches(max_chunksize=chooser.randint(1, 9))
         found.add(digest(operator.schema, operator.run([BatchStream(table.schema, batches)])))
     assert len(found) == 1
+
+
+# --- no operator is left out -------------------------------------------------------------------------------------
+
+OF_SEVERAL_INPUTS = {
+    Fragment: (test_a_fragment_of_two_inputs, test_a_fragment_of_three_inputs),
+    MergeJoin: (test_a_merge_join,),
+}
+OF_ONE_AT_MOST = {IndexLookupJoin, Scan, Select, StreamingAggregate, Unnest, Write}
+
+
+def operators() -> set[type[Operator]]:
+    """All that the package defines."""
+    for module in pkgutil.walk_packages(tidegate.operators.__path__, "tidegate.operators."):
+        importlib.import_module(module.name)
+    found, pending = set[type[Operator]](), [Operator]
+    while pending:
+        known = pending.pop().__subclasses__()
+        pending += known
+        found.update(each for each in known if each.__module__.startswith("tidegate."))
+    return found
+
+
+def test_every_operator_of_several_inputs_has_a_case_here() -> None:
+    """A new operator is added to one of the two, and to the first with its own test."""
+    assert operators() == OF_SEVERAL_INPUTS.keys() | OF_ONE_AT_MOST
+
+
+@pytest.mark.parametrize("kind", sorted(OF_ONE_AT_MOST, key=str))
+def test_the_others_take_no_second_input(kind: type[Operator]) -> None:
+    """Neither before they look at anything else, nor at their first row."""
+    streams = [BatchStream(pa.schema([]), []) for _ in range(2)]
+    with pytest.raises((InternalError, ValueError), match=r"input|unpack"):
+        list(kind.run(Mock(spec=kind, _place="here", _source="here"), streams))
