@@ -12,7 +12,7 @@ import pyarrow as pa
 from ..operators import routing
 from ..operators.blocks import blocks
 from ..operators.operator import Stream
-from ..operators.ordering import Order, Ordering
+from ..operators.ordering import Ordering
 from ..operators.piece import Piece
 from ..planner import pipelines as planned
 from ..planner.ir import Routing
@@ -113,9 +113,10 @@ class ParallelRun:
 
     def _exchange(self, each: planned.Exchange, chosen: Sequence[Pipeline], room: int) -> Exchange:
         producers = next(pipeline.channels for pipeline in chosen if each in pipeline.into)
-        order = [Order(column=k.column, descending=k.descending, nulls_first=k.nulls_first) for k in each.order]
         exchange = self._new(each.schema, _routing(each), producers, room)
-        self._fed[each.number] = _Fed(exchange, Ordering(order) if order else None, each.routing is Routing.GATHER)
+        self._fed[each.number] = _Fed(
+            exchange, Ordering(each.order) if each.order else None, each.routing is Routing.GATHER
+        )
         return exchange
 
     def _new(self, schema: pa.Schema, how: routing.Routing, producers: int, room: int) -> Exchange:

@@ -21,7 +21,6 @@ from .pipelines import (
     KeptIndex,
     KeptNode,
     LookupNode,
-    MergeKey,
     PhysicalNode,
     PhysicalPlan,
     Pipeline,
@@ -30,6 +29,7 @@ from .pipelines import (
     Start,
     walk,
 )
+from .sorted_nodes import order_of
 from .spread.spreading import Spreading, spread
 from .spread.stages import stages
 
@@ -157,19 +157,11 @@ def _weight(root: FragmentNode | SelectNode) -> int:
 
 
 def _exchange(exchange: ir.Exchange, number: int, consumers: int, schema: pa.Schema) -> Exchange:
-    order = (
-        MergeKey(
-            column=each.column,
-            descending=each.direction.descending,
-            nulls_first=each.direction.nulls_first,
-        )
-        for each in exchange.order
-    )
     return Exchange(
         number=number,
         routing=exchange.routing,
         schema=schema,
         consumers=consumers,
         keys=exchange.keys,
-        order=tuple(order),
+        order=tuple(map(order_of, exchange.order)),
     )

@@ -286,15 +286,6 @@ class Start(enum.Enum):
     SEAL = "seal"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergeKey:
-    """A column that both sides of a merging exchange are sorted by."""
-
-    column: int
-    descending: bool
-    nulls_first: bool
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Exchange:
     """Moves a pipeline's rows to the channels of another, which reads them with a `ReceiveNode` of this `number`.
@@ -308,7 +299,7 @@ class Exchange:
     schema: pa.Schema
     consumers: int
     keys: tuple[int, ...] = ()
-    order: tuple[MergeKey, ...] = ()
+    order: tuple[Order, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

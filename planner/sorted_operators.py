@@ -81,7 +81,6 @@ class _Choosing:
 
 _COMPARISONS: Final = {"equal": False, "is_not_distinct_from": True}
 
-_MARKS: Final = frozenset({ir.JoinType.LEFT_MARK, ir.JoinType.RIGHT_MARK})
 
 _IN_ORDER: Final = (
     t.Boolean,
@@ -102,7 +101,7 @@ _IN_ORDER: Final = (
 
 def merge_join(relation: ir.Join, left: Sortedness, right: Sortedness) -> ir.MergeJoin | None:
     """The join as a merge join, where its inputs' order allows that."""
-    if relation.condition is None or relation.type in _MARKS:
+    if relation.condition is None or relation.type.marks:
         return None
     if relation.algorithm not in (ir.JoinAlgorithm.ANY, ir.JoinAlgorithm.MERGE):
         return None

@@ -155,6 +155,11 @@ class JoinType(enum.Enum):
     LEFT_MARK = "left_mark"
     RIGHT_MARK = "right_mark"
 
+    @property
+    def marks(self) -> bool:
+        """Whether rows get a column that says if they have a match."""
+        return self in (JoinType.LEFT_MARK, JoinType.RIGHT_MARK)
+
 
 class JoinAlgorithm(enum.Enum):
     ANY = "any"

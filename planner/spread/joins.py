@@ -44,7 +44,6 @@ WHOLE_LEFT: Final = frozenset(
     }
 )
 
-_MARKS: Final = frozenset({ir.JoinType.LEFT_MARK, ir.JoinType.RIGHT_MARK})
 """A mark is null where the other side has a null anywhere: no channel can tell that alone."""
 
 _EQUALITIES: Final = frozenset({"equal", "is_not_distinct_from"})
@@ -79,7 +78,7 @@ def join_ways(
         yield from joining.right_whole()
     if type_ in WHOLE_LEFT and joining.small(joining.left, joining.right):
         yield from joining.left_whole()
-    if pairs and type_ not in _MARKS:
+    if pairs and not type_.marks:
         yield from joining.both_ranged(pairs)
         yield from joining.both_hashed(pairs)
 

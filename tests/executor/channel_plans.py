@@ -17,12 +17,12 @@ from tidegate.executor.store import SpillSpace
 from tidegate.operators.column import Column
 from tidegate.operators.digest import RowDigest
 from tidegate.operators.instances import InstancePool
+from tidegate.operators.ordering import Order
 from tidegate.planner.pipelines import (
     Exchange,
     FileInput,
     FragmentNode,
     KeptNode,
-    MergeKey,
     PhysicalPlan,
     Pipeline,
     ReceiveNode,
@@ -77,7 +77,7 @@ def exchange(
     *,
     schema: pa.Schema = ROWS,
     keys: tuple[int, ...] = (0,),
-    order: tuple[MergeKey, ...] = (),
+    order: tuple[Order, ...] = (),
 ) -> Exchange:
     return Exchange(number=number, routing=routing, schema=schema, consumers=consumers, keys=keys, order=order)
 
@@ -237,7 +237,7 @@ def summed(channels: int) -> PhysicalPlan:
 
 def sorted_by_key(channels: int) -> PhysicalPlan:
     """Each channel sorts its share; the result merges them."""
-    order = (MergeKey(column=0, descending=False, nulls_first=False),)
+    order = (Order(column=0),)
     moved = exchange(0, Routing.GATHER, 1, order=order)
     one = fragment("SELECT c0, c1 FROM in0 ORDER BY c0, c1", scan("t"))
     return plan(pipeline(one, "t", channels=channels, into=[moved]), pipeline(receive(moved)))
