@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -35,12 +35,14 @@ from tidegate.operators.streams import BatchStream
 from tidegate.operators.submit import at_once
 
 from ..server.running import served
+from . import operator_queries as own
 from . import tpch
 
 T = TypeVar("T")
 
 PLANS: Final = Path(__file__).parent / "strict_plans"
 QUERIES: Final = ("q03", "q09", "q18")
+JOINS: Final = ("many_matches", "outer_join")
 FACT_ROWS: Final = 100_000
 DIM_ROWS: Final = 30_000
 GROUPS: Final = 1_000_003  # a prime
@@ -152,18 +154,21 @@ class Query:
     """A plan over splits. The first epoch has other rows, which must not show in the second's digest."""
 
     name: str
-    plan: bytes
+    plan: bytes | str
     splits: Mapping[str, Sequence[Any]]
     memory: int = 1 << 30
+    tables: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def digest(self, client: tidegate.Client, channels: int) -> str:
-        with client.create_task(self.plan, channels=channels, memory_limit=self.memory * channels) as task:
-            sources = {name: self.splits[name] for name in task.sources}
+        options = {"channels": channels, "memory_limit": self.memory * channels, **self.options}
+        with client.create_task(self.plan, tables=self.tables, **options) as task:
+            sources = {name: self.splits[name] for name in task.sources if name not in self.tables}
             task.run_epoch({name: found[-1:] for name, found in sources.items()})
             return digest(task.schema, iter(task.run_epoch(sources)))
 
     def answer(self, client: tidegate.Client, channels: int) -> pa.Table:
-        with client.create_task(self.plan, channels=channels) as task:
+        with client.create_task(self.plan, tables=self.tables, channels=channels) as task:
             return task.run_epoch({name: self.splits[name] for name in task.sources}).table()
 
 
@@ -182,8 +187,36 @@ def queries(folder: Path, tpch_folder: Path, *, odd: bool) -> Iterator[Query]:
     yield Query("row-wise pieces", plan("union_all"), _files(folder / "large", many))
     yield Query("a sort that spills", plan("sort_with_ties"), large, SMALLEST_MEMORY)
     yield Query("groups that spill", plan("distinct"), long, SMALLEST_MEMORY)
+    yield from tpch_queries(tpch_folder)
+
+
+def operator_queries(folder: Path, *, odd: bool, prefetch: int) -> Iterator[Query]:
+    """Plans with operators of their own. The sorted sources go in order, so their first epoch is the last half."""
+    splits = _inline(own.inputs(), odd=odd)
+    in_file, in_memory = {"names": own.table_file(folder)}, {"names": own.table()}
+    yield Query("unnest", own.unnested(), splits)
+    yield Query("look-ups in files", own.looked_up(prefetch), splits, tables=in_file)
+    yield Query("look-ups in files, four ahead", own.looked_up(4), splits, tables=in_file)
+    yield Query("look-ups in a table", own.static_join(), splits, tables=in_memory)
+    for name, plan_ in own.over_sorted().items():
+        yield Query(name, plan_, splits)
+
+
+def ordered_queries(folder: Path, tpch_folder: Path, *, odd: bool) -> Iterator[Query]:
+    """Joins of inputs too large for the memory to leave the order to them; TPC-H's have several in a fragment."""
+    found = tables()
+    found["facts"] = pa.concat_tables([found["facts"]] * 4)
+    forms = {"inline": _inline(found, odd=odd), "files": _files(folder / "ordered", found)}
+    for name in JOINS:
+        for form, splits in forms.items():
+            yield Query(f"{name} in order, {form}", plan(name), splits, SMALLEST_MEMORY, options={"spill": "ordered"})
+    for query in tpch_queries(tpch_folder):
+        yield replace(query, name=f"{query.name} in order", memory=SMALLEST_MEMORY, options={"spill": "ordered"})
+
+
+def tpch_queries(folder: Path) -> Iterator[Query]:
     for query in QUERIES:
-        files = {path.stem: [str(path)] for path in tpch_folder.glob("*.parquet")}
+        files = {path.stem: [str(path)] for path in folder.glob("*.parquet")}
         names = {name.upper(): found for name, found in files.items()} | files
         yield Query(f"TPC-H {query}", tpch.plan_bytes("datafusion", query), names)
 
@@ -192,7 +225,11 @@ def compute(folder: Path, tpch_folder: Path, way: Way, channels: Sequence[int]) 
     """For each number of channels each query's digest, and that of a look-up join."""
     found: dict[str, dict[str, str]] = {str(each): {} for each in channels}
     with way.client(folder / "service") as client:
-        for query in queries(folder, tpch_folder, odd=way.odd):
+        for query in (
+            *queries(folder, tpch_folder, odd=way.odd),
+            *operator_queries(folder, odd=way.odd, prefetch=way.prefetch),
+            *ordered_queries(folder, tpch_folder, odd=way.odd),
+        ):
             for each in channels:
                 found[str(each)][query.name] = query.digest(client, each)
     found["1"]["look-ups"] = look_up(way)

@@ -20,7 +20,7 @@ import pytest
 import tidegate
 from tidegate.executor.options import SMALLEST_MEMORY
 
-from . import strict_digests
+from . import operator_queries, strict_digests
 from .strict_digests import Query, Way
 
 PINNED: Final = Path(__file__).with_name("strict_digests.json")
@@ -41,7 +41,10 @@ SURROUNDINGS: Final[dict[str, tuple[dict[str, str], dict[str, Any]]]] = {
         {"channels": [1, 2], "threads": 8, "shaken": True, "wire": True, "prefetch": 256},
     ),
 }
-ROW_WISE: Final = ("union_all, inline", "union_all, files", "row-wise pieces", "limit, inline", "limit, files")
+ROW_WISE: Final = (
+    *("union_all, inline", "union_all, files", "row-wise pieces", "limit, inline", "limit, files"),
+    *operator_queries.ROW_WISE,
+)
 
 
 @functools.cache
@@ -67,6 +70,12 @@ def test_the_pinned_digests_come_again(surroundings: str, tpch_files: dict[str, 
 @pytest.mark.parametrize("name", ROW_WISE)
 def test_the_number_of_channels_does_not_show_in_row_wise_answers(name: str) -> None:
     assert len({digests[name] for digests in pinned().values()}) == 1
+
+
+def test_an_ordered_join_is_in_the_order_of_its_inputs_on_any_number_of_channels() -> None:
+    """Which the hash join is not: the inputs are large enough for the ordered form to run."""
+    found = {digests[f"many_matches in order, {form}"] for digests in pinned().values() for form in ("inline", "files")}
+    assert len(found) == 1
 
 
 # --- across numbers of channels ----------------------------------------------------------------------------------
