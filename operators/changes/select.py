@@ -1,21 +1,35 @@
-"""Select: some of the columns, in any order, as often as wanted. No state."""
+"""Select: columns, in any order, as often as wanted. No state."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from .change import Change
 from .operator import ChangeOperator
+from .rows import Rows
 
 
 class Select(ChangeOperator):
-    """The columns `columns` of what it receives; from any number of inputs, so that it is UNION ALL as well."""
+    """The columns `columns` of what it receives, nulls for None; from any number of inputs, so that it is UNION ALL as
+    well.
+    """
 
-    def __init__(self, schema: pa.Schema, columns: Sequence[int]) -> None:
+    def __init__(self, schema: pa.Schema, columns: Sequence[int | None]) -> None:
         self.schema = schema
         self._columns = tuple(columns)
+        self._nulls = {
+            at: Rows.of_arrays([pa.nulls(1, schema.field(at).type)], 1).columns[0]
+            for at, column in enumerate(columns)
+            if column is None
+        }
 
     def receive(self, port: int, change: Change) -> Iterable[Change]:  # noqa: ARG002 - inputs are alike
-        return (change.with_rows(change.rows.select(self._columns)),)
+        nothing = np.zeros(len(change) if self._nulls else 0, dtype=np.int64)
+        columns = [
+            self._nulls[at].take(nothing) if column is None else change.rows.columns[column]
+            for at, column in enumerate(self._columns)
+        ]
+        return (change.with_rows(Rows(columns, len(change))),)

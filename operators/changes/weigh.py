@@ -39,7 +39,7 @@ class Weighing(enum.Enum):
     EXCEPT_ANY = "except_any"
     """Once, if it is in the first and in no other."""
     EXCEPT_EACH = "except_each"
-    """Once, if it is in the first and not in all others."""
+    """As often as in the first, if it is not in all others."""
     EXCEPT_ALL = "except_all"
     """As often as it is more often in the first than in all others together."""
 
@@ -162,7 +162,8 @@ def _weighed(weighing: Weighing, first: Numbers, others: Numbers | None) -> Numb
         case Weighing.EXCEPT_ANY:
             there &= (others <= 0).all(axis=1)
         case Weighing.EXCEPT_EACH:
-            there &= ~(others > 0).all(axis=1)
+            kept: Numbers = np.where((others > 0).all(axis=1), 0, np.maximum(first, 0))
+            return kept
         case Weighing.INTERSECT_ALL:
             weights: Numbers = np.maximum(np.minimum(first, others.min(axis=1, initial=np.iinfo(np.int64).max)), 0)
             return weights

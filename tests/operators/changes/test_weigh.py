@@ -28,7 +28,7 @@ def expected(weighing: Weighing, inputs: Sequence[Bag]) -> Bag:
                 Weighing.INTERSECT_EACH: mine > 0 and all(theirs),
                 Weighing.INTERSECT_ALL: min([mine, *theirs]),
                 Weighing.EXCEPT_ANY: mine > 0 and not any(theirs),
-                Weighing.EXCEPT_EACH: mine > 0 and not all(theirs),
+                Weighing.EXCEPT_EACH: 0 if all(theirs) else mine,
                 Weighing.EXCEPT_ALL: max(mine - sum(theirs), 0),
             }[weighing]
         )

@@ -1,0 +1,69 @@
+"""OnlyOne: pairs of a join of which each left row may have one at most. Passes them on; an epoch that ends with more
+is an error. Confluent. State: for each left row how often it is there, and how many pairs it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+
+from ...proto.errors import ExecutionError
+from ..operator import StateReader, StateWriter
+from .arrangement import Arrangement
+from .change import Change
+from .operator import ChangeOperator
+from .rows import Rows
+from .state import load_arrangement, save_arrangement
+
+
+class OnlyOne(ChangeOperator):
+    """Input 0 has pairs, whose first columns are the left row's; input 1 has all left rows."""
+
+    def __init__(self, schema: pa.Schema, left: pa.Schema, *, place: str, depth: int = 0) -> None:
+        self.schema = schema
+        self._left = left
+        self._place = place
+        self._counts = Arrangement(left.types, range(len(left)), depth=depth, width=2)
+        self._touched: list[Rows] = []
+
+    def receive(self, port: int, change: Change) -> Iterable[Change]:
+        if not len(change):
+            return ()
+        rows = change.rows.select(range(len(self._left)))
+        numbers = np.zeros((len(change), 2), dtype=np.int64)
+        numbers[:, port] = change.weights
+        self._counts.insert_numbers(rows, numbers, change.rounds)
+        self._touched.append(rows)
+        return () if port else (change,)
+
+    def settle(self) -> None:
+        if not self._touched:
+            return
+        rows, self._touched = Rows.concat(self._touched), []
+        found = self._counts.find(rows)
+        sums = np.zeros((len(rows), 2), dtype=np.int64)
+        np.add.at(sums, found.asked, found.weights)
+        many = np.flatnonzero(sums[:, 0] > sums[:, 1])
+        if len(many):
+            row = rows.take(many[:1]).to_arrays(self._left.types)
+            raise ExecutionError(
+                f"{self._place}: the row {tuple(value[0].as_py() for value in row)!r} has more than one match, where "
+                "one is wanted",
+                reason="MORE_THAN_ONE_ROW",
+            )
+
+    def save(self, state: StateWriter) -> None:
+        save_arrangement(state, "counts", self._counts, self._left)
+
+    def load(self, state: StateReader) -> None:
+        load_arrangement(state, "counts", self._counts, self._left)
+
+    @property
+    def touched(self) -> int:
+        return self._counts.touched
+
+    @property
+    def nbytes(self) -> int:
+        return self._counts.nbytes

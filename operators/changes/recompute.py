@@ -1,0 +1,123 @@
+"""Recompute: a statement over all rows of its inputs, run again when they have changed; what differs is given out.
+
+Always right, at the cost of everything it reads; the way for what has no form that works on changes. Confluent: the
+statement reads rows in canonical order. State: the rows of all inputs, and those given out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from ..operator import StateReader, StateWriter
+from .agenda import Agenda
+from .arrangement import Arrangement, Found
+from .change import Change, Rounds, by_rounds, constant_rounds
+from .codes import canonical_orders
+from .consolidate import consolidate
+from .evaluator import Evaluator
+from .history import again, counts_at
+from .operator import ChangeOperator
+from .present import present
+from .rows import Rows
+from .state import load_arrangement, save_arrangement
+
+
+class Recompute(ChangeOperator):
+    """`evaluate` reads the rows of each input, a row with copies as often as it is there. With `always` it has an answer
+    before there is a row.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[pa.Schema],
+        schema: pa.Schema,
+        evaluate: Evaluator,
+        *,
+        depth: int = 0,
+        always: bool = True,
+    ) -> None:
+        self.schema = schema
+        self._schemas = tuple(inputs)
+        self._evaluate = evaluate
+        self._depth = depth
+        self._inputs = [Arrangement(each.types, (), depth=depth) for each in inputs]
+        self._given = Arrangement(schema.types, (), depth=depth)
+        self._agenda: Agenda[tuple[int, Change] | None] = Agenda()
+        if always:
+            self._agenda.add((0,) * depth, None)
+
+    def receive(self, port: int, change: Change) -> Iterable[Change]:
+        if len(change):
+            for rounds, which in by_rounds(change.rounds):
+                self._agenda.add(rounds, (port, change if which is None else change.take(which)))
+        return ()
+
+    def due(self) -> Rounds | None:
+        return self._agenda.first()
+
+    def decide(self, rounds: Rounds) -> Iterable[Change]:
+        items = tuple(self._agenda.take(rounds))
+        if not items:
+            return ()
+        for item in items:
+            if item is not None:
+                port, change = item
+                self._inputs[port].insert(change)
+        everything = [_all(each) for each in self._inputs]
+        before = _all(self._given)
+        if self._depth:
+            self._put_down((*everything, before), rounds)
+        now = self._evaluated(everything, rounds)
+        counted = counts_at(before.rounds, rounds)
+        old = before if counted is None else before.take(np.flatnonzero(counted))
+        weights = np.concatenate([np.ones(len(now), dtype=np.int64), -old.weights])
+        found = consolidate(Change(Rows.concat([now, old.rows]), weights))
+        if not len(found):
+            return ()
+        given = Change(found.rows, found.weights, constant_rounds(rounds, len(found)))
+        self._given.insert(given)
+        return (given,)
+
+    def save(self, state: StateWriter) -> None:
+        for port, (arrangement, schema) in enumerate(zip(self._inputs, self._schemas, strict=True)):
+            save_arrangement(state, f"input-{port}", arrangement, schema)
+        save_arrangement(state, "given", self._given, self.schema)
+
+    def load(self, state: StateReader) -> None:
+        for port, (arrangement, schema) in enumerate(zip(self._inputs, self._schemas, strict=True)):
+            load_arrangement(state, f"input-{port}", arrangement, schema)
+        load_arrangement(state, "given", self._given, self.schema)
+        self._agenda = Agenda()
+
+    @property
+    def touched(self) -> int:
+        return self._given.touched + sum(each.touched for each in self._inputs)
+
+    @property
+    def nbytes(self) -> int:
+        return self._given.nbytes + sum(each.nbytes for each in self._inputs)
+
+    def close(self) -> None:
+        self._evaluate.close()
+
+    def _evaluated(self, everything: Sequence[Found], rounds: Rounds) -> Rows:
+        inputs = []
+        for found, schema in zip(everything, self._schemas, strict=True):
+            there = present(found, rounds, canonical_orders(len(schema)))
+            copies = np.repeat(np.arange(len(there.asked)), there.weights)
+            inputs.append(there.rows.take(copies).to_arrays(schema.types))
+        columns = self._evaluate(*inputs)
+        return Rows.of_arrays(columns, len(columns[0]) if columns else 0)
+
+    def _put_down(self, histories: Sequence[Found], rounds: Rounds) -> None:
+        asked = np.concatenate([found.asked for found in histories])
+        times = tuple(np.concatenate(n) for n in zip(*(found.rounds for found in histories), strict=True))
+        for later, _ in again(asked, times, rounds):
+            self._agenda.add(later, None)
+
+
+def _all(arrangement: Arrangement) -> Found:
+    return arrangement.find(Rows((), 1))

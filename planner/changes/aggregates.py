@@ -1,0 +1,225 @@
+"""Aggregates: running numbers where a function has them, else the touched groups computed again.
+
+Counts, exact sums and least and greatest values follow the change. What is made from those (averages of decimals, say)
+is computed from them, by the function's own template over its states. Anything else, sums of floats included, which
+depend on the order they are added in, is computed from all rows of the groups that are touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ...operators.changes.group import Count, Extreme, GroupMeasure, Sum
+from .. import ir
+from .. import types as t
+from ..sql.states import State, render_total, states_of
+from ..sql.types import arrow_schema, sql_type
+from .nodes import ChangeNode, ComputeNode, GroupNode, RegroupNode, SelectNode
+from .rendering import NUMBER, columns, leaf, numbered, render
+from .rowwise import compute
+from .sets import distinct
+
+_EXTREMES: Final = {"min": False, "max": True, "any_value": False, "bool_and": False, "bool_or": True}
+"""What keeps which value: of any values the least is as good as another, and it does not depend on what came first."""
+
+
+def lower_aggregate(relation: ir.Aggregate, node: ChangeNode) -> ChangeNode:
+    if len(relation.grouping_sets) == 1 or not relation.grouping_sets:
+        return _one_set(relation, node)
+    schema = arrow_schema(relation.schema)
+    sets = tuple(_numbered_set(relation, node, number) for number in range(len(relation.grouping_sets)))
+    return SelectNode(inputs=sets, columns=tuple(range(len(schema))), schema=schema, place=relation.place)
+
+
+def _numbered_set(relation: ir.Aggregate, node: ChangeNode, number: int) -> ChangeNode:
+    """The groups of one of several sets: keys that are not its own are null, and its number is the last column."""
+    single = replace(relation, grouping_sets=(relation.grouping_sets[number],), schema=relation.schema[:-1])
+    groups = _one_set(single, node)
+    value = ir.Literal(value=number, type=relation.schema[-1])
+    return compute(groups, single.schema, (*columns(single.schema), value), relation.place)
+
+
+def _one_set(relation: ir.Aggregate, node: ChangeNode) -> ChangeNode:
+    """Groups by the keys of the set; the others' columns are nulls."""
+    used = relation.grouping_sets[0] if relation.grouping_sets else ()
+    keys = tuple(relation.keys[at] for at in used)
+    schema = (*(relation.schema[at] for at in used), *relation.schema[len(relation.keys) :])
+    groups = _groups(relation, keys, schema, node)
+    if used == tuple(range(len(relation.keys))):
+        return groups
+    places = {key: at for at, key in enumerate(used)}
+    wanted = (*(places.get(at) for at in range(len(relation.keys))), *range(len(used), len(schema)))
+    return SelectNode(inputs=(groups,), columns=wanted, schema=arrow_schema(relation.schema), place=relation.place)
+
+
+def _groups(relation: ir.Aggregate, keys: tuple[ir.Expression, ...], schema: ir.Schema, node: ChangeNode) -> ChangeNode:
+    if keys and not relation.measures:
+        return distinct(compute(node, relation.input.schema, keys, relation.place), place=relation.place)
+    running = [_running(measure) for measure in relation.measures]
+    if any(each is None for each in running):
+        return _again(relation, keys, schema, node)
+    return _kept_running(relation, keys, schema, node, [each for each in running if each is not None])
+
+
+# -------------------------------------------------------------------------------------------------------- running
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Running:
+    """A measure's states, and whether the only one is the measure itself."""
+
+    measure: ir.Measure
+    states: tuple[State, ...]
+    plain: bool
+
+
+def _running(measure: ir.Measure) -> _Running | None:
+    """How a measure is kept up to date by numbers, if it can be."""
+    states = states_of(measure)
+    if states is None or not all(_is_running(state, measure) for state in states):
+        return None
+    return _Running(measure=measure, states=tuple(states), plain=_is_plain(measure, states))
+
+
+def _is_running(state: State, measure: ir.Measure) -> bool:
+    if state.function == "sum":
+        return not isinstance(_argument(measure).type, t.Float)
+    return state.function == "count" or state.function in _EXTREMES
+
+
+def _is_plain(measure: ir.Measure, states: Sequence[State]) -> bool:
+    """Whether the state has the measure's value, type and errors."""
+    if len(states) != 1:
+        return False
+    match states[0].function, t.required(measure.type):
+        case "count", t.Integer(bits=64, signed=True):
+            return measure.function.name == "count"
+        case "sum", t.Integer(bits=64, signed=True):
+            return measure.function.name == "sum"
+        case "sum", t.Decimal(precision=38):
+            return measure.function.name == "sum"
+        case function, _:
+            return function in _EXTREMES
+
+
+def _argument(measure: ir.Measure) -> ir.Expression:
+    return next(each for each in reversed(measure.arguments) if not isinstance(each, str))
+
+
+def _kept_running(
+    relation: ir.Aggregate,
+    keys: tuple[ir.Expression, ...],
+    schema: ir.Schema,
+    node: ChangeNode,
+    running: Sequence[_Running],
+) -> ChangeNode:
+    """A group operator over the keys and arguments, and above it, where needed, the values from their states."""
+    expressions = list(keys)
+    measures: list[GroupMeasure] = []
+    types: list[t.Type] = list(schema[: len(keys)])
+    for each in running:
+        for state in each.states:
+            measures.append(_measure(each, state, expressions))
+            types.append(t.nullable(each.measure.type) if each.plain else state.type)
+    computed = compute(node, relation.input.schema, tuple(expressions), relation.place)
+    groups = GroupNode(
+        input=computed,
+        key=tuple(range(len(keys))),
+        measures=tuple(measures),
+        schema=arrow_schema(tuple(types)),
+        place=relation.place,
+    )
+    if all(each.plain for each in running):
+        return groups
+    return ComputeNode(
+        input=groups,
+        sql=_totals(len(keys), running),
+        schema=arrow_schema(schema),
+        place=relation.place,
+    )
+
+
+def _measure(running: _Running, state: State, expressions: list[ir.Expression]) -> GroupMeasure:
+    """The state's number, over an argument that is null where the measure does not want the row."""
+    measure = running.measure
+    values = [each for each in measure.arguments if not isinstance(each, str)]
+    if not values and measure.condition is None:
+        return Count()
+    argument = values[-1] if values else ir.Literal(value=True, type=t.Boolean())
+    if measure.condition is not None:
+        wanted = ((measure.condition, argument),)
+        argument = ir.IfThen(clauses=wanted, otherwise=None, type=t.nullable(argument.type))
+    expressions.append(argument)
+    column = len(expressions) - 1
+    match state.function:
+        case "count":
+            return Count(column)
+        case "sum":
+            return Sum(column)
+        case function:
+            return Extreme(column, greatest=_EXTREMES[function])
+
+
+def _totals(keys: int, running: Sequence[_Running]) -> str:
+    """Each group by itself, its values put together from its states."""
+    selected = [f"any_value(c{at})" for at in range(keys)]
+    at = keys
+    for each in running:
+        names = [f"c{at + place}" for place in range(len(each.states))]
+        selected.append(f"CAST({render_total(each.measure, names)} AS {sql_type(each.measure.type)})")
+        at += len(each.states)
+    return f"SELECT {', '.join((*selected, f'c{at}'))} FROM in0 GROUP BY c{at}"
+
+
+# ---------------------------------------------------------------------------------------------------------- again
+
+
+def _again(relation: ir.Aggregate, keys: tuple[ir.Expression, ...], schema: ir.Schema, node: ChangeNode) -> ChangeNode:
+    """Keys are computed behind the row's columns, the measures over all rows of the groups that are touched."""
+    below = relation.input.schema
+    wide = compute(node, below, (*columns(below), *keys), relation.place)
+    types = (*below, *(key.type for key in keys))
+    base = numbered(types, relation.place)
+    number = ir.Field(index=len(types), type=NUMBER)
+    made = (NUMBER, *schema[len(keys) :])
+    groups = ir.Aggregate(
+        input=base,
+        keys=(number,),
+        grouping_sets=((0,),),
+        measures=relation.measures,
+        schema=made,
+        place=relation.place,
+    )
+    fields = columns(made)
+    last = ir.Project(
+        input=groups, expressions=(*fields[1:], fields[0]), schema=(*made[1:], made[0]), place=relation.place
+    )
+    return RegroupNode(
+        input=wide,
+        key=tuple(range(len(below), len(types))),
+        sql=render(last, [base]),
+        nothing=None if keys else _nothing(relation, types),
+        schema=arrow_schema(schema),
+        place=relation.place,
+    )
+
+
+def _nothing(relation: ir.Aggregate, types: ir.Schema) -> str:
+    """The row of no rows, of the only group there is."""
+    base = leaf((*types, NUMBER), relation.place)
+    measures = tuple(each.type for each in relation.measures)
+    groups = ir.Aggregate(
+        input=base,
+        keys=(),
+        grouping_sets=((),),
+        measures=relation.measures,
+        schema=measures,
+        place=relation.place,
+    )
+    first = ir.Literal(value=0, type=NUMBER)
+    row = ir.Project(
+        input=groups, expressions=(*columns(measures), first), schema=(*measures, NUMBER), place=relation.place
+    )
+    return render(row, [base])

@@ -1,0 +1,143 @@
+"""Relations to operators on changes.
+
+Each relation becomes a node, or a few, over the nodes of its inputs; a family's module says how. What has no form that
+works on changes is computed again from all of its inputs' rows (`recompute`), and says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias, assert_never
+
+from ...proto.errors import PlanError, Problem
+from .. import ir, tree
+from ..sql.types import arrow_schema
+from ..visit import subqueries
+from ..walk import unroll
+from .aggregates import lower_aggregate
+from .joins import lower_cross, lower_join, lower_merge_join
+from .nodes import ChangeNode, ConstantNode, SourceNode
+from .orders import lower_fetch, lower_sort, lower_top
+from .recompute import lower_by_recomputing
+from .rendering import render
+from .rowwise import chain_below, lower_chain, lower_unnest
+from .sets import lower_set
+from .windows import lower_window
+
+Step: TypeAlias = Generator[ir.Relation, ChangeNode, ChangeNode]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Lowered:
+    """A plan's graph, by its last node, and what a person should know of it."""
+
+    root: ChangeNode
+    warnings: tuple[str, ...] = ()
+
+
+def lower(plan: ir.Plan) -> Lowered:
+    """Raises `PlanError` for what cannot be had continuously."""
+    lowering = _Lowering(plan.shared)
+    return Lowered(root=unroll(lowering.step, plan.root), warnings=tuple(lowering.warnings))
+
+
+@dataclass(slots=True)
+class _Lowering:
+    shared: Sequence[ir.Relation]
+    warnings: list[str] = field(default_factory=list)
+    _common: dict[int, ChangeNode] = field(default_factory=dict)
+
+    def step(self, relation: ir.Relation) -> Step:
+        if isinstance(relation, ir.Shared):
+            if relation.ordinal not in self._common:
+                self._common[relation.ordinal] = yield self.shared[relation.ordinal]
+            return self._common[relation.ordinal]
+        if any(next(subqueries(each), None) for each in tree.expressions(relation)):
+            return (yield from self._recomputed(relation, "its expressions have subqueries"))
+        return (yield from self._lowered(relation))
+
+    def _lowered(self, relation: ir.Relation) -> Step:  # noqa: C901 (a line per relation)
+        match relation:
+            case ir.Read() | ir.LocalFiles():
+                return _source(relation)
+            case ir.Values():
+                schema = arrow_schema(relation.schema)
+                return ConstantNode(sql=render(relation, ()), schema=schema, place=relation.place)
+            case ir.Filter() | ir.Project() | ir.Expand():
+                base = chain_below(relation)
+                return lower_chain(relation, base, (yield base))
+            case ir.Unnest():
+                return lower_unnest(relation, (yield relation.input))
+            case ir.Join():
+                return lower_join(relation, (yield relation.left), (yield relation.right))
+            case ir.Cross():
+                return lower_cross(relation, (yield relation.left), (yield relation.right))
+            case ir.Aggregate():
+                return lower_aggregate(relation, (yield relation.input))
+            case ir.Set():
+                inputs = []
+                for each in relation.inputs:
+                    inputs.append((yield each))  # noqa: PERF401 (a comprehension cannot yield)
+                return lower_set(relation, inputs)
+            case ir.Window():
+                return lower_window(relation, (yield relation.input))
+            case ir.Sort():
+                return lower_sort(relation, (yield relation.input), self.warnings)
+            case ir.Fetch(input=ir.Sort() as sort):
+                return lower_fetch(relation, sort, (yield sort.input))
+            case ir.Fetch():
+                raise PlanError(_limit_without_order(relation))
+            case ir.TopN(ties=False):
+                return lower_top(relation, (yield relation.input))
+            case ir.TopN():
+                return (yield from self._recomputed(relation, "rows that tie with the last one are wanted too"))
+            case ir.LateralJoin():
+                return (yield from self._recomputed(relation, "its right side looks at each left row"))
+            case ir.MergeJoin():
+                return lower_merge_join(relation, (yield relation.left), (yield relation.right))
+            case ir.StreamingAggregate():
+                return lower_aggregate(_unsorted(relation), (yield relation.input))
+            case ir.IndexLookup() | ir.IndexTable():
+                raise PlanError(_lookup_in_outside(relation))
+            case ir.PartialAggregate() | ir.FinalAggregate() | ir.Exchange() | ir.Shared():
+                raise AssertionError(f"{relation.place}: a decoded plan has no {type(relation).__name__}")
+            case _:
+                assert_never(relation)
+
+    def _recomputed(self, relation: ir.Relation, why: str) -> Step:
+        return (yield from lower_by_recomputing(relation, self.shared, why))
+
+
+def _source(relation: ir.Read | ir.LocalFiles) -> SourceNode:
+    return SourceNode(
+        source=relation.source, columns=relation.names, schema=arrow_schema(relation.schema), place=relation.place
+    )
+
+
+def _unsorted(relation: ir.StreamingAggregate) -> ir.Aggregate:
+    """Changes come in no order, so that its input is sorted makes no difference."""
+    return ir.Aggregate(
+        input=relation.input,
+        keys=relation.keys,
+        grouping_sets=(tuple(range(len(relation.keys))),),
+        measures=relation.measures,
+        schema=relation.schema,
+        place=relation.place,
+    )
+
+
+def _limit_without_order(relation: ir.Fetch) -> Problem:
+    message = (
+        "a limit without a sort keeps whatever rows come first, and changes come in no order; sort below the limit, or "
+        "run the plan per epoch"
+    )
+    return Problem(place=relation.place, reason="LIMIT_WITHOUT_SORT", message=message)
+
+
+def _lookup_in_outside(relation: ir.IndexLookup | ir.IndexTable) -> Problem:
+    message = (
+        "a look-up sees what its index holds at that moment, and nothing says when that changes; feed the table as a "
+        "source and join with it, or run the plan per epoch"
+    )
+    return Problem(place=relation.place, reason="LOOKUP_IN_CONTINUOUS", message=message)

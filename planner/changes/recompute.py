@@ -1,0 +1,58 @@
+"""What is computed again from all rows of its inputs, whenever they have changed."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+
+from .. import ir, tree
+from ..sql.types import arrow_schema
+from ..visit import subqueries
+from .nodes import ChangeNode, RecomputeNode
+from .rendering import render
+
+
+def lower_by_recomputing(
+    relation: ir.Relation, shared: Sequence[ir.Relation], why: str
+) -> Generator[ir.Relation, ChangeNode, ChangeNode]:
+    """One statement for the relation. Inputs that do not look at its rows are changes still; of what does, the inputs
+    are the sources that it reads.
+    """
+    ends: list[ir.Relation] = []
+    inputs = tree.inputs(relation)
+    free = inputs[:1] if isinstance(relation, ir.LateralJoin) else inputs
+    ends.extend(free)
+    for each in (*inputs[len(free) :], *_subqueried(relation)):
+        ends.extend(_leaves(each, shared))
+    ends = list({id(each): each for each in ends}.values())
+    nodes = []
+    for end in ends:
+        nodes.append((yield end))  # noqa: PERF401 (a comprehension cannot yield)
+    return RecomputeNode(
+        inputs=tuple(nodes),
+        sql=render(relation, ends, shared),
+        why=why,
+        schema=arrow_schema(relation.schema),
+        place=relation.place,
+    )
+
+
+def _subqueried(relation: ir.Relation) -> list[ir.Relation]:
+    return [subquery.relation for expression in tree.expressions(relation) for subquery in subqueries(expression)]
+
+
+def _leaves(relation: ir.Relation, shared: Sequence[ir.Relation]) -> list[ir.Relation]:
+    """The reads in it, those of its own subqueries and of what it shares with others included."""
+    found: list[ir.Relation] = []
+    seen: set[int] = set()
+    stack = [relation]
+    while stack:
+        at = stack.pop()
+        if isinstance(at, ir.Read | ir.LocalFiles):
+            found.append(at)
+        elif isinstance(at, ir.Shared):
+            if at.ordinal not in seen:
+                seen.add(at.ordinal)
+                stack.append(shared[at.ordinal])
+        else:
+            stack.extend((*tree.inputs(at), *_subqueried(at)))
+    return found

@@ -1,0 +1,60 @@
+"""SQL over changes: relations rendered over inputs that are at hand as in0, in1, ..."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ...proto.errors import InternalError, PlanError, Problem
+from .. import ir
+from .. import types as t
+from ..sql.statement import Statement
+
+NUMBER = t.Integer(bits=64)
+"""The type of the column behind a row's own that says which row it is, or whose."""
+
+
+def leaf(schema: ir.Schema, place: str) -> ir.Relation:
+    """A relation that stands for an input with these columns."""
+    return ir.Values(rows=(), schema=schema, place=place)
+
+
+def numbered(schema: ir.Schema, place: str) -> ir.Relation:
+    """An input with a number behind its columns."""
+    return leaf((*schema, NUMBER), place)
+
+
+def columns(schema: ir.Schema) -> tuple[ir.Field, ...]:
+    return tuple(ir.Field(index=at, type=type_) for at, type_ in enumerate(schema))
+
+
+def render(root: ir.Relation, inputs: Sequence[ir.Relation], shared: Sequence[ir.Relation] = ()) -> str:
+    """One SELECT for `root`, in which each of `inputs` is what stands for it."""
+    names = {id(relation): f"in{number}" for number, relation in enumerate(inputs)}
+    return Statement(_Inputs(names), shared).select(root)
+
+
+class _Inputs:
+    """Where such a statement ends."""
+
+    def __init__(self, names: Mapping[int, str]) -> None:
+        self._names = names
+
+    def read(self, relation: ir.Read | ir.LocalFiles) -> tuple[str, Sequence[str]]:
+        name = self._names.get(id(relation))
+        if name is None:
+            raise InternalError(f"{relation.place}: a statement over changes reads a source")
+        return name, [f"c{at}" for at in range(len(relation.schema))]
+
+    def edge(self, relation: ir.Relation) -> str | None:
+        return self._names.get(id(relation))
+
+    def clock(self, variable: ir.Clock) -> str:
+        message = (
+            f"{variable.value} has another value in every epoch, so that no change of the input says what changes in "
+            "the result; pass the time as a value, or run the plan per epoch"
+        )
+        raise PlanError(Problem(place="", reason="CLOCK_IN_CONTINUOUS", message=message))
+
+    @property
+    def reads_clock(self) -> bool:
+        return False

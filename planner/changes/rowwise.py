@@ -1,0 +1,119 @@
+"""Filters, projections, expansions and unnesting: what a row becomes by itself, a chain of them in one statement."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeAlias, TypeGuard
+
+from .. import ir, tree
+from ..sql.types import arrow_schema
+from ..visit import is_column, subqueries
+from .nodes import ChangeNode, ComputeNode, SelectNode
+from .rendering import NUMBER, columns, numbered, render
+
+Chained: TypeAlias = ir.Filter | ir.Project | ir.Expand
+
+
+def chain_below(relation: ir.Relation) -> ir.Relation:
+    """What the chain of row-wise relations that starts here reads."""
+    while _is_chained(relation):
+        relation = relation.input
+    return relation
+
+
+def _is_chained(relation: ir.Relation) -> TypeGuard[Chained]:
+    return isinstance(relation, Chained) and not any(
+        next(subqueries(each), None) for each in tree.expressions(relation)
+    )
+
+
+def lower_chain(relation: Chained, base: ir.Relation, node: ChangeNode) -> ChangeNode:
+    """The chain from `relation` down to `base`, which `node` is."""
+    selected = _selected(relation, base)
+    if selected is not None:
+        return select(node, selected, relation.schema, relation.place)
+    top = numbered(base.schema, base.place)
+    steps: list[Chained] = []
+    found: ir.Relation = relation
+    while found is not base:
+        assert isinstance(found, Chained)
+        steps.append(found)
+        found = found.input
+    carried = top
+    for step in reversed(steps):
+        carried = _carrying(step, carried)
+    return ComputeNode(
+        input=node, sql=render(carried, [top]), schema=arrow_schema(relation.schema), place=relation.place
+    )
+
+
+def compute(node: ChangeNode, schema: ir.Schema, expressions: tuple[ir.Expression, ...], place: str) -> ChangeNode:
+    """These expressions over a node whose columns are `schema`."""
+    types = tuple(expression.type for expression in expressions)
+    base = ir.Values(rows=(), schema=schema, place=place)
+    return lower_chain(ir.Project(input=base, expressions=expressions, schema=types, place=place), base, node)
+
+
+def select(node: ChangeNode, wanted: tuple[int, ...], schema: ir.Schema, place: str) -> ChangeNode:
+    if wanted == tuple(range(len(node.schema))):
+        return node
+    return SelectNode(inputs=(node,), columns=wanted, schema=arrow_schema(schema), place=place)
+
+
+def _selected(relation: ir.Relation, base: ir.Relation) -> tuple[int, ...] | None:
+    """The columns of `base` that the chain gives, if that is all it does."""
+    wanted = tuple(range(len(relation.schema)))
+    while relation is not base:
+        if not isinstance(relation, ir.Project):
+            return None
+        places = []
+        for at in wanted:
+            expression = relation.expressions[at]
+            if not is_column(expression):
+                return None
+            places.append(expression.index)
+        wanted, relation = tuple(places), relation.input
+    return wanted
+
+
+def _carrying(step: Chained, below: ir.Relation) -> ir.Relation:
+    """The step over rows with a number behind their columns, which it hands on."""
+    number = ir.Field(index=len(below.schema) - 1, type=NUMBER)
+    match step:
+        case ir.Filter():
+            return replace(step, input=below, schema=below.schema)
+        case ir.Project():
+            return replace(step, input=below, expressions=(*step.expressions, number), schema=(*step.schema, NUMBER))
+        case ir.Expand():
+            return _expanded(step, below, number)
+
+
+def _expanded(step: ir.Expand, below: ir.Relation, number: ir.Field) -> ir.Relation:
+    """An expansion's last column is the alternative's number: behind ours, which is put last again."""
+    alternatives = tuple((*each, number) for each in step.alternatives)
+    *own, which = step.schema
+    expanded = ir.Expand(input=below, alternatives=alternatives, schema=(*own, NUMBER, which), place=step.place)
+    fields = columns(expanded.schema)
+    order = (*fields[: len(own)], fields[-1], fields[len(own)])
+    return ir.Project(input=expanded, expressions=order, schema=tuple(each.type for each in order), place=step.place)
+
+
+def lower_unnest(relation: ir.Unnest, node: ChangeNode) -> ChangeNode:
+    """Lists are zipped: as many rows as the longest has items."""
+    schema = relation.input.schema
+    plain = compute(node, schema, (*relation.kept, *relation.lists), relation.place)
+    kept = [f"c{at}" for at in range(len(relation.kept))]
+    lists = [f"c{len(kept) + at}" for at in range(len(relation.lists))]
+    longest = f"greatest({', '.join(f'coalesce(len({each}), 0)' for each in lists)})"
+    numbers = f"range(1, {longest} + 1)"
+    items = [*lists, numbers] if relation.ordinality else lists
+    if relation.outer:
+        items = [f"CASE WHEN {longest} = 0 THEN [NULL] ELSE {each} END" for each in items]
+    number = f"c{len(kept) + len(lists)}"
+    selected = ", ".join((*kept, *(f"unnest({each})" for each in items), number))
+    return ComputeNode(
+        input=plain,
+        sql=f"SELECT {selected} FROM in0",
+        schema=arrow_schema(relation.schema),
+        place=relation.place,
+    )

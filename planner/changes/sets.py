@@ -1,0 +1,43 @@
+"""Set operations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from ...operators.changes.weigh import Weighing
+from .. import ir
+from ..sql.types import arrow_schema
+from .nodes import ChangeNode, SelectNode, WeighNode
+
+_WEIGHINGS: Final = {
+    ir.SetOperation.UNION_DISTINCT: Weighing.DISTINCT,
+    ir.SetOperation.MINUS_PRIMARY: Weighing.EXCEPT_ANY,
+    ir.SetOperation.MINUS_PRIMARY_ALL: Weighing.EXCEPT_ALL,
+    ir.SetOperation.MINUS_MULTISET: Weighing.EXCEPT_EACH,
+    ir.SetOperation.INTERSECTION_PRIMARY: Weighing.INTERSECT_ANY,
+    ir.SetOperation.INTERSECTION_MULTISET: Weighing.INTERSECT_EACH,
+    ir.SetOperation.INTERSECTION_MULTISET_ALL: Weighing.INTERSECT_ALL,
+}
+_ALL_OF_ONE: Final = (
+    ir.SetOperation.UNION_ALL,
+    ir.SetOperation.MINUS_PRIMARY_ALL,
+    ir.SetOperation.MINUS_MULTISET,
+    ir.SetOperation.INTERSECTION_MULTISET_ALL,
+)
+
+
+def lower_set(relation: ir.Set, inputs: Sequence[ChangeNode]) -> ChangeNode:
+    """Of a single input an operation that counts copies keeps all, any other the different rows."""
+    schema = arrow_schema(relation.schema)
+    if relation.operation is ir.SetOperation.UNION_ALL or (len(inputs) == 1 and relation.operation in _ALL_OF_ONE):
+        return SelectNode(inputs=tuple(inputs), columns=tuple(range(len(schema))), schema=schema, place=relation.place)
+    if len(inputs) == 1 or relation.operation is ir.SetOperation.UNION_DISTINCT:
+        return distinct(*inputs, place=relation.place)
+    weighing = _WEIGHINGS[relation.operation]
+    return WeighNode(inputs=tuple(inputs), weighing=weighing, schema=schema, place=relation.place)
+
+
+def distinct(*inputs: ChangeNode, place: str) -> ChangeNode:
+    """The different rows of inputs with the same columns."""
+    return WeighNode(inputs=inputs, weighing=Weighing.DISTINCT, schema=inputs[0].schema, place=place)

@@ -1,0 +1,163 @@
+"""The two sides of a join, and its condition taken apart into keys and the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ...operators.changes.join import JoinKey
+from .. import ir
+from .. import types as t
+from ..boolean import conjuncts
+from ..visit import is_column, parts, transform
+from .nodes import ChangeNode, PairCondition
+from .rendering import NUMBER, columns, numbered, render
+from .rowwise import compute
+
+_EQUALITIES: Final = {"equal": False, "is_not_distinct_from": True}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Sides:
+    """Both inputs of a join, each with its columns and behind them those that its keys are computed into."""
+
+    left: ChangeNode
+    right: ChangeNode
+    keys: tuple[JoinKey, ...]
+    rest: tuple[ir.Expression, ...]
+    condition: ir.Expression | None
+    left_schema: ir.Schema
+    right_schema: ir.Schema
+    place: str
+
+    def swapped(self) -> Sides:
+        """The right side as the left one."""
+        return Sides(
+            left=self.right,
+            right=self.left,
+            keys=tuple(JoinKey(key.right, key.left, key.nulls_match) for key in self.keys),
+            rest=tuple(self._swapped(each) for each in self.rest),
+            condition=None if self.condition is None else self._swapped(self.condition),
+            left_schema=self.right_schema,
+            right_schema=self.left_schema,
+            place=self.place,
+        )
+
+    def _swapped(self, expression: ir.Expression) -> ir.Expression:
+        left, right = len(self.left_schema), len(self.right_schema)
+        return _with_places(expression, lambda at: at + right if at < left else at - left)
+
+
+def sides_of(
+    relation: ir.Join | ir.Cross, condition: ir.Expression | None, left_node: ChangeNode, right_node: ChangeNode
+) -> Sides:
+    """Equalities are keys; a side of one that is no plain column is computed into one."""
+    left, right = relation.left.schema, relation.right.schema
+    of_left: list[ir.Expression] = []
+    of_right: list[ir.Expression] = []
+    keys: list[JoinKey] = []
+    rest: list[ir.Expression] = []
+    for term in () if condition is None else conjuncts(condition):
+        pair = _equality(term, len(left))
+        if pair is None:
+            rest.append(term)
+        else:
+            mine, theirs, nulls_match = pair
+            keys.append(JoinKey(_place(mine, left, of_left), _place(theirs, right, of_right), nulls_match))
+    return Sides(
+        left=_widened(left_node, left, of_left, relation.place),
+        right=_widened(right_node, right, of_right, relation.place),
+        keys=tuple(keys),
+        rest=tuple(rest),
+        condition=condition,
+        left_schema=left,
+        right_schema=right,
+        place=relation.place,
+    )
+
+
+def sides_of_keys(relation: ir.MergeJoin, left_node: ChangeNode, right_node: ChangeNode) -> Sides:
+    """Those of a join whose keys are known to be columns."""
+    condition = relation.condition
+    return Sides(
+        left=left_node,
+        right=right_node,
+        keys=tuple(JoinKey(key.left, key.right, key.nulls_match) for key in relation.keys),
+        rest=() if condition is None else tuple(conjuncts(condition)),
+        condition=condition,
+        left_schema=relation.left.schema,
+        right_schema=relation.right.schema,
+        place=relation.place,
+    )
+
+
+def condition_of(sides: Sides, width: int) -> PairCondition:
+    """What of the join's condition is no key, over pairs whose left rows have `width` columns."""
+    base = numbered((*sides.left_schema, *sides.right_schema), sides.place)
+    kept = base
+    for term in sides.rest:
+        kept = ir.Filter(input=kept, condition=term, schema=base.schema, place=sides.place)
+    number = ir.Field(index=len(base.schema) - 1, type=NUMBER)
+    numbers = ir.Project(input=kept, expressions=(number,), schema=(NUMBER,), place=sides.place)
+    return PairCondition(sql=render(numbers, [base]), columns=_columns(sides, width))
+
+
+def condition_unknown(sides: Sides, condition: ir.Expression) -> PairCondition:
+    """That the condition is null, over pairs of the sides' own columns."""
+    base = numbered((*sides.left_schema, *sides.right_schema), sides.place)
+    number = ir.Field(index=len(base.schema) - 1, type=NUMBER)
+    both = ir.Project(input=base, expressions=(condition, number), schema=(condition.type, NUMBER), place=sides.place)
+    sql = f"SELECT number FROM ({render(both, [base])}) AS pairs(met, number) WHERE met IS NULL"
+    return PairCondition(sql=sql, columns=_columns(sides, len(sides.left_schema)))
+
+
+def _columns(sides: Sides, width: int) -> tuple[int, ...]:
+    return (*range(len(sides.left_schema)), *range(width, width + len(sides.right_schema)))
+
+
+def _widened(node: ChangeNode, schema: ir.Schema, added: list[ir.Expression], place: str) -> ChangeNode:
+    return compute(node, schema, (*columns(schema), *added), place) if added else node
+
+
+def _equality(term: ir.Expression, width: int) -> tuple[ir.Expression, ir.Expression, bool] | None:
+    """What of the left and of the right side has to be equal, both of one type, the right one counted from its own."""
+    if not isinstance(term, ir.Call) or term.function.name not in _EQUALITIES or len(term.arguments) != 2:
+        return None
+    one, other = term.arguments
+    if isinstance(one, str) or isinstance(other, str) or t.required(one.type) != t.required(other.type):
+        return None
+    match _side(one, width), _side(other, width):
+        case "left", "right":
+            pass
+        case "right", "left":
+            one, other = other, one
+        case _:
+            return None
+    return one, _with_places(other, lambda at: at - width), _EQUALITIES[term.function.name]
+
+
+def _side(expression: ir.Expression, width: int) -> str | None:
+    """The side that an expression looks at, if it is one."""
+    if any(isinstance(part, ir.Subquery | ir.ContextVariable) for part in parts(expression)):
+        return None
+    used = {part.index < width for part in parts(expression) if isinstance(part, ir.Field)}
+    if len(used) != 1:
+        return None
+    return "left" if used.pop() else "right"
+
+
+def _place(expression: ir.Expression, schema: ir.Schema, added: list[ir.Expression]) -> int:
+    if is_column(expression):
+        return expression.index
+    added.append(expression)
+    return len(schema) + len(added) - 1
+
+
+def _with_places(expression: ir.Expression, place: Callable[[int], int]) -> ir.Expression:
+    """The expression over columns that are elsewhere."""
+
+    def change(part: ir.Expression) -> ir.Expression:
+        return replace(part, index=place(part.index)) if isinstance(part, ir.Field) else part
+
+    return transform(expression, change)
