@@ -26,7 +26,7 @@ from .state import load_arrangement, save_arrangement
 
 
 class Recompute(ChangeOperator):
-    """`evaluate` reads the rows of each input, a row with copies as often as it is there. With `always` it has an answer
+    """`evaluate` reads the rows of each input, copies as often as they are there. With `always` it has an answer
     before there is a row.
     """
 

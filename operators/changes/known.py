@@ -1,0 +1,76 @@
+"""Known: a source's rows, passed on as they come; an epoch that ends with a row deleted that was not there is an error.
+
+Confluent. State: for the hash of each row how often it is there. Two rows of one hash could hide such a deletion from
+it, which 64 bits make too rare to matter; no other answer depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+
+from ...proto.errors import ExecutionError
+from ..operator import StateReader, StateWriter
+from .arrangement import Arrangement
+from .change import Change, Numbers
+from .columns import FixedColumn
+from .operator import ChangeOperator
+from .rows import Rows
+from .state import load_arrangement, save_arrangement
+
+_HASHES = pa.schema([pa.field("hash", pa.int64())])
+
+
+class Known(ChangeOperator):
+    """Rows of `source`. It stands outside of all loops."""
+
+    def __init__(self, schema: pa.Schema, source: str) -> None:
+        self.schema = schema
+        self._source = source
+        self._counts = Arrangement(_HASHES.types, (0,), depth=0)
+        self._deleted: list[tuple[Rows, Rows]] = []
+
+    def receive(self, port: int, change: Change) -> Iterable[Change]:  # noqa: ARG002 - there is one input
+        if not len(change):
+            return ()
+        hashes = Rows([FixedColumn(change.rows.hashes().view(np.int64))], len(change))
+        self._counts.insert(Change(hashes, change.weights))
+        fewer = np.flatnonzero(change.weights < 0)
+        if len(fewer):
+            self._deleted.append((change.rows.take(fewer), hashes.take(fewer)))
+        return (change,)
+
+    def settle(self) -> None:
+        deleted, self._deleted = self._deleted, []
+        for rows, hashes in deleted:
+            found = self._counts.find(hashes)
+            totals: Numbers = np.zeros(len(rows), dtype=np.int64)
+            np.add.at(totals, found.asked, found.weights)
+            wrong = np.flatnonzero(totals < 0)
+            if len(wrong):
+                raise self._not_there(rows.take(wrong[:1]), int(totals[wrong[0]]))
+
+    def save(self, state: StateWriter) -> None:
+        save_arrangement(state, "counts", self._counts, _HASHES)
+
+    def load(self, state: StateReader) -> None:
+        load_arrangement(state, "counts", self._counts, _HASHES)
+
+    @property
+    def touched(self) -> int:
+        return self._counts.touched
+
+    @property
+    def nbytes(self) -> int:
+        return self._counts.nbytes
+
+    def _not_there(self, row: Rows, total: int) -> ExecutionError:
+        arrays = row.to_arrays(self.schema.types)
+        named = {name: array[0].as_py() for name, array in zip(self.schema.names, arrays, strict=True)}
+        return ExecutionError(
+            f"source {self._source!r}: the row {named!r} was deleted more often than it was inserted, and is there "
+            f"{total} times at the end of the epoch; a row can only be deleted that is there",
+            reason="NEGATIVE_TOTAL",
+        )
