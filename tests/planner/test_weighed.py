@@ -40,7 +40,8 @@ def test_a_condition_between_columns_is_none_while_scanning() -> None:
 
 
 def test_a_source_is_weighed_when_one_of_its_reads_is() -> None:
-    assert weighed(join(filtered(A, ONE_COLUMN), read("a", k=I64, v=I64), ir.JoinType.INNER, eq(col(0), col(2)))) == {"a"}
+    again = read("a", k=I64, v=I64)
+    assert weighed(join(filtered(A, ONE_COLUMN), again, ir.JoinType.INNER, eq(col(0), col(2)))) == {"a"}
 
 
 @pytest.mark.parametrize("root", [A, filtered(A, TWO_COLUMNS), aggregate(A, [col(0)], measure("count"))])
