@@ -1,1 +1,1 @@
-"""Operators on changes made from a plan's nodes: continuous tasks, and loops."""
+"""Plans at work on changes: continuous tasks, and loops."""
