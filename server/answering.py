@@ -6,8 +6,9 @@ import asyncio
 import functools
 import logging
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from concurrent.futures import Executor
+from contextlib import aclosing
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import grpc
@@ -16,7 +17,7 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from ..proto.errors import InternalError, TidegateError
+from ..proto.errors import InternalError, TidegateError, Unavailable
 from ..proto.failures import failure
 
 log = logging.getLogger("tidegate.server")
@@ -69,18 +70,37 @@ def _single(answer: Callable[[Any, Context], Awaitable[Answer]]) -> Callable[[An
     return call
 
 
-def _streaming(answer: Callable[[Any, Context], AsyncIterator[Answer]]) -> Callable[[Any, Context], Awaitable[None]]:
+def _streaming(answer: Callable[[Any, Context], AsyncGenerator[Answer]]) -> Callable[[Any, Context], Awaitable[None]]:
     async def call(request: Any, context: Context) -> None:
         try:
-            async for each in answer(request, context):
-                await context.write(each)
+            async with aclosing(answer(request, context)) as answers:
+                await _send(answers, context)
         except Exception as error:  # noqa: BLE001 (told to the client, and logged if it is a bug)
             await _refuse(context, error)
 
     return call
 
 
+async def _send(answers: AsyncGenerator[Answer], context: Context) -> None:
+    """Each answer is made while the one before it is on its way. When this ends, none is on its way any more."""
+    sending: asyncio.Future[None] = asyncio.ensure_future(asyncio.sleep(0))
+    try:
+        async for each in answers:
+            await sending
+            sending = asyncio.ensure_future(context.write(each))
+            await asyncio.sleep(0)  # it is off before work on the next answer begins
+    except (Exception, asyncio.CancelledError) as error:
+        if isinstance(error, asyncio.CancelledError):
+            sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)  # before an error is told, what was made before arrives
+        raise
+    await sending
+
+
 async def _refuse(context: Context, error: Exception) -> NoReturn:
+    if isinstance(error, grpc.aio.InternalError):
+        log.info("an answer could not be sent; its client may have left", exc_info=error)
+        error = Unavailable("the answer could not be sent")
     if isinstance(error, InternalError) or not isinstance(error, TidegateError):
         log.error("a call failed with an error that is not a refusal", exc_info=error)
     if not isinstance(error, TidegateError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any, Final
 
@@ -122,7 +122,7 @@ class Tasks(Endpoint):
         )
         return encode_frames(joined(frames))
 
-    async def results(self, request: pb.ResultsRequest, _: Context) -> AsyncIterator[bytes]:
+    async def results(self, request: pb.ResultsRequest, _: Context) -> AsyncGenerator[bytes]:
         cursor = messages.cursor_value(getattr(request, "from"))
         max_bytes = _answer_bytes(request)
         encoder = FramesEncoder()
@@ -147,7 +147,7 @@ class Tasks(Endpoint):
     async def list_tasks(self, _request: pb.ListTasksRequest, _: Context) -> pb.ListTasksResponse:
         return pb.ListTasksResponse(tasks=map(messages.task_message, await self.blocking(self._backend.list_tasks)))
 
-    async def watch_task(self, request: pb.WatchTaskRequest, _: Context) -> AsyncIterator[pb.Task]:
+    async def watch_task(self, request: pb.WatchTaskRequest, _: Context) -> AsyncGenerator[pb.Task]:
         interval = max(request.interval_ms / 1000, SHORTEST_INTERVAL)
         seen: TaskInfo | None = None
         while seen is None or seen.state is TaskState.RUNNING:

@@ -1,0 +1,134 @@
+"""A streaming call makes one answer ahead of the one that is on its way, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+from collections.abc import AsyncGenerator
+
+import grpc
+import grpc.aio
+import pytest
+
+from tidegate.proto.errors import Refused
+from tidegate.server.answering import _streaming
+
+
+class Connection:
+    """What a call writes to: each answer is on its way until the client has taken it."""
+
+    def __init__(self) -> None:
+        self.said: list[object] = []
+        self.room = asyncio.Semaphore(0)
+
+    async def write(self, answer: object) -> None:
+        await self.room.acquire()
+        self.said.append(answer)
+
+    async def abort(self, status: grpc.StatusCode, sentence: str, _metadata: object) -> None:
+        self.said.append(status)
+        raise asyncio.CancelledError(sentence)
+
+
+class Numbers:
+    """Answers 0, 1, ... up to `last`, then an error; `made` is how many were asked for."""
+
+    def __init__(self, last: int) -> None:
+        self.made = 0
+        self.ended = False
+        self._last = last
+
+    async def answer(self, _request: object, _context: object) -> AsyncGenerator[int]:
+        try:
+            while self.made <= self._last:
+                self.made += 1
+                yield self.made - 1
+            raise Refused("no more")
+        finally:
+            self.ended = True
+
+
+async def turns() -> None:
+    """Let everything go on that can."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def test_one_answer_is_made_ahead_of_a_client_that_takes_none() -> None:
+    async def run() -> None:
+        connection, numbers = Connection(), Numbers(last=9)
+        call = asyncio.ensure_future(_streaming(numbers.answer)(None, connection))
+        for taken in range(3):
+            await turns()
+            assert (connection.said, numbers.made) == (list(range(taken)), taken + 2)
+            connection.room.release()
+        call.cancel()
+        await asyncio.wait((call,))
+
+    asyncio.run(run())
+
+
+def test_what_was_made_before_an_error_arrives_before_it() -> None:
+    async def run() -> None:
+        connection = Connection()
+        call = asyncio.ensure_future(_streaming(Numbers(last=1).answer)(None, connection))
+        await turns()
+        connection.room.release()
+        await turns()
+        assert connection.said == [0]
+        connection.room.release()
+        await asyncio.wait((call,))
+        assert connection.said == [0, 1, grpc.StatusCode.FAILED_PRECONDITION]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("taken", [0, 1, 5])
+def test_a_client_that_leaves_mid_stream_leaves_no_task_and_no_answer(taken: int) -> None:
+    class Answer:
+        """Stands for the rows of an epoch."""
+
+    made: list[weakref.ref[Answer]] = []
+
+    async def answers(_request: object, _context: object) -> AsyncGenerator[Answer]:
+        while True:
+            each = Answer()
+            made.append(weakref.ref(each))
+            yield each
+            del each
+
+    async def run() -> None:
+        connection = Connection()
+        call = asyncio.ensure_future(_streaming(answers)(None, connection))
+        for _ in range(taken):
+            connection.room.release()
+        await turns()
+        call.cancel()
+        await asyncio.wait((call,))
+        assert call.cancelled()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        connection.said.clear()
+        del call
+        gc.collect()
+        assert [answer() for answer in made] == [None] * (taken + 2)
+
+    asyncio.run(run())
+
+
+def test_a_connection_that_breaks_ends_the_call_and_is_no_error_of_the_server(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Broken(Connection):
+        async def write(self, answer: object) -> None:
+            raise grpc.aio.InternalError(answer)
+
+    async def run() -> None:
+        connection, numbers = Broken(), Numbers(last=9)
+        with pytest.raises(asyncio.CancelledError):
+            await _streaming(numbers.answer)(None, connection)
+        assert (connection.said, numbers.made, numbers.ended) == ([grpc.StatusCode.UNAVAILABLE], 2, True)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(run())
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
