@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from tidegate.executor.scheduler import Scheduler, Slot
+from tidegate.executor.scheduler import LENT_SLICE_NS, SLICE_NS, Scheduler, Slot
 from tidegate.executor.timers import Timers
 
 
@@ -45,6 +46,27 @@ def test_a_work_is_never_stepped_by_two_threads_at_once(scheduler: Scheduler) ->
     while not done.is_set():
         scheduler.submit(slot)
     assert left[0] <= 0
+
+
+def test_a_lent_thread_stays_longer_with_a_work_than_one_that_has_others_to_run(scheduler: Scheduler) -> None:
+    ends: list[int] = []
+    stepped = threading.Event()
+
+    class Timed:
+        def step(self, until_ns: int) -> bool:
+            ends.append(until_ns)
+            stepped.set()
+            return False
+
+    before = time.monotonic_ns()
+    slot = Slot(Timed())
+    scheduler.submit(slot, wake=False)
+    assert scheduler.lend(slot)
+    stepped.clear()
+    scheduler.submit(slot)
+    assert stepped.wait(20)
+    assert ends[0] >= before + LENT_SLICE_NS
+    assert ends[1] <= time.monotonic_ns() + SLICE_NS
 
 
 def test_a_submit_during_a_step_is_not_lost(scheduler: Scheduler) -> None:
