@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -16,14 +16,12 @@ from .proto.values import MIB, FileSplit, InlineSplit, Split
 CHUNK_BYTES = 1 * MIB
 
 
-@runtime_checkable
 class ArrowStream(Protocol):
     """Whatever speaks the Arrow C stream protocol: tables, readers, pandas and polars frames, DuckDB relations."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 
-@runtime_checkable
 class ArrowArray(Protocol):
     """Whatever speaks the Arrow C array protocol: record batches, struct arrays."""
 
@@ -75,10 +73,12 @@ def _split(data: Any, uploader: Uploader) -> Split:
             return FileSplit(uploader(f"upload{_ending(data.path)}", data), format=data.format)
         case pa.RecordBatch():
             return InlineSplit(schema=data.schema, batches=(data,))
-        case ArrowStream():
+        case pa.Table():
+            return InlineSplit(schema=data.schema, batches=tuple(data.to_batches()))
+        case _ if hasattr(data, "__arrow_c_stream__"):  # checking for a protocol's methods takes ten times as long
             reader = pa.RecordBatchReader.from_stream(data)
             return InlineSplit(schema=reader.schema, batches=tuple(reader))
-        case ArrowArray():
+        case _ if hasattr(data, "__arrow_c_array__"):
             batch = pa.record_batch(data)
             return InlineSplit(schema=batch.schema, batches=(batch,))
         case _:

@@ -15,7 +15,7 @@ from ..operators.indexes.sql import Database
 from ..operators.inputs import ContextSource, StreamSource
 from ..operators.instances import Instance
 from ..operators.merge_join import MergeJoin
-from ..operators.operator import Operator
+from ..operators.operator import Operator, ReadsPieces
 from ..operators.piece import Piece
 from ..operators.scan import Scan
 from ..operators.select import Select
@@ -80,7 +80,7 @@ class ReadSource:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Made:
-    """An operator, what it reads from, and what it reads from sources itself."""
+    """An operator, what it reads from, and what it reads from sources itself (as `reader`, or by relations)."""
 
     node: RunNode
     operator: Operator
@@ -88,6 +88,7 @@ class Made:
     inputs: tuple[PhysicalNode, ...]
     sources: tuple[ReadSource, ...] = ()
     clocks: tuple[Clock, ...] = ()
+    reader: ReadsPieces | None = None
 
 
 def make(node: RunNode, workshop: Workshop) -> Made:
@@ -95,7 +96,7 @@ def make(node: RunNode, workshop: Workshop) -> Made:
         case ScanNode():
             source = ReadSource(node.source, None, node.whole)
             scan = Scan(node.source, node.columns, order=node.order)
-            return Made(node, scan, workshop.meter("Scan", node.place), (), (source,))
+            return Made(node, scan, workshop.meter("Scan", node.place), (), (source,), reader=scan)
         case FragmentNode():
             sources = tuple(map(_file_source, node.files))
             meter = workshop.meter("Fragment", node.place)

@@ -140,8 +140,7 @@ class OutputLog:
             return None
         taken: list[pa.RecordBatch] = []
         room = max_bytes
-        for batch in _from_row(output, cursor.row):
-            size = batch_bytes(batch)
+        for batch, size in _from_row(output, cursor.row):
             if size > room:
                 part = _cut(batch, size, room, at_least=0 if taken else 1)
                 if part.num_rows:
@@ -193,13 +192,15 @@ def _place(cursor: Cursor) -> str:
     return f"row {cursor.row} of epoch {cursor.epoch}"
 
 
-def _from_row(output: EpochOutput, row: int) -> Iterator[pa.RecordBatch]:
+def _from_row(output: EpochOutput, row: int) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """The batches from a row on, and their bytes."""
     first = bisect_right(output.starts, row) - 1
     skip = row - output.starts[first]
     for chunk in output.chunks[first:]:
         for batch in chunk.batches():
             if skip < batch.num_rows:
-                yield batch.slice(skip) if skip else batch
+                rest = batch.slice(skip) if skip else batch
+                yield rest, chunk.size if rest is batch and chunk.count == 1 else batch_bytes(rest)
             skip = max(0, skip - batch.num_rows)
 
 

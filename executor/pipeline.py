@@ -10,7 +10,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from ..operators.fragment import Fragment
-from ..operators.operator import ReadsPieces, Stream
+from ..operators.operator import Stream
 from ..operators.piece import Piece
 from ..operators.scan import Scan
 from ..planner.pipelines import KeptNode, PhysicalNode, ReceiveNode, inputs
@@ -93,8 +93,9 @@ class PipelineInstance:
         with ExitStack() as stack:
             run = _Run(supply, stack)
             for made in self._made:
-                stack.callback(_release, made, supply.read)
-                _assign(made, supply)
+                if made.sources:
+                    stack.callback(_release, made, supply.read)
+                    _assign(made, supply)
                 if made.clocks and isinstance(made.operator, Fragment):
                     made.operator.set_context(context_row(made.clocks, supply.clock_us, supply.time_zone))
                 streams = [self._stream(each, run, made.meter) for each in made.inputs]
@@ -165,8 +166,8 @@ def _assign(made: Made, supply: Supply) -> None:
 def _give(made: Made, source: ReadSource, pieces: Sequence[Piece]) -> None:
     if isinstance(made.operator, Fragment) and source.relation is not None:
         made.operator.assign_to(source.relation, pieces)
-    elif isinstance(made.operator, ReadsPieces):
-        made.operator.assign(source.name, pieces)
+    elif made.reader is not None:
+        made.reader.assign(source.name, pieces)
 
 
 def _release(made: Made, read: Read) -> None:

@@ -178,7 +178,9 @@ class Fragment(Operator):
                 relation.end()
 
     def _counts(self, files: Sequence[FilePiece], *, counted: bool, given_out: int) -> FileReads:
-        if files and self._statement.profile is not None:
+        if not files:
+            return file_reads.NOTHING
+        if self._statement.profile is not None:
             return file_reads.profiled(self._statement.profile, files)
         return file_reads.stopped(files, given_out) if counted else file_reads.whole(files)
 
