@@ -1,232 +1,165 @@
 """A graph for a network, from a plan's nodes.
 
-Rows are routed to where their key is: a join's by what has to be equal, a group's by what it is grouped by. What works
-on rows by themselves takes them on whichever channel they are.
+A node is in the innermost loop whose references it reads, however far below; what it reads from outside that loop comes
+in as an entry of the loop's body.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from typing import assert_never
+from typing import TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
-from ...operators.changes.columns import Mask
-from ...operators.changes.compute import Compute
-from ...operators.changes.constant import Constant
-from ...operators.changes.difference import Difference
-from ...operators.changes.evaluator import Evaluator
-from ...operators.changes.group import Group
-from ...operators.changes.join import Join
 from ...operators.changes.known import Known
-from ...operators.changes.network.graph import ByKey, Entry, Graph, Link, Operate, Route, Vertex
-from ...operators.changes.only_one import OnlyOne
-from ...operators.changes.operator import ChangeOperator
-from ...operators.changes.recompute import Recompute
-from ...operators.changes.regroup import Regroup
-from ...operators.changes.rows import Rows
-from ...operators.changes.select import Select
-from ...operators.changes.top import Top
-from ...operators.changes.weigh import Weigh
+from ...operators.changes.network.graph import Back, ByKey, Entry, Graph, Link, Loop, Operate, Vertex
 from ...operators.instances import Instance
-from ...planner.changes.nodes import (
-    ChangeNode,
-    ComputeNode,
-    ConstantNode,
-    DifferenceNode,
-    GroupNode,
-    JoinNode,
-    OnlyOneNode,
-    PairCondition,
-    RecomputeNode,
-    RegroupNode,
-    SelectNode,
-    SourceNode,
-    TopNode,
-    WeighNode,
-    inputs_of,
-)
+from ...planner.changes.nodes import BackNode, ChangeNode, LoopNode, SourceNode, inputs_of
 from ...planner.walk import unroll
-
-_NUMBER = pa.field("number", pa.int64())
+from .routes import Operated, routes_to
+from .workbench import Workbench
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EntrySource:
-    """A source as it is fed: its number among the network's entries, and all columns that the plan uses, by name."""
+    """A source as it is fed: its number among the network's entries, and all columns that the plan uses, by name.
+    Where it is `checked`, deleting a row of it that is not there is an error.
+    """
 
     port: int
     schema: pa.Schema
+    checked: bool = True
 
 
-def graph_of(root: ChangeNode, sources: Mapping[str, EntrySource], instance: Instance) -> Graph:
-    """The nodes as a network's graph. Statements run on `instance`, one at a time."""
-    making = _Making(sources=sources, instance=instance, depth=0)
-    making.enter()
-    result = unroll(making.step, root)
-    return Graph(vertices=tuple(making.vertices), result=result)
+def graph_of(
+    root: ChangeNode, sources: Mapping[str, EntrySource], instance: Instance, *, counted: bool = True
+) -> Graph:
+    """The nodes as a network's graph. Statements run on `instance`, one at a time. The outermost loops' rounds are
+    `counted` where there is a later epoch that may change what was found in them.
+    """
+    workbench = Workbench(instance, {name: source.schema for name, source in sources.items()})
+    making = _Making(workbench=workbench, loops_read=_loops_read(root), counted=counted)
+    outside = _Level(loop=None, parent=None, depth=0)
+    for name, source in sources.items():
+        making.entries[name] = _enter(outside, name, source)
+    result = unroll(making.step, (outside, root))
+    return outside.graph(result)
 
 
-@dataclass(slots=True, kw_only=True)
-class _Making:
-    """A graph being made: a node becomes a vertex once, however many read it."""
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Level:
+    """A graph being made: that of a loop's body, or of what is in no loop. `depth` rounds are counted in it."""
 
-    sources: Mapping[str, EntrySource]
-    instance: Instance
+    loop: int | None
+    parent: _Level | None
     depth: int
     vertices: list[Vertex] = field(default_factory=list)
-    _entries: dict[str, int] = field(default_factory=dict)
-    _places: dict[int, int] = field(default_factory=dict)
+    places: dict[int, int] = field(default_factory=dict)
+    """Of nodes, by their id."""
+    inputs: list[Link] = field(default_factory=list)
+    _entered: dict[int, int] = field(default_factory=dict)
 
-    def enter(self) -> None:
-        """Sources come in by the hash of the row, so that a row's deletions meet its insertions."""
-        for name, source in self.sources.items():
-            entry = self._add(Entry(port=source.port, schema=source.schema))
-            self._entries[name] = self._add(_known(name, source.schema, entry))
-
-    def step(self, node: ChangeNode) -> Generator[ChangeNode, int, int]:
-        known = self._places.get(id(node))
-        if known is not None:
-            return known
-        inputs = []
-        for each in inputs_of(node):
-            inputs.append((yield each))  # noqa: PERF401 (a comprehension cannot yield)
-        place = self._places[id(node)] = self._add(self._vertex(node, inputs))
-        return place
-
-    def _add(self, vertex: Vertex) -> int:
+    def add(self, vertex: Vertex) -> int:
         self.vertices.append(vertex)
         return len(self.vertices) - 1
 
-    def _vertex(self, node: ChangeNode, inputs: Sequence[int]) -> Operate:
-        if isinstance(node, SourceNode):
-            inputs = (self._entries[node.source],)
-        links = tuple(Link(vertex, route) for vertex, route in zip(inputs, self._routes(node), strict=True))
-        return Operate(
-            make=lambda channel: self._operator(node, channel), inputs=links, schema=node.schema, place=node.place
-        )
+    def graph(self, result: int) -> Graph:
+        return Graph(vertices=tuple(self.vertices), result=result)
 
-    def _routes(self, node: ChangeNode) -> Sequence[Route]:
-        match node:
-            case SourceNode() | ComputeNode():
-                return (None,)
-            case ConstantNode():
-                return ()
-            case SelectNode():
-                return (None,) * len(node.inputs)
-            case DifferenceNode():
-                return (None, None)
-            case JoinNode():
-                return ByKey(tuple(key.left for key in node.keys)), ByKey(tuple(key.right for key in node.keys))
-            case OnlyOneNode():
-                left = ByKey(tuple(range(len(node.left.schema))))
-                return left, left
-            case WeighNode():
-                return (ByKey(tuple(range(len(node.schema)))),) * len(node.inputs)
-            case GroupNode() | TopNode() | RegroupNode():
-                return (ByKey(node.key),)
-            case RecomputeNode():
-                return (ByKey(()),) * len(node.inputs)
-            case _:
-                assert_never(node)
+    def from_outside(self, vertex: int, schema: pa.Schema) -> int:
+        """The entry for a vertex of the graph around this one."""
+        if vertex not in self._entered:
+            self._entered[vertex] = self.add(Entry(port=len(self.inputs), schema=schema))
+            self.inputs.append(Link(vertex))
+        return self._entered[vertex]
 
-    def _operator(self, node: ChangeNode, channel: int) -> ChangeOperator:  # noqa: C901 (a line per node)
-        depth = self.depth
+
+_Wanted: TypeAlias = tuple[_Level, ChangeNode]
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Making:
+    """A node becomes a vertex once, however many read it. A step's result is the node's place in the wanted level."""
+
+    workbench: Workbench
+    loops_read: Mapping[int, frozenset[int]]
+    counted: bool
+    entries: dict[str, int] = field(default_factory=dict)
+
+    def step(self, wanted: _Wanted) -> Generator[_Wanted, int, int]:
+        level, node = wanted
+        if level.parent is not None and level.loop not in self.loops_read[id(node)]:
+            return level.from_outside((yield level.parent, node), node.schema)
+        if id(node) not in level.places:
+            level.places[id(node)] = yield from self._made(level, node)
+        return level.places[id(node)]
+
+    def _made(self, level: _Level, node: ChangeNode) -> Generator[_Wanted, int, int]:
         match node:
+            case BackNode():
+                return level.add(Back(schema=node.schema))
+            case LoopNode():
+                return (yield from self._loop(level, node))
             case SourceNode():
-                names = self.sources[node.source].schema.names
-                return Select(node.schema, [names.index(column) for column in node.columns])
-            case ConstantNode():
-                return Constant(node.schema, self._constant(node) if channel == 0 else (), depth=depth)
-            case SelectNode():
-                return Select(node.schema, node.columns)
-            case ComputeNode():
-                return Compute(node.input.schema, node.schema, self._computing(node))
-            case DifferenceNode():
-                return Difference(node.schema)
-            case JoinNode():
-                condition = None if node.condition is None else self._condition(node, node.condition)
-                return Join(
-                    node.left.schema, node.right.schema, node.keys, node.output, condition=condition, depth=depth
-                )
-            case OnlyOneNode():
-                return OnlyOne(node.schema, node.left.schema, place=node.place, depth=depth)
-            case WeighNode():
-                return Weigh(node.schema, node.weighing, inputs=len(node.inputs), depth=depth)
-            case GroupNode():
-                return Group(
-                    node.input.schema,
-                    node.key,
-                    node.measures,
-                    node.schema,
-                    place=node.place,
-                    depth=depth,
-                    always=not node.key and channel == 0,
-                )
-            case TopNode():
-                return Top(node.input.schema, node.key, node.orders, offset=node.offset, count=node.count, depth=depth)
-            case RegroupNode():
-                return self._regroup(node, channel)
-            case RecomputeNode():
-                schemas = [each.schema for each in node.inputs]
-                evaluate = self._evaluator(node.sql, schemas, node.schema, node.place)
-                return Recompute(schemas, node.schema, evaluate, depth=depth, always=channel == 0)
+                return level.add(self._operated(node, (self.entries[node.source],), level.depth))
             case _:
-                assert_never(node)
+                inputs = []
+                for each in inputs_of(node):
+                    inputs.append((yield level, each))  # noqa: PERF401 (a comprehension cannot yield)
+                return level.add(self._operated(node, tuple(inputs), level.depth))
 
-    def _regroup(self, node: RegroupNode, channel: int) -> Regroup:
-        behind = pa.schema(list(node.schema)[len(node.key) :]).append(_NUMBER)
-        read = [node.input.schema.append(_NUMBER)]
-        nothing = None if node.nothing is None else self._evaluator(node.nothing, read, behind, node.place)
-        return Regroup(
-            node.input.schema,
-            node.key,
-            node.schema,
-            self._evaluator(node.sql, read, behind, node.place),
-            evaluate_nothing=nothing,
-            depth=self.depth,
-            always=nothing is not None and channel == 0,
+    def _loop(self, level: _Level, node: LoopNode) -> Generator[_Wanted, int, int]:
+        counted = self.counted or level.parent is not None
+        body = _Level(loop=node.loop, parent=level, depth=level.depth + counted)
+        result = yield body, node.body
+        entering = None if node.entering is None else Link((yield level, node.entering))
+        return level.add(
+            Loop(
+                name=node.name,
+                body=body.graph(result),
+                inputs=tuple(body.inputs),
+                entering=entering,
+                limits=node.limits,
+                counted=counted,
+                schema=node.schema,
+                place=node.place,
+            )
         )
 
-    def _computing(self, node: ComputeNode) -> Evaluator:
-        read = node.input.schema.append(_NUMBER)
-        return self._evaluator(node.sql, [read], node.schema.append(_NUMBER), node.place)
-
-    def _constant(self, node: ConstantNode) -> Sequence[pa.RecordBatch]:
-        evaluate = self._evaluator(node.sql, [], node.schema, node.place)
-        try:
-            return (pa.RecordBatch.from_arrays(evaluate(), schema=node.schema),)
-        finally:
-            evaluate.close()
-
-    def _condition(self, node: JoinNode, condition: PairCondition) -> Pairs:
-        both = [*node.left.schema, *node.right.schema]
-        read = pa.schema([both[at] for at in condition.columns]).append(_NUMBER)
-        evaluate = self._evaluator(condition.sql, [read], pa.schema([_NUMBER]), node.place)
-        return Pairs(evaluate, condition.columns, read.types[:-1])
-
-    def _evaluator(self, sql: str, inputs: Sequence[pa.Schema], schema: pa.Schema, place: str) -> Evaluator:
-        return Evaluator(sql, inputs, schema, instance=self.instance, place=place)
+    def _operated(self, node: Operated, inputs: tuple[int, ...], depth: int) -> Operate:
+        links = tuple(Link(vertex, route) for vertex, route in zip(inputs, routes_to(node), strict=True))
+        return Operate(
+            make=lambda channel: self.workbench.operator(node, channel, depth),
+            inputs=links,
+            schema=node.schema,
+            place=node.place,
+        )
 
 
-def _known(name: str, schema: pa.Schema, entry: int) -> Operate:
-    every = ByKey(tuple(range(len(schema))))
-    return Operate(make=lambda _: Known(schema, name), inputs=(Link(entry, every),), schema=schema, place=name)
+def _loops_read(root: ChangeNode) -> Mapping[int, frozenset[int]]:
+    """By a node's id, the loops whose references it reads and that it is inside of."""
+    found: dict[int, frozenset[int]] = {}
+
+    def step(node: ChangeNode) -> Generator[ChangeNode, frozenset[int], frozenset[int]]:
+        if id(node) not in found:
+            loops: frozenset[int] = frozenset({node.loop}) if isinstance(node, BackNode) else frozenset()
+            for each in inputs_of(node):
+                loops |= yield each
+            found[id(node)] = loops - {node.loop} if isinstance(node, LoopNode) else loops
+        return found[id(node)]
+
+    unroll(step, root)
+    return found
 
 
-class Pairs:
-    """A join's condition: which of its pairs a statement gives the numbers of."""
-
-    def __init__(self, evaluate: Evaluator, columns: Sequence[int], types: Sequence[pa.DataType]) -> None:
-        self._evaluate = evaluate
-        self._columns = tuple(columns)
-        self._types = tuple(types)
-
-    def __call__(self, pairs: Rows) -> Mask:
-        arrays = pairs.select(self._columns).to_arrays(self._types)
-        [numbers] = self._evaluate([*arrays, pa.array(np.arange(len(pairs)))])
-        matches = np.zeros(len(pairs), dtype=np.bool_)
-        matches[numbers.to_numpy(zero_copy_only=False)] = True
-        return matches
+def _enter(level: _Level, name: str, source: EntrySource) -> int:
+    """Rows come in by their hash, so that a row's deletions meet its insertions."""
+    entry = level.add(Entry(port=source.port, schema=source.schema))
+    if not source.checked:
+        return entry
+    every = ByKey(tuple(range(len(source.schema))))
+    known = Operate(
+        make=lambda _: Known(source.schema, name), inputs=(Link(entry, every),), schema=source.schema, place=name
+    )
+    return level.add(known)

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from ...operators.changes.group import GroupMeasure
 from ...operators.changes.join import JoinKey
+from ...operators.changes.network.graph import Limits
 from ...operators.changes.weigh import Weighing
 from ...operators.ordering import Order
 
@@ -165,6 +166,28 @@ class RecomputeNode:
     place: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BackNode:
+    """What has come back in the loop of this number. What reads it, however far above, is inside that loop."""
+
+    loop: int
+    schema: pa.Schema
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LoopNode:
+    """What comes to rest in a loop: `entering`, and `body` over what has come back, until that no longer changes."""
+
+    loop: int
+    name: str
+    body: ChangeNode
+    entering: ChangeNode | None
+    limits: Limits
+    schema: pa.Schema
+    place: str
+
+
 ChangeNode: TypeAlias = (
     SourceNode
     | ConstantNode
@@ -178,13 +201,15 @@ ChangeNode: TypeAlias = (
     | TopNode
     | RegroupNode
     | RecomputeNode
+    | BackNode
+    | LoopNode
 )
 
 
 def inputs_of(node: ChangeNode) -> tuple[ChangeNode, ...]:
     """What a node reads, in order."""
     match node:
-        case SourceNode() | ConstantNode():
+        case SourceNode() | ConstantNode() | BackNode():
             return ()
         case SelectNode() | WeighNode() | RecomputeNode():
             return node.inputs
@@ -194,3 +219,5 @@ def inputs_of(node: ChangeNode) -> tuple[ChangeNode, ...]:
             return (node.left, node.right)
         case OnlyOneNode():
             return (node.pairs, node.left)
+        case LoopNode():
+            return (node.body,) if node.entering is None else (node.body, node.entering)

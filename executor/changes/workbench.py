@@ -1,0 +1,150 @@
+"""Operators on changes, from a plan's nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import assert_never
+
+import numpy as np
+import pyarrow as pa
+
+from ...operators.changes.columns import Mask
+from ...operators.changes.compute import Compute
+from ...operators.changes.constant import Constant
+from ...operators.changes.difference import Difference
+from ...operators.changes.evaluator import Evaluator
+from ...operators.changes.group import Group
+from ...operators.changes.join import Join
+from ...operators.changes.only_one import OnlyOne
+from ...operators.changes.operator import ChangeOperator
+from ...operators.changes.recompute import Recompute
+from ...operators.changes.regroup import Regroup
+from ...operators.changes.rows import Rows
+from ...operators.changes.select import Select
+from ...operators.changes.top import Top
+from ...operators.changes.weigh import Weigh
+from ...operators.instances import Instance
+from ...planner.changes.nodes import (
+    ComputeNode,
+    ConstantNode,
+    DifferenceNode,
+    GroupNode,
+    JoinNode,
+    OnlyOneNode,
+    PairCondition,
+    RecomputeNode,
+    RegroupNode,
+    SelectNode,
+    SourceNode,
+    TopNode,
+    WeighNode,
+)
+from .routes import Operated
+
+_NUMBER = pa.field("number", pa.int64())
+
+
+class Workbench:
+    """Makes operators whose statements run on `instance`, one at a time. `sources` are the columns of each source's
+    entry.
+    """
+
+    def __init__(self, instance: Instance, sources: Mapping[str, pa.Schema]) -> None:
+        self._instance = instance
+        self._sources = sources
+
+    def operator(  # noqa: C901 (a line per node)
+        self, node: Operated, channel: int, depth: int
+    ) -> ChangeOperator:
+        """The operator of a channel, where rows have `depth` rounds."""
+        match node:
+            case SourceNode():
+                names = self._sources[node.source].names
+                return Select(node.schema, [names.index(column) for column in node.columns])
+            case ConstantNode():
+                return Constant(node.schema, self._constant(node) if channel == 0 else (), depth=depth)
+            case SelectNode():
+                return Select(node.schema, node.columns)
+            case ComputeNode():
+                return Compute(node.input.schema, node.schema, self._computing(node))
+            case DifferenceNode():
+                return Difference(node.schema)
+            case JoinNode():
+                condition = None if node.condition is None else self._condition(node, node.condition)
+                return Join(
+                    node.left.schema, node.right.schema, node.keys, node.output, condition=condition, depth=depth
+                )
+            case OnlyOneNode():
+                return OnlyOne(node.schema, node.left.schema, place=node.place, depth=depth)
+            case WeighNode():
+                return Weigh(node.schema, node.weighing, inputs=len(node.inputs), depth=depth)
+            case GroupNode():
+                return Group(
+                    node.input.schema,
+                    node.key,
+                    node.measures,
+                    node.schema,
+                    place=node.place,
+                    depth=depth,
+                    always=not node.key and channel == 0,
+                )
+            case TopNode():
+                return Top(node.input.schema, node.key, node.orders, offset=node.offset, count=node.count, depth=depth)
+            case RegroupNode():
+                return self._regroup(node, channel, depth)
+            case RecomputeNode():
+                schemas = [each.schema for each in node.inputs]
+                evaluate = self._evaluator(node.sql, schemas, node.schema, node.place)
+                return Recompute(schemas, node.schema, evaluate, depth=depth, always=channel == 0)
+            case _:
+                assert_never(node)
+
+    def _regroup(self, node: RegroupNode, channel: int, depth: int) -> Regroup:
+        behind = pa.schema(list(node.schema)[len(node.key) :]).append(_NUMBER)
+        read = [node.input.schema.append(_NUMBER)]
+        nothing = None if node.nothing is None else self._evaluator(node.nothing, read, behind, node.place)
+        return Regroup(
+            node.input.schema,
+            node.key,
+            node.schema,
+            self._evaluator(node.sql, read, behind, node.place),
+            evaluate_nothing=nothing,
+            depth=depth,
+            always=nothing is not None and channel == 0,
+        )
+
+    def _computing(self, node: ComputeNode) -> Evaluator:
+        read = node.input.schema.append(_NUMBER)
+        return self._evaluator(node.sql, [read], node.schema.append(_NUMBER), node.place)
+
+    def _constant(self, node: ConstantNode) -> Sequence[pa.RecordBatch]:
+        evaluate = self._evaluator(node.sql, [], node.schema, node.place)
+        try:
+            return (pa.RecordBatch.from_arrays(evaluate(), schema=node.schema),)
+        finally:
+            evaluate.close()
+
+    def _condition(self, node: JoinNode, condition: PairCondition) -> Pairs:
+        both = [*node.left.schema, *node.right.schema]
+        read = pa.schema([both[at] for at in condition.columns]).append(_NUMBER)
+        evaluate = self._evaluator(condition.sql, [read], pa.schema([_NUMBER]), node.place)
+        return Pairs(evaluate, condition.columns, read.types[:-1])
+
+    def _evaluator(self, sql: str, inputs: Sequence[pa.Schema], schema: pa.Schema, place: str) -> Evaluator:
+        return Evaluator(sql, inputs, schema, instance=self._instance, place=place)
+
+
+class Pairs:
+    """A join's condition: which of its pairs a statement gives the numbers of."""
+
+    def __init__(self, evaluate: Evaluator, columns: Sequence[int], types: Sequence[pa.DataType]) -> None:
+        self._evaluate = evaluate
+        self._columns = tuple(columns)
+        self._types = tuple(types)
+
+    def __call__(self, pairs: Rows) -> Mask:
+        arrays = pairs.select(self._columns).to_arrays(self._types)
+        [numbers] = self._evaluate([*arrays, pa.array(np.arange(len(pairs)))])
+        matches = np.zeros(len(pairs), dtype=np.bool_)
+        matches[numbers.to_numpy(zero_copy_only=False)] = True
+        return matches
