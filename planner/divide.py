@@ -121,7 +121,7 @@ class _Keeping:
 
     def _is_kept(self, relation: ir.Relation) -> bool:
         facts = self._facts.of(relation)
-        return not facts.fed and not facts.reach and facts.reads > 0 and not _bare(relation)
+        return not facts.fed and facts.closed and facts.reads > 0 and not _bare(relation)
 
     def _name(self, definition: ir.Relation) -> str:
         name = self._names.setdefault(id(definition), f"kept{len(self._names)}")
@@ -196,7 +196,7 @@ class _Sectioning:
             return 1
         if depth < DEPTH or relation is self._root:
             return depth
-        if not self._facts.of(relation).reach:
+        if self._facts.of(relation).closed:
             self._add(relation)
             return 1
         if depth > CORRELATED_DEPTH:
@@ -204,7 +204,7 @@ class _Sectioning:
         return depth
 
     def _ends_at(self, relation: ir.Operated) -> None:
-        if self._facts.of(relation).reach:
+        if not self._facts.of(relation).closed:
             raise PlanError(_correlated(relation.place))
         for each in read_by(relation):
             self._add(each)
@@ -219,7 +219,8 @@ def _correlated(place: str) -> Problem:
     return Problem(
         place=place,
         reason="UNSUPPORTED_CORRELATION",
-        message="a relation with an operator of its own cannot read the row of an enclosing query",
+        message="a relation with an operator of its own cannot read the row of an enclosing query, nor what came back "
+        "to a loop that it is inside of",
     )
 
 
@@ -227,6 +228,6 @@ def _too_deep(place: str) -> Problem:
     return Problem(
         place=place,
         reason="TOO_DEEP",
-        message=f"more than {CORRELATED_DEPTH} relations, one inside the other, read the row of an enclosing query, so "
-        "that none can be computed alone",
+        message=f"more than {CORRELATED_DEPTH} relations, one inside the other, read the row of an enclosing query, or "
+        "what came back to a loop, so that none can be computed alone",
     )

@@ -15,7 +15,7 @@ class Facts:
     """`reach`: how many enclosing rows out it looks (0: it can be computed alone). `fed`: some of its rows may change
     from epoch to epoch, because a source is fed or the clock is read. `reads`: the sources read, uses of shared
     subtrees followed. `size`: relations, itself included. `row_wise`: every row comes from one row of a leaf, in order.
-    `leaves`: how many leaves.
+    `leaves`: how many leaves. `loops`: the loops that it is inside of and reads what came back to.
     """
 
     reach: int
@@ -24,6 +24,12 @@ class Facts:
     size: int
     row_wise: bool
     leaves: int
+    loops: frozenset[int] = frozenset()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it can be computed alone."""
+        return not self.reach and not self.loops
 
 
 class FactTable:
@@ -76,6 +82,14 @@ class FactTable:
                         clock = True
                     case _:
                         pass
+        loops = frozenset[int]().union(*(each.loops for each in (*below, *inner)))
+        match relation:
+            case ir.Reference():
+                loops = frozenset({relation.loop})
+            case ir.Iterate() | ir.Recursion():
+                loops -= {relation.loop}
+            case _:
+                pass
         leaf = isinstance(relation, ir.Read | ir.LocalFiles)
         return Facts(
             reach=reach,
@@ -84,6 +98,7 @@ class FactTable:
             size=sum(each.size for each in (*below, *inner)) + 1,
             row_wise=not inner and _keeps_rows(relation) and all(each.row_wise for each in below),
             leaves=sum(each.leaves for each in (*below, *inner)) or 1,
+            loops=loops,
         )
 
     def _is_fed(self, relation: ir.Relation) -> bool:

@@ -53,7 +53,7 @@ def candidates(roots: Iterable[ir.Relation], facts: FactTable) -> dict[int, Cand
     """By the join's id, those below the roots, innermost first."""
     found: dict[int, Candidate] = {}
     for relation in reversed([each for root in roots for each in relations(root)]):
-        if isinstance(relation, ir.Join) and not facts.of(relation).reach:
+        if isinstance(relation, ir.Join) and facts.of(relation).closed:
             candidate = _candidate(relation, facts)
             if candidate is not None:
                 found[id(relation)] = candidate

@@ -49,7 +49,7 @@ def indexed(roots: Iterable[ir.Relation], facts: FactTable) -> dict[IndexKey, In
     for relation in reversed([each for root in roots for each in relations(root)]):
         if isinstance(relation, ir.IndexLookup) and relation.index.kind == KEPT_KIND:
             facts_of_table = facts.of(relation.right)
-            if facts_of_table.fed or facts_of_table.reach:
+            if facts_of_table.fed or not facts_of_table.closed:
                 raise PlanError(_changing(relation.right.place))
             keys = key_columns(relation)
             name = f"index{len(found)}"

@@ -1,23 +1,55 @@
-"""What a relation reads of the queries it is inside of."""
+"""What a relation reads of the queries and the loops that it is inside of."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
 
 from . import ir, tree
-from .visit import parts
+from .visit import parts, relations, subqueries
 from .walk import unroll
 
 
+def loops_read(relation: ir.Relation) -> frozenset[int]:
+    """The numbers of the loops that it is inside of and reads what came back to."""
+    read: set[int] = set()
+    inside: set[int] = set()
+    for each in relations(relation):
+        match each:
+            case ir.Reference():
+                read.add(each.loop)
+            case ir.Iterate() | ir.Recursion():
+                inside.add(each.loop)
+            case _:
+                pass
+    return frozenset(read - inside)
+
+
 class Reach:
-    """How many of the queries around it a relation reads from; each relation is looked at once."""
+    """How many of the queries around it a relation reads from, and which loops; each relation is looked at once."""
 
     def __init__(self) -> None:
         self._reach: dict[int, tuple[ir.Relation, int]] = {}
+        self._loops: dict[int, tuple[ir.Relation, frozenset[int]]] = {}
 
     def is_closed(self, relation: ir.Relation) -> bool:
         """Whether it reads nothing of them, so that it can stand elsewhere in the plan."""
-        return unroll(self._step, relation) == 0
+        return unroll(self._step, relation) == 0 and not self.loops(relation)
+
+    def loops(self, relation: ir.Relation) -> frozenset[int]:
+        """The numbers of the loops that it is inside of and reads what came back to."""
+        return unroll(self._loop_step, relation)
+
+    def _loop_step(self, relation: ir.Relation) -> Generator[ir.Relation, frozenset[int], frozenset[int]]:
+        known = self._loops.get(id(relation))
+        if known is not None:
+            return known[1]
+        found = frozenset({relation.loop}) if isinstance(relation, ir.Reference) else frozenset()
+        for below in (*tree.inputs(relation), *_inner(relation)):
+            found |= yield below
+        if isinstance(relation, ir.Iterate | ir.Recursion):
+            found -= {relation.loop}
+        self._loops[id(relation)] = (relation, found)
+        return found
 
     def _step(self, relation: ir.Relation) -> Generator[ir.Relation, int, int]:
         known = self._reach.get(id(relation))
@@ -36,3 +68,7 @@ class Reach:
                     reach = max(reach, (yield part.relation) - 1)
         self._reach[id(relation)] = (relation, reach)
         return reach
+
+
+def _inner(relation: ir.Relation) -> list[ir.Relation]:
+    return [each.relation for expression in tree.expressions(relation) for each in subqueries(expression)]

@@ -18,7 +18,7 @@ from . import ir
 def inputs(relation: ir.Relation) -> tuple[ir.Relation, ...]:
     """The relations it reads, left to right."""
     match relation:
-        case ir.Read() | ir.LocalFiles() | ir.Values() | ir.Shared() | ir.IndexTable():
+        case ir.Read() | ir.LocalFiles() | ir.Values() | ir.Shared() | ir.IndexTable() | ir.Reference():
             return ()
         case ir.Filter() | ir.Project() | ir.Fetch() | ir.Sort() | ir.TopN():
             return (relation.input,)
@@ -30,6 +30,10 @@ def inputs(relation: ir.Relation) -> tuple[ir.Relation, ...]:
             return (relation.left, relation.right)
         case ir.Set():
             return relation.inputs
+        case ir.Iterate():
+            return (relation.body, *_given(relation.input))
+        case ir.Recursion():
+            return (*relation.base, *relation.steps, *_given(relation.input))
         case _:
             assert_never(relation)
 
@@ -40,7 +44,7 @@ def with_inputs(relation: ir.Relation, new: Iterable[ir.Relation]) -> ir.Relatio
     if all(one is other for one, other in zip(new, inputs(relation), strict=True)):
         return relation
     match relation:
-        case ir.Read() | ir.LocalFiles() | ir.Values() | ir.Shared() | ir.IndexTable():
+        case ir.Read() | ir.LocalFiles() | ir.Values() | ir.Shared() | ir.IndexTable() | ir.Reference():
             return relation
         case ir.Filter() | ir.Project() | ir.Fetch() | ir.Sort() | ir.TopN():
             return replace(relation, input=new[0])
@@ -52,8 +56,18 @@ def with_inputs(relation: ir.Relation, new: Iterable[ir.Relation]) -> ir.Relatio
             return replace(relation, left=new[0], right=new[1])
         case ir.Set():
             return replace(relation, inputs=new)
+        case ir.Iterate():
+            return replace(relation, body=new[0], input=new[1] if len(new) > 1 else None)
+        case ir.Recursion():
+            first, last = len(relation.base), len(relation.base) + len(relation.steps)
+            entering = new[last] if len(new) > last else None
+            return replace(relation, base=new[:first], steps=new[first:last], input=entering)
         case _:
             assert_never(relation)
+
+
+def _given(relation: ir.Relation | None) -> tuple[ir.Relation, ...]:
+    return () if relation is None else (relation,)
 
 
 def all_of(relation: ir.Relation) -> ir.Project:
@@ -70,6 +84,8 @@ def expressions(  # noqa: C901 (a closed match, a line per case)
         case ir.Read() | ir.LocalFiles() | ir.Shared() | ir.IndexTable():
             return ()
         case ir.Cross() | ir.Set() | ir.FinalAggregate() | ir.Exchange():
+            return ()
+        case ir.Iterate() | ir.Reference() | ir.Recursion():
             return ()
         case ir.Values():
             return tuple(value for row in relation.rows for value in row)
@@ -111,6 +127,8 @@ def with_expressions(  # noqa: C901 (a closed match, a line per case)
         case ir.Read() | ir.LocalFiles() | ir.Shared() | ir.IndexTable():
             return relation
         case ir.Cross() | ir.Set() | ir.FinalAggregate() | ir.Exchange():
+            return relation
+        case ir.Iterate() | ir.Reference() | ir.Recursion():
             return relation
         case ir.Values():
             return replace(relation, rows=_rows(relation.rows, take))

@@ -69,8 +69,7 @@ ONEOFS: Final = (
             "top_n": "with or without ties",
             "reference": "common subtrees are decoded once",
             "write": "at the plan's root; CTAS and INSERT into named tables, which are folders of files",
-            "extension_single": ", ".join(f"`{name}`" for name in extension.CONVERTERS["extension_single"]),
-            "extension_multi": ", ".join(f"`{name}`" for name in extension.CONVERTERS["extension_multi"]),
+            **{kind: ", ".join(f"`{name}`" for name in known) for kind, known in extension.CONVERTERS.items()},
         },
     ),
     Oneof(

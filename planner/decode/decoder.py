@@ -19,6 +19,7 @@ from .emit import emit
 from .extensions import Extensions
 from .habits import Habits
 from .literals import Literals
+from .loops import Loops
 from .nodes import Malformed, Message, Nodes
 from .place import Place
 from .problems import Problems
@@ -88,6 +89,7 @@ class Decoder:
         self.literals = Literals(nodes, problems, types)
         self.detached: Sequence[int] = ()
         self.open_detached: set[int] = set()
+        self.loops = Loops()
         self.subtrees: dict[int, Subtree] = {}
         self.shared: dict[int, tuple[int, ir.Relation]] = {}
         self.root_place = Place()
@@ -235,7 +237,7 @@ class Decoder:
         place = request.place / kind
         body = getattr(message, kind)
         if kind in relations.REFUSED:
-            self.problems.add(place, "UNSUPPORTED_RELATION", relations.why_refused(kind, body))
+            self.problems.add(place, "UNSUPPORTED_RELATION", relations.REFUSED[kind])
             return poison.RELATION
         converter = relations.CONVERTERS[kind]
         relation = yield from converter(self, body, place, request.outer)
@@ -273,7 +275,8 @@ class Decoder:
         self._unfinished.add(ordinal)
         subtree = self.subtrees[ordinal]
         around, self.detached = self.detached, subtree.detached
-        relation = yield from self.relation(subtree.number, subtree.place, None)
+        with self.loops.out_of_all():
+            relation = yield from self.relation(subtree.number, subtree.place, None)
         self.detached = around
         self._unfinished.discard(ordinal)
         # a subtree comes after those that it refers to

@@ -7,7 +7,7 @@ from typing import Final
 
 from google.protobuf import json_format
 
-from .details import MESSAGES
+from .details import is_ours, message_named
 from .json_text import Json, JsonError, parse_json
 from .nodes import Malformed, Message, Nodes
 from .pool import pool
@@ -102,8 +102,9 @@ def _plain_any(value: Json) -> Json:
     if not isinstance(value, dict) or "@type" not in value:
         return value
     url = value["@type"]
-    known = MESSAGES.get(str(url).rpartition("/")[2])
+    known = message_named(str(url))
     if known is None:
         return {"typeUrl": url}
-    inside = json_format.ParseDict({key: each for key, each in value.items() if key != "@type"}, known())
+    fields = {key: each for key, each in value.items() if key != "@type"}
+    inside = json_format.ParseDict(fields, known(), ignore_unknown_fields=not is_ours(str(url)))
     return {"typeUrl": url, "value": base64.b64encode(inside.SerializeToString()).decode()}

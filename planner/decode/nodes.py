@@ -15,7 +15,8 @@ Message: TypeAlias = Any
 
 MAX_REPEATS: Final = 50_000
 """How often messages may be taken that were taken before. Type aliases and detached expressions are used many times
-and refer to each other, so a small plan could stand for one of any size.
+and refer to each other, and bodies of loops are read until it is known what goes round in them, so a small plan could
+stand for one of any size.
 """
 
 
@@ -36,7 +37,9 @@ class Nodes(ABC):
         if number in self._taken:
             self._repeats += 1
             if self._repeats > MAX_REPEATS:
-                problem = f"aliases and detached expressions of this plan stand for more than {MAX_REPEATS:,} parts"
+                problem = (
+                    f"aliases, detached expressions and loops of this plan stand for more than {MAX_REPEATS:,} parts"
+                )
                 raise Malformed(problem)
         self._taken.add(number)
         return self.peek(number)

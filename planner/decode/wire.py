@@ -17,12 +17,14 @@ _FOUR_BYTES: Final = 5
 
 
 class WireNodes(Nodes):
-    """The table of an encoded plan. Until it is taken a message is its type and the range of its bytes."""
+    """The table of an encoded plan, or of a recursive message on its own. Until it is taken a message is its type and
+    the range of its bytes.
+    """
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, name: str = "substrait.Plan") -> None:
         super().__init__()
         self._data = data
-        self._table: list[tuple[str, int, int]] = [("substrait.Plan", 0, len(data))]
+        self._table: list[tuple[str, int, int]] = [(name, 0, len(data))]
 
     def content(self, number: int) -> bytes:
         _, start, end = self._table[number]

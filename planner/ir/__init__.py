@@ -46,6 +46,12 @@ from .expressions import (
     Switch,
     WindowCall,
 )
+from .loops import (
+    AtLimit,
+    Iterate,
+    Recursion,
+    Reference,
+)
 from .plan import (
     Plan,
     Write,
@@ -94,6 +100,7 @@ from .relations import (
 
 __all__ = [
     "Aggregate",
+    "AtLimit",
     "Bound",
     "BoundsKind",
     "Call",
@@ -120,6 +127,7 @@ __all__ = [
     "IndexLookup",
     "IndexTable",
     "IndexUse",
+    "Iterate",
     "Join",
     "JoinAlgorithm",
     "JoinType",
@@ -141,6 +149,8 @@ __all__ = [
     "Plan",
     "Project",
     "Read",
+    "Recursion",
+    "Reference",
     "Relation",
     "Routing",
     "Schema",

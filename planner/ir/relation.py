@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from .loops import (
+    Iterate,
+    Recursion,
+    Reference,
+)
 from .planned import (
     Exchange,
     FinalAggregate,
@@ -53,6 +58,9 @@ Relation: TypeAlias = (
     | Window
     | Expand
     | Shared
+    | Iterate
+    | Reference
+    | Recursion
     | PartialAggregate
     | FinalAggregate
     | Exchange

@@ -96,7 +96,7 @@ class _Used:
         else:
             self._all(subquery.relation)
 
-    def _pass_down(self, relation: ir.Relation) -> None:
+    def _pass_down(self, relation: ir.Relation) -> None:  # noqa: C901 (a closed match)
         """Mark the inputs' columns that go through this relation to those of its own that are used."""
         used = self.of(relation)
         match relation:
@@ -113,13 +113,16 @@ class _Used:
                         self.of(each).update(used)
                     else:
                         self._all(each)
-            case ir.Read() | ir.LocalFiles() | ir.IndexTable() | ir.Values() | ir.Shared():
+            case ir.Iterate():  # whether a row is there already depends on all of its columns
+                for each in tree.inputs(relation):
+                    self._all(each)
+            case ir.Read() | ir.LocalFiles() | ir.IndexTable() | ir.Values() | ir.Shared() | ir.Reference():
                 pass
             case ir.Project() | ir.Aggregate() | ir.Expand() | ir.Unnest():
                 pass
             case ir.PartialAggregate() | ir.FinalAggregate() | ir.Exchange():
                 raise InternalError("columns are pruned before a plan is spread over channels")
-            case ir.MergeJoin() | ir.StreamingAggregate():
+            case ir.MergeJoin() | ir.StreamingAggregate() | ir.Recursion():
                 raise InternalError("columns are pruned before operators are chosen")
             case _:
                 assert_never(relation)
@@ -280,6 +283,9 @@ class _Pruning:
                 pruned = yield _Visit(subquery.relation, rows)
                 inner[id(subquery.relation)] = self._result(subquery, pruned)
         over = moved(own, rows, inner)
+        if isinstance(own, ir.Iterate):
+            inputs = [each.as_exactly(_all(own)) for each in below]
+            return _Pruned(_over(over, inputs, _all(own)), _all(own))
         if isinstance(own, ir.Set):
             columns = tuple(sorted(used)) if own.operation is ir.SetOperation.UNION_ALL else _all(own)
             inputs = [each.as_exactly(columns) for each in below]

@@ -183,6 +183,30 @@ def expand(input_: ir.Relation, *alternatives: Sequence[ir.Expression]) -> ir.Ex
     return ir.Expand(input=input_, alternatives=tuple(map(tuple, alternatives)), schema=schema, place=place())
 
 
+def iterate(
+    loop: int,
+    body: ir.Relation,
+    entering: ir.Relation | None = None,
+    *,
+    max_rounds: int | None = None,
+    at_limit: ir.AtLimit = ir.AtLimit.ERROR,
+) -> ir.Iterate:
+    return ir.Iterate(
+        loop=loop,
+        name=f"loop{loop}",
+        body=body,
+        input=entering,
+        max_rounds=max_rounds,
+        at_limit=at_limit,
+        schema=body.schema,
+        place=place(),
+    )
+
+
+def reference(loop: int, *types: t.Type) -> ir.Reference:
+    return ir.Reference(loop=loop, name=f"loop{loop}", schema=types, place=place())
+
+
 def shared(ordinal: int, definition: ir.Relation) -> ir.Shared:
     return ir.Shared(ordinal=ordinal, schema=definition.schema, place=place())
 

@@ -13,7 +13,7 @@ from .aggregate import convert_aggregate
 from .cross import convert_cross
 from .exchange import convert_exchange
 from .expand import convert_expand
-from .extension import convert_extension_multi, convert_extension_single
+from .extension import convert_extension_leaf, convert_extension_multi, convert_extension_single
 from .fetch import convert_fetch
 from .filter import convert_filter
 from .join import convert_join
@@ -56,17 +56,10 @@ CONVERTERS: Final[Mapping[str, Converter]] = {
     "write": convert_write,
     "extension_single": convert_extension_single,
     "extension_multi": convert_extension_multi,
+    "extension_leaf": convert_extension_leaf,
 }
 
 REFUSED: Final[Mapping[str, str]] = {
     "ddl": "tables are written, never declared or dropped; a write with WRITE_OP_CTAS makes one",
     "update": "rows of tables are not changed; write a table of them as they should be",
-    "extension_leaf": "no extension relation without inputs is supported",
 }
-
-
-def why_refused(kind: str, body: Message) -> str:
-    """The reason, with the type URL of what an extension relation holds."""
-    if kind.startswith("extension_"):
-        return f"{REFUSED[kind]}; this one is {body.detail.type_url or 'without a type URL'}"
-    return REFUSED[kind]

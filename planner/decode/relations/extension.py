@@ -9,12 +9,14 @@ from google.protobuf.message import DecodeError
 
 from ... import ir
 from .. import poison
-from ..details import MESSAGES
+from ..details import message_named
 from ..nodes import Message
 from ..place import Place
 from ..scope import Scope
 from .declared_order import convert_declared_order
 from .index_lookup_join import convert_index_lookup_join
+from .iteration import convert_iteration
+from .iteration_reference import convert_iteration_reference
 from .unnest import convert_unnest
 
 if TYPE_CHECKING:
@@ -24,7 +26,11 @@ ExtensionConverter: TypeAlias = "Callable[[Decoder, Any, Message, Place, Scope |
 
 CONVERTERS: Final[Mapping[str, Mapping[str, ExtensionConverter]]] = {
     "extension_single": {"tidegate.v1.Unnest": convert_unnest, "tidegate.v1.DeclaredOrder": convert_declared_order},
-    "extension_multi": {"tidegate.v1.IndexLookupJoin": convert_index_lookup_join},
+    "extension_multi": {
+        "tidegate.v1.IndexLookupJoin": convert_index_lookup_join,
+        "tidegate.v1.IterationRelation": convert_iteration,
+    },
+    "extension_leaf": {"tidegate.v1.IterationReferenceReadRelation": convert_iteration_reference},
 }
 
 
@@ -40,15 +46,20 @@ def convert_extension_multi(
     return (yield from _convert("extension_multi", decoder, message, place, outer))
 
 
+def convert_extension_leaf(decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
+    return (yield from _convert("extension_leaf", decoder, message, place, outer))
+
+
 def _convert(kind: str, decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
     known = CONVERTERS[kind]
     url = message.detail.type_url
-    name = url.rpartition("/")[2]
-    if name not in known:
+    kind_of_message = message_named(url)
+    name = "" if kind_of_message is None else kind_of_message.DESCRIPTOR.full_name
+    if kind_of_message is None or name not in known:
         problem = f"{url or 'a detail without a type URL'} is not known here; known are {', '.join(known)}"
         decoder.problems.add(place / "detail", "UNSUPPORTED_RELATION", problem)
         return poison.RELATION
-    detail = MESSAGES[name]()
+    detail = kind_of_message()
     try:
         detail.ParseFromString(message.detail.value)
     except DecodeError as error:

@@ -13,6 +13,7 @@ from .. import poison
 from ..comparing import either_nullable, same_type
 from ..nodes import Message
 from ..place import Place
+from ..poison import is_unknown
 from ..scope import Scope
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ def convert_set(decoder: Decoder, message: Message, place: Place, outer: Scope |
         inputs.append((yield from decoder.relation(number, place.at("inputs", index), outer)))
     if len(inputs) < 2:
         decoder.problems.add(place / "inputs", "MISSING", f"there must be two inputs or more, there are {len(inputs)}")
+    if decoder.loops.guessing:  # what goes round may not be known yet; the other inputs say what it is like
+        inputs = [each for each in inputs if each is not poison.RELATION] or inputs
     operation = _OPERATIONS.get(message.op)
     if operation is None:
         decoder.problems.add(place / "op", "MISSING", "the operation is missing or unknown")
@@ -62,8 +65,14 @@ def convert_set(decoder: Decoder, message: Message, place: Place, outer: Scope |
         if not _agree(decoder, inputs[0].schema, each.schema, place.at("inputs", index)):
             return poison.RELATION
     kind, nullability = operation
-    schema = tuple(nullability(types) for types in zip(*(each.schema for each in inputs), strict=True))
+    columns = zip(*(each.schema for each in inputs), strict=True)
+    schema = tuple(nullability(_known(types)) for types in columns)
     return ir.Set(inputs=tuple(inputs), operation=kind, schema=schema, place=str(place))
+
+
+def _known(types: Sequence[Type]) -> Sequence[Type]:
+    """Those that are known, where any is."""
+    return [each for each in types if not is_unknown(each)] or types
 
 
 def _agree(decoder: Decoder, first: ir.Schema, other: ir.Schema, place: Place) -> bool:

@@ -79,3 +79,33 @@ class DeclaredOrder(_message.Message):
     KEYS_FIELD_NUMBER: _ClassVar[int]
     keys: _containers.RepeatedCompositeFieldContainer[DeclaredOrder.Key]
     def __init__(self, keys: _Optional[_Iterable[_Union[DeclaredOrder.Key, _Mapping]]] = ...) -> None: ...
+
+class IterationRelation(_message.Message):
+    __slots__ = ("iteration_name", "max_rounds", "at_limit", "schema")
+    class AtLimit(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        AT_LIMIT_UNSPECIFIED: _ClassVar[IterationRelation.AtLimit]
+        AT_LIMIT_ERROR: _ClassVar[IterationRelation.AtLimit]
+        AT_LIMIT_RETURN: _ClassVar[IterationRelation.AtLimit]
+    AT_LIMIT_UNSPECIFIED: IterationRelation.AtLimit
+    AT_LIMIT_ERROR: IterationRelation.AtLimit
+    AT_LIMIT_RETURN: IterationRelation.AtLimit
+    ITERATION_NAME_FIELD_NUMBER: _ClassVar[int]
+    MAX_ROUNDS_FIELD_NUMBER: _ClassVar[int]
+    AT_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    iteration_name: str
+    max_rounds: int
+    at_limit: IterationRelation.AtLimit
+    schema: bytes
+    def __init__(self, iteration_name: _Optional[str] = ..., max_rounds: _Optional[int] = ..., at_limit: _Optional[_Union[IterationRelation.AtLimit, str]] = ..., schema: _Optional[bytes] = ...) -> None: ...
+
+class IterationReferenceReadRelation(_message.Message):
+    __slots__ = ("iteration_name", "output_length", "schema")
+    ITERATION_NAME_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_LENGTH_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    iteration_name: str
+    output_length: int
+    schema: bytes
+    def __init__(self, iteration_name: _Optional[str] = ..., output_length: _Optional[int] = ..., schema: _Optional[bytes] = ...) -> None: ...
