@@ -24,8 +24,8 @@ class Client:
 
     Options are those of a task: `mode="per_epoch"`, `determinism="strict"` or `"relaxed"`, `channels=1`,
     `on_error="fail"` or `"skip_epoch"`, `spill="auto"`, `"ordered"` or `"error"`, `max_pending_epochs`, `time_zone`,
-    and the limits `memory_limit`, `queue_bytes`, `output_bytes`, `spill_quota`, `write_quota` (bytes) and
-    `idle_seconds`.
+    `loops="auto"` or `"general"`, and the limits `memory_limit`, `queue_bytes`, `output_bytes`, `spill_quota`,
+    `write_quota` (bytes), `idle_seconds`, `loop_rows` and `loop_seconds`.
     """
 
     def __init__(self, service: Service) -> None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from .proto.errors import InvalidRequest
-from .proto.values import Determinism, Mode, OnError, Spill, TaskOptions
+from .proto.values import Determinism, Loops, Mode, OnError, Spill, TaskOptions
 
-_ENUMS: Final = {"mode": Mode, "determinism": Determinism, "on_error": OnError, "spill": Spill}
+_ENUMS: Final = {"mode": Mode, "determinism": Determinism, "on_error": OnError, "spill": Spill, "loops": Loops}
 _LARGEST: Final = {
     "channels": 2**31 - 1,
     "max_pending_epochs": 2**31 - 1,
@@ -18,6 +18,7 @@ _LARGEST: Final = {
     "output_bytes": 2**63 - 1,
     "spill_quota": 2**63 - 1,
     "write_quota": 2**63 - 1,
+    "loop_rows": 2**63 - 1,
 }
 _KNOWN: Final = tuple(field.name for field in fields(TaskOptions))
 
@@ -46,7 +47,7 @@ def _choice(name: str, value: Any) -> Any:
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LARGEST[name]:
             raise InvalidRequest(f"{name} is a whole number from 0 to {_LARGEST[name]}, not {value!r}")
         return int(value)
-    if name == "idle_seconds":
+    if name in ("idle_seconds", "loop_seconds"):
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise InvalidRequest(f"{name} is a number of seconds, not {value!r}")
         return float(value)

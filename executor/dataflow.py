@@ -18,6 +18,7 @@ import pyarrow as pa
 from ..operators.column import Column
 from ..operators.indexes.sql import Database
 from ..operators.instances import Instance, InstancePool, InstanceSettings
+from ..operators.loop_bounds import Later
 from ..operators.matching import match_columns
 from ..operators.operator import Stream
 from ..operators.piece import FilePiece, InlinePiece, Piece
@@ -64,6 +65,7 @@ class PlanComputation:
         tables: Mapping[str, Sequence[Piece]],
         databases: Mapping[str, Database],
         lookups: LookupThreads,
+        later: Later,
         write: Write | None = None,
     ) -> None:
         self.schema = prepared.schema
@@ -87,6 +89,7 @@ class PlanComputation:
         self._without: set[str] = set()
         self._databases = databases
         self._lookups = lookups
+        self._later = later
         self._lanes: list[Lane] = []
         self._made: OrderedDict[tuple[SourceShape, ...], Pipelines] = OrderedDict()
         self._running: set[PipelineInstance] = set()
@@ -105,8 +108,8 @@ class PlanComputation:
         pipelines = prepared.physical(self._nominal).pipelines
         self.write = write
         self.lead, self.early_source = self._ahead_of_the_seal(pipelines) if write is None else (0, None)
-        later = (source for pipeline in pipelines[self.lead + 1 :] for source in pipeline.sources)
-        self.early_frees = self.early_source is not None and self.early_source not in later
+        behind = (source for pipeline in pipelines[self.lead + 1 :] for source in pipeline.sources)
+        self.early_frees = self.early_source is not None and self.early_source not in behind
 
     def _ahead_of_the_seal(self, pipelines: Sequence[Pipeline]) -> tuple[int, str | None]:
         """How many pipelines read static sources alone before the first that starts with its pieces, and its source."""
@@ -188,6 +191,8 @@ class PlanComputation:
             databases=self._databases,
             lane=self._lane,
             space=self._space,
+            loop_seconds=self.options.loop_seconds,
+            later=self._later,
         )
         return PipelineInstance(root, workshop=workshop, kept=self._keeping.rows)
 

@@ -14,6 +14,7 @@ from ..operators.indexes import Index, IndexHost, open_index
 from ..operators.indexes.sql import Database
 from ..operators.inputs import ContextSource, StreamSource
 from ..operators.instances import Instance
+from ..operators.loop_bounds import Later
 from ..operators.merge_join import MergeJoin
 from ..operators.operator import Operator, ReadsPieces
 from ..operators.piece import Piece
@@ -54,7 +55,8 @@ RunNode: TypeAlias = ScanNode | FragmentNode | OperatorNode
 class Workshop:
     """What operators are made with. `index` gives a kept index by its name; `tables` and `databases` are what others
     are opened from, with as many look-ups at a time as `lane` is asked for. What does not fit into memory goes to
-    `space`. `meter` gives an operator's counters by its name and place.
+    `space`. `meter` gives an operator's counters by its name and place. Statements with loops must have their first row
+    within `loop_seconds`, if these are not 0; `later` makes calls at a later time.
     """
 
     instance: Instance
@@ -66,6 +68,8 @@ class Workshop:
     databases: Mapping[str, Database]
     lane: Callable[[int], Submit]
     space: SpillSpace
+    loop_seconds: float
+    later: Later
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,6 +145,9 @@ def _fragment(node: FragmentNode, workshop: Workshop) -> Fragment:
         ordered=node.ordered,
         spill=workshop.spill,
         lazy=node.lazy,
+        loops=node.loops,
+        loop_seconds=workshop.loop_seconds,
+        later=workshop.later,
         place=node.place,
     )
 

@@ -29,6 +29,10 @@ def check_options(options: TaskOptions) -> TaskOptions:
         raise InvalidRequest(f"spill_quota={options.spill_quota} must not be negative; 0 means no spilling")
     if not 0 <= options.idle_seconds < float("inf"):
         raise InvalidRequest(f"idle_seconds={options.idle_seconds} must be 0 (never) or a number of seconds")
+    if not 1 <= options.loop_rows < 2**63:
+        raise InvalidRequest(f"loop_rows={options.loop_rows} must be at least 1 row, and a number of 63 bits")
+    if not 0 <= options.loop_seconds < float("inf"):
+        raise InvalidRequest(f"loop_seconds={options.loop_seconds} must be 0 (no limit) or a number of seconds")
     if options.write_format not in WRITE_FORMATS:
         raise InvalidRequest(
             f"write_format={options.write_format!r} is not one of {', '.join(WRITE_FORMATS)}", reason="UNKNOWN_FORMAT"

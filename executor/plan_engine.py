@@ -32,6 +32,7 @@ from .dataflow import PlanComputation, instance_settings
 from .lookups import LookupThreads
 from .scheduler import Scheduler
 from .store import SpillSpace
+from .timers import Timers
 
 
 class PlanEngine:
@@ -55,6 +56,7 @@ class PlanEngine:
         self._side = side
         self._databases = dict(databases or {})
         self._lookups = LookupThreads()
+        self._timers = Timers()
         self._write_root = write_root
         self._pool = InstancePool(folder / "duckdb")
 
@@ -84,6 +86,7 @@ class PlanEngine:
             tables={each.name: _table(each, splits, roots, self._side) for each in prepared.sources if each.static},
             databases=self._databases,
             lookups=self._lookups,
+            later=self._timers.call_later,
             write=self._write(prepared, options, space.files.folder.name),
         )
 
@@ -145,6 +148,7 @@ class PlanEngine:
         )
 
     def close(self) -> None:
+        self._timers.close()
         self._lookups.close()
         self._pool.close()
 

@@ -31,6 +31,7 @@ from .file_versions import check_versions
 from .held import SpillRoom
 from .inputs import ContextInput, ContextSource, FragmentInput, StreamSource
 from .instances import Instance
+from .loop_bounds import Later, LoopBound, LoopWatch, never
 from .operator import Operator, Stream
 from .piece import FilePiece, Piece
 from .scan import Scan
@@ -54,7 +55,8 @@ class Fragment(Operator):
     `lazy` takes rows one by one, in order, and reads its inputs only as its own rows are asked for: they are neither
     executed at once nor cut into blocks.
 
-    Without an `ordered` form there is nothing to do about joins that do not fit but to refuse them.
+    Without an `ordered` form there is nothing to do about joins that do not fit but to refuse them. `loops` are those
+    that the statement recurses in; with `loop_seconds` its first row must be there by then, or `later` interrupts it.
     """
 
     def __init__(
@@ -70,6 +72,9 @@ class Fragment(Operator):
         ordered: Ordered | None = None,
         spill: Spill = Spill.AUTO,
         lazy: bool = False,
+        loops: Sequence[LoopBound] = (),
+        loop_seconds: float = 0.0,
+        later: Later = never,
         place: str = "",
     ) -> None:
         self.schema = schema
@@ -87,6 +92,7 @@ class Fragment(Operator):
         self._context = None if context is None else ContextInput(context)
         self._conform = Conform(schema, place)
         self._interrupted = threading.Event()
+        self._watch = LoopWatch(loops, seconds=loop_seconds, later=later, interrupt=self.interrupt)
         self._reads = file_reads.NOTHING
         self._connection = instance.connect()
         try:
@@ -98,6 +104,7 @@ class Fragment(Operator):
                 files=self._files,
                 context=None if context is None or self._context is None else (context.relation, self._context),
                 lazy=lazy,
+                recursive=bool(loops),
             )
         except BaseException as error:
             self.close()
@@ -158,6 +165,7 @@ class Fragment(Operator):
         files = [piece for pieces in self._pieces.values() for piece in pieces]
         counted = file_reads.worth_counting(files)
         given_out = 0
+        self._watch.begin()
         try:
             self._begin(inputs)
             check_versions(files)
@@ -165,6 +173,7 @@ class Fragment(Operator):
                 self._statement.count(counted)
             with closing(self._rows()) as rows:
                 for batch in rows:
+                    self._watch.end()
                     self._stop_if_interrupted()
                     given_out += batch.num_rows
                     if batch.num_rows:
@@ -173,6 +182,7 @@ class Fragment(Operator):
         except failures.ENGINE_ERRORS as error:
             raise self._cause(error) from error
         finally:
+            self._watch.end()
             self._reads = self._counts(files, counted=counted, given_out=given_out)
             for relation in self._inputs:
                 relation.end()
@@ -301,6 +311,9 @@ class Fragment(Operator):
         for relation in self._inputs:
             if relation.failure is not None:
                 return relation.failure
+        loop = self._watch.cause(error)
+        if loop is not None:
+            return loop
         if self._interrupted.is_set():
             return failures.interrupted(self._place)
         if failures.is_fatal(error):
@@ -309,7 +322,7 @@ class Fragment(Operator):
             blamed = self._bad_file()
             if blamed is not None:
                 return blamed
-        return failures.translate(error, self._place, self._memory)
+        return self._watch.named(failures.translate(error, self._place, self._memory))
 
     def _bad_file(self) -> SplitError | None:
         """Read the files the slow way, which says what is wrong where."""

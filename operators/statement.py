@@ -22,6 +22,8 @@ from .quoting import identifier
 FETCHED_INPUT = 1_000_000
 #: ... and no more than this were every row of an input to meet every row of the others.
 FETCHED_ROWS = 10_000_000
+#: A recursion may make far more rows than it reads, mostly all pairs of values: so no input of it larger than this.
+FETCHED_RECURSIVE = 1_000
 
 _PREPARED = "fragment"
 _RESULT = "fragment result"
@@ -43,6 +45,7 @@ class Statement:
         files: Sequence[FileSource],
         context: tuple[str, Relation] | None,
         lazy: bool = False,
+        recursive: bool = False,
     ) -> None:
         self.planned = 0
         self.profile: str | None = None
@@ -57,7 +60,8 @@ class Statement:
         self._text = sql
         self._replayed = [_materialized(source) for source, _ in streams if source.replayed]
         self._sql = with_definitions(sql, self._replayed)
-        self.prepared = not files and not lazy and _is_small([source for source, _ in streams])
+        sources = [source for source, _ in streams]
+        self.prepared = not files and not lazy and _is_small(sources, FETCHED_RECURSIVE if recursive else FETCHED_INPUT)
         self.joins: bool | None = None
         if not files:
             if self.prepared:
@@ -123,9 +127,9 @@ def with_definitions(sql: str, definitions: Sequence[str]) -> str:
     return f"WITH {', '.join(definitions)} {sql}" if definitions else sql
 
 
-def _is_small(streams: Sequence[StreamSource]) -> bool:
+def _is_small(streams: Sequence[StreamSource], most: int) -> bool:
     sizes = [max(stream.size_class, 1) for stream in streams for _ in range(2 if stream.replayed else 1)]
-    return max(sizes, default=1) <= FETCHED_INPUT and prod(sizes) <= FETCHED_ROWS
+    return max(sizes, default=1) <= most and prod(sizes) <= FETCHED_ROWS
 
 
 def _registered(source: StreamSource) -> str:

@@ -331,6 +331,12 @@ def _name(relation: ir.Relation) -> str:  # noqa: C901 (a line per relation)
             return f"window: {', '.join(call.function.name for call in relation.calls)}"
         case ir.Expand():
             return f"expand, {len(relation.alternatives)} alternatives"
+        case ir.Iterate() | ir.Recursion():
+            entering = "" if relation.input is None else ", with what enters"
+            fast = ", one recursive statement" if isinstance(relation, ir.Recursion) else ""
+            return f"loop {relation.name!r}{fast}{entering}"
+        case ir.Reference():
+            return f"what came back to loop {relation.name!r}"
         case ir.Unnest():
             marks = [text for text, holds in (("outer", relation.outer), ("ordinality", relation.ordinality)) if holds]
             return ", ".join(["unnest", *marks, f"{len(relation.lists)} lists"])

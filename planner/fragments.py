@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from ..operators.blocks import BLOCK_ROWS
 from ..operators.column import Column
+from ..operators.loop_bounds import LoopBound
 from . import ir, tree
 from .divide import Section, read_by
 from .operated import Indexed, IndexKey, operator_node
@@ -209,6 +210,10 @@ class _Fragment:
                     relation, output.types if output else None
                 ),
             ),
+            loops=tuple(
+                LoopBound(loop=each.loop, name=each.name, max_rows=each.max_rows, place=each.place)
+                for each in statement.loops.values()
+            ),
             lazy=lazy and size_class > BLOCK_ROWS and _passes_rows(root, self._nodes),
         )
 
@@ -320,7 +325,7 @@ def is_blocking(root: ir.Relation, edges: Container[int]) -> bool:
         match relation:
             case ir.Filter() | ir.Project() | ir.Expand() | ir.Fetch():
                 relation = relation.input
-            case ir.Sort() | ir.TopN() | ir.Aggregate() | ir.Window() | ir.Values():
+            case ir.Sort() | ir.TopN() | ir.Aggregate() | ir.Window() | ir.Values() | ir.Recursion():
                 return True
             case ir.Set():
                 return relation.operation is not ir.SetOperation.UNION_ALL

@@ -17,6 +17,7 @@ from ..operators.column import Column
 from ..operators.group_measures import Measure
 from ..operators.index_lookup_join import LookupJoinType
 from ..operators.indexes.kind import WantedIndex
+from ..operators.loop_bounds import LoopBound
 from ..operators.merge_join import JoinKey
 from ..operators.merging.kinds import MergeJoinType
 from ..operators.merging.pair_filter import PairCondition
@@ -103,7 +104,7 @@ class FragmentNode:
     input row, in order, so that pieces may run one by one. `blocking`: the root consumes all input before its first
     row, so nothing is lost by executing at once. `lazy`: it takes rows one by one, in order, and what reads them may
     want few of them, or wants the first ones soon, so that it must not wait for a block. `ordered` has
-    the statement to run instead where the hash joins of `sql` do not fit in memory.
+    the statement to run instead where the hash joins of `sql` do not fit in memory. `loops` are those it recurses in.
     """
 
     sql: str
@@ -118,6 +119,7 @@ class FragmentNode:
     relations: int
     ordered: OrderedForm | None = None
     lazy: bool = False
+    loops: tuple[LoopBound, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -16,6 +16,7 @@ from .divide import Division, divide
 from .explain import explain
 from .explain_channels import ROWS, Spread
 from .fragments import Making, Output
+from .loops import choose_loops
 from .pipelines import Feed, PhysicalPlan, Shape, SourceShape
 from .rewrite import rewrite
 from .rewrite.prune_columns import prune_columns
@@ -91,7 +92,7 @@ def prepare(decoded: Decoded | ir.Plan, options: TaskOptions, static: Collection
     try:
         return _prepared(plan, options, is_static, tuple(warnings))
     except PlanError as error:
-        raise PlanError(*_all_problems(plan, is_static, error)) from error
+        raise PlanError(*_all_problems(plan, is_static, options, error)) from error
 
 
 def _prepared(plan: ir.Plan, options: TaskOptions, is_static: IsStatic, warnings: tuple[str, ...]) -> Prepared:
@@ -102,7 +103,7 @@ def _prepared(plan: ir.Plan, options: TaskOptions, is_static: IsStatic, warnings
     if options.channels > 1:
         rewritten = prune_columns(rewritten, narrow=True)
         keys = equated((rewritten.root,), rewritten.shared)
-    rewritten = use_sorted_operators(rewritten)
+    rewritten = use_sorted_operators(choose_loops(rewritten, options))
     found = tuple(_with_keys(source, keys) for source in sources(rewritten, is_static))
     output = _output(rewritten)
     prepared = Prepared(
@@ -124,7 +125,7 @@ def _with_keys(source: PlannedSource, keys: Mapping[Key, int]) -> PlannedSource:
     return replace(source, columns=columns)
 
 
-def _all_problems(plan: ir.Plan, is_static: IsStatic, first: PlanError) -> Sequence[Problem]:
+def _all_problems(plan: ir.Plan, is_static: IsStatic, options: TaskOptions, first: PlanError) -> Sequence[Problem]:
     """What every check finds, each looking on its own at the plan, and the one that stopped the planning."""
     checks: Sequence[Callable[[], object]] = (
         lambda: check(plan),
@@ -132,6 +133,7 @@ def _all_problems(plan: ir.Plan, is_static: IsStatic, first: PlanError) -> Seque
         lambda: sources(_pruned(plan), is_static),
         lambda: split_expressions(plan),
         lambda: divide(plan, is_static),
+        lambda: choose_loops(plan, options),
     )
     found: dict[Problem, None] = {}
     for each in checks:

@@ -39,6 +39,7 @@ _BLOCKED: Final = {
     pb.Blocked.STATE_WORKING: v.BlockedState.WORKING,
     pb.Blocked.STATE_UNSEALED: v.BlockedState.UNSEALED,
 }
+_LOOPS: Final = {pb.LOOPS_AUTO: v.Loops.AUTO, pb.LOOPS_GENERAL: v.Loops.GENERAL}
 # Fields of TaskOptions that travel under their own names and are optional on the wire.
 _PLAIN_OPTIONS: Final = (
     "channels",
@@ -51,6 +52,8 @@ _PLAIN_OPTIONS: Final = (
     "time_zone",
     "write_format",
     "write_quota",
+    "loop_rows",
+    "loop_seconds",
 )
 
 
@@ -84,7 +87,7 @@ def plan_value(message: pb.PlanBytes) -> v.PlanBytes:
             raise InvalidRequest("the request has no plan: set plan.binary or plan.json", reason="PLAN_MISSING")
 
 
-OPTIONS: Final = frozenset(("mode", "determinism", "on_error", "spill", "broadcast", *_PLAIN_OPTIONS))
+OPTIONS: Final = frozenset(("mode", "determinism", "on_error", "spill", "loops", "broadcast", *_PLAIN_OPTIONS))
 
 
 def options_message(options: v.TaskOptions, given: Collection[str] = OPTIONS) -> pb.TaskOptions:
@@ -95,6 +98,7 @@ def options_message(options: v.TaskOptions, given: Collection[str] = OPTIONS) ->
         on_error=_enum_number(_ON_ERRORS, options.on_error) if "on_error" in given else None,
         broadcast=options.broadcast if "broadcast" in given else (),
         spill=_enum_number(_SPILLS, options.spill) if "spill" in given else None,
+        loops=_enum_number(_LOOPS, options.loops) if "loops" in given else None,
         **{name: getattr(options, name) for name in _PLAIN_OPTIONS if name in given},
     )
 
@@ -109,6 +113,7 @@ def options_value(message: pb.TaskOptions, defaults: v.TaskOptions) -> v.TaskOpt
         on_error=_enum_value(_ON_ERRORS, message.on_error, defaults.on_error, "on_error"),
         broadcast=tuple(message.broadcast) or defaults.broadcast,
         spill=_enum_value(_SPILLS, message.spill, defaults.spill, "spill"),
+        loops=_enum_value(_LOOPS, message.loops, defaults.loops, "loops"),
         **plain,
     )
 

@@ -41,11 +41,19 @@ class Spill(enum.Enum):
     ERROR = "error"
 
 
+class Loops(enum.Enum):
+    """How a task runs loops: by one recursive statement wherever one computes the same rows, or never so."""
+
+    AUTO = "auto"
+    GENERAL = "general"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOptions:
     """How a task runs. Limits are bytes and seconds; `idle_seconds=0` never deletes an idle task. `broadcast` names
     sources that every channel reads whole where they are joined. `write_format` is that of a table's files, where the
-    plan writes one, and `write_quota` bounds them.
+    plan writes one, and `write_quota` bounds them. `loop_rows` is how many rows a loop may have, counted as often as they are there; a statement that
+    has loops must give its first row within `loop_seconds`, if these are not 0.
     """
 
     mode: Mode = Mode.PER_EPOCH
@@ -63,6 +71,9 @@ class TaskOptions:
     spill: Spill = Spill.AUTO
     write_format: str = "parquet"
     write_quota: int = 64 * GIB
+    loops: Loops = Loops.AUTO
+    loop_rows: int = 100_000_000
+    loop_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

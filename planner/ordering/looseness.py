@@ -53,7 +53,7 @@ class Looseness:
 
 def _is_loose(relation: ir.Relation, below: bool, closed: bool) -> bool:
     match relation:
-        case ir.Read() | ir.LocalFiles() | ir.Values() | ir.Shared():
+        case ir.Read() | ir.LocalFiles() | ir.Values() | ir.Shared() | ir.Reference():
             return False
         case ir.Filter() | ir.Project() | ir.Expand():
             return below or joins_rows(relation)
@@ -67,9 +67,9 @@ def _is_loose(relation: ir.Relation, below: bool, closed: bool) -> bool:
             if relation.operation is not ir.SetOperation.UNION_DISTINCT:
                 return True
             return not closed or (below and all(map(is_one_value, relation.schema)))
-        case ir.Sort() | ir.TopN() | ir.Fetch() | ir.Window() | ir.Exchange():
+        case ir.Sort() | ir.TopN() | ir.Fetch() | ir.Window() | ir.Exchange() | ir.Recursion():
             return False
-        case ir.IndexTable() | ir.Unnest() | ir.IndexLookup() | ir.MergeJoin() | ir.StreamingAggregate():
+        case ir.IndexTable() | ir.Unnest() | ir.IndexLookup() | ir.MergeJoin() | ir.StreamingAggregate() | ir.Iterate():
             return False  # never inside of a fragment
         case _:
             assert_never(relation)

@@ -83,7 +83,9 @@ class _Ordering:
             case _:
                 assert_never(demand)
 
-    def _relation(self, relation: ir.Relation, outer: tuple[Places, ...], demand: Demand) -> _Walk:
+    def _relation(  # noqa: C901 (a line per relation)
+        self, relation: ir.Relation, outer: tuple[Places, ...], demand: Demand
+    ) -> _Walk:
         match relation:
             case ir.Read() | ir.LocalFiles() | ir.Shared():
                 return self._leaf(relation, demand)
@@ -103,9 +105,13 @@ class _Ordering:
                 return (yield from self._set(relation, outer, demand))
             case ir.Join() | ir.LateralJoin() | ir.Cross():
                 return (yield from self._join(relation, outer, demand))
+            case ir.Recursion():
+                return (yield from self._recursion(relation, demand))
+            case ir.Reference():
+                return Placed(relation, len(relation.schema))
             case ir.Exchange() | ir.IndexTable() | ir.Unnest() | ir.IndexLookup():
                 raise InternalError(f"{relation.place}: {type(relation).__name__} inside of a fragment")
-            case ir.MergeJoin() | ir.StreamingAggregate():
+            case ir.MergeJoin() | ir.StreamingAggregate() | ir.Iterate():
                 raise InternalError(f"{relation.place}: {type(relation).__name__} inside of a fragment")
             case _:
                 assert_never(relation)
@@ -253,6 +259,15 @@ class _Ordering:
         made = replace(relation, inputs=tuple(inputs))
         width = len(relation.schema)
         return Placed(rearranged(made, (*range(width), *range(width))) if demand is Demand.PLACES else made, width)
+
+    def _recursion(self, relation: ir.Recursion, demand: Demand) -> _Walk:
+        """It sorts its rows itself, in whatever order they are found. Nothing in it asks for rows in an order but what
+        is inside of the parts that it does not repeat.
+        """
+        inputs = []
+        for each in tree.inputs(relation):
+            inputs.append((yield _Visit(each, (), Demand.ROWS)).relation)  # noqa: PERF401
+        return self._leaf(tree.with_inputs(relation, inputs), demand)
 
     # -------------------------------------------------------------------------------------------------------- joins
 

@@ -10,6 +10,7 @@ from typing import Final, TypeAlias, assert_never
 from .. import ir, tree
 from ..divide import read_by
 from ..facts import FactTable
+from ..loops import fixed, with_fixed
 from ..visit import is_column, relations, subqueries, transform_relations, with_subqueries
 from ..walk import unroll
 from .aggregates import aggregate_ways
@@ -21,6 +22,8 @@ from .ways import Movement, Placement, Ranged, Way, Ways
 
 _READ, _COMPUTE, _HASHED = 4.0, 4.0, 60.0
 _CUT: Final = 1.1
+_GROWTH: Final = 4.0
+"""Rows that come out of a loop for one that it reads: a guess."""
 
 _RowByRow: TypeAlias = ir.Filter | ir.Project | ir.Expand | ir.Unnest | ir.IndexLookup
 
@@ -91,6 +94,8 @@ class _Finding:
             return self._movement.closed(Estimate(rows, rows), [whole])
         if isinstance(relation, ir.Shared):
             return (yield from self._of_shared(relation))
+        if isinstance(relation, ir.Recursion):
+            return (yield from self._of_recursion(relation))
         below: list[Ways] = []
         for each in read_by(relation):
             below.append((yield each))  # noqa: PERF401 (a comprehension cannot yield)
@@ -110,6 +115,29 @@ class _Finding:
         estimate = self._estimate(relation, below)
         ways = [replace(way, cost=way.cost + cost) for way in self._of(relation, below, estimate)]
         return self._movement.closed(estimate, ways)
+
+    def _of_recursion(self, relation: ir.Recursion) -> Generator[ir.Relation, Ways, Ways]:
+        """All of it in one place, from where its rows, which are sorted, may be dealt out."""
+        steady = [*relation.base, *(each for step in relation.steps for each in fixed(step))]
+        steady += [] if relation.input is None else [relation.input]
+        below: dict[int, Ways] = {}
+        for each in steady:
+            below[id(each)] = yield each
+        rows = _GROWTH * sum(each.estimate.rows for each in below.values())
+        estimate = Estimate(rows, rows)
+
+        def together(placement: Placement, ways: Mapping[int, Way]) -> Way:
+            made = with_fixed(relation, {number: way.relation for number, way in ways.items()})
+            cost = sum(way.cost for way in ways.values()) + _HASHED * rows
+            return Way(placement=placement, cost=cost, relation=made)
+
+        whole = together(Placement.WHOLE, {number: each.whole for number, each in below.items()})
+        one = together(Placement.ONE, {number: each.one for number, each in below.items()})
+        order = tuple(
+            ir.ColumnOrder(column=at, direction=ir.Direction.ASC_NULLS_LAST) for at in range(len(relation.schema))
+        )
+        dealt = replace(self._movement.dealt(Ways(estimate=estimate, ways=(one,))), order=order)
+        return self._movement.closed(estimate, [whole, one, dealt])
 
     def _of_shared(self, relation: ir.Shared) -> Generator[ir.Relation, Ways, Ways]:
         """All of it computed in every channel that uses it, once for all its uses there; or computed once and sent."""
@@ -154,6 +182,8 @@ class _Finding:
                 yield from self._of_set(relation, below)
             case ir.Shared() | ir.PartialAggregate() | ir.FinalAggregate() | ir.Exchange() | ir.IndexTable():
                 raise TypeError(f"{relation.place}: a plan is spread once")
+            case ir.Iterate() | ir.Recursion() | ir.Reference():
+                raise TypeError(f"{relation.place}: a loop is spread as a whole, once it is known how it is run")
             case _:
                 assert_never(relation)
 

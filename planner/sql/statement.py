@@ -8,12 +8,13 @@ inputs before it. Inputs are relations called src0, src1, ... (sources the fragm
 from __future__ import annotations
 
 import itertools
-from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias, assert_never
 
 from ...proto.errors import InternalError, PlanError
 from .. import ir, tree
+from ..loops import fixed
 from ..types import Type
 from ..visit import subqueries
 from ..walk import unroll
@@ -27,6 +28,7 @@ from .relations.join import select_join
 from .relations.lateral_join import select_lateral_join
 from .relations.partial_aggregate import select_partial_aggregate
 from .relations.project import select_project
+from .relations.recursion import RecursionNames, materialized, rows_of, select_recursion
 from .relations.set import select_set
 from .relations.sort import select_sort
 from .relations.topn import select_topn
@@ -82,13 +84,26 @@ _Written: TypeAlias = (
     | ir.PartialAggregate
     | ir.FinalAggregate
 )
-"""Every relation but `Shared`, which needs its definition first, and those that are never inside a fragment."""
+"""Every relation but `Shared` and `Recursion`, which need definitions first, `Reference`, which reads one, and those
+that are never inside a fragment.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Inside:
+    """What the common table expressions of the recursions around hold: what came back to which loop, by its number, and
+    what is the same in every round, by the relation's id.
+    """
+
+    came_back: Mapping[int, str] = field(default_factory=dict)
+    fixed: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class _Visit:
     relation: ir.Relation
     outer: tuple[tuple[str, ...], ...]
+    inside: _Inside = field(default_factory=_Inside)
 
 
 class Statement:
@@ -103,6 +118,7 @@ class Statement:
         self._root: ir.Relation | None = None
         self._common: dict[int, str] = {}
         self.relations = 0
+        self.loops: dict[int, ir.Recursion] = {}
 
     def select(self, root: ir.Relation, named: Sequence[Type] | None = None) -> str:
         """The SELECT. A fragment's own root is rendered even where it is an edge to others. `named` are the root's
@@ -122,26 +138,32 @@ class Statement:
         return f"(SELECT {self._leaves.clock(variable)} FROM {CLOCK})"
 
     def _step(self, visit: _Visit) -> Generator[_Visit, str, str]:
-        relation, outer = visit.relation, visit.outer
+        relation, outer, inside = visit.relation, visit.outer, visit.inside
+        if id(relation) in inside.fixed:
+            return rows_of(inside.fixed[id(relation)], len(relation.schema))
         edge = None if relation is self._root else self._leaves.edge(relation)
         if edge is not None:
             return f"SELECT {select_list(f'{edge}.c{at}' for at in range(len(relation.schema)))} FROM {edge}"
         self.relations += 1
         if isinstance(relation, ir.Shared):
             return (yield from self._shared_use(relation))
-        if isinstance(relation, ir.Exchange | ir.IndexTable | ir.Operated):
+        if isinstance(relation, ir.Reference):
+            return rows_of(inside.came_back[relation.loop], len(relation.schema))
+        if isinstance(relation, ir.Recursion):
+            return (yield from self._recursion(relation, visit))
+        if isinstance(relation, ir.Exchange | ir.IndexTable | ir.Operated | ir.Iterate):
             raise InternalError(f"{relation.place}: {type(relation).__name__} inside a fragment")
         writer = Writer(scope=TextScope(rows=((), *outer), clock=self._clock), aliases=self._aliases)
         tables: list[Table] = []
         for below in tree.inputs(relation):
             around = (tables[0].columns, *outer) if isinstance(relation, ir.LateralJoin) and tables else outer
-            select = yield _Visit(below, around)
+            select = yield _Visit(below, around, inside)
             tables.append(writer.table(select, len(below.schema)))
         row = tuple(column for table in tables for column in table.columns)
         inner: dict[int, str] = {}
         for expression in tree.expressions(relation):
             for subquery in subqueries(expression):
-                inner[id(subquery.relation)] = yield _Visit(subquery.relation, (row, *outer))
+                inner[id(subquery.relation)] = yield _Visit(subquery.relation, (row, *outer), inside)
         try:
             return self._written(relation, tables, writer.with_subqueries(inner))
         except PlanError as error:
@@ -187,6 +209,30 @@ class Statement:
                 return select_final_aggregate(relation, tables[0])
             case _:
                 assert_never(relation)
+
+    def _recursion(self, relation: ir.Recursion, visit: _Visit) -> Generator[_Visit, str, str]:
+        """Each step is rendered twice where something enters: it reads that first, and then what came back."""
+        self.loops[relation.loop] = relation
+        names = RecursionNames(number=next(self._aliases))
+        around, inside = visit.outer, visit.inside
+        entering = None if relation.input is None else (yield _Visit(relation.input, around, inside))
+        made: list[str] = []
+        same: dict[int, str] = {}
+        for each in (found for step in relation.steps for found in fixed(step)):
+            if id(each) not in same:
+                select = yield _Visit(each, around, inside)
+                same[id(each)] = names.fixed(len(same))
+                made.append(materialized(same[id(each)], len(each.schema), select))
+        start: list[str] = []
+        for each in relation.base:
+            start.append((yield _Visit(each, around, inside)))  # noqa: PERF401 (a comprehension cannot yield)
+        rounds: list[str] = []
+        for which, into in ((names.entering, start), (names.loop, rounds)):
+            if which == names.loop or entering is not None:
+                came_back = {**inside.came_back, relation.loop: which}
+                for each in relation.steps:
+                    into.append((yield _Visit(each, around, _Inside(came_back, {**inside.fixed, **same}))))
+        return select_recursion(relation, names, entering=entering, fixed=made, start=start, rounds=rounds)
 
     def _shared_use(self, relation: ir.Shared) -> Generator[_Visit, str, str]:
         """The definition is rendered at the first use, and stands after those that it uses itself."""

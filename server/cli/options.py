@@ -86,6 +86,12 @@ def add_how(parser: argparse.ArgumentParser) -> None:
         help="joins larger than memory: run again in order, run in order at once, or fail (default: %(default)s)",
     )
     parser.add_argument(
+        "--loops",
+        choices=["auto", "general"],
+        default="auto",
+        help="run loops by one recursive statement where it computes the same rows, or never (default: %(default)s)",
+    )
+    parser.add_argument(
         "--write-format",
         choices=["parquet", "arrow", "csv"],
         default="parquet",
@@ -101,6 +107,7 @@ def how(options: argparse.Namespace) -> dict[str, Any]:
         "determinism": determinism,
         "spill": options.spill,
         "broadcast": options.broadcast,
+        "loops": options.loops,
         "write_format": options.write_format,
     }
 

@@ -17,6 +17,7 @@ from tidegate.executor.store import SpillSpace
 from tidegate.operators.column import Column
 from tidegate.operators.digest import RowDigest
 from tidegate.operators.instances import InstancePool
+from tidegate.operators.loop_bounds import never
 from tidegate.operators.ordering import Order
 from tidegate.planner.pipelines import (
     Exchange,
@@ -153,6 +154,7 @@ class Engine:
                 tables={},
                 databases={},
                 lookups=LookupThreads(),
+                later=never,
             )
         )
         return self.made[-1]

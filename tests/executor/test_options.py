@@ -27,6 +27,8 @@ def test_the_defaults_are_in_order() -> None:
         ({"spill_quota": -1}, "spill_quota=-1"),
         ({"idle_seconds": -1.0}, "idle_seconds=-1.0"),
         ({"idle_seconds": float("nan")}, "idle_seconds=nan"),
+        ({"loop_rows": 0}, "loop_rows=0 must be at least 1"),
+        ({"loop_seconds": -1.0}, "loop_seconds=-1.0"),
         ({"time_zone": "Mars/Olympus"}, "time_zone='Mars/Olympus' is not a zone"),
         ({"time_zone": "../etc/passwd"}, "is not a zone"),
         ({"time_zone": ""}, "is not a zone"),

@@ -41,7 +41,9 @@ def shown(value: object) -> str:
             return f"{value // MIB} MiB"
         case ():
             return "none"
-        case int() | float():
+        case int():
+            return f"{value:,}"
+        case float():
             return f"{value:g}"
         case _:
             return str(value)

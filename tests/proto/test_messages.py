@@ -15,6 +15,7 @@ from tidegate.proto.values import (
     ErrorValue,
     FileSplit,
     InlineSplit,
+    Loops,
     OnError,
     OperatorStatistics,
     PlanBytes,
@@ -39,6 +40,9 @@ options = st.builds(
     memory_limit=counts,
     spill_quota=counts,
     idle_seconds=st.floats(0, 1e9),
+    loops=st.sampled_from(Loops),
+    loop_rows=counts,
+    loop_seconds=st.floats(0, 1e9),
     time_zone=text,
 )
 SCHEMA = pa.schema([pa.field("n", pa.int64(), nullable=False), ("d", pa.decimal128(10, 2))])

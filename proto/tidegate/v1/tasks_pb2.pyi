@@ -31,6 +31,12 @@ class Spill(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     SPILL_ORDERED: _ClassVar[Spill]
     SPILL_ERROR: _ClassVar[Spill]
 
+class Loops(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    LOOPS_UNSPECIFIED: _ClassVar[Loops]
+    LOOPS_AUTO: _ClassVar[Loops]
+    LOOPS_GENERAL: _ClassVar[Loops]
+
 class TaskState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     TASK_STATE_UNSPECIFIED: _ClassVar[TaskState]
@@ -50,6 +56,9 @@ SPILL_UNSPECIFIED: Spill
 SPILL_AUTO: Spill
 SPILL_ORDERED: Spill
 SPILL_ERROR: Spill
+LOOPS_UNSPECIFIED: Loops
+LOOPS_AUTO: Loops
+LOOPS_GENERAL: Loops
 TASK_STATE_UNSPECIFIED: TaskState
 TASK_STATE_RUNNING: TaskState
 TASK_STATE_FINISHED: TaskState
@@ -65,7 +74,7 @@ class PlanBytes(_message.Message):
     def __init__(self, binary: _Optional[bytes] = ..., json: _Optional[str] = ...) -> None: ...
 
 class TaskOptions(_message.Message):
-    __slots__ = ("mode", "determinism", "on_error", "channels", "max_pending_epochs", "memory_limit", "queue_bytes", "output_bytes", "spill_quota", "idle_seconds", "time_zone", "spill", "broadcast", "write_format", "write_quota")
+    __slots__ = ("mode", "determinism", "on_error", "channels", "max_pending_epochs", "memory_limit", "queue_bytes", "output_bytes", "spill_quota", "idle_seconds", "time_zone", "spill", "broadcast", "write_format", "write_quota", "loops", "loop_rows", "loop_seconds")
     MODE_FIELD_NUMBER: _ClassVar[int]
     DETERMINISM_FIELD_NUMBER: _ClassVar[int]
     ON_ERROR_FIELD_NUMBER: _ClassVar[int]
@@ -81,6 +90,9 @@ class TaskOptions(_message.Message):
     BROADCAST_FIELD_NUMBER: _ClassVar[int]
     WRITE_FORMAT_FIELD_NUMBER: _ClassVar[int]
     WRITE_QUOTA_FIELD_NUMBER: _ClassVar[int]
+    LOOPS_FIELD_NUMBER: _ClassVar[int]
+    LOOP_ROWS_FIELD_NUMBER: _ClassVar[int]
+    LOOP_SECONDS_FIELD_NUMBER: _ClassVar[int]
     mode: Mode
     determinism: Determinism
     on_error: OnError
@@ -96,7 +108,10 @@ class TaskOptions(_message.Message):
     broadcast: _containers.RepeatedScalarFieldContainer[str]
     write_format: str
     write_quota: int
-    def __init__(self, mode: _Optional[_Union[Mode, str]] = ..., determinism: _Optional[_Union[Determinism, str]] = ..., on_error: _Optional[_Union[OnError, str]] = ..., channels: _Optional[int] = ..., max_pending_epochs: _Optional[int] = ..., memory_limit: _Optional[int] = ..., queue_bytes: _Optional[int] = ..., output_bytes: _Optional[int] = ..., spill_quota: _Optional[int] = ..., idle_seconds: _Optional[float] = ..., time_zone: _Optional[str] = ..., spill: _Optional[_Union[Spill, str]] = ..., broadcast: _Optional[_Iterable[str]] = ..., write_format: _Optional[str] = ..., write_quota: _Optional[int] = ...) -> None: ...
+    loops: Loops
+    loop_rows: int
+    loop_seconds: float
+    def __init__(self, mode: _Optional[_Union[Mode, str]] = ..., determinism: _Optional[_Union[Determinism, str]] = ..., on_error: _Optional[_Union[OnError, str]] = ..., channels: _Optional[int] = ..., max_pending_epochs: _Optional[int] = ..., memory_limit: _Optional[int] = ..., queue_bytes: _Optional[int] = ..., output_bytes: _Optional[int] = ..., spill_quota: _Optional[int] = ..., idle_seconds: _Optional[float] = ..., time_zone: _Optional[str] = ..., spill: _Optional[_Union[Spill, str]] = ..., broadcast: _Optional[_Iterable[str]] = ..., write_format: _Optional[str] = ..., write_quota: _Optional[int] = ..., loops: _Optional[_Union[Loops, str]] = ..., loop_rows: _Optional[int] = ..., loop_seconds: _Optional[float] = ...) -> None: ...
 
 class CreateTaskRequest(_message.Message):
     __slots__ = ("plan", "options", "tables", "request")

@@ -1,0 +1,102 @@
+"""Recursion: a loop as one recursive statement.
+
+With `base`, `steps` and what enters, it is `what enters UNION ALL (base and steps(what enters) UNION steps(new rows))`.
+What a step reads beside its reference is computed once, in a MATERIALIZED common table expression: DuckDB would compute
+it in every round. Rows are counted as the rounds find them, before the sort that puts them in canonical order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ....operators.loop_bounds import mark
+from ... import ir
+from ... import types as t
+from ..quote import text
+from ..table import select_list
+from ..types import sql_type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecursionNames:
+    """What the common table expressions of a recursion are called. `number` is that of an alias, which nothing else in
+    the statement has.
+    """
+
+    number: int
+
+    @property
+    def loop(self) -> str:
+        return f"loop{self.number}"
+
+    @property
+    def entering(self) -> str:
+        return f"loop{self.number}in"
+
+    def fixed(self, at: int) -> str:
+        return f"loop{self.number}part{at}"
+
+
+def select_recursion(
+    relation: ir.Recursion,
+    names: RecursionNames,
+    *,
+    entering: str | None,
+    fixed: Sequence[str],
+    start: Sequence[str],
+    rounds: Sequence[str],
+) -> str:
+    """`entering` and `fixed` are the SELECTs that are made once, `start` those of the first round, `rounds` those of
+    the others.
+    """
+    width = len(relation.schema)
+    definitions = list(fixed)
+    if entering is not None:
+        definitions.insert(0, materialized(names.entering, width, _canonical(entering, relation.schema)))
+    first = _canonical(_union_all(start) if start else _nothing(relation.schema), relation.schema)
+    following = _canonical(_union_all(rounds), relation.schema) if rounds else ""
+    loop = f"({first}) UNION ({following})" if rounds else f"SELECT DISTINCT * FROM ({first})"
+    definitions.append(f"{names.loop}({_names(width)}) AS ({loop})")
+    found = [rows_of(each, width) for each in ((names.entering,) if entering is not None else ()) + (names.loop,)]
+    counted = f"SELECT {_names(width)}, row_number() OVER () FROM ({_union_all(found)})"
+    check = f"CASE WHEN n > {relation.max_rows:d} THEN error({text(mark(relation.loop))}) ELSE true END"
+    rows = f"SELECT {_names(width)} FROM ({counted}) AS counted({_names(width)}, n) WHERE {check}"
+    order = ", ".join(f"c{at} ASC NULLS LAST" for at in range(width))
+    return f"SELECT {_names(width)} FROM (WITH RECURSIVE {', '.join(definitions)} {rows}) ORDER BY {order}"
+
+
+def materialized(name: str, width: int, select: str) -> str:
+    return f"{name}({_names(max(width, 1))}) AS MATERIALIZED ({select})"
+
+
+def rows_of(name: str, width: int) -> str:
+    return f"SELECT {select_list(f'{name}.c{at}' for at in range(width))} FROM {name}"
+
+
+def _names(width: int) -> str:
+    return ", ".join(f"c{at}" for at in range(width))
+
+
+def _union_all(selects: Sequence[str]) -> str:
+    return " UNION ALL ".join(f"({each})" for each in selects) if len(selects) > 1 else selects[0]
+
+
+def _nothing(schema: ir.Schema) -> str:
+    return f"SELECT {', '.join(f'CAST(NULL AS {sql_type(type_)})' for type_ in schema)} WHERE false"
+
+
+def _canonical(select: str, schema: ir.Schema) -> str:
+    """The rows with one bit pattern for each number: which of several would stay depends on the way they come."""
+    if not any(isinstance(type_, t.Float) for type_ in schema):
+        return select
+    columns = (_number(f"c{at}", type_) for at, type_ in enumerate(schema))
+    return f"SELECT {', '.join(columns)} FROM ({select}) AS plain({_names(len(schema))})"
+
+
+def _number(column: str, type_: t.Type) -> str:
+    if not isinstance(type_, t.Float):
+        return column
+    name = sql_type(type_)
+    numbers = f"WHEN isnan({column}) THEN CAST('nan' AS {name}) WHEN {column} = 0 THEN CAST(0 AS {name})"
+    return f"CASE {numbers} ELSE {column} END"

@@ -1,0 +1,229 @@
+"""Which loops one recursive statement runs, and what is said of the others."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tidegate.planner import ir
+from tidegate.planner import types as t
+from tidegate.planner.loops import fixed, recursion, repeated, with_fixed
+from tidegate.planner.pipelines import Feed, FragmentNode, SourceShape
+from tidegate.planner.prepare import Prepared, prepare
+from tidegate.planner.reach import Reach, loops_read
+from tidegate.planner.rewrite import rewrite
+from tidegate.planner.visit import relations
+from tidegate.proto.errors import PlanError, Problem
+from tidegate.proto.values import Loops, TaskOptions
+
+from .build import (
+    F64,
+    I64,
+    aggregate,
+    call,
+    col,
+    combine,
+    cross,
+    eq,
+    fetch,
+    filtered,
+    iterate,
+    join,
+    lit,
+    measure,
+    plan,
+    project,
+    read,
+    reference,
+    subquery,
+    values,
+)
+
+EDGES = read("edges", a=I64, b=I64)
+BACK = reference(1, I64, I64)
+UNION = ir.SetOperation.UNION_DISTINCT
+
+
+def stepped(back: ir.Relation = BACK, edges: ir.Relation = EDGES) -> ir.Project:
+    return project(join(back, edges, ir.JoinType.INNER, eq(col(1), col(2))), col(0), col(3))
+
+
+def closure(step: ir.Relation | None = None, **how: object) -> ir.Iterate:
+    return iterate(1, combine(UNION, EDGES, stepped() if step is None else step), **how)  # type: ignore[arg-type]
+
+
+def prepared(root: ir.Relation, **options: object) -> Prepared:
+    return prepare(plan(root), TaskOptions(**options), ())  # type: ignore[arg-type]
+
+
+def refused(root: ir.Relation, **options: object) -> tuple[Problem, ...]:
+    with pytest.raises(PlanError) as caught:
+        prepared(root, **options)
+    return caught.value.problems
+
+
+def fragment(root: ir.Relation, channels: int = 1) -> FragmentNode:
+    made = prepared(root, channels=channels)
+    shape = {each.name: SourceShape(feed=Feed.STREAM, size_class=1 << 12) for each in made.sources}
+    found = made.physical(shape).pipelines[-1].root
+    assert isinstance(found, FragmentNode)
+    return found
+
+
+# ------------------------------------------------------------------------------------------------------- what is taken
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        BACK,
+        filtered(BACK, call("gt", call("add", col(0), lit(1)), lit(5))),
+        project(cross(BACK, EDGES), col(0), col(3)),
+        project(BACK, col(1), lit(7)),
+        project(project(BACK, col(1), call("add", col(0), lit(1))), col(0), col(0)),
+        project(join(EDGES, BACK, ir.JoinType.INNER, call("lt", col(0), col(2))), call("add", col(0), lit(1)), col(3)),
+        combine(ir.SetOperation.UNION_ALL, BACK, stepped()),
+    ],
+    ids=["itself", "filter", "cross", "constant", "computed but dropped", "computed beside", "union all below"],
+)
+def test_a_step_copies_what_goes_round(step: ir.Relation) -> None:
+    (bound,) = fragment(closure(step)).loops
+    assert (bound.loop, bound.name) == (1, "loop1")
+
+
+def test_a_plan_may_have_several_loops() -> None:
+    other = iterate(2, combine(UNION, EDGES, reference(2, I64, I64)))
+    assert [bound.loop for bound in fragment(combine(UNION, closure(), other)).loops] == [1, 2]
+
+
+def test_explain_shows_the_loop_and_how_it_is_run() -> None:
+    text = prepared(closure()).explain().text
+    assert "loop 'loop1', one recursive statement" in text
+    assert "what came back to loop 'loop1'" in text
+    assert json.loads(prepared(closure()).explain().json)["pipelines"][0]["start"] == "seal"
+
+
+# --------------------------------------------------------------------------------------------------- what is not
+
+
+@pytest.mark.parametrize(
+    ("loop", "why"),
+    [
+        (closure(max_rounds=5), "it has a limit on rounds"),
+        (iterate(1, combine(ir.SetOperation.UNION_ALL, EDGES, stepped())), "its body is no UNION DISTINCT"),
+        (iterate(1, filtered(combine(UNION, EDGES, BACK), eq(col(0), col(1)))), "its body is no UNION DISTINCT"),
+        (closure(project(BACK, col(0), call("add", col(1), lit(1)))), "column 1 is computed from what goes round"),
+        (closure(stepped(edges=reference(1, I64, I64))), "refers to it 2 times"),
+        (closure(fetch(BACK, 3)), "(fetch) stands above a reference"),
+        (closure(aggregate(BACK, (col(0),), measure("min", col(1)))), "(aggregate) stands above a reference"),
+        (closure(combine(ir.SetOperation.MINUS_PRIMARY, BACK, EDGES)), "(set) stands above a reference"),
+        (closure(join(BACK, EDGES, ir.JoinType.LEFT_ANTI, eq(col(0), col(2)))), "kind left_anti stands above"),
+        (
+            closure(filtered(BACK, subquery(ir.SubqueryKind.EXISTS, values([I64], [1])))),
+            "a subquery stands above a reference",
+        ),
+        (
+            iterate(1, combine(UNION, read("lists", a=t.List(element=I64)), reference(1, t.List(element=I64)))),
+            "of which values that are equal may differ",
+        ),
+    ],
+)
+def test_a_loop_that_means_something_else_in_sql_is_refused_with_the_reason(loop: ir.Iterate, why: str) -> None:
+    (problem,) = refused(loop)
+    assert (problem.place, problem.reason) == (loop.place, "UNSUPPORTED_LOOP")
+    assert problem.message.startswith("loop 'loop1' cannot be run as one recursive statement")
+    assert why in problem.message
+
+
+def test_the_reason_says_where_it_is() -> None:
+    limited = fetch(BACK, 3)
+    assert refused(closure(limited))[0].message.endswith(f"(at {limited.place})")
+
+
+def test_an_inner_loop_that_reads_the_outer_one_is_refused_as_well_as_that_one() -> None:
+    inner = iterate(2, combine(UNION, BACK, reference(2, I64, I64)))
+    reasons = {problem.message for problem in refused(closure(inner))}
+    assert any("it reads what came back to a loop that it is inside of" in each for each in reasons)
+    assert any("loop 'loop1'" in each for each in reasons)
+
+
+def test_the_option_refuses_what_would_be_one_statement() -> None:
+    (problem,) = refused(closure(), loops=Loops.GENERAL)
+    assert "asks for another way" in problem.message
+
+
+# ------------------------------------------------------------------------------------------ rewrites around loops
+
+
+def test_what_reads_a_loop_is_never_shared_out_of_it() -> None:
+    twice = aggregate(BACK, (col(0),), measure("count", col(1)))
+    same = aggregate(reference(1, I64, I64), (col(0),), measure("count", col(1)))
+    loop = iterate(1, combine(UNION, EDGES, combine(ir.SetOperation.UNION_ALL, twice, same)))
+    assert rewrite(plan(loop)).shared == ()
+
+
+def test_what_reads_nothing_of_a_loop_is_shared_also_where_it_stands_inside() -> None:
+    counts = [aggregate(EDGES, (col(0),), measure("count", col(1))) for _ in range(2)]
+    loop = iterate(1, combine(UNION, counts[0], project(stepped(edges=counts[1]), col(0), col(1))))
+    assert len(rewrite(plan(loop)).shared) == 1
+
+
+def test_an_aggregate_is_not_reduced_to_keys_that_a_loop_brings() -> None:
+    counts = aggregate(EDGES, (col(0),), measure("count", col(1)))
+    few = filtered(BACK, eq(col(0), lit(1)))
+    loop = iterate(1, combine(UNION, EDGES, stepped(back=few, edges=counts)))
+    assert rewrite(plan(loop)).shared == ()
+
+
+def test_all_columns_go_round_whatever_is_used_outside() -> None:
+    root = rewrite(plan(project(closure(), col(0)))).root
+    (loop,) = (each for each in relations(root) if isinstance(each, ir.Iterate))
+    assert len(loop.schema) == 2
+    assert all(len(each.schema) == 2 for each in relations(root) if isinstance(each, ir.Reference))
+
+
+def test_what_static_tables_feed_is_kept_but_not_what_came_back() -> None:
+    made = prepare(plan(iterate(1, combine(UNION, stepped(), read("fed", a=I64, b=I64)))), TaskOptions(), ("edges",))
+    assert made.division.kept == {}
+    assert len(prepare(plan(combine(UNION, closure(), EDGES)), TaskOptions(), ()).division.kept) == 0
+    whole = combine(UNION, closure(), read("fed", a=I64, b=I64))
+    assert len(prepare(plan(whole), TaskOptions(), ("edges",)).division.kept) == 1
+
+
+def test_a_relation_reads_the_loops_that_it_is_inside_of() -> None:
+    loop = closure()
+    assert loops_read(loop) == frozenset() == Reach().loops(loop)
+    assert loops_read(loop.body) == {1} == Reach().loops(loop.body)
+
+
+def test_the_parts_of_a_step_that_stay_the_same_can_be_replaced() -> None:
+    found = recursion(closure(), 10, Reach())
+    assert isinstance(found, ir.Recursion)
+    (step,) = found.steps
+    assert [type(each).__name__ for each in repeated(step)] == ["Project", "Join", "Reference"]
+    assert list(fixed(step)) == [EDGES]
+    other = read("others", a=I64, b=I64)
+    changed = with_fixed(found, {id(EDGES): other})
+    assert list(fixed(changed.steps[0])) == [other]
+    assert changed.base == (other,)
+
+
+# ------------------------------------------------------------------------------------------------- several channels
+
+
+@pytest.mark.parametrize("channels", [2, 3])
+def test_a_loop_runs_on_one_channel_and_what_feeds_it_on_all(channels: int) -> None:
+    wide = filtered(EDGES, call("gt", call("add", col(0), col(1)), lit(5)))
+    loop = iterate(1, combine(UNION, wide, stepped()))
+    made = prepared(loop, channels=channels)
+    shape = {each.name: SourceShape(feed=Feed.STREAM, size_class=1 << 23) for each in made.sources}
+    *_, last = made.physical(shape).pipelines
+    assert last.channels == 1
+    assert isinstance(last.root, FragmentNode)
+    assert last.root.loops
+
+
+def test_floats_go_round_with_one_bit_pattern_for_each_number() -> None:
+    loop = iterate(1, combine(UNION, read("edges", a=F64), reference(1, F64)))
+    assert "isnan" in fragment(loop).sql
