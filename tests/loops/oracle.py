@@ -1,0 +1,193 @@
+"""What a plan with loops means, in plain Python: `X(0) = nothing, X(k+1) = input + body(X(k))`, taken literally.
+
+Every round evaluates the whole body anew over all rows, row at a time. Nothing here is clever, and nothing is shared
+with what it is the oracle for. It is for the small rows of tests: relations and functions that no test of loops needs
+are refused by name.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from tidegate.planner import ir
+
+from ..planner.relations import naive
+from ..planner.relations.naive import Row
+
+ENDLESS: Final = 1_000
+"""Rounds after which a loop of a test is taken to have no end."""
+
+
+class LoopLimit(Exception):
+    """A loop would still change after its last round."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """`tables` are the sources' rows, columns in the order of `names`; `came_back` what each loop around has."""
+
+    tables: Mapping[str, tuple[Sequence[str], Sequence[Row]]]
+    shared: Sequence[ir.Relation] = ()
+    came_back: Mapping[int, Sequence[Row]] = field(default_factory=dict)
+
+    def rows(self, relation: ir.Relation) -> list[Row]:
+        match relation:
+            case ir.Read():
+                names, rows = self.tables[relation.source]
+                return [tuple(row[names.index(name)] for name in relation.names) for row in rows]
+            case ir.Values():
+                return [tuple(value(each, ()) for each in row) for row in relation.rows]
+            case ir.Reference():
+                return list(self.came_back[relation.loop])
+            case ir.Shared():
+                return replace(self, came_back={}).rows(self.shared[relation.ordinal])
+            case ir.Iterate():
+                return canonical(self.fixpoint(relation).elements())
+            case ir.Filter():
+                return [row for row in self.rows(relation.input) if value(relation.condition, row)]
+            case ir.Project():
+                return [tuple(value(each, row) for each in relation.expressions) for row in self.rows(relation.input)]
+            case ir.Join() | ir.Cross():
+                return self._joined(relation)
+            case ir.Set():
+                combined = naive.combine(relation.operation, list(map(self.rows, relation.inputs)))
+                return _numbers(combined.elements())
+            case ir.Aggregate():
+                return self._aggregated(relation)
+            case _:
+                raise NotImplementedError(type(relation).__name__)
+
+    def fixpoint(self, loop: ir.Iterate) -> Counter[Row]:
+        """The X that no longer changes, or that of the last round there may be."""
+        entering = naive.same(self.rows(loop.input) if loop.input is not None else ())
+        limit = ENDLESS if loop.max_rounds is None else loop.max_rounds
+        found: Counter[Row] = Counter()
+        for _ in range(limit):
+            following = entering + self._body(loop, found)
+            if following == found:
+                return found
+            found = following
+        if loop.max_rounds is not None and loop.at_limit is ir.AtLimit.RETURN:
+            return found
+        if entering + self._body(loop, found) != found:
+            raise LoopLimit(loop.name)
+        return found
+
+    def _body(self, loop: ir.Iterate, found: Counter[Row]) -> Counter[Row]:
+        inside = replace(self, came_back={**self.came_back, loop.loop: _numbers(found.elements())})
+        return naive.same(inside.rows(loop.body))
+
+    def _joined(self, relation: ir.Join | ir.Cross) -> list[Row]:
+        widths = len(relation.left.schema), len(relation.right.schema)
+        type_ = relation.type if isinstance(relation, ir.Join) else ir.JoinType.INNER
+        condition = relation.condition if isinstance(relation, ir.Join) else None
+
+        def matches(left: Row, right: Row) -> bool | None:
+            return True if condition is None else value(condition, (*left, *right))
+
+        return naive.join(self.rows(relation.left), self.rows(relation.right), type_, matches, widths)
+
+    def _aggregated(self, relation: ir.Aggregate) -> list[Row]:
+        assert len(relation.grouping_sets) == 1, "one grouping set is enough for the tests of loops"
+        below = self.rows(relation.input)
+        width = len(relation.keys)
+        keyed = [(*(value(key, row) for key in relation.keys), *row) for row in below]
+        groups = naive.groups(keyed, range(width))
+        return [
+            (*rows[0][:width], *(measured(each, [row[width:] for row in rows]) for each in relation.measures))
+            if rows
+            else tuple(measured(each, ()) for each in relation.measures)
+            for rows in groups.values()
+        ]
+
+
+def evaluate(plan: ir.Plan, tables: Mapping[str, tuple[Sequence[str], Sequence[Row]]]) -> list[Row]:
+    """The plan's rows; those of a loop at its root in canonical order, others in any."""
+    return Evaluation(tables, plan.shared).rows(plan.root)
+
+
+def canonical(rows: Iterable[Row]) -> list[Row]:
+    """All columns ascending from left to right, nulls last, NaN above all numbers."""
+
+    def order(one: Row, other: Row) -> int:
+        compared = (naive.compare(a, b, ir.Direction.ASC_NULLS_LAST) for a, b in zip(one, other, strict=True))
+        return next((found for found in compared if found), 0)
+
+    return sorted(_numbers(rows), key=functools.cmp_to_key(order))
+
+
+def _numbers(rows: Iterable[Row]) -> list[Row]:
+    """Of rows as a multiset the values: no text in a test is NaN's name."""
+    return [tuple(math.nan if each == "NaN" else each for each in row) for row in rows]
+
+
+# ------------------------------------------------------------------------------------------------- expressions
+
+
+def _strict(function: Callable[..., object]) -> Callable[..., object]:
+    """Null where an argument is null."""
+    return lambda *arguments: None if None in arguments else function(*arguments)
+
+
+def _and(*arguments: bool | None) -> bool | None:
+    return False if False in arguments else None if None in arguments else True
+
+
+def _or(*arguments: bool | None) -> bool | None:
+    return True if True in arguments else None if None in arguments else False
+
+
+_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
+    "equal": naive.equal,
+    "not_equal": _strict(lambda one, other: not naive.equal(one, other)),
+    "is_not_distinct_from": lambda one, other: naive.key(one) == naive.key(other),
+    "is_null": lambda one: one is None,
+    "is_not_null": lambda one: one is not None,
+    "gt": _strict(lambda one, other: naive.compare(one, other, ir.Direction.ASC_NULLS_LAST) > 0),
+    "lt": _strict(lambda one, other: naive.compare(one, other, ir.Direction.ASC_NULLS_LAST) < 0),
+    "gte": _strict(lambda one, other: naive.compare(one, other, ir.Direction.ASC_NULLS_LAST) >= 0),
+    "lte": _strict(lambda one, other: naive.compare(one, other, ir.Direction.ASC_NULLS_LAST) <= 0),
+    "add": _strict(operator.add),
+    "subtract": _strict(operator.sub),
+    "multiply": _strict(operator.mul),
+    "not": _strict(operator.not_),
+    "and": _and,
+    "or": _or,
+    "coalesce": lambda *arguments: next((each for each in arguments if each is not None), None),
+}
+
+
+def value(expression: ir.Expression | str, row: Row) -> Any:
+    match expression:
+        case ir.Field(outer=0, steps=()):
+            return row[expression.index]
+        case ir.Literal():
+            return expression.value
+        case ir.Cast():
+            return value(expression.operand, row)
+        case ir.Call():
+            return _FUNCTIONS[expression.function.name](*(value(each, row) for each in expression.arguments))
+        case _:
+            raise NotImplementedError(type(expression).__name__)
+
+
+_MEASURES: Final[Mapping[str, Callable[[list[Any]], Any]]] = {
+    "count": len,
+    "sum": lambda values: sum(values) if values else None,
+    "min": lambda values: min(values, default=None),
+    "max": lambda values: max(values, default=None),
+}
+
+
+def measured(measure: ir.Measure, rows: Sequence[Row]) -> Any:
+    """Over the rows of a group."""
+    if not measure.arguments:
+        return len(rows)
+    values = [found for row in rows if (found := value(measure.arguments[0], row)) is not None]
+    return _MEASURES[measure.function.name](list(dict.fromkeys(values)) if measure.distinct else values)
