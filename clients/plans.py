@@ -1,10 +1,11 @@
-"""The forms a plan may be given in."""
+"""The forms a plan may be given in, and loops for plans that are made with substrait's builders."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Protocol, TypeAlias, runtime_checkable
 
+from .iteration import iterate
 from .proto.errors import InvalidRequest
 from .proto.values import PlanBytes
 
@@ -15,6 +16,8 @@ class SerializableMessage(Protocol):
 
     def SerializeToString(self) -> bytes: ...  # noqa: N802 (protobuf's name)
 
+
+__all__ = ["Plan", "SerializableMessage", "iterate", "plan_bytes"]
 
 Plan: TypeAlias = bytes | str | Path | SerializableMessage | PlanBytes
 

@@ -1,0 +1,128 @@
+"""Loops in plans that are made with substrait's builders (`substrait.builders.plan`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from google.protobuf.any_pb2 import Any as AnyMessage
+
+from .proto.errors import InvalidRequest
+from .proto.tidegate.v1.relations_pb2 import IterationReferenceReadRelation, IterationRelation
+
+if TYPE_CHECKING:
+    from substrait.builders.plan import PlanOrUnbound, UnboundPlan
+    from substrait.extension_registry import ExtensionRegistry
+    from substrait.type_pb2 import NamedStruct, Type
+
+_AT_LIMIT: Final = {"error": IterationRelation.AT_LIMIT_ERROR, "return": IterationRelation.AT_LIMIT_RETURN}
+
+
+def iterate(
+    name: str,
+    seed: PlanOrUnbound | None,
+    body: Callable[[UnboundPlan], PlanOrUnbound],
+    *,
+    distinct: bool = False,
+    schema: NamedStruct | None = None,
+    max_rounds: int | None = None,
+    at_limit: str = "error",
+) -> UnboundPlan:
+    """A loop: the rows of `seed`, and of `body` over what came back, until there is nothing new.
+
+    `body` is given the reference, a plan that reads what came back, and returns the loop's body; it may use the
+    reference as often as it likes, and inside of further loops. Rows are counted: with X(0) = nothing, X(k+1) = seed +
+    body(X(k)), and the loop is the X that no longer changes. With `distinct` the body is the distinct rows of `seed`
+    and of what `body` returns, and nothing enters besides: that is SQL's `seed UNION body`.
+
+    Without a `seed` the `schema` says what goes round. After `max_rounds`, if they are given, the loop fails where one
+    round more would change something, or with `at_limit="return"` gives what it has.
+    """
+    if at_limit not in _AT_LIMIT:
+        raise InvalidRequest(f"at_limit is one of {', '.join(_AT_LIMIT)}, not {at_limit!r}")
+    if seed is None and schema is None:
+        raise InvalidRequest(f"loop {name!r} has no seed, so a schema must say what goes round in it")
+
+    def resolve(registry: ExtensionRegistry) -> Any:
+        from substrait.algebra_pb2 import SetRel
+        from substrait.builders import plan as builders
+
+        for detail in (_Iteration, _Reference):
+            registry.register_extension_relation(detail)
+        columns = _columns(seed, registry) if schema is None else schema
+        inner = body(builders.extension_leaf(_reference(name, columns)))
+        if distinct and seed is not None:
+            inner = builders.set([seed, inner], SetRel.SET_OP_UNION_DISTINCT)
+        message = IterationRelation(iteration_name=name, max_rounds=max_rounds, at_limit=_AT_LIMIT[at_limit])
+        if seed is None:
+            message.schema = _row(columns.struct)
+        inputs = [inner] if seed is None or distinct else [inner, seed]
+        made = builders.extension_multi(inputs, _Iteration(message, tuple(columns.names)))
+        return made(registry)
+
+    return resolve
+
+
+def _columns(plan: Any, registry: ExtensionRegistry) -> NamedStruct:
+    from substrait.type_inference import infer_plan_schema
+
+    return infer_plan_schema(plan(registry) if callable(plan) else plan, registry=registry)
+
+
+def _row(struct: Type.Struct) -> bytes:
+    from substrait.type_pb2 import Type
+
+    return bytes(Type(struct=struct).SerializeToString())
+
+
+def _reference(name: str, columns: NamedStruct) -> _Reference:
+    length = len(columns.struct.types)
+    message = IterationReferenceReadRelation(iteration_name=name, output_length=length, schema=_row(columns.struct))
+    return _Reference(message, tuple(columns.names))
+
+
+def _named(names: Iterable[str], struct: Type.Struct) -> NamedStruct:
+    from substrait.type_pb2 import NamedStruct
+
+    return NamedStruct(names=names or [f"c{at}" for at in range(len(struct.types))], struct=struct)
+
+
+@dataclass(frozen=True)
+class _Iteration:
+    """An `ExtensionMultiDetail` of substrait's builders."""
+
+    message: IterationRelation
+    names: Sequence[str] = ()
+    type_url: ClassVar[str] = f"type.googleapis.com/{IterationRelation.DESCRIPTOR.full_name}"
+
+    def derive_schema(self, inputs: Sequence[Type.Struct]) -> NamedStruct:
+        return _named(self.names, inputs[0])
+
+    def to_any(self) -> AnyMessage:
+        return AnyMessage(type_url=self.type_url, value=self.message.SerializeToString())
+
+    @classmethod
+    def from_any(cls, detail: AnyMessage) -> _Iteration:
+        return cls(IterationRelation.FromString(detail.value))
+
+
+@dataclass(frozen=True)
+class _Reference:
+    """An `ExtensionLeafDetail` of substrait's builders."""
+
+    message: IterationReferenceReadRelation
+    names: Sequence[str] = ()
+    type_url: ClassVar[str] = f"type.googleapis.com/{IterationReferenceReadRelation.DESCRIPTOR.full_name}"
+
+    def derive_schema(self) -> NamedStruct:
+        from substrait.type_pb2 import Type
+
+        return _named(self.names, Type.FromString(self.message.schema).struct)
+
+    def to_any(self) -> AnyMessage:
+        return AnyMessage(type_url=self.type_url, value=self.message.SerializeToString())
+
+    @classmethod
+    def from_any(cls, detail: AnyMessage) -> _Reference:
+        return cls(IterationReferenceReadRelation.FromString(detail.value))
