@@ -52,8 +52,8 @@ class Loops(enum.Enum):
 class TaskOptions:
     """How a task runs. Limits are bytes and seconds; `idle_seconds=0` never deletes an idle task. `broadcast` names
     sources that every channel reads whole where they are joined. `write_format` is that of a table's files, where the
-    plan writes one, and `write_quota` bounds them. `loop_rows` is how many rows a loop may have, counted as often as they are there; a statement that
-    has loops must give its first row within `loop_seconds`, if these are not 0.
+    plan writes one, and `write_quota` bounds them. `loop_rows` is how many rows a loop may have, counted as often as
+    they are there; a statement that has loops must give its first row within `loop_seconds`, if these are not 0.
     """
 
     mode: Mode = Mode.PER_EPOCH
