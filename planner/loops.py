@@ -99,10 +99,15 @@ def fixed(step: ir.Relation) -> Iterator[ir.Relation]:
         yield from (each for each in tree.inputs(relation) if id(each) not in on_it)
 
 
+def steady(recursion: ir.Recursion) -> tuple[ir.Relation, ...]:
+    """All that a recursion reads beside what comes back, each once."""
+    inside = (each for step in recursion.steps for each in fixed(step))
+    entering = () if recursion.input is None else (recursion.input,)
+    return tuple({id(each): each for each in (*recursion.base, *inside, *entering)}.values())
+
+
 def with_fixed(recursion: ir.Recursion, new: Mapping[int, ir.Relation]) -> ir.Recursion:
-    """The recursion with others in the places of what stays the same in it: `base`, `input`, and what `fixed` gives of
-    each step, by id.
-    """
+    """The recursion with others in the places of what `steady` gives, by id."""
 
     def step(relation: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
         if id(relation) in new:

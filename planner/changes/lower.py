@@ -100,6 +100,10 @@ class _Lowering:
                 return lower_aggregate(_unsorted(relation), (yield relation.input))
             case ir.IndexLookup() | ir.IndexTable():
                 raise PlanError(_lookup_in_outside(relation))
+            case ir.Recursion():
+                return (yield from self._recomputed(relation, "a recursive statement starts from all rows"))
+            case ir.Iterate() | ir.Reference():
+                raise AssertionError(f"{relation.place}: how a loop is run is chosen before")
             case ir.PartialAggregate() | ir.FinalAggregate() | ir.Exchange() | ir.Shared():
                 raise AssertionError(f"{relation.place}: a decoded plan has no {type(relation).__name__}")
             case _:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 
 from .. import ir, tree
+from ..loops import steady
 from ..sql.types import arrow_schema
 from ..visit import subqueries
 from .nodes import ChangeNode, RecomputeNode
@@ -18,7 +19,7 @@ def lower_by_recomputing(
     are the sources that it reads.
     """
     ends: list[ir.Relation] = []
-    inputs = tree.inputs(relation)
+    inputs = steady(relation) if isinstance(relation, ir.Recursion) else tree.inputs(relation)
     free = inputs[:1] if isinstance(relation, ir.LateralJoin) else inputs
     ends.extend(free)
     for each in (*inputs[len(free) :], *_subqueried(relation)):

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias, assert_never
 from .. import ir, tree
 from ..divide import read_by
 from ..facts import FactTable
-from ..loops import fixed, with_fixed
+from ..loops import steady, with_fixed
 from ..visit import is_column, relations, subqueries, transform_relations, with_subqueries
 from ..walk import unroll
 from .aggregates import aggregate_ways
@@ -118,10 +118,8 @@ class _Finding:
 
     def _of_recursion(self, relation: ir.Recursion) -> Generator[ir.Relation, Ways, Ways]:
         """All of it in one place, from where its rows, which are sorted, may be dealt out."""
-        steady = [*relation.base, *(each for step in relation.steps for each in fixed(step))]
-        steady += [] if relation.input is None else [relation.input]
         below: dict[int, Ways] = {}
-        for each in steady:
+        for each in steady(relation):
             below[id(each)] = yield each
         rows = _GROWTH * sum(each.estimate.rows for each in below.values())
         estimate = Estimate(rows, rows)

@@ -8,7 +8,9 @@ import pytest
 
 from tidegate.planner import ir
 from tidegate.planner import types as t
-from tidegate.planner.loops import fixed, recursion, repeated, with_fixed
+from tidegate.planner.changes.lower import lower
+from tidegate.planner.changes.nodes import RecomputeNode, SourceNode
+from tidegate.planner.loops import choose_loops, fixed, recursion, repeated, with_fixed
 from tidegate.planner.pipelines import Feed, FragmentNode, SourceShape
 from tidegate.planner.prepare import Prepared, prepare
 from tidegate.planner.reach import Reach, loops_read
@@ -227,3 +229,15 @@ def test_a_loop_runs_on_one_channel_and_what_feeds_it_on_all(channels: int) -> N
 def test_floats_go_round_with_one_bit_pattern_for_each_number() -> None:
     loop = iterate(1, combine(UNION, read("edges", a=F64), reference(1, F64)))
     assert "isnan" in fragment(loop).sql
+
+
+# ------------------------------------------------------------------------------------------------- over changes
+
+
+def test_over_changes_a_recursive_statement_is_computed_again_from_all_that_it_reads() -> None:
+    seed = read("seed", a=I64, b=I64)
+    chosen = choose_loops(plan(closure(entering=seed)), TaskOptions())
+    root = lower(chosen).root
+    assert isinstance(root, RecomputeNode)
+    assert [each.source for each in root.inputs if isinstance(each, SourceNode)] == ["edges", "seed"]
+    assert "UNION" in root.sql
