@@ -11,7 +11,7 @@ from .. import ir, tree
 from ..divide import read_by
 from ..facts import FactTable
 from ..loops import steady, with_fixed
-from ..visit import is_column, relations, subqueries, transform_relations, with_subqueries
+from ..visit import is_column, parts, relations, subqueries, transform_relations, with_subqueries
 from ..walk import unroll
 from .aggregates import aggregate_ways
 from .estimates import Estimate, filtered, grouped, joined
@@ -21,6 +21,10 @@ from .origins import Key
 from .ways import Movement, Placement, Ranged, Way, Ways
 
 _READ, _COMPUTE, _HASHED = 4.0, 4.0, 60.0
+_MATCH: Final = 100.0
+"""To look for a pattern in a text, reading the text included."""
+
+_MATCHING: Final = frozenset({"like", "contains", "regexp_match_substring", "regexp_replace", "strpos"})
 _CUT: Final = 1.1
 _GROWTH: Final = 4.0
 """Rows that come out of a loop for one that it reads: a guess."""
@@ -202,7 +206,8 @@ class _Finding:
                 )
 
     def _row_by_row(self, relation: _RowByRow, below: Ways) -> Iterator[Way]:
-        computed = sum(not isinstance(each, ir.Field) for each in tree.expressions(relation))
+        computed = [each for each in tree.expressions(relation) if not isinstance(each, ir.Field)]
+        work = _COMPUTE * (1 + len(computed)) + _MATCH * sum(map(_matches, computed))
         for way in below.ways:
             places = _places(relation)
             order = _moved_order(way.order, places)
@@ -211,7 +216,7 @@ class _Finding:
             share = self._spreading.channels if way.placement is Placement.SHARES else 1
             yield replace(
                 way,
-                cost=way.cost + _COMPUTE * (1 + computed) * below.estimate.rows / share,
+                cost=way.cost + work * below.estimate.rows / share,
                 relation=tree.with_inputs(relation, (way.relation, *tree.inputs(relation)[1:])),
                 hashed=_moved_columns(way.hashed, places),
                 ranged=_moved_range(way.ranged, places),
@@ -311,6 +316,10 @@ def _in_place(relation: ir.Relation) -> ir.Relation:
         return replace(found, whole=True) if isinstance(found, ir.Read | ir.LocalFiles) else found
 
     return transform_relations(relation, change)
+
+
+def _matches(expression: ir.Expression) -> int:
+    return sum(isinstance(part, ir.Call) and part.function.name in _MATCHING for part in parts(expression))
 
 
 def _places(relation: _RowByRow) -> Callable[[int], int | None]:

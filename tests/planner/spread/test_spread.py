@@ -107,6 +107,16 @@ def test_a_filtered_side_is_computed_once_and_broadcast() -> None:
     assert reads(found) == {"a": "share", "b": "share"}
 
 
+def test_texts_are_searched_on_all_channels_though_their_rows_are_exchanged_for_it() -> None:
+    texts = read("b", k=I64, w=I64, s=TEXT)
+    exchanged = {}
+    for name, condition in {"number": eq(col(1), lit(7)), "text": call("like", col(2, TEXT), lit("%a%"))}.items():
+        few = join(A, filtered(texts, condition), ir.JoinType.LEFT, SAME_KEY)
+        root = aggregate(few, [col(0)], measure("count", col(2)))
+        exchanged[name] = moved(physical(root, {"a": 1 << 16, "b": 1 << 20}))
+    assert exchanged == {"number": [], "text": [("hash", (0,)), ("hash", (0,))]}
+
+
 @pytest.mark.parametrize("type_", [ir.JoinType.OUTER, ir.JoinType.RIGHT])
 def test_a_side_whose_unmatched_rows_are_wanted_is_never_whole(type_: ir.JoinType) -> None:
     """With a left side that is too large for every channel to have all of it."""
