@@ -1,0 +1,102 @@
+"""Loops through the whole service: on channels, over files, at their limits, cancelled."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tidegate
+from tidegate.proto.errors import TaskCancelled, TidegateError
+
+from .plans import column, plan, read, scalar
+
+BOOL = {"bool": {"nullability": "NULLABILITY_NULLABLE"}}
+EDGES = read("edges", "a", "b")
+
+
+def closure() -> dict[str, object]:
+    """All pairs that edges lead from and to."""
+    back = {"@type": "x/flowtide.IterationReferenceReadRelation", "iterationName": "paths"}
+    met = scalar("equal:any_any", column(1), column(2), type_=BOOL)
+    join = {"left": {"extensionLeaf": {"detail": back}}, "right": EDGES, "expression": met, "type": "JOIN_TYPE_INNER"}
+    emit = {"emit": {"outputMapping": [0, 3]}}
+    union = {"set": {"inputs": [EDGES, {"join": {"common": emit, **join}}], "op": "SET_OP_UNION_DISTINCT"}}
+    detail = {"@type": "x/flowtide.IterationRelation", "iterationName": "paths"}
+    return {"extensionMulti": {"inputs": [union], "detail": detail}}
+
+
+PLAN = str(plan(closure(), "a", "b").json)
+
+
+def chain(length: int) -> pa.Table:
+    return pa.table({"a": pa.array(range(length)), "b": pa.array(range(1, length + 1))})
+
+
+def circle(length: int) -> pa.Table:
+    """Of which every pair is in the closure, after as many rounds."""
+    return pa.table({"a": pa.array(range(length)), "b": pa.array([(at + 1) % length for at in range(length)])})
+
+
+def answer(edges: object, **options: object) -> list[tuple[int, int]]:
+    with tidegate.local() as client, client.create_task(PLAN, **options) as task:
+        found = task.run_epoch({"edges": edges}).table()
+    return list(zip(*(each.to_pylist() for each in found.columns), strict=True))
+
+
+@pytest.mark.parametrize("options", [{}, {"channels": 2}, {"channels": 3}, {"determinism": "relaxed"}], ids=str)
+def test_rows_come_in_canonical_order_however_they_are_computed(options: Mapping[str, object]) -> None:
+    expected = [(one, other) for one in range(30) for other in range(one + 1, 31)]
+    assert answer(chain(30), **options) == expected
+
+
+def test_files_are_read_once_and_not_in_every_round(tmp_path: Path) -> None:
+    pq.write_table(chain(40), tmp_path / "edges.parquet")
+    with tidegate.local() as client, client.create_task(PLAN) as task:
+        epoch = task.run_epoch({"edges": str(tmp_path / "edges.parquet")})
+        assert epoch.table().num_rows == 40 * 41 // 2
+
+
+def test_a_small_loop_is_planned_once_for_many_epochs() -> None:
+    with tidegate.local() as client, client.create_task(PLAN) as task:
+        for length in (5, 6, 7):
+            assert task.run_epoch({"edges": chain(length)}).table().num_rows == length * (length + 1) // 2
+        assert task.info().statistics.plans == 1
+
+
+def failure(edges: pa.Table, **options: object) -> TidegateError:
+    with pytest.raises(TidegateError) as caught:
+        answer(edges, **options)
+    return caught.value
+
+
+def test_a_loop_of_more_rows_than_it_may_have_is_named() -> None:
+    error = failure(circle(50), loop_rows=2_499)
+    assert "loop 'paths' has more than 2,499 rows" in str(error)
+    assert error.reason == "LOOP_ROWS"
+    assert len(answer(circle(50), loop_rows=2_500)) == 2_500
+
+
+def test_a_loop_that_needs_more_memory_than_there_is_is_named() -> None:
+    error = failure(circle(3_000), memory_limit=32 << 20, spill_quota=0)
+    assert "loop 'paths' is running" in str(error)
+    assert error.reason == "MEMORY_LIMIT"
+
+
+def test_a_loop_that_takes_too_long_is_named() -> None:
+    error = failure(circle(20_000), loop_seconds=0.05)
+    assert "loop 'paths' is not done after 0.05 seconds" in str(error)
+    assert error.reason == "LOOP_SECONDS"
+
+
+def test_a_loop_that_runs_can_be_cancelled() -> None:
+    with tidegate.local() as client, client.create_task(PLAN) as task:
+        task.add_split("edges", circle(20_000))
+        task.request_barrier()
+        threading.Timer(0.1, task.cancel).start()
+        with pytest.raises(TaskCancelled):
+            task.read_epoch()
