@@ -34,6 +34,20 @@ def test_a_query_is_explained_and_answered(tmp_path: Path) -> None:
     assert shown("one_shot_query", tmp_path).splitlines()[-2:] == ["Cork       3   110", "Ghent      2    70"]
 
 
+def test_trips_of_a_day_are_those_of_its_flights_alone(tmp_path: Path) -> None:
+    lines = shown("transitive_closure", tmp_path).splitlines()
+    assert lines[0] == "day 1: 3 flights, 9 trips"
+    assert lines[10:] == ["day 2: 2 flights, 3 trips", "  Cork to Ghent", "  Cork to Porto", "  Ghent to Porto"]
+
+
+def test_permissions_go_through_groups_of_groups(tmp_path: Path) -> None:
+    assert shown("group_permissions", tmp_path).splitlines() == [
+        "ada may read the proofs",
+        "bert may not read the drafts",
+        "carl may not read the handbook",
+    ]
+
+
 def test_every_example_has_a_test() -> None:
     scripts = {path.stem for path in (TOP / "examples").glob("*.py")}
-    assert scripts == {"quickstart", "training_loader", "one_shot_query"}
+    assert scripts == {"quickstart", "training_loader", "one_shot_query", "transitive_closure", "group_permissions"}
