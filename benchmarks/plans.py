@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import substrait.dataframe as sub
+from google.protobuf.message import Message
+from substrait.algebra_pb2 import Rel
+
+from tidegate.proto.tidegate.v1.relations_pb2 import DeclaredOrder
 
 
 def filter_project_group() -> bytes:
@@ -30,3 +36,44 @@ def static_join() -> bytes:
     kept = sub.read_named_table("kept", {"int64": sub.i64, "v": sub.fp64, "w": sub.i64})
     joined = given.join(kept, sub.col("k") == sub.col("int64")).select("n", "k", "v", "w")
     return bytes(joined.to_plan().SerializeToString())
+
+
+def sorted_groups() -> bytes:
+    """Of `rows(k, a, b)`, sorted by k: the sum of a, the number of rows and the least b of each k."""
+    columns = {"k": sub.i64, "a": sub.i64, "b": sub.fp64}
+    grouped = sub.read_named_table("rows", columns).group_by("k")
+    measures = (sub.f.sum(sub.col("a")), sub.f.count(sub.col("k")), sub.f.min(sub.col("b")))
+    return _sorted_by_first(grouped.agg(*(each.alias(name) for each, name in zip(measures, "snm", strict=True))))
+
+
+def sorted_sides() -> bytes:
+    """Of `l(k, a, b, c)` and `r(j, d, e, f)`, sorted by k and j: the rows where k is j."""
+    types = (sub.i64, sub.i64, sub.fp64, sub.i32)
+    left, right = (sub.read_named_table(name, dict(zip(names, types, strict=True))) for name, names in SIDES.items())
+    return _sorted_by_first(left.join(right, sub.col("k") == sub.col("j")))
+
+
+SIDES = {"l": "kabc", "r": "jdef"}
+
+
+def _sorted_by_first(frame: sub.DataFrame) -> bytes:
+    """The plan, with each of its sources declared to be sorted by its first column."""
+    plan = frame.to_plan()
+    key = DeclaredOrder.Key(column=0, direction=DeclaredOrder.DIRECTION_ASC_NULLS_LAST)
+    for read in list(_reads(plan)):
+        declared = Rel()
+        declared.extension_single.input.CopyFrom(read)
+        declared.extension_single.detail.Pack(DeclaredOrder(keys=[key]))
+        read.CopyFrom(declared)
+    return bytes(plan.SerializeToString())
+
+
+def _reads(message: Message) -> Iterator[Rel]:
+    for field, value in message.ListFields():
+        if field.message_type is None:
+            continue
+        for each in value if field.is_repeated else (value,):
+            if isinstance(each, Rel) and each.WhichOneof("rel_type") == "read":
+                yield each
+            else:
+                yield from _reads(each)

@@ -2,6 +2,7 @@
 
 Two inputs of 10M rows in batches of 65,536, an int64 key and three more columns each, joined (inner) and read to the
 end. Keys are unique on both sides, or each left key stands three times; about half of the left rows have a match.
+The same in a plan: a task over two sorted Parquet files beside DuckDB's query of them.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from tidegate.operators.merge_join import JoinKey, MergeJoin
 from tidegate.operators.merging.kinds import MergeJoinType
 from tidegate.operators.streams import BatchStream
 
+from . import plans, sorted_plans
 from .measure import Spread, interleave
 from .report import Report, Target, spread_text
 from .settings import Settings
 
 SIDE = pa.schema([("k", pa.int64()), ("a", pa.int64()), ("b", pa.float64()), ("c", pa.int32())])
 SQL = "SELECT l.*, r.* FROM l JOIN r ON l.k = r.k"
+PLAN_SQL = "SELECT * FROM l JOIN r ON l.k = r.j"
 MERGE = "Tidegate merge join"
 
 
@@ -49,9 +52,17 @@ def run(settings: Settings) -> Report:
         for contender in runs.seconds:
             ratio = runs.ratio(contender, hash_join(1))
             rows.append([name, contender, spread_text(runs.spread(contender)), spread_text(ratio) if ratio else "-"])
+        named = {"l": left, "r": right.rename_columns(list(plans.SIDES["r"]))}
+        in_plan = sorted_plans.run(plans.sorted_sides(), PLAN_SQL, named, settings)
+        rows += [[name, *cells] for cells in sorted_plans.rows(in_plan)]
         share = first / (left.num_rows + right.num_rows)
         targets += [
             Target(f"{name}: over DuckDB's hash join, 1 thread", runs.ratio(MERGE, hash_join(1)), 1.0),
+            Target(
+                f"{name}: {sorted_plans.TASK}, over {sorted_plans.QUERY}",
+                in_plan.ratio(sorted_plans.TASK, sorted_plans.QUERY),
+                1.0,
+            ),
             Target(f"{name}: share of the input read before the first output", single(share), 0.01),
             Target(f"{name}: memory, over that of a quarter of the input", single(held / max(held_of_less, 1)), 1.5),
         ]

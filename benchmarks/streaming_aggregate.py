@@ -2,6 +2,7 @@
 
 Rows of a sorted int64 key and two columns, fed as Arrow in batches of 65,536: sum, count and min by the key, with few
 rows in a group and with many. DuckDB gets the same batches, with one thread (which the operator has) and with two.
+The same in a plan: a task over a sorted Parquet file beside DuckDB's query of it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tidegate.operators.reductions import Reduction
 from tidegate.operators.streaming_aggregate import StreamingAggregate
 from tidegate.operators.streams import BatchStream
 
+from . import plans, sorted_plans
 from .measure import Runs, Spread, interleave
 from .report import Report, Target, spread_text
 from .settings import Settings
@@ -35,7 +37,7 @@ TIDEGATE, ONE, TWO = "Tidegate streaming", "DuckDB, 1 thread", "DuckDB, 2 thread
 
 
 def run(settings: Settings) -> Report:
-    runs, reads, growth = {}, {}, {}
+    runs, in_plans, reads, growth = {}, {}, {}, {}
     for each in GROUP_ROWS:
         rows = sorted_rows(settings.aggregate_rows, each)
         with ExitStack() as stack:
@@ -50,7 +52,8 @@ def run(settings: Settings) -> Report:
                 raise AssertionError(f"different numbers of groups: {answers}")
             runs[each] = interleave(contenders, settings.rounds)
             reads[each], growth[each] = first_output(operator, rows), held(operator, rows)
-    return report(settings, runs, reads, growth)
+        in_plans[each] = sorted_plans.run(plans.sorted_groups(), SQL, {"rows": rows}, settings)
+    return report(settings, runs, in_plans, reads, growth)
 
 
 def sorted_rows(rows: int, group_rows: int) -> pa.Table:
@@ -99,7 +102,13 @@ def held(operator: StreamingAggregate, rows: pa.Table) -> float:
     return float(max(marks[-part:]) / max(marks[:part]))
 
 
-def report(settings: Settings, runs: dict[int, Runs], reads: dict[int, float], growth: dict[int, float]) -> Report:
+def report(
+    settings: Settings,
+    runs: dict[int, Runs],
+    in_plans: dict[int, Runs],
+    reads: dict[int, float],
+    growth: dict[int, float],
+) -> Report:
     table, targets = [], []
     for each, found in runs.items():
         for name in found.seconds:
@@ -109,6 +118,10 @@ def report(settings: Settings, runs: dict[int, Runs], reads: dict[int, float], g
         targets.append(Target(f"{each} rows a group: over {ONE}", found.ratio(TIDEGATE, ONE), 1.0))
         targets.append(Target(f"{each} rows a group: share read before the first output", _exact(reads[each]), 0.01))
         targets.append(Target(f"{each} rows a group: memory at the end over the beginning", _exact(growth[each]), 1.5))
+    for each, found in in_plans.items():
+        table += [[f"{each} rows a group: {name}", *cells] for name, *cells in sorted_plans.rows(found)]
+        ratio = found.ratio(sorted_plans.TASK, sorted_plans.QUERY)
+        targets.append(Target(f"{each} rows a group: {sorted_plans.TASK}, over {sorted_plans.QUERY}", ratio, 1.0))
     return Report(
         case="aggregate",
         title=f"Sorted groups: sum, count and min of {settings.aggregate_rows:,} rows, fed as Arrow",

@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import TypeAlias
 
 from ..operators.piece import FilePiece, KeyRange, Piece
-from ..planner.pipelines import FragmentNode, Pipeline, walk
+from ..planner.pipelines import Pipeline, read_from_sources, walk
 from .shapes import bound_of, key_bounds
 
 Cut: TypeAlias = tuple[str, str, int]
@@ -22,9 +22,10 @@ CutPieces: TypeAlias = Mapping[Cut, Sequence[Piece]]
 
 
 def cuts_of(pipelines: Iterable[Pipeline]) -> frozenset[Cut]:
-    """What fragments of these pipelines read by ranges of keys."""
-    fragments = (node for each in pipelines for node in walk(each.root) if isinstance(node, FragmentNode))
-    return frozenset((file.source, *file.cut) for node in fragments for file in node.files if file.cut is not None)
+    """What these pipelines read by ranges of keys."""
+    nodes = (node for each in pipelines for node in walk(each.root))
+    reads = (read for node in nodes for read in read_from_sources(node))
+    return frozenset((read.source, *read.cut) for read in reads if read.cut is not None)
 
 
 def key_shares(cuts: Iterable[Cut], whole: Mapping[str, Sequence[Piece]], channels: int) -> list[CutPieces]:

@@ -98,7 +98,7 @@ class Made:
 def make(node: RunNode, workshop: Workshop) -> Made:
     match node:
         case ScanNode():
-            source = ReadSource(node.source, None, node.whole)
+            source = ReadSource(node.source, None, node.whole, _cut(node))
             scan = Scan(node.source, node.columns, order=node.order)
             return Made(node, scan, workshop.meter("Scan", node.place), (), (source,), reader=scan)
         case FragmentNode():
@@ -227,4 +227,8 @@ def _index(node: LookupNode, workshop: Workshop) -> tuple[Index, int, Retries, S
 
 
 def _file_source(file: FileInput) -> ReadSource:
-    return ReadSource(file.source, file.relation, file.whole, None if file.cut is None else (file.source, *file.cut))
+    return ReadSource(file.source, file.relation, file.whole, _cut(file))
+
+
+def _cut(read: FileInput | ScanNode) -> Cut | None:
+    return None if read.cut is None else (read.source, *read.cut)

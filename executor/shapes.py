@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final
 
 from ..operators.column import Column
@@ -25,8 +26,9 @@ def shape_of(pieces: Sequence[Piece], columns: Sequence[Column], channels: int =
         return NOTHING
     feed = _feed(pieces, columns)
     clustered = clusters(pieces, columns) if feed is Feed.FILES else frozenset[str]()
+    rising = frozenset(name for name in clustered if _rises(key_bounds(pieces, name)))
     rows = estimated_rows(pieces)
-    return SourceShape(feed=feed, size_class=size_class(rows, channels), clustered=clustered)
+    return SourceShape(feed=feed, size_class=size_class(rows, channels), clustered=clustered, rising=rising)
 
 
 def clusters(pieces: Sequence[Piece], columns: Sequence[Column]) -> frozenset[str]:
@@ -57,6 +59,10 @@ def _clustered(bounds: Sequence[tuple[int, int, int]] | None) -> bool:
         return False
     span = max(high for _, high, _ in bounds) - min(low for low, _, _ in bounds)
     return sum(high - low for low, high, _ in bounds) <= span * _MOST_OVERLAP
+
+
+def _rises(bounds: Sequence[tuple[int, int, int]] | None) -> bool:
+    return bounds is not None and all(one[1] <= two[0] for one, two in pairwise(bounds))
 
 
 def same_feed(pieces: Sequence[Piece], columns: Sequence[Column]) -> Iterator[list[Piece]]:

@@ -92,9 +92,8 @@ class SortedKeys:
         if self.length < 2:
             self.distinct = True
             return None
-        if self.code is not None and bool((self.code[1:] > self.code[:-1]).all()):
-            self.distinct = True
-            return None
+        if self.code is not None:
+            return self._first_break_of(self.code)
         undecided = np.ones(self.length - 1, dtype=np.bool_)
         broken = np.zeros(self.length - 1, dtype=np.bool_)
         for column in self.columns:
@@ -105,6 +104,13 @@ class SortedKeys:
             return int(np.argmax(broken)) + 1
         self.distinct = not undecided.any()
         return None
+
+    def _first_break_of(self, code: Words) -> int | None:
+        if bool((code[1:] > code[:-1]).all()):
+            self.distinct = True
+            return None
+        broken = code[1:] < code[:-1]
+        return int(np.argmax(broken)) + 1 if broken.any() else None
 
     def nulls(self, columns: Sequence[int], start: int, stop: int) -> Bools | None:
         """Which of the rows have a null in one of these key columns; None where none has."""

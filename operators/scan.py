@@ -3,7 +3,8 @@
 Order: pieces as they were assigned, rows as in the file. Nulls: a missing nullable column; a null in a required
 column is an error. Empty input: no batch. Memory: a row group, record batch or stripe of the wanted columns. Barrier:
 nothing is kept. Closing the output closes the file that is being read and opens no other. Where the plan declares an
-order for the source, a row that is out of it is an error; what is not read is not checked.
+order for the source, a row that is out of it is an error; what is not read is not checked. Of pieces with a range of
+keys, which are sorted by them, the rows in the range come out; all rows of their row groups are checked.
 
 What is wrong with a piece is a `SplitError` that names the file and, where it is a value, its column and row.
 """
@@ -29,7 +30,7 @@ from .formats import format_named
 from .matching import FromFile, FromFolder, Match, describe, match_columns, null_in_required
 from .operator import Operator, Stream
 from .ordering import Order
-from .piece import FilePiece, InlinePiece, Piece
+from .piece import FilePiece, InlinePiece, KeyRange, Piece
 
 T = TypeVar("T")
 
@@ -75,7 +76,7 @@ class Scan(Operator):
     def _run(self) -> Iterator[pa.RecordBatch]:
         if self._order is not None:
             self._order.begin()
-        for piece in _runs(self._pieces):
+        for piece in _runs([piece for piece in self._pieces if _may_have_rows(piece)]):
             batches = self._inline(piece) if isinstance(piece, InlinePiece) else self._file(piece)
             with closing(batches):
                 for batch in batches:
@@ -109,7 +110,8 @@ class Scan(Operator):
                 while (found := _guarded(piece, lambda: next(batches, None))) is not None:
                     at, batch = found
                     if batch.num_rows:
-                        yield self._wanted(batch, matches, piece, at)
+                        wanted = self._wanted(batch, matches, piece, at)
+                        yield wanted if piece.keys is None else _in_range(wanted, batch, piece.keys)
         check_version(piece)
 
     def _wanted(self, batch: pa.RecordBatch, matches: Sequence[Match], piece: Piece, first_row: int) -> pa.RecordBatch:
@@ -156,6 +158,23 @@ def _runs(pieces: Sequence[Piece]) -> Iterator[Piece]:
         files.clear()
         yield piece
     yield from contiguous(files)
+
+
+def _may_have_rows(piece: Piece) -> bool:
+    """Whether any of the piece's rows are in the range that is wanted of it, as far as its footer tells."""
+    if not isinstance(piece, FilePiece) or piece.keys is None:
+        return True
+    keys = piece.keys
+    [(least, most)] = [(least, most) for name, least, most in piece.key_bounds if name == keys.column]
+    return (keys.low is None or most >= keys.low) and (keys.high is None or least < keys.high)
+
+
+def _in_range(wanted: pa.RecordBatch, batch: pa.RecordBatch, keys: KeyRange) -> pa.RecordBatch:
+    """The rows of `wanted` whose keys, in the file's `batch`, are in the range. They have been checked to rise."""
+    values = batch.column(keys.column).to_numpy(zero_copy_only=False)  # a bound may be beyond what its type can hold
+    start = 0 if keys.low is None else np.count_nonzero(values < keys.low)
+    stop = batch.num_rows if keys.high is None else np.count_nonzero(values < keys.high)
+    return wanted.slice(start, stop - start)
 
 
 def _guarded(piece: FilePiece, step: Callable[[], T]) -> T:

@@ -123,6 +123,7 @@ def _spread(
         broadcast=options.broadcast,
         keys=making.keys,
         clustered={source: each.clustered for source, each in making.shape.items()},
+        rising={source: each.rising for source, each in making.shape.items()},
     )
     found = spread(whole.root, spreading)
     making = replace(making, shared=found.shared)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from .pipelines import Exchange, FileInput, FragmentNode, PhysicalPlan, Pipeline, ScanNode, received_by, walk
+from .pipelines import Exchange, FileInput, PhysicalPlan, Pipeline, ScanNode, read_from_sources, received_by, walk
 
 ROWS: Final = 10_000_000
 
@@ -63,14 +63,14 @@ def _sizes(rows: Mapping[str, int]) -> str:
 
 def _read(pipeline: Pipeline) -> Iterator[dict[str, Any]]:
     for node in walk(pipeline.root):
-        for read in node.files if isinstance(node, FragmentNode) else (node,) if isinstance(node, ScanNode) else ():
+        for read in read_from_sources(node):
             yield {"source": read.source, "rows": _rows(read)}
 
 
 def _rows(read: FileInput | ScanNode) -> str:
     if read.whole:
         return "all rows"
-    if isinstance(read, FileInput) and read.cut is not None:
+    if read.cut is not None:
         return f"a range of {read.cut[0]}"
     return "a share"
 

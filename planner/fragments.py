@@ -28,6 +28,7 @@ from .pipelines import (
     StreamingAggregateNode,
     StreamInput,
     UnnestNode,
+    read_from_sources,
     walk,
 )
 from .selection import selection
@@ -140,6 +141,7 @@ class _Leaf:
             size_class=making.shape[self.source].size_class,
             place=place,
             whole=self.whole,
+            cut=self.cut,
             order=tuple(map(order_of, order)),
         )
 
@@ -289,10 +291,7 @@ def sources_of(root: PhysicalNode) -> tuple[str, ...]:
     """The sources that a node and what it reads from ask for, each once, in order."""
     found: dict[str, None] = {}
     for node in walk(root):
-        if isinstance(node, ScanNode):
-            found[node.source] = None
-        elif isinstance(node, FragmentNode):
-            found.update((each.source, None) for each in node.files)
+        found.update((each.source, None) for each in read_from_sources(node))
     return tuple(found)
 
 

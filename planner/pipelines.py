@@ -36,12 +36,14 @@ class Feed(enum.Enum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceShape:
     """`size_class` is the power of ten (with several channels, of two) at or above the sealed rows, 0 for none.
-    `clustered` are the columns whose values lie in ranges that hardly overlap from piece to piece.
+    `clustered` are the columns whose values lie in ranges that hardly overlap from piece to piece, `rising` those of
+    them whose ranges rise so.
     """
 
     feed: Feed
     size_class: int
     clustered: frozenset[str] = frozenset()
+    rising: frozenset[str] = frozenset()
 
 
 Shape: TypeAlias = Mapping[str, SourceShape]
@@ -49,8 +51,9 @@ Shape: TypeAlias = Mapping[str, SourceShape]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ScanNode:
-    """Read a source's pieces, in order, as Arrow in the plan's types: those of this channel, or all if `whole`. Where
-    there is an `order`, a row that is out of it is an error.
+    """Read a source's pieces, in order, as Arrow in the plan's types: those of this channel, or all if `whole`, or the
+    rows in the channel's range of the ranges number `cut[1]` of column `cut[0]`. Where there is an `order`, a row that
+    is out of it is an error.
     """
 
     source: str
@@ -59,6 +62,7 @@ class ScanNode:
     size_class: int
     place: str
     whole: bool = False
+    cut: tuple[str, int] | None = None
     order: tuple[Order, ...] = ()
 
 
@@ -250,6 +254,17 @@ def walk(root: PhysicalNode) -> Iterator[PhysicalNode]:
             seen.add(id(node))
             yield node
             stack.extend(reversed(inputs(node)))
+
+
+def read_from_sources(node: PhysicalNode) -> tuple[FileInput | ScanNode, ...]:
+    """What the node itself reads from sources."""
+    match node:
+        case ScanNode():
+            return (node,)
+        case FragmentNode():
+            return node.files
+        case _:
+            return ()
 
 
 def received_by(root: PhysicalNode) -> tuple[int, ...]:

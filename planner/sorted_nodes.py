@@ -12,7 +12,7 @@ from ..operators.ordering import Order
 from ..operators.reductions import Reduction
 from ..proto.errors import InternalError, PlanError
 from . import ir
-from .pipelines import MergeJoinNode, PhysicalNode, StreamingAggregateNode
+from .pipelines import MergeJoinNode, PhysicalNode, ScanNode, StreamingAggregateNode
 from .sql.scope import TextScope
 from .sql.types import arrow_schema
 from .sql.writer import Writer
@@ -49,11 +49,12 @@ def merge_join_node(relation: ir.MergeJoin, left: PhysicalNode, right: PhysicalN
 
 def streaming_aggregate_node(relation: ir.StreamingAggregate, input_: PhysicalNode) -> StreamingAggregateNode:
     writer = _writer(len(relation.input.schema))
+    checked = isinstance(input_, ScanNode) and bool(input_.order)  # by the scan
     return StreamingAggregateNode(
         input=input_,
         keys=tuple(key.index for key in relation.keys),
         measures=tuple(_measure(each, writer, relation.place) for each in relation.measures),
-        order=tuple(map(order_of, relation.order)),
+        order=() if checked else tuple(map(order_of, relation.order)),
         schema=arrow_schema(relation.schema),
         size_class=input_.size_class,
         place=relation.place,

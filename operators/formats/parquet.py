@@ -1,12 +1,14 @@
 """Parquet: pieces are row groups; only the wanted columns' chunks of the wanted row groups are read, one after the
-other: whoever stops early has not decoded the next one.
+other: whoever stops early has not decoded the next one. The first one comes in small batches, because someone waits
+for them; later ones in larger ones, which cost less.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain, pairwise, repeat
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,6 +19,8 @@ from ..matching import same_name
 from ..piece import FilePiece
 from .format import BATCH_ROWS
 from .ranges import cut, within
+
+_LATER_ROWS: Final = 2 * BATCH_ROWS
 
 
 class Parquet:
@@ -55,8 +59,8 @@ class ParquetReader:
             return
         names = [self.schema.field(i).name for i in indices]
         read = chain.from_iterable(
-            self._parquet.iter_batches(BATCH_ROWS, row_groups=[group], columns=names, use_threads=False)
-            for group in groups
+            self._parquet.iter_batches(rows, row_groups=[group], columns=names, use_threads=False)
+            for group, rows in zip(groups, chain([BATCH_ROWS], repeat(_LATER_ROWS)), strict=False)
         )
         for start, batch in within(read, first, self._rows):
             # A name with a dot also selects nested columns, so the columns are picked again by their own names.

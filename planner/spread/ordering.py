@@ -1,4 +1,4 @@
-"""The ways of what is about order: sort, top-n and fetch. Every channel sorts and cuts what it has, then the sorted
+"""The ways of what makes order: sort, top-n and fetch. Every channel sorts and cuts what it has, then the sorted
 rows are merged; ties come in the channels' order.
 """
 
@@ -7,12 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import log2
+from typing import Final
 
-from .. import ir, tree
+from .. import ir
 from ..visit import is_column
 from .ways import Movement, Placement, Way, Ways
 
-_COMPARE, _PASS = 10.0, 20.0
+_COMPARE: Final = 10.0
 
 
 def sort_ways(relation: ir.Sort, below: Ways, movement: Movement) -> Iterator[Way]:
@@ -31,6 +32,7 @@ def sort_ways(relation: ir.Sort, below: Ways, movement: Movement) -> Iterator[Wa
                 cost=way.cost + _sorting(rows / movement.channels),
                 relation=replace(relation, input=way.relation),
                 order=order,
+                in_turn=False,
             )
 
 
@@ -49,18 +51,6 @@ def top_n_ways(relation: ir.TopN, below: Ways, movement: Movement) -> Iterator[W
     few = Way(placement=Placement.SHARES, cost=cost, relation=first)
     gathered = movement.gathered(few, replace(below.estimate, rows=float(_value(count) * movement.channels)))
     yield replace(gathered, relation=replace(relation, input=gathered.relation))
-
-
-def sorted_ways(relation: ir.MergeJoin | ir.StreamingAggregate, below: Sequence[Ways]) -> Iterator[Way]:
-    """Where all rows of the inputs are, in their order: whole in every channel, or on one."""
-    rows = sum(each.estimate.rows for each in below)
-    whole, one = [each.whole for each in below], [each.one for each in below]
-    for placement, ways in ((Placement.WHOLE, whole), (Placement.ONE, one)):
-        yield Way(
-            placement=placement,
-            cost=sum(way.cost for way in ways) + _PASS * rows,
-            relation=tree.with_inputs(relation, [way.relation for way in ways]),
-        )
 
 
 def fetch_ways(relation: ir.Fetch, below: Ways, movement: Movement) -> Iterator[Way]:

@@ -16,8 +16,9 @@ from ..walk import unroll
 from .aggregates import aggregate_ways
 from .estimates import Estimate, filtered, grouped, joined
 from .joins import WHOLE_RIGHT, join_estimate, join_ways
-from .ordering import fetch_ways, sort_ways, sorted_ways, top_n_ways
+from .ordering import fetch_ways, sort_ways, top_n_ways
 from .origins import Key
+from .sorted import merge_join_ways, streaming_aggregate_ways
 from .ways import Movement, Placement, Ranged, Way, Ways
 
 _READ, _COMPUTE, _HASHED = 4.0, 4.0, 60.0
@@ -36,7 +37,7 @@ _RowByRow: TypeAlias = ir.Filter | ir.Project | ir.Expand | ir.Unnest | ir.Index
 class Spreading:
     """What the choices depend on: the plan, its sources' rows, the options. `kept` are relations computed once for the
     task, by id; every channel reads them. `keys` are the columns that sources may be cut by, with the number of their
-    ranges, where `clustered` says that it pays.
+    ranges, where `clustered` says that it pays; sorted ones where `rising` says it.
     """
 
     channels: int
@@ -47,6 +48,7 @@ class Spreading:
     broadcast: Collection[str] = ()
     keys: Mapping[Key, int] = field(default_factory=dict)
     clustered: Mapping[str, Collection[str]] = field(default_factory=dict)
+    rising: Mapping[str, Collection[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ def spread(root: ir.Relation, spreading: Spreading) -> Spread:
     """The cheapest way to have the root's rows: its channels' rows, one after the other, are in the root's order."""
     finding = _Finding(root, spreading)
     ways = unroll(finding.step, root)
-    best = min((*(way for way in ways.shares if not way.order), ways.one), key=lambda way: way.cost)
+    best = min((*(way for way in ways.shares if not way.order or way.in_turn), ways.one), key=lambda way: way.cost)
     channels = spreading.channels if best.placement is Placement.SHARES else 1
     return Spread(best.relation, channels, finding.shared())
 
@@ -176,8 +178,10 @@ class _Finding:
             case ir.Join() | ir.Cross():
                 named = self._is_named(relation.left), self._is_named(relation.right)
                 yield from join_ways(relation, below[0], below[1], movement, named)
-            case ir.MergeJoin() | ir.StreamingAggregate():
-                yield from sorted_ways(relation, below)
+            case ir.MergeJoin():
+                yield from merge_join_ways(relation, below[0], below[1], movement)
+            case ir.StreamingAggregate():
+                yield from streaming_aggregate_ways(relation, below[0], movement)
             case ir.LateralJoin():
                 yield from self._of_lateral(relation, below[0])
             case ir.Set():
@@ -192,18 +196,30 @@ class _Finding:
     def _of_read(self, relation: ir.Read | ir.LocalFiles, estimate: Estimate) -> Iterator[Way]:
         cost = _READ * estimate.rows * len(relation.names)
         yield Way(placement=Placement.WHOLE, cost=cost, relation=replace(relation, whole=True))
-        if relation.order:
-            return  # which is checked from one row to the next, all through
-        yield Way(placement=Placement.SHARES, cost=cost / self._spreading.channels, relation=relation)
+        if not relation.order:
+            yield Way(placement=Placement.SHARES, cost=cost / self._spreading.channels, relation=relation)
         for at, name in enumerate(relation.names):
             ranges = self._spreading.keys.get((relation.source, name))
-            if ranges is not None and name in self._spreading.clustered.get(relation.source, ()):
+            if ranges is not None and name in self._clusters(relation):
                 yield Way(
                     placement=Placement.SHARES,
                     cost=cost / self._spreading.channels * _CUT,
                     relation=replace(relation, cut=(name, ranges)),
                     ranged=Ranged(at, ranges),
+                    order=relation.order,
+                    in_turn=bool(relation.order),
                 )
+
+    def _clusters(self, relation: ir.Read | ir.LocalFiles) -> Collection[str]:
+        """The columns that the relation may be cut by. A declared order is checked from one row to the next, all
+        through: by channels with ranges of the first column only if the pieces' ranges rise.
+        """
+        if not relation.order:
+            return self._spreading.clustered.get(relation.source, ())
+        first = relation.order[0]
+        name = relation.names[first.column]
+        rises = not first.direction.descending and name in self._spreading.rising.get(relation.source, ())
+        return (name,) if rises else ()
 
     def _row_by_row(self, relation: _RowByRow, below: Ways) -> Iterator[Way]:
         computed = [each for each in tree.expressions(relation) if not isinstance(each, ir.Field)]

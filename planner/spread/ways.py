@@ -41,7 +41,8 @@ class Way:
 
     `hashed` are the columns by whose hash rows are at their channel, None where it is not so; `ranged` is the column
     by whose value they are, and which ranges those are. `order` is what every channel's rows are sorted by, where the
-    relation's order says something.
+    relation's order says something: merged by it, they are the rows of one channel. `in_turn` says that one channel's
+    after the other's are so too.
     """
 
     placement: Placement
@@ -50,6 +51,7 @@ class Way:
     hashed: tuple[int, ...] | None = None
     ranged: Ranged | None = None
     order: tuple[ir.ColumnOrder, ...] = ()
+    in_turn: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,12 +98,18 @@ class Movement:
         """On one channel, in the order that it has."""
         each = self._row(way)
         cost = each * estimate.rows / self.channels + each * estimate.rows
-        relation = self._exchange(way, ir.Routing.GATHER, estimate, order=way.order)
+        relation = self._exchange(way, ir.Routing.GATHER, estimate, in_order=bool(way.order))
         return Way(placement=Placement.ONE, cost=way.cost + cost + PIPELINE, relation=relation, order=way.order)
 
     def hashed(self, ways: Ways, keys: tuple[int, ...]) -> Way:
         """In shares by the hash of these columns, in this order."""
         found = [self._rehashed(way, ways.estimate, keys) for way in ways.ways]
+        return min(found, key=lambda way: way.cost)
+
+    def hashed_in_order(self, ways: Ways, keys: tuple[int, ...]) -> Way:
+        """The same of rows that are sorted: every channel's are in the order that they have on one."""
+        found = [self._rehashed(ways.one, ways.estimate, keys, in_order=True)]
+        found += [self._rehashed(way, ways.estimate, keys, in_order=True) for way in ways.shares if way.order]
         return min(found, key=lambda way: way.cost)
 
     def dealt(self, ways: Ways) -> Way:
@@ -115,12 +123,12 @@ class Movement:
         cost = one.cost + each + each / self.channels + PIPELINE
         return Way(placement=Placement.SHARES, cost=cost, relation=relation)
 
-    def _rehashed(self, way: Way, estimate: Estimate, keys: tuple[int, ...]) -> Way:
+    def _rehashed(self, way: Way, estimate: Estimate, keys: tuple[int, ...], *, in_order: bool = False) -> Way:
         if way.placement is Placement.SHARES and way.hashed == keys:
             return way
         sent = estimate.rows / (self.channels if way.placement is Placement.SHARES else 1)
         cost = self._row(way) * (sent + estimate.rows / self.channels)
-        relation = self._exchange(way, ir.Routing.HASH, estimate, keys=keys)
+        relation = self._exchange(way, ir.Routing.HASH, estimate, keys=keys, in_order=in_order)
         return Way(placement=Placement.SHARES, cost=way.cost + cost + PIPELINE, relation=relation, hashed=keys)
 
     def _broadcast(self, way: Way, estimate: Estimate) -> Way:
@@ -140,12 +148,14 @@ class Movement:
         estimate: Estimate,
         *,
         keys: tuple[int, ...] = (),
-        order: tuple[ir.ColumnOrder, ...] = (),
+        in_order: bool = False,
     ) -> ir.Exchange:
-        """An exchange over the way's rows; where they come out of one unsorted, that one's rows go there directly."""
+        """An exchange over the way's rows; where they come out of one unsorted, that one's rows go there directly. What
+        several channels send in order is merged.
+        """
         below: ir.Relation = way.relation
         producers = self.channels if way.placement is Placement.SHARES else 1
-        if isinstance(below, ir.Exchange) and not below.order and not order:
+        if isinstance(below, ir.Exchange) and not below.order and not in_order:
             producers = below.producers
             below = below.input
         return ir.Exchange(
@@ -154,7 +164,7 @@ class Movement:
             producers=producers,
             rows=ceil(estimate.rows),
             keys=keys,
-            order=order,
+            order=way.order if in_order and producers > 1 else (),
             schema=below.schema,
             place=below.place,
         )
@@ -164,7 +174,7 @@ def _cheapest(ways: Iterable[Way]) -> Iterator[Way]:
     """The cheapest of each kind."""
     found: dict[tuple[object, ...], Way] = {}
     for way in ways:
-        kind = (way.placement, way.hashed, way.ranged, bool(way.order))
+        kind = (way.placement, way.hashed, way.ranged, bool(way.order), way.in_turn)
         if kind not in found or way.cost < found[kind].cost:
             found[kind] = way
     shares = sorted((way for way in found.values() if way.placement is Placement.SHARES), key=lambda way: way.cost)

@@ -1,0 +1,110 @@
+"""Where operators that rely on the order of their inputs run on several channels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from tidegate.planner import ir
+from tidegate.planner.pipelines import Feed, PhysicalPlan, ScanNode, SourceShape, walk
+from tidegate.planner.prepare import prepare
+from tidegate.proto.values import TaskOptions
+
+from ..build import I64, aggregate, asc, col, desc, eq, join, measure, plan, read, sort, topn
+
+LARGE, SMALL = 1 << 23, 1 << 12
+UP, DOWN = ir.Direction.ASC_NULLS_LAST, ir.Direction.DESC_NULLS_FIRST
+ANY_A, ANY_B = read("a", k=I64, v=I64), read("b", k=I64, w=I64)
+
+
+def declared(relation: ir.Read, direction: ir.Direction = UP) -> ir.Read:
+    return replace(relation, order=(ir.ColumnOrder(column=0, direction=direction),))
+
+
+A, B = declared(ANY_A), declared(ANY_B)
+
+
+def joined(left: ir.Relation, right: ir.Relation, type_: ir.JoinType = ir.JoinType.INNER) -> ir.Relation:
+    return join(left, right, type_, eq(col(0), col(2)))
+
+
+def summed(relation: ir.Relation) -> ir.Relation:
+    return aggregate(relation, [col(0)], measure("sum", col(1)))
+
+
+def physical(
+    root: ir.Relation, *, rows: int = LARGE, clustered: Sequence[str] = ("k",), rising: Sequence[str] = ("k",)
+) -> PhysicalPlan:
+    prepared = prepare(plan(root), TaskOptions(channels=2), ())
+    shape = SourceShape(feed=Feed.FILES, size_class=rows, clustered=frozenset(clustered), rising=frozenset(rising))
+    return prepared.physical({source.name: shape for source in prepared.sources})
+
+
+def channels(found: PhysicalPlan) -> list[int]:
+    return [each.channels for each in found.pipelines]
+
+
+def moved(found: PhysicalPlan) -> list[tuple[str, tuple[int, ...], list[int]]]:
+    """The exchanges: how they route, by which columns, and what they merge by."""
+    exchanges = [each for pipeline in found.pipelines for each in pipeline.into]
+    return [(each.routing.value, each.keys, [key.column for key in each.order]) for each in exchanges]
+
+
+def cuts(found: PhysicalPlan) -> set[tuple[str, int] | None]:
+    nodes = [node for pipeline in found.pipelines for node in walk(pipeline.root)]
+    return {node.cut for node in nodes if isinstance(node, ScanNode)}
+
+
+@pytest.mark.parametrize(
+    "relation",
+    [summed(A), joined(A, B), summed(joined(A, B)), joined(A, B, ir.JoinType.OUTER)],
+    ids=["aggregate", "join", "join and aggregate", "outer join"],
+)
+def test_sorted_files_are_read_in_ranges_of_their_first_column_without_an_exchange(relation: ir.Relation) -> None:
+    found = physical(relation)
+    assert channels(found) == [2]
+    assert moved(found) == []
+    assert cuts(found) == {("k", 0)}
+
+
+@pytest.mark.parametrize(
+    ("relation", "rising"),
+    [(summed(A), ()), (summed(declared(ANY_A, DOWN)), ("k",))],
+    ids=["ranges that do not rise", "descending"],
+)
+def test_any_other_sorted_source_is_read_on_one_channel(relation: ir.Relation, rising: Sequence[str]) -> None:
+    found = physical(relation, rising=rising)
+    assert channels(found) == [1]
+    assert cuts(found) == {None}
+
+
+def test_a_few_sorted_rows_stay_on_one_channel() -> None:
+    few = joined(sort(ANY_A, asc(col(0))), sort(ANY_B, asc(col(0))))
+    assert channels(physical(few, rows=SMALL, clustered=())) == [1]
+
+
+@pytest.mark.parametrize("direction", [asc, desc])
+def test_what_channels_sort_is_merged_on_its_way_to_the_channel_of_its_key(direction: type) -> None:
+    sides = [sort(each, direction(col(0)), asc(col(1))) for each in (ANY_A, ANY_B)]
+    found = physical(summed(joined(*sides)), clustered=())
+    assert channels(found) == [2, 2, 2, 1]
+    assert moved(found) == [("hash", (0,), [0, 1]), ("hash", (0,), [0, 1]), ("gather", (), [0])]
+
+
+def test_rows_that_are_hashed_already_are_not_exchanged_again() -> None:
+    first = joined(sort(ANY_A, asc(col(0))), sort(ANY_B, asc(col(0))))
+    found = physical(aggregate(first, [col(2)], measure("sum", col(1))), clustered=())
+    assert [routing for routing, _, _ in moved(found)] == ["hash", "hash", "gather"]
+
+
+def test_rows_of_one_channel_that_are_merely_clustered_stay_on_it() -> None:
+    clustered = sort(ANY_A, ir.SortKey(expression=col(0), direction=ir.Direction.CLUSTERED))
+    assert "hash" not in {routing for routing, _, _ in moved(physical(summed(clustered), clustered=()))}
+
+
+def test_top_n_of_all_rows_is_sorted_on_one_channel() -> None:
+    found = physical(summed(topn(ANY_A, [asc(col(0))], 9)), clustered=())
+    assert channels(found) == [2, 1]
+    assert moved(found) == [("gather", (), [])]
