@@ -161,14 +161,14 @@ def deep(below: ir.Relation, levels: int) -> ir.Relation:
 @pytest.mark.parametrize("channels", [1, 2])
 def test_what_is_too_deep_below_an_operator_is_cut_there_too(channels: int) -> None:
     (pipeline,) = physical(unnest(deep(LISTS, DEPTH + 50)), channels=channels).pipelines
-    assert chain(pipeline.root) == [FragmentNode, UnnestNode, FragmentNode, FragmentNode, ScanNode]
+    assert chain(pipeline.root) == [SelectNode, UnnestNode, FragmentNode, FragmentNode, ScanNode]
 
 
 def test_what_is_too_deep_below_a_look_up_that_sizes_choose_is_cut_there_too() -> None:
     probes = deep(PROBES, DEPTH + 50)
     found = physical(join(probes, TABLE, ir.JoinType.LEFT, call("equal", col(0), col(2))), rows=10**7, fed_rows=10)
     (pipeline,) = found.pipelines
-    assert chain(pipeline.root) == [FragmentNode, LookupNode, FragmentNode, FragmentNode, ScanNode]
+    assert chain(pipeline.root) == [SelectNode, LookupNode, FragmentNode, FragmentNode, ScanNode]
 
 
 def test_what_is_kept_below_an_operator_is_read_there() -> None:
@@ -186,7 +186,7 @@ def test_what_is_exchanged_below_an_operator_is_received_there() -> None:
     items = t.nullable(t.List(element=I64))
     grouped = project(aggregate(LISTS, (col(0),), measure("any_value", col(1, LISTS.schema[1]))), col(0), col(1, items))
     *_, last = physical(unnest(grouped), channels=2, rows=10**7).pipelines
-    assert chain(last.root) == [FragmentNode, UnnestNode, FragmentNode, ReceiveNode]
+    assert chain(last.root) == [SelectNode, UnnestNode, FragmentNode, ReceiveNode]
 
 
 def test_an_index_over_what_is_fed_is_refused() -> None:
