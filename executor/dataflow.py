@@ -40,7 +40,7 @@ from .pipelines import Pipelines
 from .scheduler import Scheduler
 from .shapes import NOTHING, same_feed, shape_of
 from .shares import hands
-from .store import SpillSpace
+from .store import Quota, SpillSpace
 
 FILE_KINDS = ("file:parquet", "file:arrow", "file:orc", "file:csv", "file:json")
 _SHAPES_KEPT = 16
@@ -96,7 +96,7 @@ class PlanComputation:
         self._instances: dict[tuple[int, int], Instance] = {}
         self.surroundings = Surroundings(
             scheduler=scheduler,
-            space=space,
+            space=SpillSpace(space.files, Quota(options.spill_quota)),
             exchange_bytes=options.queue_bytes,
             result_bytes=options.output_bytes,
             meters=self._meters,

@@ -5,9 +5,11 @@ epoch, block). A consumer reads them in (block, producer) order: block 0 of prod
 block 1 of producer 0, and so on; producers that have ended are skipped. Or it reads each producer's *lane* by itself,
 to merge them. So what it reads depends on the producers' streams alone.
 
-A producer never waits: blocks beyond `memory_limit` go to files of the task's folder and count against its spill quota;
-without room there the exchange fails with an error that says so. That is why no plan can deadlock: only consumers wait,
-and for producers alone, which are never downstream of them.
+A producer never waits: blocks beyond `memory_limit` go to files of the task's folder while the quota for them has room,
+and else stay in memory. That is why no plan can deadlock: only consumers wait, and for producers alone, which are never
+downstream of them. What bounds both is the `allowance`: all that is pushed counts, whatever has to wait, and beyond it
+`push` fails with an error that says so. An exchange whose producers run for its one consumer alone needs none: it holds
+no more than runs ahead of that one.
 
 A producer's error reaches each consumer in its place, after the blocks before it. A consumer that has closed gets
 nothing more, and `push` says when nobody reads a producer's blocks any more.
@@ -30,7 +32,8 @@ from ..operators.operator import Stream
 from ..operators.ordering import Ordering
 from ..operators.routing import Routing
 from ..operators.sorted_merge import merged
-from ..proto.errors import ExecutionError, Exhausted, TaskCancelled
+from ..proto.errors import ExecutionError, TaskCancelled
+from .allowance import Allowance
 from .lanes import Answer, Block, Lanes
 from .store import Quota, SpillFiles, Store
 
@@ -76,6 +79,7 @@ class Exchange:
         memory_limit: int,
         quota: Quota,
         files: SpillFiles,
+        allowance: Allowance | None = None,
         on_change: Callable[[], None] | None = None,
     ) -> None:
         self.schema = schema
@@ -84,6 +88,7 @@ class Exchange:
         self.consumers = routing.channels
         self._routing = routing
         self._files = files
+        self._allowance = allowance
         self._store = Store(memory_limit, quota)
         self._on_change = on_change
         self._lanes = Lanes(producers, routing.channels, self._store)
@@ -105,6 +110,8 @@ class Exchange:
         if not any(wanted):
             return False
         made = Block(self._routing.slices(block, producer, number), wanted)
+        if self._allowance is not None:
+            self._allowance.take(made.holding.size)
         if not self._keep(producer, made):
             self._spill(producer, made)
         self._notify()
@@ -283,18 +290,24 @@ class Exchange:
         with self._changed:
             if not self._store.fits(block.holding):
                 return False
-            self._store.put(block.holding)
-            self._peak = max(self._peak, self._store.memory)
-            self._publish(producer, block)
+            self._put(producer, block)
             return True
 
+    def _put(self, producer: int, block: Block) -> None:
+        self._store.put(block.holding)
+        self._peak = max(self._peak, self._store.memory)
+        self._publish(producer, block)
+
     def _spill(self, producer: int, block: Block) -> None:
-        """To disk, with the newest of what is in memory where that makes a better file; one producer at a time."""
+        """To disk if there is room, with the newest of what is in memory where that makes a better file; one producer
+        at a time.
+        """
         with self._spilling:
             with self._changed:
                 run = self._store.take_run(block.holding)
                 if run is None:
-                    raise self._no_room(block)
+                    self._put(producer, block)
+                    return
             try:
                 file = self._files.write(run)
             except BaseException:
@@ -311,14 +324,6 @@ class Exchange:
         self._rows += block.holding.rows
         self._bytes += block.holding.size
         self._lanes.publish(producer, block)
-
-    def _no_room(self, block: Block) -> Exhausted:
-        held = f"{self._store.memory:,} bytes in memory and {self._store.disk:,} on disk"
-        return Exhausted(
-            f"an exchange holds {held}, and the task's spill quota has no room for a block of"
-            f" {block.holding.size:,} more; feed less in one epoch, or raise spill_quota",
-            reason="SPILL_QUOTA",
-        )
 
     def _notify(self) -> None:
         self.wake()

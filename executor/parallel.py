@@ -18,6 +18,7 @@ from ..planner import pipelines as planned
 from ..planner.ir import Routing
 from ..planner.pipelines import Pipeline, Start
 from ..proto.errors import ExecutionError
+from .allowance import Allowance
 from .crew import Crew, Run
 from .exchange import Exchange, Meanwhile
 from .key_shares import cuts_of, key_shares
@@ -33,7 +34,9 @@ Rows: TypeAlias = Generator[pa.RecordBatch]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What the epochs of a task share. `run` is the rows of an instance, which a cancellation interrupts."""
+    """What the epochs of a task share. `run` is the rows of an instance, which a cancellation interrupts. `space` is
+    for what waits between channels alone, so that nobody's reading decides how much room there is.
+    """
 
     scheduler: Scheduler
     space: SpillSpace
@@ -87,6 +90,7 @@ class ParallelRun:
         self._fed: dict[int, _Fed] = {}
         self._results: list[_Result] = []
         self._reads: list[Read] = []
+        self._allowance = Allowance(surroundings.exchange_bytes + surroundings.space.quota.limit)
         chosen = made.physical.pipelines[first:last]
         exchanges = [each for pipeline in chosen for each in pipeline.into]
         room = surroundings.exchange_bytes // max(len(exchanges), 1)
@@ -112,14 +116,17 @@ class ParallelRun:
     # -------------------------------------------------------------------------------------------------- exchanges
 
     def _exchange(self, each: planned.Exchange, chosen: Sequence[Pipeline], room: int) -> Exchange:
-        producers = next(pipeline.channels for pipeline in chosen if each in pipeline.into)
-        exchange = self._new(each.schema, _routing(each), producers, room)
+        producer = next(pipeline for pipeline in chosen if each in pipeline.into)
+        waits = each.consumers > 1 or len(producer.into) > 1
+        exchange = self._new(each.schema, _routing(each), producer.channels, room, self._allowance if waits else None)
         self._fed[each.number] = _Fed(
             exchange, Ordering(each.order) if each.order else None, each.routing is Routing.GATHER
         )
         return exchange
 
-    def _new(self, schema: pa.Schema, how: routing.Routing, producers: int, room: int) -> Exchange:
+    def _new(
+        self, schema: pa.Schema, how: routing.Routing, producers: int, room: int, allowance: Allowance | None = None
+    ) -> Exchange:
         return Exchange(
             schema,
             how,
@@ -128,6 +135,7 @@ class ParallelRun:
             memory_limit=room,
             quota=self._surroundings.space.quota,
             files=self._surroundings.space.files,
+            allowance=allowance,
             on_change=self._crew.offer,
         )
 
@@ -218,13 +226,10 @@ class ParallelRun:
             meter.spilled_bytes += statistics.spilled_bytes
 
 
-def _receives(root: planned.PhysicalNode) -> Iterator[planned.ReceiveNode]:
-    return (node for node in planned.walk(root) if isinstance(node, planned.ReceiveNode))
-
-
 def _places(chosen: Sequence[Pipeline]) -> Mapping[int, str]:
     """Where in the plan each exchange is."""
-    return {node.exchange: node.place for pipeline in chosen for node in _receives(pipeline.root)}
+    nodes = (node for pipeline in chosen for node in planned.walk(pipeline.root))
+    return {node.exchange: node.place for node in nodes if isinstance(node, planned.ReceiveNode)}
 
 
 def _routing(exchange: planned.Exchange) -> routing.Routing:

@@ -235,10 +235,13 @@ def _times(group: Sequence[FilePiece]) -> int:
 
 
 def _wanted(piece: FilePiece) -> Iterator[str]:
-    """Conditions by which DuckDB skips row groups."""
+    """Conditions by which DuckDB skips row groups; it checks them for every row that it reads, so as few as will do."""
     if not piece.whole and piece.rows is not None:
         start, end = piece.rows
-        yield f"file_row_number BETWEEN {start:d} AND {end - 1:d}"
+        if start:
+            yield f"file_row_number >= {start:d}"
+        if end != piece.file_rows:
+            yield f"file_row_number < {end:d}"
     if piece.keys is not None:
         name = identifier(piece.keys.column)
         if piece.keys.low is not None:

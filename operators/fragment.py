@@ -40,7 +40,8 @@ from .statement import Statement
 
 class Ordered(Protocol):
     """The ordered form of a statement: the same rows of the same inputs, in an order that its joins do not decide.
-    `joins` says where in the plan they are.
+    `joins` says where in the plan they are; `builds` whether DuckDB builds hash tables for them, None where it has to
+    be asked.
     """
 
     @property
@@ -48,6 +49,9 @@ class Ordered(Protocol):
 
     @property
     def joins(self) -> tuple[str, ...]: ...
+
+    @property
+    def builds(self) -> bool | None: ...
 
 
 class Fragment(Operator):
@@ -212,6 +216,8 @@ class Fragment(Operator):
     def _joins(self) -> bool:
         """Whether hash joins may decide the order of its rows."""
         known = self._statement.joins if self._strict else False
+        if known is None and self._ordered is not None:
+            known = self._ordered.builds  # planning a statement over files takes as long as thousands of rows
         if known is not None:
             return known
         if not self._inputs and self._file_bytes() <= builds.harmless(self._memory):

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import overload
 
 from .. import ir, tree
+from ..spread.joins import equal_columns
 from ..visit import parts
 from .ordered import ordered
 
@@ -33,6 +34,14 @@ class OrderedForm:
     def joins(self) -> tuple[str, ...]:
         """Where in the plan the fragment joins, or makes DuckDB join."""
         return tuple(dict.fromkeys(relation.place for relation in self._own() if _joins(relation)))
+
+    @cached_property
+    def builds(self) -> bool | None:
+        """Whether DuckDB builds a hash table to join with. None: it has to be asked, having joins of its own too."""
+        own = list(self._own())
+        if any(isinstance(each, ir.Join) and equal_columns(each.condition, len(each.left.schema)) for each in own):
+            return True
+        return None if any(not _reads_once(each) for each in own) else False
 
     def _own(self) -> Iterator[ir.Relation]:
         seen: set[int] = set()
@@ -80,6 +89,18 @@ def _joins(relation: ir.Relation) -> bool:
             return relation.operation not in (ir.SetOperation.UNION_ALL, ir.SetOperation.UNION_DISTINCT)
         case _:
             return any(isinstance(part, ir.Subquery) for part in _parts(relation))
+
+
+def _reads_once(relation: ir.Relation) -> bool:
+    """Whether DuckDB surely joins nothing for it: neither for what it is, nor for its expressions."""
+    match relation:
+        case ir.Read() | ir.LocalFiles() | ir.Filter() | ir.Project() | ir.Expand():
+            pass
+        case ir.Aggregate() | ir.PartialAggregate() | ir.FinalAggregate():
+            pass
+        case _:
+            return False
+    return not any(isinstance(part, ir.Subquery | ir.OneOf) for part in _parts(relation))
 
 
 def _parts(relation: ir.Relation) -> Iterator[ir.Expression]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from tidegate.executor.allowance import Allowance
 from tidegate.executor.exchange import Exchange, Slice
 from tidegate.executor.lanes import Answer
 from tidegate.executor.store import Quota, SpillFiles
@@ -32,6 +33,7 @@ class Made:
         memory_limit: int = PLENTY,
         quota: int = PLENTY,
         schema: pa.Schema = SCHEMA,
+        allowance: int | None = None,
     ) -> None:
         self.quota = Quota(quota)
         self.folder = folder
@@ -44,6 +46,7 @@ class Made:
             memory_limit=memory_limit,
             quota=self.quota,
             files=SpillFiles(folder),
+            allowance=None if allowance is None else Allowance(allowance),
             on_change=self._on_change,
         )
 

@@ -14,6 +14,7 @@ import pytest
 
 from tidegate.planner.ir import Routing
 from tidegate.planner.pipelines import PhysicalPlan
+from tidegate.proto.errors import TaskFailed
 from tidegate.proto.values import Cursor, Data, FileSplit, InlineSplit
 
 from .channel_plans import (
@@ -61,6 +62,13 @@ def sums(keys: Sequence[int], values: Sequence[int]) -> Counter[int]:
 def even(keys: Sequence[int], values: Sequence[int]) -> tuple[list[int], list[int]]:
     kept = [(key, value) for key, value in zip(keys, values, strict=True) if value % 2 == 0]
     return [key for key, _ in kept], [value for _, value in kept]
+
+
+def arrow_file(path: Path, split: InlineSplit) -> Path:
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, split.schema) as writer:
+        for batch in split.batches:
+            writer.write_batch(batch)
+    return path
 
 
 # -------------------------------------------------------------------------------------------------------- answers
@@ -234,3 +242,22 @@ def splits_of(rows: tuple[list[int], list[int]], parts: int) -> list[InlineSplit
 def test_many_small_splits_are_shared_like_one(tmp_path: Path) -> None:
     with running(summed(4), tmp_path) as task:
         assert sorted(task.run(t=splits_of(FEW, 60))) == sorted(sums(*FEW).items())
+
+
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_how_much_may_be_moved_between_channels_does_not_depend_on_threads(threads: int, tmp_path: Path) -> None:
+    split = FileSplit(path=str(arrow_file(tmp_path / "rows.arrow", inline(range(MANY)))))
+    moved = 16 * MANY
+    with running(summed(2), tmp_path, threads=threads, queue_bytes=10_000, spill_quota=2 * moved) as task:
+        assert len(task.run(t=split)) == MANY
+    with running(summed(2), tmp_path, threads=threads, queue_bytes=10_000, spill_quota=moved // 2) as task:
+        with pytest.raises(TaskFailed, match="between its channels") as failed:
+            task.run(t=split)
+        assert failed.value.reason == "SPILL_QUOTA"
+
+
+@pytest.mark.parametrize("threads", [1, 8])
+def test_what_runs_ahead_of_a_single_reader_needs_no_room(threads: int, tmp_path: Path) -> None:
+    with running(sorted_by_key(3), tmp_path, threads=threads, queue_bytes=10_000, spill_quota=0) as task:
+        write = arrow_file(tmp_path / "rows.arrow", inline(*T))
+        assert [key for key, _ in task.run(t=FileSplit(path=str(write)))] == sorted(T[0])

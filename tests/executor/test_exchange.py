@@ -18,6 +18,7 @@ from tidegate.executor.lanes import Answer
 from tidegate.operators.blocks import BLOCK_ROWS, blocks
 from tidegate.operators.ordering import Order, Ordering
 from tidegate.operators.routing import Broadcast, HashRouting, RoundRobinBlocks, RoundRobinRows, Routing, Slices
+from tidegate.operators.sizes import batch_bytes
 from tidegate.proto.errors import ExecutionError, Exhausted, TaskCancelled
 
 from .exchanging import SCHEMA, SECONDS, Made, block, hashed, in_threads, keys_of, pulled, push_all, read, stream
@@ -176,15 +177,33 @@ def test_dictionaries_that_differ_from_block_to_block_survive_a_spill(tmp_path: 
     assert sorted(found) == sorted("abcaxyx")
 
 
-def test_without_room_in_the_quota_the_producers_readers_get_an_error_that_says_so(tmp_path: Path) -> None:
-    made = Made(tmp_path, hashed(2), producers=1, memory_limit=1, quota=100_000)
+def test_without_room_in_the_quota_blocks_stay_in_memory(tmp_path: Path) -> None:
+    made = Made(tmp_path, hashed(2), producers=1, memory_limit=1, quota=100)
+    push_all(made.exchange, 0, [block(1, 2), block(3, 4)])
+    assert made.files == []
+    assert sorted(read(made.exchange, 0) + read(made.exchange, 1)) == [1, 2, 3, 4]
+    assert made.quota.used == 0
+
+
+def test_beyond_the_allowance_the_producers_readers_get_an_error_that_says_so(tmp_path: Path) -> None:
+    made = Made(tmp_path, hashed(2), producers=1, memory_limit=1, allowance=4_000_000)
     endless = (block(*range(BLOCK_ROWS)) for _ in range(100))
     for _ in made.exchange.feed(0, stream(endless)):
         pass
-    with pytest.raises(Exhausted, match="spill quota has no room for a block of"):
+    with pytest.raises(Exhausted, match="moves more than 4,000,000 bytes between its channels") as caught:
         list(pulled(made.exchange, 0))
+    assert caught.value.reason == "SPILL_QUOTA"
     made.exchange.cancel()
     assert made.quota.used == 0
+
+
+def test_what_was_read_meanwhile_counts_against_the_allowance_too(tmp_path: Path) -> None:
+    made = Made(tmp_path, hashed(1), producers=1, allowance=2 * batch_bytes(block(1)))
+    for key in (1, 2):
+        assert made.exchange.push(0, block(key))
+        assert keys_of(each.rows for each in pulled(made.exchange, 0)) == [key]
+    with pytest.raises(Exhausted):
+        made.exchange.push(0, block(3))
 
 
 def test_rows_that_cannot_be_read_back_are_an_error_for_all_and_never_left_out(tmp_path: Path) -> None:

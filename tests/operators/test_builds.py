@@ -45,6 +45,7 @@ class Backwards:
 
     sql: str = f"{JOIN} ORDER BY 1 DESC"
     joins: tuple[str, ...] = ("relations[0].join",)
+    builds: bool | None = True
 
 
 def values(fragment: Fragment, *tables: pa.Table) -> list[int]:

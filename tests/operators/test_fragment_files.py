@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +16,11 @@ from pyarrow import parquet
 from tidegate.operators.column import Column
 from tidegate.operators.file_relations import FileSource, define
 from tidegate.operators.fragment import Fragment
-from tidegate.operators.instances import Instance
+from tidegate.operators.instances import Instance, InstancePool, InstanceSettings
 from tidegate.operators.operator import Operator
 from tidegate.operators.piece import FilePiece, Piece
 from tidegate.operators.splits import expand, native_obstacle, open_pieces
+from tidegate.operators.statement import Statement
 from tidegate.operators.testing import CHECKS, Case
 from tidegate.proto.errors import ExecutionError, SplitError
 from tidegate.proto.values import FileSplit
@@ -263,3 +265,51 @@ def test_a_fragment_over_files_conforms(check: Callable[[Case], None], instance:
         operator.assign("t", pieces_of(path, root))
 
     check(Case(make=lambda: over_files(instance, X), epochs=[[], []], before=assign))
+
+
+@pytest.mark.parametrize(
+    ("rows", "wanted"),
+    [
+        ((0, 5), ["file_row_number < 5"]),
+        ((5, 12), ["file_row_number >= 5"]),
+        ((5, 9), ["file_row_number >= 5", "file_row_number < 9"]),
+        ((0, 12), []),
+        ((12, 12), ["file_row_number >= 12"]),
+    ],
+)
+def test_a_part_of_a_file_has_a_bound_only_where_it_ends(root: Path, rows: tuple[int, int], wanted: list[str]) -> None:
+    path = write(root / "f.parquet", pa.table({"x": range(12)}), row_group_size=4)
+    (piece, *_) = pieces_of(path, root, X)
+    sql = define(FileSource(source="t", relation="t", columns=tuple(X)), [replace(piece, rows=rows)], 1).sql
+    assert [term for term in wanted if term in sql] == wanted
+    assert sql.count("file_row_number") == len(wanted)
+
+
+class Known:
+    """The ordered form of a statement of which it is known whether it joins."""
+
+    sql = "SELECT c0 FROM t"
+    joins = ()
+
+    def __init__(self, builds: bool | None) -> None:
+        self.builds = builds
+
+
+@pytest.mark.parametrize(("builds", "asked"), [(True, 0), (False, 0), (None, 1)])
+def test_duckdb_is_asked_for_joins_only_where_nothing_is_known(
+    pool: InstancePool, root: Path, monkeypatch: pytest.MonkeyPatch, builds: bool | None, asked: int
+) -> None:
+    small = pool.take(InstanceSettings(memory_limit=64 << 20, roots=(str(root),)))
+    path = write(root / "f.parquet", pa.table({"x": range(1_000_000)}))
+    files = [FileSource(source="t", relation="t", columns=tuple(X))]
+    fragment = Fragment(
+        "SELECT sum(c0)::BIGINT FROM t", schema=pa.schema([("x", pa.int64())]), instance=small, files=files,
+        ordered=Known(builds),
+    )  # fmt: skip
+    fragment.assign("t", pieces_of(path, root))
+    found: list[str] = []
+    explain = Statement.explained_joins
+    monkeypatch.setattr(Statement, "explained_joins", lambda self, *how: (found.append(""), explain(self, *how))[1])
+    assert run(fragment) == [{"x": 499_999_500_000}]
+    assert len(found) == asked
+    small.close()

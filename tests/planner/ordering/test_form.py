@@ -1,0 +1,34 @@
+"""What is known of a fragment's hash joins without asking DuckDB."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidegate.planner import ir
+from tidegate.planner.ordering.form import OrderedForm
+
+from ..build import aggregate, call, col, cross, eq, filtered, join, lit, measure, project, read, sort, subquery, topn
+from ..build import asc as ascending
+
+T = read("t", a=col(0).type, b=col(0).type)
+U = read("u", c=col(0).type)
+TOTAL = aggregate(filtered(T, eq(col(0), lit(1))), [col(1)], measure("count", col(0)))
+EQUAL = join(T, U, ir.JoinType.INNER, eq(col(0), col(2)))
+RANGE = join(T, U, ir.JoinType.INNER, call("lt", col(0), col(2)))
+
+KNOWN = {
+    "rows that are filtered and grouped": (TOTAL, False),
+    "a join of equal columns": (project(EQUAL, col(1)), True),
+    "one of several joins": (join(RANGE, U, ir.JoinType.LEFT, eq(col(0), col(3))), True),
+    "a join by a range": (RANGE, None),
+    "all pairs": (cross(T, U), None),
+    "a subquery": (project(T, subquery(ir.SubqueryKind.SCALAR, aggregate(U, [], measure("max", col(0))))), None),
+    "the first rows, which DuckDB may look up by their places": (topn(T, [ascending(col(0))], 5), None),
+    "a sort": (sort(T, ascending(col(0))), None),
+}
+
+
+@pytest.mark.parametrize("case", KNOWN)
+def test_whether_a_hash_table_is_built(case: str) -> None:
+    relation, wanted = KNOWN[case]
+    assert OrderedForm(relation, (), (), lambda relation, shared: "").builds is wanted
