@@ -43,7 +43,7 @@ def load_arrangement(state: StateReader, name: str, arrangement: Arrangement, sc
 
 def _table(rows: Rows, weights: Numbers, rounds: ManyRounds, schema: pa.Schema) -> pa.Table:
     columns = {f"c{at}": array for at, array in enumerate(rows.to_arrays(schema.types))}
-    matrix = weights.reshape(len(weights), -1)
+    matrix = weights if weights.ndim > 1 else weights[:, np.newaxis]
     columns |= {f"w{at}": pa.array(matrix[:, at]) for at in range(matrix.shape[1])}
     columns |= {f"r{at}": pa.array(numbers) for at, numbers in enumerate(rounds)}
     return pa.table(columns)

@@ -1,0 +1,201 @@
+"""From a graph to its nodes: every vertex the result needs, once for each channel, linked by lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from .graph import Back, ByKey, Entry, Graph, Link, Loop, Operate, Route
+from .lanes import Emitter, connect
+from .locking import Locked, Locking
+from .loop import Ingress, Inlet, LoopNode
+from .nodes import Node, OperatorNode, Sink, Source
+from .progress import Progress
+from .schedule import Schedule
+
+MakeLocking = Callable[[Locked, int, Schedule], Locking]
+
+
+@dataclass(slots=True)
+class Nodes:
+    """All that a network consists of. `dummies` supply the events of loops that nothing enters."""
+
+    sources: dict[int, list[list[Source]]] = field(default_factory=dict)
+    """For each port its entries, each with one source a channel."""
+    dummies: list[Source] = field(default_factory=list)
+    operators: dict[tuple[str, int], OperatorNode] = field(default_factory=dict)
+    """By path and channel."""
+    loops: dict[str, LoopNode] = field(default_factory=dict)
+    """By path."""
+    sinks: list[Sink] = field(default_factory=list)
+
+
+def build(graph: Graph, channels: int, schedule: Schedule, locking: MakeLocking) -> Nodes:
+    """The nodes of a graph that is in no loop."""
+    nodes = Nodes()
+    builder = _Builder(nodes, channels, schedule, locking)
+    emitters = builder.vertices(graph, "", None, 0)
+    for vertex in graph.vertices:
+        if isinstance(vertex, Entry) and vertex.port not in nodes.sources:
+            nodes.sources[vertex.port] = [[Source() for _ in range(channels)]]  # read by nothing, it still ends epochs
+    nodes.sinks = [Sink() for _ in range(channels)]
+    builder.connect(emitters[graph.result], None, nodes.sinks, 0)
+    return nodes
+
+
+@dataclass(frozen=True, slots=True)
+class _Builder:
+    nodes: Nodes
+    channels: int
+    schedule: Schedule
+    locking: MakeLocking
+
+    def vertices(self, graph: Graph, path: str, loop: LoopNode | None, depth: int) -> dict[int, Sequence[Emitter]]:
+        """The emitters of each vertex of a graph; `loop` is the one whose body it is, `depth` the loops that count."""
+        made: dict[int, Sequence[Emitter]] = {}
+        for at in sorted(_needed(graph)):
+            here = f"{path}{at}"
+            match graph.vertices[at]:
+                case Entry() as entry:
+                    made[at] = self._entry(entry, loop)
+                case Back():
+                    if loop is None:
+                        raise ValueError(f"vertex {here} reads what comes back, but is in no loop")
+                    made[at] = loop.backs
+                case Operate() as vertex:
+                    made[at] = self._operate(vertex, here, made, loop)
+                case Loop() as vertex:
+                    made[at] = self._loop(vertex, here, made, loop, depth)
+                case never:
+                    assert_never(never)
+        return made
+
+    def connect(self, sources: Sequence[Emitter], route: Route, targets: Sequence[Node | Ingress], port: int) -> None:
+        for target, lanes in zip(targets, connect(sources, route, targets, port, self.schedule), strict=True):
+            target.lanes.extend(lanes)
+
+    def _entry(self, entry: Entry, loop: LoopNode | None) -> Sequence[Emitter]:
+        if loop is not None:
+            return loop.inputs[entry.port]
+        sources = [Source() for _ in range(self.channels)]
+        self.nodes.sources.setdefault(entry.port, []).append(sources)
+        return sources
+
+    def _operate(
+        self, vertex: Operate, path: str, made: dict[int, Sequence[Emitter]], loop: LoopNode | None
+    ) -> Sequence[Emitter]:
+        nodes = [OperatorNode(vertex.make(channel), vertex.place, loop) for channel in range(self.channels)]
+        for port, link in enumerate(vertex.inputs):
+            self.connect(made[link.vertex], link.route, nodes, port)
+        for channel, node in enumerate(nodes):
+            self.nodes.operators[path, channel] = node
+        return nodes
+
+    def _loop(
+        self, vertex: Loop, path: str, made: dict[int, Sequence[Emitter]], around: LoopNode | None, depth: int
+    ) -> Sequence[Emitter]:
+        if around is not None and not vertex.counted:
+            raise ValueError(f"loop {vertex.name!r} does not count its rounds, and is in another loop")
+        owner, body = _owned(vertex)
+        progress = Progress(
+            vertex.name, vertex.schema, vertex.limits, channels=self.channels, outer=depth, counted=vertex.counted
+        )
+        loop = LoopNode(
+            progress,
+            counted=vertex.counted,
+            dummy=vertex.entering is None,
+            channels=self.channels,
+            schedule=self.schedule,
+            locking=self.locking,
+        )
+        self.nodes.loops[path] = loop
+        for port, link in enumerate(vertex.inputs):
+            if not _reads(vertex.body, port):
+                continue
+            loop.inputs[port] = [Ingress(loop) for _ in range(self.channels)]
+            self.connect(made[link.vertex], link.route, loop.inputs[port], 0)
+        entering = self._dummy(around) if vertex.entering is None else made[vertex.entering.vertex]
+        self.connect(entering, None if vertex.entering is None else owner, loop.entering, 0)
+        inside = self.vertices(body, f"{path}/", loop, depth + vertex.counted)
+        self.connect(inside[body.result], owner, loop.returns, 0)
+        return loop.outputs
+
+    def _dummy(self, around: LoopNode | None) -> Sequence[Emitter]:
+        if around is None:
+            sources = [Source() for _ in range(self.channels)]
+            self.nodes.dummies.extend(sources)
+            return sources
+        inlets = [Inlet() for _ in range(self.channels)]
+        around.dummies.extend(inlets)
+        return inlets
+
+
+def _inputs(vertex: Entry | Operate | Back | Loop) -> tuple[Link, ...]:
+    match vertex:
+        case Entry() | Back():
+            return ()
+        case Operate(inputs=inputs):
+            return inputs
+        case Loop(inputs=inputs, entering=entering, body=body):
+            read = tuple(link for port, link in enumerate(inputs) if _reads(body, port))
+            return read if entering is None else (*read, entering)
+        case never:
+            assert_never(never)
+
+
+def _needed(graph: Graph) -> set[int]:
+    """The vertices from which the result can be reached."""
+    needed = {graph.result}
+    for at in range(graph.result, -1, -1):
+        if at in needed:
+            needed |= {link.vertex for link in _inputs(graph.vertices[at])}
+    return needed
+
+
+def _reads(graph: Graph, port: int) -> bool:
+    """Whether the result needs what comes in at a port."""
+    found = (graph.vertices[at] for at in _needed(graph))
+    return any(isinstance(vertex, Entry) and vertex.port == port for vertex in found)
+
+
+def _owned(loop: Loop) -> tuple[Route, Graph]:
+    """By what a row of the loop is owned by a channel, and the body as it has to be linked for that.
+
+    Where all that reads what came back wants it by one key, that key owns, and no row has to move again.
+    """
+    backs = {at for at in _needed(loop.body) if isinstance(loop.body.vertices[at], Back)}
+    routes = {link.route for link in _links(loop.body) if link.vertex in backs}
+    whole = ByKey(tuple(range(len(loop.schema))))
+    if loop.body.result in backs or len(routes) != 1:
+        return whole, loop.body
+    (route,) = routes
+    if not isinstance(route, ByKey):
+        return whole, loop.body
+    return route, _staying(loop.body, backs)
+
+
+def _links(graph: Graph) -> Iterator[Link]:
+    for at in _needed(graph):
+        yield from _inputs(graph.vertices[at])
+
+
+def _staying(graph: Graph, backs: set[int]) -> Graph:
+    """The same with rows that came back staying on their channel."""
+
+    def stay(link: Link) -> Link:
+        return replace(link, route=None) if link.vertex in backs else link
+
+    def staying(vertex: Entry | Operate | Back | Loop) -> Entry | Operate | Back | Loop:
+        match vertex:
+            case Entry() | Back():
+                return vertex
+            case Operate(inputs=inputs):
+                return replace(vertex, inputs=tuple(map(stay, inputs)))
+            case Loop(inputs=inputs):
+                # What enters an inner loop is dealt by its owner, whatever the link says.
+                return replace(vertex, inputs=tuple(map(stay, inputs)))
+            case never:
+                assert_never(never)
+
+    return Graph(tuple(map(staying, graph.vertices)), graph.result)

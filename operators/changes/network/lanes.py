@@ -1,0 +1,169 @@
+"""Lanes: a link's queues, one from each channel of its source to each channel of its target that it can reach."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Final, Protocol
+
+import numpy as np
+
+from ...hashing import channel_of
+from ..change import Change
+from .graph import ByKey, Route, ToAll
+from .messages import Message
+from .schedule import Schedule
+
+BOUND: Final = 1 << 18
+"""Rows in a lane beyond which its source counts as pressed back."""
+
+
+class Target(Protocol):
+    """Where a lane ends."""
+
+    def take(self, lane: Lane, message: Message) -> None: ...
+
+
+class Lane:
+    """Messages in order of their sending. While it is `held` they wait in it; `port` is the target's input."""
+
+    __slots__ = (
+        "_over_since",
+        "_queue",
+        "_queued",
+        "_rows",
+        "_schedule",
+        "_source",
+        "_target",
+        "held",
+        "port",
+        "watermark",
+    )
+
+    def __init__(self, source: Emitter, target: Target, port: int, schedule: Schedule) -> None:
+        self._source = source
+        self._target = target
+        self._schedule = schedule
+        self._queue: deque[Message] = deque()
+        self._queued = False
+        self._rows = 0
+        self._over_since = 0.0
+        self.port = port
+        self.held = False
+        self.watermark: int | None = None
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def push(self, message: Message) -> None:
+        if type(message) is Change:
+            self._rows += len(message)
+            if self._rows > BOUND and not self._over_since:
+                self._over_since = perf_counter()
+        self._queue.append(message)
+        self._enqueue()
+
+    def work(self) -> None:
+        """Deliver the next message; all of them, if the schedule wants that."""
+        self._queued = False
+        queue, whole = self._queue, self._schedule.whole
+        while queue and not self.held:
+            message = queue.popleft()
+            if type(message) is Change:
+                if whole and queue and type(queue[0]) is Change:
+                    message = self._together(message)
+                self._left(len(message))
+            self._target.take(self, message)
+            if not whole:
+                self._enqueue()
+                return
+
+    def release(self) -> None:
+        """What waits in it may be delivered."""
+        self.held = False
+        self._enqueue()
+
+    def _enqueue(self) -> None:
+        if self._queue and not self._queued and not self.held:
+            self._queued = True
+            self._schedule.add(self)
+
+    def _together(self, first: Change) -> Change:
+        """The changes at the lane's head as one."""
+        parts, rows = [first], len(first)
+        while self._queue and rows < BOUND and isinstance(part := self._queue[0], Change):
+            self._queue.popleft()
+            parts.append(part)
+            rows += len(part)
+        return Change.concat(parts)
+
+    def _left(self, rows: int) -> None:
+        self._rows -= rows
+        if self._over_since and self._rows <= BOUND:
+            self._source.pressed_seconds += perf_counter() - self._over_since
+            self._over_since = 0.0
+
+
+class Outlet:
+    """One channel's end of a link: its lanes, by the channel they lead to, or the only one."""
+
+    __slots__ = ("_lanes", "_route")
+
+    def __init__(self, route: Route, lanes: Sequence[Lane]) -> None:
+        self._lanes = tuple(lanes)
+        self._route = route
+
+    def send(self, change: Change) -> None:
+        match self._route:
+            case ByKey(columns) if len(self._lanes) > 1:
+                self._deal(change, columns)
+            case ByKey() | ToAll() | None:
+                for lane in self._lanes:
+                    lane.push(change)
+
+    def tell(self, message: Message) -> None:
+        """A message to all channels."""
+        for lane in self._lanes:
+            lane.push(message)
+
+    def _deal(self, change: Change, columns: tuple[int, ...]) -> None:
+        if not columns:
+            self._lanes[0].push(change)
+            return
+        channels = channel_of(change.rows.select(columns).hashes(), len(self._lanes))
+        for channel in np.unique(channels).tolist():
+            rows = np.flatnonzero(channels == channel)
+            self._lanes[channel].push(change if len(rows) == len(change) else change.take(rows))
+
+
+class Emitter:
+    """One channel's instance of a vertex, as what it is to those that read it."""
+
+    def __init__(self) -> None:
+        self.outlets: list[Outlet] = []
+        self.pressed_seconds = 0.0
+
+    def emit(self, change: Change) -> None:
+        if len(change):
+            for outlet in self.outlets:
+                outlet.send(change)
+
+    def tell(self, message: Message) -> None:
+        for outlet in self.outlets:
+            outlet.tell(message)
+
+
+def connect(
+    sources: Sequence[Emitter], route: Route, targets: Sequence[Target], port: int, schedule: Schedule
+) -> list[list[Lane]]:
+    """Link all channels of a vertex to all of another one; the new lanes of each target."""
+    incoming: list[list[Lane]] = [[] for _ in targets]
+    across = route is not None and len(targets) > 1
+    for channel, source in enumerate(sources):
+        reached = range(len(targets)) if across else (channel,)
+        lanes = [Lane(source, targets[to], port, schedule) for to in reached]
+        for to, lane in zip(reached, lanes, strict=True):
+            incoming[to].append(lane)
+        source.outlets.append(Outlet(route if across else None, lanes))
+    return incoming

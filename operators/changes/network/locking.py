@@ -1,0 +1,161 @@
+"""The iteration-locking protocol: how a loop finds out that a round, and in the end the loop, is quiet.
+
+::
+
+              reached                    came_back, marked
+      OPEN ────────────► PREPARING ──────────────────────────► WAITING
+       ▲                 │ ▲   ▲                                  │
+       │ came_back:      │ │   └──────────────────────────────────┘
+       │ quiet, and the  │ │     work: an input of the body has moved
+       │ event was an    │ │
+       │ outer prepare   │ └─ came_back: a round is due; it is released with the next prepare
+       ◄─────────────────┤
+       ▲                 │ came_back: quiet, and the event was the barrier
+       │ passed          ▼
+       └──────────── CHECKPOINT
+
+An *event* (the barrier's checkpoint; in a nested loop also each prepare of the loop around it) has reached what enters
+the loop, or the dummy read in its place, on all channels. From then on everything behind the event is held before the
+loop. A prepare goes into the body, and comes back behind everything it could have met there. If it is marked, an input
+of the body has not reached the event: it is sent again, once one has moved, and nothing is released. If rows have come
+back, or something in the body is due, the earliest time of all that is released with the next prepare. Otherwise the
+loop is quiet: the checkpoint goes through the body, and leaves the loop behind the watermark; an outer prepare leaves
+it at once.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Protocol
+
+from ..change import Rounds
+from .messages import Checkpoint, Event, Gathering, Prepare
+from .schedule import Schedule
+
+
+class Phase(enum.Enum):
+    """Where the protocol is; see the module's picture."""
+
+    OPEN = "open"
+    PREPARING = "preparing"
+    WAITING = "waiting"
+    CHECKPOINT = "checkpoint"
+
+
+class Locked(Protocol):
+    """What the protocol asks of its loop, for all channels at once."""
+
+    def begin(self) -> None:
+        """An event has reached the loop."""
+
+    def next_time(self, due: Rounds | None, released: Rounds | None) -> Rounds | None:
+        """The earliest time of anything that came back or that the body has `due`; None if there is nothing up to
+        the time that the loop around this one has `released`.
+        """
+
+    def hand_in(self, time: Rounds) -> Rounds:
+        """Send what came back for this time into the body; what the prepare behind it releases there."""
+
+    def send(self, event: Event) -> None:
+        """Send it to all that the body reads."""
+
+    def quiet(self, event: Event) -> None:
+        """The fixpoint of everything up to the event has been reached."""
+
+    def pass_on(self, event: Event, due: Rounds | None) -> None:
+        """Send the loop's rows and then the event to those that read the loop, and let what is held go on. What the
+        body has `due` is after the event.
+        """
+
+
+class Locking:
+    """One loop's protocol. Its channels decide together: a prepare counts as back when it is back on each of them.
+
+    `sent` counts prepares, `resent` those that were sent again only because an input was awaited.
+    """
+
+    def __init__(self, loop: Locked, channels: int, schedule: Schedule) -> None:
+        self.phase = Phase.OPEN
+        self.sent = 0
+        self.resent = 0
+        self._loop = loop
+        self._schedule = schedule
+        self._gathering = Gathering(channels)
+        self._channels = channels
+        self._passed = 0
+        self._event: Event | None = None
+        self._moved = False
+        self._resending = False
+
+    def holds(self) -> bool:
+        """Whether an input of the loop on which the event has come is held."""
+        return True
+
+    def marks(self, prepare: Prepare) -> bool:
+        """Whether an input of the body is still awaited."""
+        return prepare.marked
+
+    def reached(self, event: Event) -> None:
+        """The event has reached what enters the loop, on all channels."""
+        assert self.phase is Phase.OPEN, "an event reached a loop that is locked"
+        self._event = event
+        self._moved = False
+        self._loop.begin()
+        self._prepare(None)
+
+    def moved(self) -> None:
+        """An input of the body has reached the event. While the loop waits, this is when it is worth asking again."""
+        self._moved = True
+        self._resend_if_waiting()
+
+    def came_back(self, prepare: Prepare) -> None:
+        """The prepare has come back on one channel."""
+        gathered = self._gathering.add(prepare)
+        if gathered is None:
+            return
+        assert self._event is not None
+        if self.marks(gathered):
+            self.phase = Phase.WAITING
+            self._resend_if_waiting()
+            return
+        released = () if isinstance(self._event, Checkpoint) else self._event.rounds
+        time = self._loop.next_time(gathered.due, released)
+        if time is not None:
+            self._prepare(self._loop.hand_in(time))
+            return
+        self._loop.quiet(self._event)
+        if isinstance(self._event, Checkpoint):
+            self.phase = Phase.CHECKPOINT
+            self._loop.send(self._event)
+        else:
+            self._leave(gathered.due)
+
+    def work(self) -> None:
+        """Send the prepare again."""
+        self._resending, self._moved = False, False
+        self.resent += 1
+        self._prepare(None)
+
+    def passed(self) -> None:
+        """The checkpoint has passed through the body, on one channel."""
+        self._passed += 1
+        if self._passed == self._channels:
+            self._passed = 0
+            self._leave(None)
+
+    def _prepare(self, rounds: Rounds | None) -> None:
+        assert self._event is not None
+        self.phase = Phase.PREPARING
+        self.sent += 1
+        self._loop.send(Prepare(self._event.epoch, rounds, self.sent))
+
+    def _resend_if_waiting(self) -> None:
+        if self.phase is Phase.WAITING and self._moved and not self._resending:
+            self._resending = True
+            self._schedule.add(self)
+
+    def _leave(self, due: Rounds | None) -> None:
+        event, self._event = self._event, None
+        assert event is not None
+        self.phase = Phase.OPEN
+        self._loop.pass_on(event, due)

@@ -1,0 +1,74 @@
+"""What travels over links beside changes, in order with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ..change import Change, Rounds
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    """The locking prepare: a loop sends it into its body, and everything that was sent before it is ahead of it.
+
+    It releases the time `rounds` to the operators that wait for it; None releases nothing. On its way it finds out
+    whether an input of the body has not reached the barrier (`marked`), and the earliest time at which something in
+    the body is still `due`.
+    """
+
+    epoch: int
+    rounds: Rounds | None
+    id: int
+    marked: bool = False
+    due: Rounds | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """What the watermark is when the checkpoint behind it has passed."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The barrier of an epoch: nothing of it comes after this, and nothing of a later one before."""
+
+    epoch: int
+
+
+Event: TypeAlias = Prepare | Checkpoint
+Message: TypeAlias = Change | Prepare | Watermark | Checkpoint
+
+
+def earliest(left: Rounds | None, right: Rounds | None) -> Rounds | None:
+    """The lexicographically first of two times that need not be there."""
+    if left is None or (right is not None and right < left):
+        return right
+    return left
+
+
+class Gathering:
+    """Prepares that come together in one point: one for each of its links, and one of them all goes on."""
+
+    __slots__ = ("_count", "_due", "_expected", "_marked")
+
+    def __init__(self, expected: int) -> None:
+        self._expected = expected
+        self._count = 0
+        self._marked = False
+        self._due: Rounds | None = None
+
+    def add(self, prepare: Prepare) -> Prepare | None:
+        """What goes on, if this was the last one awaited: marked if any was, with the earliest time of all."""
+        if self._expected == 1:
+            return prepare
+        self._count += 1
+        self._marked |= prepare.marked
+        self._due = earliest(self._due, prepare.due)
+        if self._count < self._expected:
+            return None
+        gathered = Prepare(prepare.epoch, prepare.rounds, prepare.id, self._marked, self._due)
+        self._count, self._marked, self._due = 0, False, None
+        return gathered

@@ -1,0 +1,208 @@
+"""Network: a graph of operators on changes at work, on any number of channels of one process.
+
+An epoch: entries are fed, by port and channel, and ended; `run` works until nothing more can be done, `take` hands out
+how the result has changed. What is fed behind an entry's end belongs to the next epoch and waits for it wherever it
+has to. All is delivered in order of arrival and nothing depends on order, so which work is done first is a seam: the
+`schedule`. So is `locking`, the protocol of the loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from time import perf_counter
+
+import pyarrow as pa
+
+from ...operator import StateReader, StateWriter
+from ..canonical import canonical
+from ..change import Change
+from ..consolidate import consolidate
+from ..operator import ChangeOperator
+from .build import MakeLocking, Nodes, build
+from .graph import Graph
+from .locking import Locking
+from .nodes import OperatorNode, Source
+from .schedule import InOrder, Schedule
+from .statistics import LoopStatistics, NetworkStatistics, OperatorStatistics
+
+
+class Network:
+    """Lives as long as its task. After an error only `reset`, `statistics` and `close` are of use."""
+
+    def __init__(
+        self, graph: Graph, channels: int = 1, *, schedule: Schedule | None = None, locking: MakeLocking = Locking
+    ) -> None:
+        self.schema: pa.Schema = graph.vertices[graph.result].schema
+        self.channels = channels
+        self.watermark: int | None = None
+        """The result's, for the epoch last taken; None if it has none."""
+        self._graph = graph
+        self._schedule: Schedule = schedule or InOrder()
+        self._locking = locking
+        self._nodes = self._build()
+        self._begun = 0
+        self._seconds = 0.0
+
+    def feed(self, port: int, channel: int, change: Change) -> None:
+        """Hand in rows of an entry. Where its rows do not go to the channel they belong to by themselves, they must be
+        given to it.
+        """
+        for source in self._sources(port, channel):
+            source.emit(change)
+
+    def end(self, port: int | None = None, channel: int | None = None, watermark: int | None = None) -> None:
+        """End an entry's epoch on a channel; on all of them, or all entries', where none is named."""
+        ports = tuple(self._nodes.sources) if port is None else (port,)
+        for one in ports:
+            for source in self._sources(one, channel):
+                source.end(watermark)
+                self._begin(source.epoch)
+        if not ports:
+            self._begin(self._begun + 1)
+
+    def run(self) -> bool:
+        """Work until nothing is left to do; whether an epoch is complete. It is not when an end is awaited."""
+        started = perf_counter()
+        schedule = self._schedule
+        try:
+            while (work := schedule.next()) is not None:
+                work.work()
+        finally:
+            self._seconds += perf_counter() - started
+        return all(sink.complete for sink in self._nodes.sinks)
+
+    def take(self) -> Change:
+        """How the result has changed in the epoch that is complete: consolidated, over all channels, in canonical
+        order.
+        """
+        sinks = self._nodes.sinks
+        if not all(sink.complete for sink in sinks):
+            raise RuntimeError("there is no complete epoch to take")
+        parts = [part for sink in sinks for part in sink.parts]
+        watermarks: list[int | None] = []
+        for sink in sinks:
+            sink.parts, sink.complete = [], False
+            watermarks.append(sink.release())
+        known = [value for value in watermarks if value is not None]
+        self.watermark = min(known) if len(known) == len(watermarks) else None
+        if not parts:
+            return Change.of_batch(pa.RecordBatch.from_pylist([], schema=self.schema))
+        return canonical(consolidate(Change.concat(parts)))
+
+    def reset(self) -> None:
+        """Forget everything: state, what was fed, statistics."""
+        self._close_operators()
+        self._schedule.clear()
+        self._nodes = self._build()
+        self._begun = 0
+        self._seconds = 0.0
+
+    def save(self, state: StateWriter) -> None:
+        """Write all operators' and loops' state, each under its path, between two epochs."""
+        for (path, channel), node in self._nodes.operators.items():
+            node.operator.save(_Under(state, _name(path, node, channel)))
+        for path, loop in self._nodes.loops.items():
+            loop.progress.save(_Under(state, f"{path}/loop"))
+
+    def load(self, state: StateReader) -> None:
+        """Take state back, in a network of the same graph and channels that was fed nothing."""
+        for (path, channel), node in self._nodes.operators.items():
+            node.operator.load(_From(state, _name(path, node, channel)))
+        for path, loop in self._nodes.loops.items():
+            loop.progress.load(_From(state, f"{path}/loop"))
+
+    def statistics(self) -> NetworkStatistics:
+        return NetworkStatistics(tuple(self._operator_statistics()), tuple(self._loop_statistics()))
+
+    def operators(self) -> Iterator[ChangeOperator]:
+        """Every channel's instances of all operators, those in loops too."""
+        for node in self._nodes.operators.values():
+            yield node.operator
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all state."""
+        operators = sum(node.operator.nbytes for node in self._nodes.operators.values())
+        return operators + sum(loop.progress.nbytes for loop in self._nodes.loops.values())
+
+    def close(self) -> None:
+        """The task is over."""
+        self._close_operators()
+
+    def _build(self) -> Nodes:
+        return build(self._graph, self.channels, self._schedule, self._locking)
+
+    def _sources(self, port: int, channel: int | None) -> Iterator[Source]:
+        if port not in self._nodes.sources:
+            raise ValueError(f"there is no entry {port}; there are {sorted(self._nodes.sources)}")
+        for entry in self._nodes.sources[port]:
+            yield from entry if channel is None else (entry[channel],)
+
+    def _begin(self, epoch: int) -> None:
+        """The first end of an epoch is where dummy reads supply theirs."""
+        if epoch > self._begun:
+            self._begun = epoch
+            for dummy in self._nodes.dummies:
+                dummy.end(None)
+
+    def _close_operators(self) -> None:
+        for node in self._nodes.operators.values():
+            node.operator.close()
+
+    def _operator_statistics(self) -> Iterator[OperatorStatistics]:
+        paths: dict[str, list[OperatorNode]] = {}
+        for (path, _), node in self._nodes.operators.items():
+            paths.setdefault(path, []).append(node)
+        for path, nodes in paths.items():
+            yield OperatorStatistics(
+                path=path,
+                operator=type(nodes[0].operator).__name__,
+                place=nodes[0].place,
+                touched=sum(node.operator.touched for node in nodes),
+                nbytes=sum(node.operator.nbytes for node in nodes),
+                busy=self._share(max(node.busy_seconds for node in nodes)),
+                backpressure=self._share(max(node.pressed_seconds for node in nodes)),
+                health=float(all(node.healthy for node in nodes)),
+            )
+
+    def _loop_statistics(self) -> Iterator[LoopStatistics]:
+        for path, loop in self._nodes.loops.items():
+            counts = loop.progress.counts
+            yield LoopStatistics(
+                path=path,
+                name=loop.progress.name,
+                rounds=counts.rounds,
+                rows=counts.rows,
+                most_rows_a_round=counts.most_rows,
+                last_rows=tuple(counts.last_rows),
+                prepares_sent=loop.locking.sent,
+                prepares_resent=loop.locking.resent,
+                quiesce_seconds=loop.quiesce_seconds,
+            )
+
+    def _share(self, seconds: float) -> float:
+        return min(seconds / self._seconds, 1.0) if self._seconds else 0.0
+
+
+def _name(path: str, node: OperatorNode, channel: int) -> str:
+    return f"{path}/{type(node.operator).__name__}/{channel}"
+
+
+class _Under:
+    """A writer under whose names stands where in the network they come from."""
+
+    def __init__(self, writer: StateWriter, name: str) -> None:
+        self._writer = writer
+        self._name = name
+
+    def write(self, name: str, version: int, table: pa.Table) -> None:
+        self._writer.write(f"{self._name}/{name}", version, table)
+
+
+class _From:
+    def __init__(self, reader: StateReader, name: str) -> None:
+        self._reader = reader
+        self._name = name
+
+    def read(self, name: str) -> tuple[int, pa.Table]:
+        return self._reader.read(f"{self._name}/{name}")

@@ -1,0 +1,178 @@
+"""Nodes: one channel's instances of the vertices that are no loops, each a merge point of the lanes that end in it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from time import perf_counter
+from typing import ParamSpec, Protocol, assert_never
+
+from ....proto.errors import ExecutionError
+from ..change import Change
+from ..operator import ChangeOperator
+from .lanes import Emitter, Lane
+from .messages import Checkpoint, Gathering, Message, Prepare, Watermark, earliest
+
+Arguments = ParamSpec("Arguments")
+
+
+class Surroundings(Protocol):
+    """What is around a node: a loop, or nothing."""
+
+    def overflow(self, error: OverflowError) -> ExecutionError: ...
+
+
+class Node(Emitter):
+    """Changes are taken as they come. A prepare or a checkpoint goes on once it has come on every lane; a lane on
+    which the checkpoint has come is held until then.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lanes: list[Lane] = []
+        self._gathering: Gathering | None = None
+        self._checkpoints = 0
+
+    def take(self, lane: Lane, message: Message) -> None:
+        match message:
+            case Change():
+                self.receive(lane.port, message)
+            case Prepare():
+                if self._gathering is None:
+                    self._gathering = Gathering(len(self.lanes))
+                gathered = self._gathering.add(message)
+                if gathered is not None:
+                    self.prepared(gathered)
+            case Watermark(value):
+                lane.watermark = value
+            case Checkpoint():
+                lane.held = True
+                self._checkpoints += 1
+                if self._checkpoints == len(self.lanes):
+                    self._checkpoints = 0
+                    self.checkpointed(message)
+            case _:
+                assert_never(message)
+
+    @abstractmethod
+    def receive(self, port: int, change: Change) -> None:
+        """A change has come."""
+
+    @abstractmethod
+    def prepared(self, prepare: Prepare) -> None:
+        """A prepare has come on all lanes."""
+
+    @abstractmethod
+    def checkpointed(self, checkpoint: Checkpoint) -> None:
+        """The checkpoint has come on all lanes, which are held."""
+
+    def release(self) -> int | None:
+        """Let the lanes go on; the watermark of the epoch they have ended, if all have one."""
+        watermark = least_watermark(self.lanes)
+        for lane in self.lanes:
+            lane.release()
+        return watermark
+
+
+def least_watermark(lanes: Iterable[Lane]) -> int | None:
+    """The least of the lanes' watermarks, which are forgotten, if all have one."""
+    found = []
+    for lane in lanes:
+        found.append(lane.watermark)
+        lane.watermark = None
+    known = [value for value in found if value is not None]
+    return min(known) if known and len(known) == len(found) else None
+
+
+class OperatorNode(Node):
+    """An operator. It decides what is due at the time a prepare releases, and at a checkpoint everything."""
+
+    def __init__(self, operator: ChangeOperator, place: str, around: Surroundings | None) -> None:
+        super().__init__()
+        self.operator = operator
+        self.place = place
+        self.busy_seconds = 0.0
+        self.healthy = True
+        self._around = around
+
+    def receive(self, port: int, change: Change) -> None:
+        self._run(self.operator.receive, port, change)
+
+    def prepared(self, prepare: Prepare) -> None:
+        operator = self.operator
+        due = operator.due()
+        if due is not None and prepare.rounds is not None:
+            while due is not None and due <= prepare.rounds:
+                self._run(self.operator.decide, due)
+                due = operator.due()
+        if due is not None:
+            prepare = replace(prepare, due=earliest(prepare.due, due))
+        self.tell(prepare)
+
+    def checkpointed(self, checkpoint: Checkpoint) -> None:
+        while (due := self.operator.due()) is not None:
+            self._run(self.operator.decide, due)
+        try:
+            self.operator.settle()
+        except Exception:
+            self.healthy = False
+            raise
+        watermark = self.release()
+        if watermark is not None:
+            self.tell(Watermark(watermark))
+        self.tell(checkpoint)
+
+    def _run(
+        self, step: Callable[Arguments, Iterable[Change]], *arguments: Arguments.args, **more: Arguments.kwargs
+    ) -> None:
+        started = perf_counter()
+        try:
+            for change in step(*arguments, **more):
+                self.emit(change)
+        except OverflowError as error:
+            self.healthy = False
+            raise self._overflow(error) from error
+        except Exception:
+            self.healthy = False
+            raise
+        finally:
+            self.busy_seconds += perf_counter() - started
+
+    def _overflow(self, error: OverflowError) -> ExecutionError:
+        if self._around is not None:
+            return self._around.overflow(error)
+        return ExecutionError(f"{self.place}: {error}", reason="WEIGHT_OVERFLOW")
+
+
+class Source(Emitter):
+    """What comes from outside the network, or a read that never has a row and supplies nothing but events."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.epoch = 0
+
+    def end(self, watermark: int | None) -> None:
+        """The barrier: what is emitted after it belongs to the next epoch."""
+        self.epoch += 1
+        if watermark is not None:
+            self.tell(Watermark(watermark))
+        self.tell(Checkpoint(self.epoch))
+
+
+class Sink(Node):
+    """Where the result arrives. Behind the checkpoint everything waits until the epoch has been taken."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts: list[Change] = []
+        self.complete = False
+
+    def receive(self, _port: int, change: Change) -> None:
+        self.parts.append(change)
+
+    def prepared(self, _prepare: Prepare) -> None:
+        raise AssertionError("a prepare has left its loop")
+
+    def checkpointed(self, _checkpoint: Checkpoint) -> None:
+        self.complete = True

@@ -1,0 +1,105 @@
+"""Terms and histories of changes out of a seed."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+
+from .running import Changes
+from .terms import (
+    Bag,
+    Compose,
+    Distinct,
+    DoesNotEnd,
+    Except,
+    Input,
+    Iterate,
+    Negate,
+    Pair,
+    Ref,
+    Swap,
+    Term,
+    Union,
+    answer,
+)
+
+MOST_NODES = 4
+
+
+class RandomTerms:
+    """Terms with loops in loops. Nothing makes them monotone, and no outer DISTINCT hides what is wrong."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self._loops = 0
+
+    def loop(self, around: tuple[str, ...] = (), *, nested: int = 0) -> Iterate:
+        """A loop, with so many levels of loops in it."""
+        self._loops += 1
+        name = f"x{self._loops}"
+        body = self.body((*around, name), nested)
+        leaves: list[Term] = [Input(0), Input(1), *(Ref(other) for other in around)]
+        entering = self.random.choice([None, *leaves])
+        rounds = self.random.choice([None, None, None, 1, 3] if nested else [None, None, None, 0, 1, 3])
+        return Iterate(name, body, entering, rounds)
+
+    def body(self, loops: tuple[str, ...], nested: int) -> Term:
+        inner = self.loop(loops, nested=nested - 1) if nested else None
+        step = self.part(loops, inner, 2)
+        parts = (step, self.random.choice([Input(0), Input(1), Compose(Input(0), Ref(loops[-1]))]))
+        combined = self.random.choice([Union(parts), Union(parts), Except(*parts), step])
+        return self.random.choice([Distinct(combined), Distinct(combined), combined])
+
+    def part(self, loops: tuple[str, ...], inner: Term | None, depth: int) -> Term:
+        leaves: list[Term] = [Input(0), *map(Ref, loops), Ref(loops[-1]), *([inner] * 3 if inner else [])]
+        if depth == 0:
+            return self.random.choice(leaves)
+        one, other = self.part(loops, inner, depth - 1), self.part(loops, inner, depth - 1)
+        match self.random.randrange(8):
+            case 0 | 1 | 2:
+                return Compose(one, other)
+            case 3:
+                return Distinct(one)
+            case 4:
+                return Except(one, other)
+            case 5:
+                return Union((one, other))
+            case 6:
+                return Union((one, Negate(other)))
+            case _:
+                return Swap(one)
+
+
+def random_history(source: random.Random, *, epochs: int = 4, nodes: int = MOST_NODES) -> list[Changes]:
+    """Edges come and go: duplicates, self-loops, rows that go in the epoch they came in, an epoch with nothing."""
+    there: list[tuple[int, Pair]] = []
+    history: list[Changes] = []
+    for _ in range(epochs):
+        epoch: list[tuple[int, Pair, int]] = []
+        for _ in range(source.randrange(6)):
+            if there and source.random() < 0.45:
+                port, row = there.pop(source.randrange(len(there)))
+                epoch.append((port, row, -1))
+            else:
+                port, row = source.randrange(2), (source.randrange(nodes), source.randrange(nodes))
+                there.append((port, row))
+                epoch.append((port, row, 1))
+        source.shuffle(epoch)
+        history.append(epoch)
+    return history
+
+
+def ends(term: Term, history: Sequence[Changes], *, integrated: bool = True) -> bool:
+    """Whether the naive answer has a fixpoint after every epoch."""
+    inputs: list[Bag] = [Counter(), Counter()]
+    for epoch in history:
+        if not integrated:
+            inputs = [Counter(), Counter()]
+        for port, row, weight in epoch:
+            inputs[port][row] += weight
+        try:
+            answer(term, inputs)
+        except DoesNotEnd:
+            return False
+    return True

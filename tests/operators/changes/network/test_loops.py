@@ -1,0 +1,88 @@
+"""Loops of any form mean X(0) = nothing, X(k+1) = what enters + body(X(k)): against an answer made naively."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from .random_terms import RandomTerms, ends, random_history
+from .running import check_continuous, check_per_epoch, network_of, run_epochs
+from .terms import Compose, Distinct, Except, Input, Iterate, Negate, Ref, Swap, Term, Union
+
+E, S = Input(0), Input(1)
+GRAPH = [(0, (0, 1), 1), (0, (1, 2), 1), (0, (2, 0), 1), (0, (2, 3), 1), (1, (3, 3), 1), (1, (0, 0), 1)]
+
+FORMS: dict[str, Term] = {
+    "what enters goes round": Iterate("x", Distinct(Compose(Ref("x"), E)), entering=S, rounds=6),
+    "nothing enters": Iterate("x", Distinct(Union((S, Compose(Ref("x"), E))))),
+    "two references": Iterate("x", Distinct(Union((E, Compose(Ref("x"), Ref("x")))))),
+    "two loops side by side": Union(
+        (Iterate("x", Distinct(Union((E, Compose(Ref("x"), E))))), Iterate("y", Distinct(Union((S, Swap(Ref("y")))))))
+    ),
+    "a loop above a loop": Iterate(
+        "y", Distinct(Union((Iterate("x", Distinct(Union((S, Compose(Ref("x"), E))))), Compose(Ref("y"), E))))
+    ),
+    "a loop in a loop": Iterate(
+        "x", Distinct(Union((S, Iterate("y", Distinct(Union((Compose(Ref("x"), E), Compose(Ref("y"), E))))))))
+    ),
+    "two loops that read each other": Iterate(
+        "x",
+        Distinct(Union((E, Swap(Iterate("y", Distinct(Union((S, Ref("x"), Compose(Ref("y"), Ref("x")))))))))),
+    ),
+    "a loop whose body reads nothing that came back": Iterate("x", Distinct(E), entering=S),
+    "what is not reached in the last round": Iterate("x", Except(E, Compose(Ref("x"), S)), rounds=3),
+    "a loop that forgets": Iterate("x", Union((S, Negate(Ref("x")))), rounds=5),
+}
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3])
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_loop_has_the_naive_answer(form: str, channels: int) -> None:
+    for seed in (None, 1):
+        check_per_epoch(FORMS[form], [GRAPH, GRAPH[:3], []], channels=channels, seed=seed)
+        undone = [(port, row, -weight) for port, row, weight in GRAPH[1:4]]
+        check_continuous(FORMS[form], [GRAPH, undone, [], GRAPH], channels=channels, seed=seed)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 1 << 30), st.integers(0, 1), st.integers(1, 3), st.booleans())
+def test_a_continuous_loop_follows_any_history(seed: int, nested: int, channels: int, ordered: bool) -> None:
+    terms = RandomTerms(seed)
+    loop = terms.loop(nested=nested)
+    history = random_history(terms.random)
+    assume(ends(loop, history))
+    check_continuous(loop, history, channels=channels, seed=None if ordered else seed)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 1 << 30), st.integers(0, 1), st.integers(1, 3))
+def test_a_per_epoch_loop_answers_each_epoch_by_itself(seed: int, nested: int, channels: int) -> None:
+    terms = RandomTerms(seed)
+    loop = terms.loop(nested=nested)
+    history = [[(port, row, 1) for port, row, _ in epoch] for epoch in random_history(terms.random)]
+    assume(ends(loop, history, integrated=False))
+    check_per_epoch(loop, history, channels=channels, seed=seed)
+
+
+def test_three_hundred_nests_of_loops_are_right_at_every_epoch() -> None:
+    checked = 0
+    for seed in range(300):
+        terms = RandomTerms(seed)
+        nest = terms.loop(nested=1 + (seed % 8 == 0))
+        history = random_history(terms.random, epochs=3, nodes=3)
+        if ends(nest, history):
+            checked += 1
+            check_continuous(nest, history, channels=1, seed=None)
+    assert checked > 200
+
+
+def test_a_long_chain_neither_recurses_nor_keeps_its_rounds() -> None:
+    chain = [(0, (at, at + 1), 1) for at in range(3000)]
+    network, _ = network_of(Iterate("x", Distinct(Union((S, Compose(Ref("x"), E))))), continuous=False)
+    (reached,) = run_epochs(network, None, [[(1, (0, 0), 1), *chain]])
+    assert len(reached) == 3001
+    loop = network.statistics().loops[0]
+    assert loop.rounds > 3000
+    assert loop.most_rows_a_round == 1
+    assert len(loop.last_rows) < 20

@@ -1,0 +1,119 @@
+"""Networks: epochs, state, watermarks, statistics."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from .running import Changes, Tables, bag, change, feed, kept, network_of, run_epochs
+from .terms import Compose, Distinct, Except, Input, Iterate, Ref, Swap, Term, Union
+
+E, S = Input(0), Input(1)
+REACHED = Iterate("x", Distinct(Union((S, Compose(Ref("x"), E)))))
+NESTED = Iterate("x", Distinct(Union((S, Iterate("y", Distinct(Union((Compose(Ref("x"), E), Compose(Ref("y"), E)))))))))
+LIMITED = Iterate("x", Distinct(Union((S, Compose(Ref("x"), E)))), rounds=2)
+EPOCHS: list[Changes] = [
+    [(1, (0, 0), 1), (0, (0, 1), 1), (0, (1, 2), 1), (0, (2, 1), 1)],
+    [(0, (0, 1), -1)],
+    [(0, (0, 2), 1), (0, (2, 3), 1)],
+    [(0, (2, 1), -1), (1, (0, 0), -1), (1, (1, 1), 1)],
+]
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3])
+def test_a_result_is_consolidated_over_channels_and_in_order(channels: int) -> None:
+    network, _ = network_of(Union((E, Swap(S))), channels=channels)
+    (found,) = run_epochs(network, None, [[(0, (2, 1), 1), (0, (2, 1), 1), (1, (1, 2), -1), (1, (7, 0), 1)]])
+    assert found == Counter({(0, 7): 1, (2, 1): 1})
+
+
+def test_rows_behind_an_end_wait_for_the_other_inputs() -> None:
+    network, _ = network_of(Except(E, S))
+    network.feed(0, 0, change([((1, 1), 1)]))
+    network.end(0)
+    network.feed(0, 0, change([((2, 2), 1)]))
+    assert not network.run()
+    network.end(1)
+    assert network.run()
+    assert bag(network.take()) == {(1, 1): 1}
+    network.end()
+    assert network.run()
+    assert bag(network.take()) == {(2, 2): 1}
+
+
+def test_an_epoch_can_be_taken_only_when_it_is_complete() -> None:
+    network, _ = network_of(E)
+    network.run()
+    with pytest.raises(RuntimeError, match="no complete epoch"):
+        network.take()
+
+
+@pytest.mark.parametrize("term", [E, Union((E, S)), REACHED], ids=["entry", "union", "loop"])
+def test_the_results_watermark_is_the_least_of_its_inputs(term: Term) -> None:
+    network, _ = network_of(term, channels=2)
+    for port, channel, watermark in ((0, 0, 7), (0, 1, 6), (1, 0, 9), (1, 1, 8)):
+        network.end(port, channel, watermark)
+    assert network.run()
+    network.take()
+    assert network.watermark == 6
+    network.end()
+    network.run()
+    network.take()
+    assert network.watermark is None
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+@pytest.mark.parametrize("term", [REACHED, NESTED, LIMITED, Except(E, S)], ids=["loop", "nested", "limited", "flat"])
+def test_restored_at_any_barrier_it_goes_on_as_if_undisturbed(term: Term, channels: int) -> None:
+    undisturbed, _ = network_of(term, channels=channels)
+    expected = run_epochs(undisturbed, None, EPOCHS)
+    for barrier in range(len(EPOCHS)):
+        network, _ = network_of(term, channels=channels)
+        run_epochs(network, None, EPOCHS[:barrier])
+        state = Tables()
+        network.save(state)
+        restored, _ = network_of(term, channels=channels)
+        restored.load(state)
+        assert run_epochs(restored, None, EPOCHS[barrier:]) == expected[barrier:]
+        assert kept(restored) == kept(undisturbed)
+
+
+def test_state_is_named_by_path_operator_and_channel() -> None:
+    network, _ = network_of(REACHED, channels=2)
+    state = Tables()
+    network.save(state)
+    joins = sorted(name for name in state.tables if "/Join/" in name)
+    assert joins == ["2/3/Join/0/left", "2/3/Join/0/right", "2/3/Join/1/left", "2/3/Join/1/right"]
+    assert {"2/loop/totals", "2/loop/0/parked", "2/loop/1/parked"} <= set(state.tables)
+
+
+def test_after_a_reset_nothing_is_known() -> None:
+    network, _ = network_of(REACHED, continuous=False)
+    first, *_ = run_epochs(network, None, EPOCHS[:1])
+    network.reset()
+    assert run_epochs(network, None, EPOCHS[:1]) == [first]
+
+
+def test_an_unknown_entry_is_refused() -> None:
+    network, _ = network_of(E)
+    with pytest.raises(ValueError, match=r"no entry 5; there are \[0, 1\]"):
+        network.end(5)
+
+
+def test_statistics_say_what_each_operator_and_loop_did() -> None:
+    network, seeded = network_of(REACHED, channels=2)
+    feed(network, EPOCHS[0], seeded=seeded)
+    network.run()
+    said = network.statistics()
+    assert {one.operator for one in said.operators} == {"Join", "Linear", "Weigh"}
+    for one in said.operators:
+        assert 0 < one.busy <= 1
+        assert one.backpressure == 0
+        assert one.health == 1
+    (loop,) = said.loops
+    assert (loop.name, loop.rows, loop.most_rows_a_round) == ("x", 3, 1)
+    assert loop.rounds >= 3
+    assert loop.prepares_sent > loop.rounds
+    assert loop.quiesce_seconds > 0
+    assert network.nbytes > 0

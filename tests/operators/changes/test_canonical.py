@@ -1,0 +1,57 @@
+"""Canonical order: of any type, whatever the order the rows came in."""
+
+from __future__ import annotations
+
+import random
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tidegate.operators.changes.canonical import canonical
+from tidegate.operators.changes.change import Change
+from tidegate.operators.changes.rows import Rows
+
+NAN = float("nan")
+ORDERED: list[tuple[pa.DataType, list[Any]]] = [
+    (pa.int64(), [-3, 0, 5, None]),
+    (pa.uint64(), [0, 1 << 63, None]),
+    (pa.float64(), [-float("inf"), -1.5, 0.0, 2.0, float("inf"), NAN, None]),
+    (pa.bool_(), [False, True, None]),
+    (pa.string(), ["", "Z", "a", "ab", "é", None]),
+    (pa.binary(), [b"", b"\x00", b"\xff", None]),
+    (pa.decimal128(10, 2), [Decimal("-1.50"), Decimal("0.00"), Decimal("20.00"), None]),
+    (pa.date32(), [-1, 0, 9, None]),
+    (pa.null(), [None]),
+    (pa.list_(pa.float64()), [[], [1.0], [1.0, 2.0], [1.0, NAN], [1.0, None], [NAN], [None], None]),
+    (
+        pa.struct([("x", pa.int64()), ("y", pa.string())]),
+        [{"x": 1, "y": "b"}, {"x": 2, "y": "a"}, {"x": 2, "y": None}, {"x": None, "y": "a"}, None],
+    ),
+    (pa.list_(pa.struct([("x", pa.int64())])), [[{"x": 1}], [{"x": 1}, {"x": 0}], [{"x": None}], [None], None]),
+]
+
+
+@pytest.mark.parametrize(("type_", "values"), ORDERED, ids=[str(type_) for type_, _ in ORDERED])
+def test_values_have_one_order(type_: pa.DataType, values: list[Any]) -> None:
+    places = list(range(len(values)))
+    random.Random(len(values)).shuffle(places)
+    arrays = [pa.array([values[at] for at in places], type=type_), pa.array(places)]
+    change = Change(Rows.of_arrays(arrays, len(places)), np.ones(len(places), dtype=np.int64))
+    assert canonical(change).rows.columns[1].to_arrow(pa.int64()).to_pylist() == sorted(places)
+
+
+def test_the_first_column_counts_most_and_the_weight_least() -> None:
+    rows = Rows.of_arrays([pa.array([2, 1, 1, 1]), pa.array(["a", "b", "a", "a"])], 4)
+    change = canonical(Change(rows, np.array([1, 1, 1, -1])))
+    assert change.rows.columns[0].to_arrow(pa.int64()).to_pylist() == [1, 1, 1, 2]
+    assert change.rows.columns[1].to_arrow(pa.string()).to_pylist() == ["a", "a", "b", "a"]
+    assert change.weights.tolist() == [-1, 1, 1, 1]
+
+
+def test_minus_zero_is_zero() -> None:
+    rows = Rows.of_arrays([pa.array([0.0, -0.0]), pa.array([2, 1])], 2)
+    change = canonical(Change(rows, np.array([1, 1])))
+    assert change.rows.columns[1].to_arrow(pa.int64()).to_pylist() == [1, 2]
