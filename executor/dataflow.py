@@ -191,6 +191,7 @@ class PlanComputation:
             databases=self._databases,
             lane=self._lane,
             space=self._space,
+            channels=self.options.channels,
             loop_seconds=self.options.loop_seconds,
             later=self._later,
         )

@@ -335,6 +335,10 @@ def _name(relation: ir.Relation) -> str:  # noqa: C901 (a line per relation)
             entering = "" if relation.input is None else ", with what enters"
             fast = ", one recursive statement" if isinstance(relation, ir.Recursion) else ""
             return f"loop {relation.name!r}{fast}{entering}"
+        case ir.Rounds():
+            return f"loop {relation.iterate.name!r}, round by round: {relation.why}"
+        case ir.LoopInput():
+            return f"input {relation.port} of the loop"
         case ir.Reference():
             return f"what came back to loop {relation.name!r}"
         case ir.Unnest():

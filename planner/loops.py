@@ -12,7 +12,6 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from ..proto.errors import PlanError, Problem
 from ..proto.values import Loops, TaskOptions
 from . import ir, tree
 from . import types as t
@@ -31,31 +30,48 @@ class Obstacle:
 
 
 def choose_loops(plan: ir.Plan, options: TaskOptions) -> ir.Plan:
-    """The plan with its loops as recursive statements. Raises `PlanError` for those that cannot be."""
-    problems: list[Problem] = []
+    """The plan with its loops as recursive statements where one means the same, else as loops that go round by round.
+    One that reads what came back to a loop around it stays a part of that one's body.
+    """
     reach = Reach()
 
     def change(relation: ir.Relation) -> ir.Relation:
-        if not isinstance(relation, ir.Iterate):
+        if not isinstance(relation, ir.Iterate) or reach.loops(relation):
             return relation
         found = recursion(relation, options.loop_rows, reach)
         if options.loops is Loops.GENERAL:
-            found = Obstacle(relation.place, 'the option loops="general" asks for another way')
+            found = Obstacle(relation.place, 'the option loops="general" asks for it')
         if isinstance(found, Obstacle):
-            problems.append(_refused(relation, found))
-            return relation
+            return _round_by_round(relation, found, options.loop_rows, reach)
         return found
 
     root, *shared = (transform_relations(each, change) for each in (plan.root, *plan.shared))
-    if problems:
-        raise PlanError(*problems)
     return replace(plan, root=root, shared=tuple(shared))
 
 
-def _refused(loop: ir.Iterate, obstacle: Obstacle) -> Problem:
+def _round_by_round(loop: ir.Iterate, obstacle: Obstacle, max_rows: int, reach: Reach) -> ir.Rounds:
+    """What does not read any reference is an input; the rest is the loop's own."""
+    inputs: dict[int, tuple[ir.Relation, ir.LoopInput]] = {}
+
+    def step(relation: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
+        if not reach.is_closed(relation):
+            return (yield from rebuilt(relation))
+        if id(relation) not in inputs:
+            port = ir.LoopInput(port=len(inputs), schema=relation.schema, place=relation.place)
+            inputs[id(relation)] = (relation, port)
+        return inputs[id(relation)][1]
+
+    body = unroll(step, loop.body)
+    entering = None if loop.input is None else unroll(step, loop.input)
     where = "" if obstacle.place == loop.place else f" (at {obstacle.place})"
-    message = f"loop {loop.name!r} cannot be run as one recursive statement, and in no other way yet: {obstacle.why}"
-    return Problem(place=loop.place, reason="UNSUPPORTED_LOOP", message=message + where)
+    return ir.Rounds(
+        inputs=tuple(relation for relation, _ in inputs.values()),
+        iterate=replace(loop, body=body, input=entering),
+        why=obstacle.why + where,
+        max_rows=max_rows,
+        schema=loop.schema,
+        place=loop.place,
+    )
 
 
 def recursion(loop: ir.Iterate, max_rows: int, reach: Reach) -> ir.Recursion | Obstacle:

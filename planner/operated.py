@@ -11,8 +11,9 @@ from ..operators.index_lookup_join import LookupJoinType
 from ..operators.indexes.kind import WantedIndex
 from ..proto.errors import InternalError, PlanError, Problem
 from . import ir
+from .changes.lower import lower_loop
 from .facts import FactTable
-from .pipelines import LookupNode, OpenedIndex, OperatorNode, PhysicalNode, UnnestNode
+from .pipelines import LookupNode, RoundsNode, OpenedIndex, OperatorNode, PhysicalNode, UnnestNode
 from .sorted_nodes import merge_join_node, streaming_aggregate_node
 from .sql.types import arrow_schema, arrow_type
 from .visit import relations
@@ -87,6 +88,14 @@ def operator_node(
             return merge_join_node(relation, inputs[0], inputs[1])
         case ir.StreamingAggregate():
             return streaming_aggregate_node(relation, inputs[0])
+        case ir.Rounds():
+            return RoundsNode(
+                inputs=tuple(inputs),
+                root=lower_loop(relation),
+                schema=arrow_schema(relation.schema),
+                size_class=max((each.size_class for each in inputs), default=0),
+                place=relation.place,
+            )
         case _:
             assert_never(relation)
 

@@ -22,6 +22,7 @@ from ..operators.merge_join import JoinKey
 from ..operators.merging.kinds import MergeJoinType
 from ..operators.merging.pair_filter import PairCondition
 from ..operators.ordering import Order
+from .changes.nodes import ChangeNode
 from .ir import Clock, Routing
 from .ordering.form import OrderedForm
 
@@ -223,7 +224,20 @@ class SelectNode:
     place: str
 
 
-OperatorNode: TypeAlias = UnnestNode | LookupNode | MergeJoinNode | StreamingAggregateNode | SelectNode
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RoundsNode:
+    """A loop that goes round by round: `root` are operators on changes that read the rows of `inputs` as the sources
+    that `input_name` calls them, each with the columns c0, c1, ...
+    """
+
+    inputs: tuple[PhysicalNode, ...]
+    root: ChangeNode
+    schema: pa.Schema
+    size_class: int
+    place: str
+
+
+OperatorNode: TypeAlias = UnnestNode | LookupNode | MergeJoinNode | StreamingAggregateNode | SelectNode | RoundsNode
 """What has an operator of its own, neither a scan nor a fragment."""
 
 PhysicalNode: TypeAlias = ScanNode | FragmentNode | KeptNode | ReceiveNode | OperatorNode
@@ -240,6 +254,8 @@ def inputs(node: PhysicalNode) -> tuple[PhysicalNode, ...]:
             return (node.input,)
         case MergeJoinNode():
             return (node.left, node.right)
+        case RoundsNode():
+            return node.inputs
         case _:
             assert_never(node)
 

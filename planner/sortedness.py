@@ -63,7 +63,7 @@ def sortedness(relation: ir.Relation, below: Sequence[Sortedness]) -> Sortedness
         case ir.Sort() | ir.TopN():
             by = tuple(_sorted(relation.keys))
             return Sortedness(by, f"sorted at {relation.place}") if by else UNSORTED
-        case ir.Recursion():
+        case ir.Recursion() | ir.Rounds():
             by = tuple(SortedBy(frozenset({at}), ir.Direction.ASC_NULLS_LAST) for at in range(len(relation.schema)))
             return Sortedness(by, f"sorted by the loop at {relation.place}")
         case ir.Fetch():

@@ -18,7 +18,9 @@ from . import ir
 def inputs(relation: ir.Relation) -> tuple[ir.Relation, ...]:
     """The relations it reads, left to right."""
     match relation:
-        case ir.Read() | ir.LocalFiles() | ir.Values() | ir.Shared() | ir.IndexTable() | ir.Reference():
+        case ir.Read() | ir.LocalFiles() | ir.Values() | ir.Shared() | ir.IndexTable():
+            return ()
+        case ir.Reference() | ir.LoopInput():
             return ()
         case ir.Filter() | ir.Project() | ir.Fetch() | ir.Sort() | ir.TopN():
             return (relation.input,)
@@ -28,7 +30,7 @@ def inputs(relation: ir.Relation) -> tuple[ir.Relation, ...]:
             return (relation.input,)
         case ir.Join() | ir.LateralJoin() | ir.Cross() | ir.IndexLookup() | ir.MergeJoin():
             return (relation.left, relation.right)
-        case ir.Set():
+        case ir.Set() | ir.Rounds():
             return relation.inputs
         case ir.Iterate():
             return (relation.body, *_given(relation.input))
@@ -44,7 +46,9 @@ def with_inputs(relation: ir.Relation, new: Iterable[ir.Relation]) -> ir.Relatio
     if all(one is other for one, other in zip(new, inputs(relation), strict=True)):
         return relation
     match relation:
-        case ir.Read() | ir.LocalFiles() | ir.Values() | ir.Shared() | ir.IndexTable() | ir.Reference():
+        case ir.Read() | ir.LocalFiles() | ir.Values() | ir.Shared() | ir.IndexTable():
+            return relation
+        case ir.Reference() | ir.LoopInput():
             return relation
         case ir.Filter() | ir.Project() | ir.Fetch() | ir.Sort() | ir.TopN():
             return replace(relation, input=new[0])
@@ -54,7 +58,7 @@ def with_inputs(relation: ir.Relation, new: Iterable[ir.Relation]) -> ir.Relatio
             return replace(relation, input=new[0])
         case ir.Join() | ir.LateralJoin() | ir.Cross() | ir.IndexLookup() | ir.MergeJoin():
             return replace(relation, left=new[0], right=new[1])
-        case ir.Set():
+        case ir.Set() | ir.Rounds():
             return replace(relation, inputs=new)
         case ir.Iterate():
             return replace(relation, body=new[0], input=new[1] if len(new) > 1 else None)
@@ -85,7 +89,7 @@ def expressions(  # noqa: C901 (a closed match, a line per case)
             return ()
         case ir.Cross() | ir.Set() | ir.FinalAggregate() | ir.Exchange():
             return ()
-        case ir.Iterate() | ir.Reference() | ir.Recursion():
+        case ir.Iterate() | ir.Reference() | ir.LoopInput() | ir.Recursion() | ir.Rounds():
             return ()
         case ir.Values():
             return tuple(value for row in relation.rows for value in row)
@@ -128,7 +132,7 @@ def with_expressions(  # noqa: C901 (a closed match, a line per case)
             return relation
         case ir.Cross() | ir.Set() | ir.FinalAggregate() | ir.Exchange():
             return relation
-        case ir.Iterate() | ir.Reference() | ir.Recursion():
+        case ir.Iterate() | ir.Reference() | ir.LoopInput() | ir.Recursion() | ir.Rounds():
             return relation
         case ir.Values():
             return replace(relation, rows=_rows(relation.rows, take))

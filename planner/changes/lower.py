@@ -17,7 +17,8 @@ from ..visit import subqueries
 from ..walk import unroll
 from .aggregates import lower_aggregate
 from .joins import lower_cross, lower_join, lower_merge_join
-from .nodes import ChangeNode, ConstantNode, SourceNode
+from .loops import lower_iterate
+from .nodes import BackNode, ChangeNode, ConstantNode, SourceNode
 from .orders import lower_fetch, lower_sort, lower_top
 from .recompute import lower_by_recomputing
 from .rendering import render
@@ -36,17 +37,30 @@ class Lowered:
     warnings: tuple[str, ...] = ()
 
 
-def lower(plan: ir.Plan) -> Lowered:
-    """Raises `PlanError` for what cannot be had continuously."""
-    lowering = _Lowering(plan.shared)
+def lower(plan: ir.Plan, max_rows: int) -> Lowered:
+    """Raises `PlanError` for what cannot be had continuously. Loops may have `max_rows` rows each."""
+    lowering = _Lowering(plan.shared, max_rows)
     return Lowered(root=unroll(lowering.step, plan.root), warnings=tuple(lowering.warnings))
+
+
+def lower_loop(relation: ir.Rounds) -> ChangeNode:
+    """A loop over rows that come in as its inputs, in one epoch."""
+    iterate: ir.Relation = relation.iterate
+    return unroll(_Lowering((), relation.max_rows).step, iterate)
+
+
+def input_name(port: int) -> str:
+    """What the source is called that stands for a loop's input."""
+    return f"in{port}"
 
 
 @dataclass(slots=True)
 class _Lowering:
     shared: Sequence[ir.Relation]
+    max_rows: int
     warnings: list[str] = field(default_factory=list)
     _common: dict[int, ChangeNode] = field(default_factory=dict)
+    _backs: dict[int, BackNode] = field(default_factory=dict)
 
     def step(self, relation: ir.Relation) -> Step:
         if isinstance(relation, ir.Shared):
@@ -102,12 +116,26 @@ class _Lowering:
                 raise PlanError(_lookup_in_outside(relation))
             case ir.Recursion():
                 return (yield from self._recomputed(relation, "a recursive statement starts from all rows"))
-            case ir.Iterate() | ir.Reference():
-                raise AssertionError(f"{relation.place}: how a loop is run is chosen before")
+            case ir.Iterate():
+                body = yield relation.body
+                return lower_iterate(
+                    relation, body, None if relation.input is None else (yield relation.input), self.max_rows
+                )
+            case ir.Reference():
+                return self._back(relation)
+            case ir.LoopInput():
+                return _loop_input(relation)
+            case ir.Rounds():
+                raise AssertionError(f"{relation.place}: a loop in a continuous task is part of the whole")
             case ir.PartialAggregate() | ir.FinalAggregate() | ir.Exchange() | ir.Shared():
                 raise AssertionError(f"{relation.place}: a decoded plan has no {type(relation).__name__}")
             case _:
                 assert_never(relation)
+
+    def _back(self, relation: ir.Reference) -> BackNode:
+        """One for all references to a loop."""
+        schema = arrow_schema(relation.schema)
+        return self._backs.setdefault(relation.loop, BackNode(loop=relation.loop, schema=schema, place=relation.place))
 
     def _recomputed(self, relation: ir.Relation, why: str) -> Step:
         return (yield from lower_by_recomputing(relation, self.shared, why))
@@ -117,6 +145,12 @@ def _source(relation: ir.Read | ir.LocalFiles) -> SourceNode:
     return SourceNode(
         source=relation.source, columns=relation.names, schema=arrow_schema(relation.schema), place=relation.place
     )
+
+
+def _loop_input(relation: ir.LoopInput) -> SourceNode:
+    schema = arrow_schema(relation.schema)
+    columns = tuple(f"c{at}" for at in range(len(schema)))
+    return SourceNode(source=input_name(relation.port), columns=columns, schema=schema, place=relation.place)
 
 
 def _unsorted(relation: ir.StreamingAggregate) -> ir.Aggregate:

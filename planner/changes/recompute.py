@@ -42,13 +42,13 @@ def _subqueried(relation: ir.Relation) -> list[ir.Relation]:
 
 
 def _leaves(relation: ir.Relation, shared: Sequence[ir.Relation]) -> list[ir.Relation]:
-    """The reads in it, those of its own subqueries and of what it shares with others included."""
+    """The leaves in it that have rows, those of its own subqueries and of what it shares with others included."""
     found: list[ir.Relation] = []
     seen: set[int] = set()
     stack = [relation]
     while stack:
         at = stack.pop()
-        if isinstance(at, ir.Read | ir.LocalFiles):
+        if isinstance(at, ir.Read | ir.LocalFiles | ir.Reference | ir.LoopInput):
             found.append(at)
         elif isinstance(at, ir.Shared):
             if at.ordinal not in seen:

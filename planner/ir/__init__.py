@@ -49,8 +49,10 @@ from .expressions import (
 from .loops import (
     AtLimit,
     Iterate,
+    LoopInput,
     Recursion,
     Reference,
+    Rounds,
 )
 from .plan import (
     Plan,
@@ -136,6 +138,7 @@ __all__ = [
     "ListElement",
     "Literal",
     "LocalFiles",
+    "LoopInput",
     "MapKey",
     "Measure",
     "MergeJoin",
@@ -152,6 +155,7 @@ __all__ = [
     "Recursion",
     "Reference",
     "Relation",
+    "Rounds",
     "Routing",
     "Schema",
     "Set",

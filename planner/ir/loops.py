@@ -65,3 +65,27 @@ class Recursion:
     max_rows: int
     schema: Schema
     place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LoopInput:
+    """Rows of a `Rounds`' input number `port`. Only inside of it."""
+
+    port: int
+    schema: Schema
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rounds:
+    """An `Iterate` that goes round by round, over what has changed: `iterate`'s body and input read `inputs` as
+    `LoopInput`s, and nothing else that is outside of it. `why` says why no recursive statement computes it. Where its
+    rows, counted, are more than `max_rows` it fails.
+    """
+
+    inputs: tuple[Relation, ...]
+    iterate: Iterate
+    why: str
+    max_rows: int
+    schema: Schema
+    place: str

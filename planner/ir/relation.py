@@ -6,8 +6,10 @@ from typing import TypeAlias
 
 from .loops import (
     Iterate,
+    LoopInput,
     Recursion,
     Reference,
+    Rounds,
 )
 from .planned import (
     Exchange,
@@ -38,7 +40,7 @@ from .relations import (
     Window,
 )
 
-Operated: TypeAlias = Unnest | IndexLookup | MergeJoin | StreamingAggregate
+Operated: TypeAlias = Unnest | IndexLookup | MergeJoin | StreamingAggregate | Rounds
 """Relations that have an operator of their own: what stands above and below them are fragments."""
 
 Relation: TypeAlias = (
@@ -60,6 +62,7 @@ Relation: TypeAlias = (
     | Shared
     | Iterate
     | Reference
+    | LoopInput
     | Recursion
     | PartialAggregate
     | FinalAggregate

@@ -69,7 +69,9 @@ def _is_loose(relation: ir.Relation, below: bool, closed: bool) -> bool:
             return not closed or (below and all(map(is_one_value, relation.schema)))
         case ir.Sort() | ir.TopN() | ir.Fetch() | ir.Window() | ir.Exchange() | ir.Recursion():
             return False
-        case ir.IndexTable() | ir.Unnest() | ir.IndexLookup() | ir.MergeJoin() | ir.StreamingAggregate() | ir.Iterate():
+        case ir.IndexTable() | ir.Unnest() | ir.IndexLookup() | ir.MergeJoin() | ir.StreamingAggregate():
+            return False
+        case ir.Iterate() | ir.Rounds() | ir.LoopInput():
             return False  # never inside of a fragment
         case _:
             assert_never(relation)

@@ -122,7 +122,7 @@ class _Used:
                 pass
             case ir.PartialAggregate() | ir.FinalAggregate() | ir.Exchange():
                 raise InternalError("columns are pruned before a plan is spread over channels")
-            case ir.MergeJoin() | ir.StreamingAggregate() | ir.Recursion():
+            case ir.MergeJoin() | ir.StreamingAggregate() | ir.Recursion() | ir.Rounds() | ir.LoopInput():
                 raise InternalError("columns are pruned before operators are chosen")
             case _:
                 assert_never(relation)

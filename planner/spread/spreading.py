@@ -100,8 +100,8 @@ class _Finding:
             return self._movement.closed(Estimate(rows, rows), [whole])
         if isinstance(relation, ir.Shared):
             return (yield from self._of_shared(relation))
-        if isinstance(relation, ir.Recursion):
-            return (yield from self._of_recursion(relation))
+        if isinstance(relation, ir.Recursion | ir.Rounds):
+            return (yield from self._of_loop(relation))
         below: list[Ways] = []
         for each in read_by(relation):
             below.append((yield each))  # noqa: PERF401 (a comprehension cannot yield)
@@ -122,16 +122,17 @@ class _Finding:
         ways = [replace(way, cost=way.cost + cost) for way in self._of(relation, below, estimate)]
         return self._movement.closed(estimate, ways)
 
-    def _of_recursion(self, relation: ir.Recursion) -> Generator[ir.Relation, Ways, Ways]:
+    def _of_loop(self, relation: ir.Recursion | ir.Rounds) -> Generator[ir.Relation, Ways, Ways]:
         """All of it in one place, from where its rows, which are sorted, may be dealt out."""
         below: dict[int, Ways] = {}
-        for each in steady(relation):
+        for each in relation.inputs if isinstance(relation, ir.Rounds) else steady(relation):
             below[id(each)] = yield each
         rows = _GROWTH * sum(each.estimate.rows for each in below.values())
         estimate = Estimate(rows, rows)
 
         def together(placement: Placement, ways: Mapping[int, Way]) -> Way:
-            made = with_fixed(relation, {number: way.relation for number, way in ways.items()})
+            given = {number: way.relation for number, way in ways.items()}
+            made = _with_given(relation, given)
             cost = sum(way.cost for way in ways.values()) + _HASHED * rows
             return Way(placement=placement, cost=cost, relation=made)
 
@@ -188,7 +189,7 @@ class _Finding:
                 yield from self._of_set(relation, below)
             case ir.Shared() | ir.PartialAggregate() | ir.FinalAggregate() | ir.Exchange() | ir.IndexTable():
                 raise TypeError(f"{relation.place}: a plan is spread once")
-            case ir.Iterate() | ir.Recursion() | ir.Reference():
+            case ir.Iterate() | ir.Recursion() | ir.Rounds() | ir.Reference() | ir.LoopInput():
                 raise TypeError(f"{relation.place}: a loop is spread as a whole, once it is known how it is run")
             case _:
                 assert_never(relation)
@@ -323,6 +324,13 @@ class _Finding:
             return False
         sources = {each.source for each in relations(side) if isinstance(each, ir.Read | ir.LocalFiles)}
         return bool(sources) and sources <= set(self._spreading.broadcast)
+
+
+def _with_given(relation: ir.Recursion | ir.Rounds, given: Mapping[int, ir.Relation]) -> ir.Relation:
+    """The loop over others of what it reads, by the old one's id."""
+    if isinstance(relation, ir.Recursion):
+        return with_fixed(relation, given)
+    return tree.with_inputs(relation, [given[id(each)] for each in relation.inputs])
 
 
 def _in_place(relation: ir.Relation) -> ir.Relation:

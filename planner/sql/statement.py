@@ -151,7 +151,7 @@ class Statement:
             return rows_of(inside.came_back[relation.loop], len(relation.schema))
         if isinstance(relation, ir.Recursion):
             return (yield from self._recursion(relation, visit))
-        if isinstance(relation, ir.Exchange | ir.IndexTable | ir.Operated | ir.Iterate):
+        if isinstance(relation, ir.Exchange | ir.IndexTable | ir.Operated | ir.Iterate | ir.LoopInput):
             raise InternalError(f"{relation.place}: {type(relation).__name__} inside a fragment")
         writer = Writer(scope=TextScope(rows=((), *outer), clock=self._clock), aliases=self._aliases)
         tables: list[Table] = []

@@ -1,0 +1,80 @@
+"""Loop: a loop that goes round by round, over what has changed in the round before.
+
+Order: canonical (all columns from left to right ascending, nulls last), whatever order its inputs come in. Nulls: a null
+is equal to another one. Empty input: what the body makes of nothing. Memory: the rows that have come back, those of the
+inputs that the body joins with, and each different row that it has seen. Barrier: nothing is kept. Its inputs are read
+to their end; closing the output closes them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+
+import numpy as np
+import pyarrow as pa
+
+from ..proto.errors import ExecutionError
+from .blocks import BLOCK_ROWS
+from .changes.change import Change
+from .changes.network.network import Network
+from .changes.network.schedule import InOrder, Work
+from .operator import Operator, Stream
+
+
+class Loop(Operator):
+    """`make` gives a network whose entries are the inputs, by their places, and whose result are the loop's rows."""
+
+    def __init__(self, schema: pa.Schema, make: Callable[[InOrder], Network]) -> None:
+        self.schema = schema
+        self._interrupted = threading.Event()
+        self._network = make(_Interruptible(self._interrupted))
+        self._used = False
+
+    def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
+        self._interrupted.clear()
+        return self._run(inputs)
+
+    def interrupt(self) -> None:
+        self._interrupted.set()
+
+    def close(self) -> None:
+        self._network.close()
+
+    def _run(self, inputs: Sequence[Stream]) -> Generator[pa.RecordBatch]:
+        if self._used:
+            self._network.reset()
+        self._used = True
+        for port, stream in enumerate(inputs):
+            with closing(stream):
+                self._feed(port, stream)
+        self._network.run()
+        yield from self._rows(self._network.take())
+
+    def _feed(self, port: int, stream: Stream) -> None:
+        """Batches are dealt out; where a row belongs is for what reads it to say."""
+        for number, batch in enumerate(stream):
+            self._network.feed(port, number % self._network.channels, Change.of_batch(batch))
+            self._network.run()
+        self._network.end(port, watermark=stream.watermark)
+
+    def _rows(self, change: Change) -> Generator[pa.RecordBatch]:
+        """Each row as often as it is there."""
+        rows = np.repeat(np.arange(len(change)), change.weights)
+        for start in range(0, len(rows), BLOCK_ROWS):
+            part = change.rows.take(rows[start : start + BLOCK_ROWS])
+            yield pa.RecordBatch.from_arrays(part.to_arrays(self.schema.types), schema=self.schema)
+
+
+class _Interruptible(InOrder):
+    """Stops the work at its next step once it is told to."""
+
+    def __init__(self, interrupted: threading.Event) -> None:
+        super().__init__()
+        self._interrupted = interrupted
+
+    def next(self) -> Work | None:
+        if self._interrupted.is_set():
+            raise ExecutionError("interrupted", reason="INTERRUPTED")
+        return super().next()

@@ -1,0 +1,31 @@
+"""Loops."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...operators.changes.network.graph import Limits, OnLimit
+from .. import ir
+from ..sql.types import arrow_schema
+from .nodes import ChangeNode, LoopNode
+
+ROUNDS: Final = 10_000
+"""How many rounds a loop may take that does not say."""
+
+_AT_LIMIT: Final = {ir.AtLimit.ERROR: OnLimit.ERROR, ir.AtLimit.RETURN: OnLimit.RETURN}
+
+
+def lower_iterate(relation: ir.Iterate, body: ChangeNode, entering: ChangeNode | None, max_rows: int) -> ChangeNode:
+    return LoopNode(
+        loop=relation.loop,
+        name=relation.name,
+        body=body,
+        entering=entering,
+        limits=Limits(
+            rounds=ROUNDS if relation.max_rounds is None else relation.max_rounds,
+            on_rounds=_AT_LIMIT[relation.at_limit],
+            rows=max_rows,
+        ),
+        schema=arrow_schema(relation.schema),
+        place=relation.place,
+    )
