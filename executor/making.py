@@ -8,15 +8,12 @@ from typing import Final, TypeAlias, assert_never
 
 from ..operators.file_relations import FileSource
 from ..operators.fragment import Fragment
-from ..operators.changes.evaluator import numbered
-from ..operators.changes.network.network import Network
 from ..operators.held_rows import Holding
 from ..operators.index_lookup_join import IndexLookupJoin, Retries
 from ..operators.indexes import Index, IndexHost, open_index
 from ..operators.indexes.sql import Database
 from ..operators.inputs import ContextSource, StreamSource
 from ..operators.instances import Instance
-from ..operators.loop import Loop
 from ..operators.loop_bounds import Later
 from ..operators.merge_join import MergeJoin
 from ..operators.operator import Operator, ReadsPieces
@@ -26,7 +23,6 @@ from ..operators.select import Select
 from ..operators.streaming_aggregate import StreamingAggregate
 from ..operators.submit import Submit, at_once
 from ..operators.unnest import Unnest
-from ..planner.changes.lower import input_name
 from ..planner.ir import Clock
 from ..planner.pipelines import (
     FileInput,
@@ -36,15 +32,15 @@ from ..planner.pipelines import (
     OperatorNode,
     PhysicalNode,
     ReceiveNode,
-    ScanNode,
     RoundsNode,
+    ScanNode,
     SelectNode,
     StreamingAggregateNode,
     UnnestNode,
     inputs,
 )
 from ..proto.values import Spill
-from .changes.making import EntrySource, graph_of
+from .changes.loops import loop_of
 from .clock import RELATION, context_schema
 from .key_shares import Cut
 from .meters import Meter
@@ -126,7 +122,12 @@ def make(node: RunNode, workshop: Workshop) -> Made:
             select = Select(node.input.schema, columns=node.columns, schema=node.schema, place=node.place)
             return Made(node, select, workshop.meter("Select", node.place), inputs(node))
         case RoundsNode():
-            return Made(node, _loop(node, workshop), workshop.meter("Loop", node.place), inputs(node))
+            return Made(
+                node,
+                loop_of(node, workshop.instance, workshop.channels),
+                workshop.meter("Loop", node.place),
+                inputs(node),
+            )
         case _:
             assert_never(node)
 
@@ -160,16 +161,6 @@ def _fragment(node: FragmentNode, workshop: Workshop) -> Fragment:
         later=workshop.later,
         place=node.place,
     )
-
-
-def _loop(node: RoundsNode, workshop: Workshop) -> Loop:
-    """Its rounds are never gone back to, so that they are not counted."""
-    sources = {
-        input_name(port): EntrySource(port=port, schema=numbered(each.schema), checked=False)
-        for port, each in enumerate(node.inputs)
-    }
-    graph = graph_of(node.root, sources, workshop.instance, counted=False)
-    return Loop(node.schema, lambda schedule: Network(graph, workshop.channels, schedule=schedule))
 
 
 def _unnest(node: UnnestNode) -> Unnest:

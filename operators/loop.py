@@ -49,6 +49,8 @@ class Loop(Operator):
         for port, stream in enumerate(inputs):
             with closing(stream):
                 self._feed(port, stream)
+        if not inputs:
+            self._network.end()
         self._network.run()
         yield from self._rows(self._network.take())
 

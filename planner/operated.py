@@ -13,7 +13,7 @@ from ..proto.errors import InternalError, PlanError, Problem
 from . import ir
 from .changes.lower import lower_loop
 from .facts import FactTable
-from .pipelines import LookupNode, RoundsNode, OpenedIndex, OperatorNode, PhysicalNode, UnnestNode
+from .pipelines import LookupNode, OpenedIndex, OperatorNode, PhysicalNode, RoundsNode, UnnestNode
 from .sorted_nodes import merge_join_node, streaming_aggregate_node
 from .sql.types import arrow_schema, arrow_type
 from .visit import relations

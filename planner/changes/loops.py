@@ -7,7 +7,7 @@ from typing import Final
 from ...operators.changes.network.graph import Limits, OnLimit
 from .. import ir
 from ..sql.types import arrow_schema
-from .nodes import ChangeNode, LoopNode
+from .nodes import ChangeNode, LoopNode, SelectNode
 
 ROUNDS: Final = 10_000
 """How many rounds a loop may take that does not say."""
@@ -29,3 +29,10 @@ def lower_iterate(relation: ir.Iterate, body: ChangeNode, entering: ChangeNode |
         schema=arrow_schema(relation.schema),
         place=relation.place,
     )
+
+
+def lower_unreferenced(relation: ir.Iterate, body: ChangeNode, entering: ChangeNode | None) -> ChangeNode:
+    """A loop in which nothing reads what came back is at rest after one round."""
+    schema = arrow_schema(relation.schema)
+    inputs = (body,) if entering is None else (body, entering)
+    return SelectNode(inputs=inputs, columns=tuple(range(len(schema))), schema=schema, place=relation.place)

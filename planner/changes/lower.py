@@ -17,7 +17,7 @@ from ..visit import subqueries
 from ..walk import unroll
 from .aggregates import lower_aggregate
 from .joins import lower_cross, lower_join, lower_merge_join
-from .loops import lower_iterate
+from .loops import lower_iterate, lower_unreferenced
 from .nodes import BackNode, ChangeNode, ConstantNode, SourceNode
 from .orders import lower_fetch, lower_sort, lower_top
 from .recompute import lower_by_recomputing
@@ -118,9 +118,10 @@ class _Lowering:
                 return (yield from self._recomputed(relation, "a recursive statement starts from all rows"))
             case ir.Iterate():
                 body = yield relation.body
-                return lower_iterate(
-                    relation, body, None if relation.input is None else (yield relation.input), self.max_rows
-                )
+                entering = None if relation.input is None else (yield relation.input)
+                if relation.loop not in self._backs:
+                    return lower_unreferenced(relation, body, entering)
+                return lower_iterate(relation, body, entering, self.max_rows)
             case ir.Reference():
                 return self._back(relation)
             case ir.LoopInput():

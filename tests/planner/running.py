@@ -16,6 +16,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from tidegate.executor.changes.loops import loop_of
 from tidegate.operators.held_rows import Holding
 from tidegate.operators.instances import Instance, InstanceSettings
 from tidegate.operators.merge_join import MergeJoin
@@ -31,6 +32,7 @@ from tidegate.planner.pipelines import (
     MergeJoinNode,
     PhysicalNode,
     PhysicalPlan,
+    RoundsNode,
     ScanNode,
     SelectNode,
     Shape,
@@ -49,11 +51,13 @@ CLOCKS = {
 
 @dataclass(frozen=True)
 class Form:
-    """Which statement of a fragment is run, without which of DuckDB's optimizers, and over batches of how many rows."""
+    """Which statement of a fragment is run, without which of DuckDB's optimizers, over batches of how many rows, and on
+    how many channels loops go round by round."""
 
     ordered: bool = False
     without: str = ""
     batch: int | None = None
+    channels: int = 1
 
     def cut(self, table: pa.Table) -> pa.Table:
         if self.batch is None:
@@ -131,6 +135,9 @@ def _run(node: PhysicalNode, tables: Mapping[str, pa.Table], kept: Mapping[str, 
         case SelectNode():
             select = Select(node.input.schema, columns=node.columns, schema=node.schema, place=node.place)
             return _run_operator(select, [_run(node.input, tables, kept, form)])
+        case RoundsNode():
+            inputs = [_run(each, tables, kept, form) for each in node.inputs]
+            return _run_operator(loop_of(node, _instance(), form.channels), inputs)
         case StreamingAggregateNode():
             return _run_operator(_streaming_aggregate(node), [_run(node.input, tables, kept, form)])
         case _:

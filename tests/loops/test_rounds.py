@@ -1,0 +1,76 @@
+"""Loops that go round by round, against what a loop means, taken literally."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidegate.planner import ir
+from tidegate.planner.pipelines import Feed
+from tidegate.planner.prepare import prepare
+from tidegate.proto.values import Loops, TaskOptions
+
+from ..planner.build import (
+    F64,
+    I64,
+    TEXT,
+    aggregate,
+    col,
+    combine,
+    eq,
+    iterate,
+    join,
+    measure,
+    plan,
+    project,
+    read,
+    reference,
+)
+from ..planner.relations.naive import Row
+from ..planner.running import Form, run, shape_of
+from . import bodies
+from .oracle import evaluate
+from .test_recursive_statements import _table, expected, texts
+
+TYPES = st.sampled_from([I64, F64, TEXT])
+EDGES = read("edges", a=I64, b=I64)
+
+
+def run_it(root: ir.Relation, rows: Mapping[str, Sequence[Row]], form: Form) -> list[Row]:
+    prepared = prepare(plan(root), TaskOptions(loops=Loops.GENERAL))
+    tables = {source.name: _table(source.columns, rows[source.name]) for source in prepared.sources}
+    found = run(prepared.physical(shape_of(prepared, tables, Feed.STREAM)), tables, form)
+    return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_a_loop_gives_the_rows_that_no_longer_change_in_canonical_order(data: st.DataObject) -> None:
+    type_ = data.draw(TYPES)
+    loop, rows = data.draw(bodies.linear_loops(type_)), data.draw(bodies.tables(type_))
+    form = Form(batch=data.draw(st.sampled_from([None, 2])), channels=data.draw(st.sampled_from([1, 2, 3])))
+    assert texts(run_it(loop, rows, form)) == texts(expected(loop, rows))
+
+
+def test_non_linear() -> None:
+    step = project(
+        join(reference(1, I64, I64), reference(1, I64, I64), ir.JoinType.INNER, eq(col(1), col(2))), col(0), col(3)
+    )
+    loop = iterate(1, combine(ir.SetOperation.UNION_DISTINCT, EDGES, step))
+    rows = {"edges": [(at, at + 1) for at in range(10)] + [(5, 0)]}
+    for channels in (1, 2):
+        assert run_it(loop, rows, Form(channels=channels)) == expected(loop, rows)
+
+
+def test_least_label() -> None:
+    ref = reference(1, I64, I64)
+    step = project(join(ref, EDGES, ir.JoinType.INNER, eq(col(0), col(2))), col(3), col(1))
+    start = project(EDGES, col(0), col(0))
+    loop = iterate(1, aggregate(combine(ir.SetOperation.UNION_ALL, start, step), (col(0),), measure("min", col(1))))
+    rows = {"edges": [(1, 2), (2, 3), (3, 1), (7, 3), (9, 8)]}
+    for channels in (1, 2):
+        assert run_it(loop, rows, Form(channels=channels)) == expected(loop, rows)
