@@ -58,6 +58,20 @@ def indexed(roots: Iterable[ir.Relation], facts: FactTable) -> dict[IndexKey, In
     return found
 
 
+def check_loops(plan: ir.Plan) -> None:
+    """Raises `PlanError` with all that keeps its loops from going round by round."""
+    problems: list[Problem] = []
+    for root in (plan.root, *plan.shared):
+        for relation in relations(root):
+            if isinstance(relation, ir.Rounds):
+                try:
+                    lower_loop(relation)
+                except PlanError as error:
+                    problems.extend(error.at(relation.place).problems)
+    if problems:
+        raise PlanError(*problems)
+
+
 def operator_node(
     relation: ir.Operated, inputs: Sequence[PhysicalNode], indexes: Mapping[IndexKey, Indexed]
 ) -> OperatorNode:

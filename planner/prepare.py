@@ -17,6 +17,7 @@ from .explain import explain
 from .explain_channels import ROWS, Spread
 from .fragments import Making, Output
 from .loops import choose_loops
+from .operated import check_loops
 from .pipelines import Feed, PhysicalPlan, Shape, SourceShape
 from .rewrite import rewrite
 from .rewrite.prune_columns import prune_columns
@@ -133,7 +134,7 @@ def _all_problems(plan: ir.Plan, is_static: IsStatic, options: TaskOptions, firs
         lambda: sources(_pruned(plan), is_static),
         lambda: split_expressions(plan),
         lambda: divide(plan, is_static),
-        lambda: choose_loops(plan, options),
+        lambda: check_loops(choose_loops(plan, options)),
     )
     found: dict[Problem, None] = {}
     for each in checks:

@@ -168,8 +168,7 @@ def _unsorted(relation: ir.StreamingAggregate) -> ir.Aggregate:
 
 def _limit_without_order(relation: ir.Fetch) -> Problem:
     message = (
-        "a limit without a sort keeps whatever rows come first, and changes come in no order; sort below the limit, or "
-        "run the plan per epoch"
+        "a limit without a sort keeps whatever rows come first, and changes come in no order; sort below the limit"
     )
     return Problem(place=relation.place, reason="LIMIT_WITHOUT_SORT", message=message)
 
@@ -177,6 +176,6 @@ def _limit_without_order(relation: ir.Fetch) -> Problem:
 def _lookup_in_outside(relation: ir.IndexLookup | ir.IndexTable) -> Problem:
     message = (
         "a look-up sees what its index holds at that moment, and nothing says when that changes; feed the table as a "
-        "source and join with it, or run the plan per epoch"
+        "source and join with it"
     )
-    return Problem(place=relation.place, reason="LOOKUP_IN_CONTINUOUS", message=message)
+    return Problem(place=relation.place, reason="LOOKUP_OVER_CHANGES", message=message)

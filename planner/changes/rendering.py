@@ -51,9 +51,9 @@ class _Inputs:
     def clock(self, variable: ir.Clock) -> str:
         message = (
             f"{variable.value} has another value in every epoch, so that no change of the input says what changes in "
-            "the result; pass the time as a value, or run the plan per epoch"
+            "the result; pass the time as a value"
         )
-        raise PlanError(Problem(place="", reason="CLOCK_IN_CONTINUOUS", message=message))
+        raise PlanError(Problem(place="", reason="CLOCK_OVER_CHANGES", message=message))
 
     @property
     def reads_clock(self) -> bool:

@@ -48,10 +48,22 @@ def answer(edges: object, **options: object) -> list[tuple[int, int]]:
     return list(zip(*(each.to_pylist() for each in found.columns), strict=True))
 
 
+ROUND_BY_ROUND = {"loops": "general"}
+
+
+@pytest.mark.parametrize("how", [{}, ROUND_BY_ROUND], ids=["one statement", "round by round"])
 @pytest.mark.parametrize("options", [{}, {"channels": 2}, {"channels": 3}, {"determinism": "relaxed"}], ids=str)
-def test_rows_come_in_canonical_order_however_they_are_computed(options: Mapping[str, object]) -> None:
+def test_rows_come_in_canonical_order_however_they_are_computed(
+    options: Mapping[str, object], how: Mapping[str, object]
+) -> None:
     expected = [(one, other) for one in range(30) for other in range(one + 1, 31)]
-    assert answer(chain(30), **options) == expected
+    assert answer(chain(30), **options, **how) == expected
+
+
+def test_a_loop_that_goes_round_by_round_starts_afresh_in_every_epoch() -> None:
+    with tidegate.local() as client, client.create_task(PLAN, **ROUND_BY_ROUND) as task:
+        for length in (5, 6, 0, 4):
+            assert task.run_epoch({"edges": chain(length)}).table().num_rows == length * (length + 1) // 2
 
 
 def test_files_are_read_once_and_not_in_every_round(tmp_path: Path) -> None:
@@ -74,9 +86,11 @@ def failure(edges: pa.Table, **options: object) -> TidegateError:
     return caught.value
 
 
-def test_a_loop_of_more_rows_than_it_may_have_is_named() -> None:
-    error = failure(circle(50), loop_rows=2_499)
-    assert "loop 'paths' has more than 2,499 rows" in str(error)
+@pytest.mark.parametrize("how", [{}, ROUND_BY_ROUND], ids=["one statement", "round by round"])
+def test_a_loop_of_more_rows_than_it_may_have_is_named(how: Mapping[str, object]) -> None:
+    error = failure(circle(50), loop_rows=2_499, **how)
+    assert "loop 'paths' has " in str(error)
+    assert "2,499" in str(error) or "2499" in str(error)
     assert error.reason == "LOOP_ROWS"
     assert len(answer(circle(50), loop_rows=2_500)) == 2_500
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -33,7 +31,6 @@ from ..planner.build import (
 from ..planner.relations.naive import Row
 from ..planner.running import Form, run, shape_of
 from . import bodies
-from .oracle import evaluate
 from .test_recursive_statements import _table, expected, texts
 
 TYPES = st.sampled_from([I64, F64, TEXT])
@@ -56,7 +53,7 @@ def test_a_loop_gives_the_rows_that_no_longer_change_in_canonical_order(data: st
     assert texts(run_it(loop, rows, form)) == texts(expected(loop, rows))
 
 
-def test_non_linear() -> None:
+def test_a_loop_with_two_references_goes_on_from_both() -> None:
     step = project(
         join(reference(1, I64, I64), reference(1, I64, I64), ir.JoinType.INNER, eq(col(1), col(2))), col(0), col(3)
     )
@@ -66,7 +63,7 @@ def test_non_linear() -> None:
         assert run_it(loop, rows, Form(channels=channels)) == expected(loop, rows)
 
 
-def test_least_label() -> None:
+def test_a_least_value_replaces_the_one_before_it() -> None:
     ref = reference(1, I64, I64)
     step = project(join(ref, EDGES, ir.JoinType.INNER, eq(col(0), col(2))), col(3), col(1))
     start = project(EDGES, col(0), col(0))

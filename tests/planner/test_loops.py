@@ -11,12 +11,12 @@ from tidegate.planner import types as t
 from tidegate.planner.changes.lower import lower
 from tidegate.planner.changes.nodes import RecomputeNode, SourceNode
 from tidegate.planner.loops import choose_loops, fixed, recursion, repeated, with_fixed
-from tidegate.planner.pipelines import Feed, FragmentNode, SourceShape
+from tidegate.planner.pipelines import Feed, FragmentNode, SourceShape, walk
 from tidegate.planner.prepare import Prepared, prepare
 from tidegate.planner.reach import Reach, loops_read
 from tidegate.planner.rewrite import rewrite
 from tidegate.planner.visit import relations
-from tidegate.proto.errors import PlanError, Problem
+from tidegate.proto.errors import PlanError
 from tidegate.proto.values import Loops, TaskOptions
 
 from .build import (
@@ -59,10 +59,11 @@ def prepared(root: ir.Relation, **options: object) -> Prepared:
     return prepare(plan(root), TaskOptions(**options), ())  # type: ignore[arg-type]
 
 
-def refused(root: ir.Relation, **options: object) -> tuple[Problem, ...]:
-    with pytest.raises(PlanError) as caught:
-        prepared(root, **options)
-    return caught.value.problems
+def rounds(root: ir.Relation, **options: object) -> ir.Rounds:
+    """The loop at the root, as what goes round by round."""
+    found = choose_loops(plan(root), TaskOptions(**options)).root  # type: ignore[arg-type]
+    assert isinstance(found, ir.Rounds)
+    return found
 
 
 def fragment(root: ir.Relation, channels: int = 1) -> FragmentNode:
@@ -131,28 +132,54 @@ def test_explain_shows_the_loop_and_how_it_is_run() -> None:
         ),
     ],
 )
-def test_a_loop_that_means_something_else_in_sql_is_refused_with_the_reason(loop: ir.Iterate, why: str) -> None:
-    (problem,) = refused(loop)
-    assert (problem.place, problem.reason) == (loop.place, "UNSUPPORTED_LOOP")
-    assert problem.message.startswith("loop 'loop1' cannot be run as one recursive statement")
-    assert why in problem.message
+def test_a_loop_that_means_something_else_in_sql_goes_round_by_round_and_says_why(loop: ir.Iterate, why: str) -> None:
+    assert why in rounds(loop).why
 
 
 def test_the_reason_says_where_it_is() -> None:
     limited = fetch(BACK, 3)
-    assert refused(closure(limited))[0].message.endswith(f"(at {limited.place})")
+    assert rounds(closure(limited)).why.endswith(f"(at {limited.place})")
 
 
-def test_an_inner_loop_that_reads_the_outer_one_is_refused_as_well_as_that_one() -> None:
+def test_an_inner_loop_that_reads_the_outer_one_is_a_part_of_its_body() -> None:
     inner = iterate(2, combine(UNION, BACK, reference(2, I64, I64)))
-    reasons = {problem.message for problem in refused(closure(inner))}
-    assert any("it reads what came back to a loop that it is inside of" in each for each in reasons)
-    assert any("loop 'loop1'" in each for each in reasons)
+    assert [each.loop for each in relations(rounds(closure(inner)).iterate) if isinstance(each, ir.Iterate)] == [1, 2]
 
 
-def test_the_option_refuses_what_would_be_one_statement() -> None:
-    (problem,) = refused(closure(), loops=Loops.GENERAL)
-    assert "asks for another way" in problem.message
+def test_the_option_asks_for_rounds_where_one_statement_would_do() -> None:
+    assert 'loops="general"' in rounds(closure(), loops=Loops.GENERAL).why
+
+
+def test_what_reads_nothing_of_the_loop_is_an_input_of_it() -> None:
+    wide = filtered(EDGES, call("gt", col(0), lit(5)))
+    loop = rounds(iterate(1, combine(UNION, wide, stepped()), read("seed", a=I64, b=I64), max_rounds=5))
+    assert [type(each).__name__ for each in loop.inputs] == ["Filter", "Read", "Read"]
+    leaves = [each.port for each in relations(loop.iterate) if isinstance(each, ir.LoopInput)]
+    assert sorted(leaves) == [0, 1, 2]
+
+
+def test_what_feeds_a_loop_is_made_by_fragments() -> None:
+    made = prepared(closure(), loops=Loops.GENERAL)
+    shape = {each.name: SourceShape(feed=Feed.FILES, size_class=1 << 12) for each in made.sources}
+    (pipeline,) = made.physical(shape).pipelines
+    assert [type(each).__name__ for each in walk(pipeline.root)] == ["SelectNode", "RoundsNode", "FragmentNode"]
+
+
+@pytest.mark.parametrize(
+    ("loop", "reason"),
+    [
+        (closure(fetch(BACK, 3)), "LIMIT_WITHOUT_SORT"),
+    ],
+)
+def test_what_rounds_cannot_have_is_refused_when_the_plan_is_read(loop: ir.Iterate, reason: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        prepared(loop)
+    assert [problem.reason for problem in caught.value.problems] == [reason]
+
+
+def test_explain_says_that_a_loop_goes_round_by_round_and_why() -> None:
+    text = prepared(closure(max_rounds=5)).explain().text
+    assert "loop 'loop1', round by round: it has a limit on rounds" in text
 
 
 # ------------------------------------------------------------------------------------------ rewrites around loops
@@ -237,7 +264,7 @@ def test_floats_go_round_with_one_bit_pattern_for_each_number() -> None:
 def test_over_changes_a_recursive_statement_is_computed_again_from_all_that_it_reads() -> None:
     seed = read("seed", a=I64, b=I64)
     chosen = choose_loops(plan(closure(entering=seed)), TaskOptions())
-    root = lower(chosen).root
+    root = lower(chosen, 1_000).root
     assert isinstance(root, RecomputeNode)
     assert [each.source for each in root.inputs if isinstance(each, SourceNode)] == ["edges", "seed"]
     assert "UNION" in root.sql
