@@ -55,6 +55,9 @@ class Arrangement:
         self._width = width
         self._runs: list[Entries] = []
         self.touched = 0
+        none = np.empty(0, dtype=np.int64)
+        weights = none if width == 1 else np.empty((0, width), dtype=np.int64)
+        self._nothing = Found(none, Rows.empty(self._types), weights, (none,) * depth)
 
     @property
     def rows(self) -> int:
@@ -95,7 +98,7 @@ class Arrangement:
             hashes = keys.hashes()
         parts = [self._entries_at(run, asked, at) for run, asked, at in self.matches(keys, hashes)]
         if not parts:
-            return self._nothing()
+            return self._nothing
         if len(parts) == 1:
             return parts[0]
         return Found(
@@ -110,19 +113,19 @@ class Arrangement:
         for run in self._runs:
             first = np.searchsorted(run.key_hashes, hashes, side="left")
             hit = run.key_hashes.take(first, mode="clip") == hashes
-            if not hit.any():
+            if not np.count_nonzero(hit):
                 continue
             asked = np.flatnonzero(hit)
             first = first[asked]
             counts = np.searchsorted(run.key_hashes, hashes[asked], side="right") - first
-            if len(run) > 1 and (counts > 1).any():
+            if np.count_nonzero(counts > 1):
                 starts = np.cumsum(counts) - counts
                 at = np.arange(int(counts.sum())) + np.repeat(first - starts, counts)
                 asked = np.repeat(asked, counts)
             else:
                 at = first
             same = keys.same(asked, run.rows.select(self._key), at)
-            if not same.all():
+            if np.count_nonzero(same) < len(same):
                 asked, at = asked[same], at[same]
             self.touched += len(at)
             yield run, asked, at
@@ -136,7 +139,7 @@ class Arrangement:
             self._runs = []
         if self._runs:
             return self._runs[0]
-        nothing = self._nothing()
+        nothing = self._nothing
         none = np.empty(0, dtype=np.uint64)
         return Entries(none, none, nothing.rows, nothing.weights, nothing.rounds)
 
@@ -150,11 +153,6 @@ class Arrangement:
     @staticmethod
     def _to_merge(older: int, newer: int) -> bool:
         return older <= _NEWEST or (newer > _NEWEST and older < _FACTOR * newer)
-
-    def _nothing(self) -> Found:
-        none = np.empty(0, dtype=np.int64)
-        weights = none if self._width == 1 else np.empty((0, self._width), dtype=np.int64)
-        return Found(none, Rows.empty(self._types), weights, (none,) * self._depth)
 
     @staticmethod
     def _entries_at(run: Entries, asked: Index, at: Index) -> Found:

@@ -79,7 +79,9 @@ def by_rounds(rounds: ManyRounds) -> list[tuple[Rounds, Index | None]]:
     if not rounds:
         return [((), None)]
     firsts = tuple(int(number[0]) for number in rounds)
-    if all(bool((number == first).all()) for number, first in zip(rounds, firsts, strict=True)):
+    if len(rounds[0]) == 1 or all(
+        np.count_nonzero(number == first) == len(number) for number, first in zip(rounds, firsts, strict=True)
+    ):
         return [(firsts, None)]
     order = np.lexsort(rounds[::-1])
     changes = np.zeros(len(order) - 1, dtype=np.bool_)

@@ -70,19 +70,29 @@ def consolidated(parts: Entries, *, keep_zeros: bool = False) -> Entries:
         equal: Mask = parts.hashes[1:] == parts.hashes[:-1]
         if parts.hashes is not parts.key_hashes:
             equal &= np.asarray(parts.key_hashes[1:] == parts.key_hashes[:-1])
-        if equal.any():
+        if np.count_nonzero(equal):
             parts = _summed(parts, equal)
     if keep_zeros:
         return parts
     kept = _kept(parts.weights)
-    return parts if kept.all() else parts.take(np.flatnonzero(kept))
+    return parts if np.count_nonzero(kept) == len(parts) else parts.take(np.flatnonzero(kept))
 
 
 def consolidate(change: Change) -> Change:
     """A change with one entry for each row and time."""
     hashes = change.rows.hashes()
     found = entries(change.rows, hashes, hashes, change.weights, change.rounds)
-    return Change(found.rows, found.weights, found.rounds)
+    rows = found.rows if change.rounds else found.rows.hashed(found.hashes)
+    return Change(rows, found.weights, found.rounds)
+
+
+def added(left: Numbers, right: Numbers) -> Numbers:
+    """Their sums, number by number; OverflowError where one is no int64."""
+    sums = left + right
+    if np.count_nonzero(((left ^ sums) & (right ^ sums)) < 0):
+        exact = left.astype(object) + right.astype(object)
+        raise OverflowError(f"the weights of one row sum to {max(exact.flat, key=abs)}, which is beyond 64 bits")
+    return sums
 
 
 def sum_groups(weights: Numbers, starts: Index) -> Numbers:

@@ -23,7 +23,7 @@ def counts_at(rounds: ManyRounds, time: Rounds) -> Mask | None:
     counts: Mask = rounds[0] <= time[0]
     for numbers, number in zip(rounds[1:], time[1:], strict=True):
         counts &= numbers <= number
-    return None if counts.all() else counts
+    return None if np.count_nonzero(counts) == len(counts) else counts
 
 
 def again(asked: Index, rounds: ManyRounds, time: Rounds) -> Iterator[tuple[Rounds, Index]]:
@@ -41,7 +41,7 @@ def again(asked: Index, rounds: ManyRounds, time: Rounds) -> Iterator[tuple[Roun
     after = np.zeros(len(asked), dtype=np.bool_)
     for numbers, number in zip(least, time, strict=True):
         after |= numbers != number
-    if not after.any():
+    if not np.count_nonzero(after):
         return
     keys = asked[after]
     for later, which in by_rounds(tuple(numbers[after] for numbers in least)):

@@ -14,11 +14,13 @@ from .columns import Column, Index, Mask, column, empty_column
 class Rows:
     """Immutable. Equal rows have equal hashes, nulls being equal to each other; a row of no columns is one too."""
 
-    __slots__ = ("columns", "count")
+    __slots__ = ("_hashes", "columns", "count")
 
-    def __init__(self, columns: Sequence[Column], count: int) -> None:
+    def __init__(self, columns: Sequence[Column], count: int, hashes: Hashes | None = None) -> None:
+        """`hashes` may be given where the rows' hashes are known."""
         self.columns = tuple(columns)
         self.count = count
+        self._hashes = hashes
 
     def __len__(self) -> int:
         return self.count
@@ -48,13 +50,25 @@ class Rows:
         return self.take(np.flatnonzero(kept))
 
     def select(self, columns: Iterable[int]) -> Rows:
-        return Rows([self.columns[at] for at in columns], self.count)
+        chosen = tuple(columns)
+        if chosen == tuple(range(len(self.columns))):
+            return self
+        return Rows([self.columns[at] for at in chosen], self.count)
+
+    def hashed(self, hashes: Hashes) -> Rows:
+        """The same rows, whose hashes these are."""
+        return Rows(self.columns, self.count, hashes)
 
     def beside(self, other: Rows) -> Rows:
         """These columns, then the other rows'."""
         return Rows((*self.columns, *other.columns), self.count)
 
     def hashes(self) -> Hashes:
+        if self._hashes is None:
+            self._hashes = self._hash()
+        return self._hashes
+
+    def _hash(self) -> Hashes:
         if not self.columns:
             return np.zeros(self.count, dtype=np.uint64)
         first, *others = self.columns
@@ -65,9 +79,12 @@ class Rows:
 
     def same(self, rows: Index, other: Rows, others: Index) -> Mask:
         """Whether this one's `rows` are the other one's `others`, pair by pair."""
-        same = np.ones(len(rows), dtype=np.bool_)
-        for mine, theirs in zip(self.columns, other.columns, strict=True):
-            same &= mine.same(rows, theirs, others)
+        if not self.columns:
+            return np.ones(len(rows), dtype=np.bool_)
+        pairs = zip(self.columns, other.columns, strict=True)
+        same, *more = (mine.same(rows, theirs, others) for mine, theirs in pairs)
+        for one in more:
+            same &= one
         return same
 
     def without_nulls(self) -> Mask | None:

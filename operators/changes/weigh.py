@@ -18,7 +18,7 @@ from .agenda import Agenda
 from .arrangement import Arrangement, Found
 from .change import Change, Numbers, Rounds, by_rounds, constant_rounds
 from .columns import Mask
-from .consolidate import Entries, consolidated, sum_groups
+from .consolidate import Entries, added, consolidated, sum_groups
 from .history import again, counts_at
 from .operator import ChangeOperator
 from .rows import Rows
@@ -79,7 +79,7 @@ class Weigh(ChangeOperator):
         touched = self._together(parts)
         before = self._received.find(touched.rows, touched.key_hashes)
         old = self._sums(before, rounds, touched)
-        new = old + touched.weights
+        new = added(old, touched.weights)
         self._received.insert_numbers(
             touched.rows, touched.weights, constant_rounds(rounds, len(touched)), touched.key_hashes
         )
@@ -92,9 +92,11 @@ class Weigh(ChangeOperator):
         changed = np.flatnonzero(weights)
         if not len(changed):
             return ()
-        change = Change(touched.rows.take(changed), weights[changed], constant_rounds(rounds, len(changed)))
+        hashes = touched.key_hashes[changed]
+        rows = touched.rows.take(changed).hashed(hashes)
+        change = Change(rows, weights[changed], constant_rounds(rounds, len(changed)))
         if self._depth:
-            self._given.insert(change, touched.key_hashes[changed])
+            self._given.insert(change, hashes)
         return (change,)
 
     def save(self, state: StateWriter) -> None:

@@ -207,6 +207,8 @@ class Progress:
         if not parts:
             return None
         self._round = time[-1]
+        if len(parts) == 1 and len(parts[0]) == 1 and parts[0].weights[0]:
+            return Change(parts[0].rows, parts[0].weights)
         try:
             whole = Change.concat(parts) if len(parts) > 1 else parts[0]
             change = consolidate(Change(whole.rows, whole.weights))
