@@ -15,7 +15,7 @@ import pyarrow as pa
 from ...operators.changes.known import Known
 from ...operators.changes.network.graph import Back, ByKey, Entry, Graph, Link, Loop, Operate, Vertex
 from ...operators.instances import Instance
-from ...planner.changes.nodes import BackNode, ChangeNode, LoopNode, SourceNode, inputs_of
+from ...planner.changes.nodes import BackNode, ChangeNode, ComputeNode, LoopNode, SelectNode, SourceNode, inputs_of
 from ...planner.walk import unroll
 from .routes import Operated, routes_to
 from .workbench import Workbench
@@ -49,11 +49,13 @@ def graph_of(
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Level:
-    """A graph being made: that of a loop's body, or of what is in no loop. `depth` rounds are counted in it."""
+    """A graph being made: that of a loop's body, or of what is in no loop. `depth` rounds are counted in it,
+    its own among them if it is `counted`."""
 
     loop: int | None
     parent: _Level | None
     depth: int
+    counted: bool = True
     vertices: list[Vertex] = field(default_factory=list)
     places: dict[int, int] = field(default_factory=dict)
     """Of nodes, by their id."""
@@ -102,16 +104,16 @@ class _Making:
             case LoopNode():
                 return (yield from self._loop(level, node))
             case SourceNode():
-                return level.add(self._operated(node, (self.entries[node.source],), level.depth))
+                return level.add(self._operated(level, node, (self.entries[node.source],)))
             case _:
                 inputs = []
                 for each in inputs_of(node):
                     inputs.append((yield level, each))  # noqa: PERF401 (a comprehension cannot yield)
-                return level.add(self._operated(node, tuple(inputs), level.depth))
+                return level.add(self._operated(level, node, tuple(inputs)))
 
     def _loop(self, level: _Level, node: LoopNode) -> Generator[_Wanted, int, int]:
         counted = self.counted or level.parent is not None
-        body = _Level(loop=node.loop, parent=level, depth=level.depth + counted)
+        body = _Level(loop=node.loop, parent=level, depth=level.depth + counted, counted=counted)
         result = yield body, node.body
         entering = None if node.entering is None else Link((yield level, node.entering))
         return level.add(
@@ -127,14 +129,37 @@ class _Making:
             )
         )
 
-    def _operated(self, node: Operated, inputs: tuple[int, ...], depth: int) -> Operate:
+    def _operated(self, level: _Level, node: Operated, inputs: tuple[int, ...]) -> Operate:
+        depth, late = level.depth, self._late(level, node)
         links = tuple(Link(vertex, route) for vertex, route in zip(inputs, routes_to(node), strict=True))
         return Operate(
-            make=lambda channel: self.workbench.operator(node, channel, depth),
+            make=lambda channel: self.workbench.operator(node, channel, depth, late),
             inputs=links,
             schema=node.schema,
             place=node.place,
         )
+
+    def _late(self, level: _Level, node: Operated) -> frozenset[int]:
+        """Inputs that have rows only from the first round on, in a loop whose rounds are not counted: what comes from
+        outside of it has ended by then, and has no part in a later epoch.
+        """
+        if level.counted or level.loop is None:
+            return frozenset()
+        return frozenset(at for at, each in enumerate(inputs_of(node)) if _comes_back(each, level.loop))
+
+
+def _comes_back(node: ChangeNode, loop: int) -> bool:
+    """Whether all of a node's rows are made of what came back in this loop."""
+    stack = [node]
+    while stack:
+        match stack.pop():
+            case BackNode() as back if back.loop == loop:
+                pass
+            case ComputeNode() | SelectNode() as made:
+                stack.extend(inputs_of(made))
+            case _:
+                return False
+    return True
 
 
 def _loops_read(root: ChangeNode) -> Mapping[int, frozenset[int]]:

@@ -54,9 +54,11 @@ class Workbench:
         self._sources = sources
 
     def operator(  # noqa: C901 (a line per node)
-        self, node: Operated, channel: int, depth: int
+        self, node: Operated, channel: int, depth: int, late: frozenset[int] = frozenset()
     ) -> ChangeOperator:
-        """The operator of a channel, where rows have `depth` rounds."""
+        """The operator of a channel, where rows have `depth` rounds. Its inputs `late` have rows only once the others
+        have ended, for good.
+        """
         match node:
             case SourceNode():
                 names = self._sources[node.source].names
@@ -71,8 +73,15 @@ class Workbench:
                 return Difference(node.schema)
             case JoinNode():
                 condition = None if node.condition is None else self._condition(node, node.condition)
+                kept = (late != {0}, late != {1})
                 return Join(
-                    node.left.schema, node.right.schema, node.keys, node.output, condition=condition, depth=depth
+                    node.left.schema,
+                    node.right.schema,
+                    node.keys,
+                    node.output,
+                    condition=condition,
+                    kept=kept,
+                    depth=depth,
                 )
             case OnlyOneNode():
                 return OnlyOne(node.schema, node.left.schema, place=node.place, depth=depth)

@@ -40,7 +40,8 @@ class JoinKey:
 
 class Join(ChangeOperator):
     """Pairs of `left` and `right` rows, of which the columns `output` are wanted, right ones counted after left ones.
-    Without keys every row matches every other one.
+    Without keys every row matches every other one. A side that is not `kept` is not stored: nothing may come in on the
+    other one after the first of its rows.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Join(ChangeOperator):
         output: Sequence[int],
         *,
         condition: PairCondition | None = None,
+        kept: tuple[bool, bool] = (True, True),
         depth: int = 0,
     ) -> None:
         fields = [*left, *right]
@@ -60,6 +62,7 @@ class Join(ChangeOperator):
         self._strict = tuple(at for at, key in enumerate(keys) if not key.nulls_match)
         self._output = tuple((at < len(left), at if at < len(left) else at - len(left)) for at in output)
         self._condition = condition
+        self._kept = kept
         self._sides = tuple(
             Arrangement(schema.types, key, depth=depth) for schema, key in zip(self._schemas, self._keys, strict=True)
         )
@@ -73,7 +76,8 @@ class Join(ChangeOperator):
         if not len(change):
             return
         hashes = keys.hashes()
-        self._sides[port].insert(change, hashes)
+        if self._kept[port]:
+            self._sides[port].insert(change, hashes)
         for run, mine, theirs in self._sides[1 - port].matches(keys, hashes):
             for start in range(0, len(mine), _PAIRS):
                 part = slice(start, start + _PAIRS)
