@@ -111,13 +111,13 @@ class Arrangement:
     def matches(self, keys: Rows, hashes: Hashes) -> Iterator[tuple[Entries, Index, Index]]:
         """For each run that has any: which of `keys` has which of its entries, in pairs."""
         for run in self._runs:
-            first = np.searchsorted(run.key_hashes, hashes, side="left")
+            first = run.key_hashes.searchsorted(hashes)
             hit = run.key_hashes.take(first, mode="clip") == hashes
             if not np.count_nonzero(hit):
                 continue
             asked = np.flatnonzero(hit)
             first = first[asked]
-            counts = np.searchsorted(run.key_hashes, hashes[asked], side="right") - first
+            counts = run.key_hashes.searchsorted(hashes[asked], side="right") - first
             if np.count_nonzero(counts > 1):
                 starts = np.cumsum(counts) - counts
                 at = np.arange(int(counts.sum())) + np.repeat(first - starts, counts)

@@ -17,7 +17,7 @@ from ..operator import StateReader, StateWriter
 from .agenda import Agenda
 from .arrangement import Arrangement, Found
 from .change import Change, Numbers, Rounds, by_rounds, constant_rounds
-from .columns import Mask
+from .columns import Index, Mask
 from .consolidate import Entries, added, consolidated, sum_groups
 from .history import again, counts_at
 from .operator import ChangeOperator
@@ -86,7 +86,10 @@ class Weigh(ChangeOperator):
         if self._depth:
             given = self._given.find(touched.rows, touched.key_hashes)
             weights = self._weights(new) - self._sums(given, rounds, touched, width=1)
-            self._put_down(touched.rows, (before, given), rounds)
+            if self._depth == 1:
+                self._put_down_wrong(touched.rows, before, given, new, rounds)
+            else:
+                self._put_down(touched.rows, (before, given), rounds)
         else:
             weights = self._weights(new) - self._weights(old)
         changed = np.flatnonzero(weights)
@@ -141,12 +144,49 @@ class Weigh(ChangeOperator):
         asked = np.concatenate([history.asked for history in histories])
         times = tuple(np.concatenate(n) for n in zip(*(history.rounds for history in histories), strict=True))
         for later, which in again(asked, times, rounds):
-            nothing = np.zeros(len(which) if self._inputs == 1 else (len(which), self._inputs), dtype=np.int64)
-            self._agenda.add(later, (rows.take(which), nothing))
+            self._put_nothing_down(rows, which, later)
+
+    def _put_down_wrong(self, rows: Rows, before: Found, given: Found, new: Numbers, rounds: Rounds) -> None:
+        """In one loop it is known when a row is next to be decided again: at the first later round of its history at
+        which what was given out is not what holds there now. `new` is what holds at this one.
+        """
+        numbers = np.concatenate([before.rounds[0], given.rounds[0]])
+        late = np.flatnonzero(numbers > rounds[0])
+        if not len(late):
+            return
+        asked, numbers = np.concatenate([before.asked, given.asked])[late], numbers[late]
+        order = np.lexsort((numbers, asked))
+        asked, numbers, late = asked[order], numbers[order], late[order]
+        nothing = np.zeros((len(given), *before.weights.shape[1:]), dtype=np.int64)
+        other_row = asked[1:] != asked[:-1]
+        held = _running(np.concatenate([before.weights, nothing])[late], other_row, new[asked])
+        told = np.concatenate([np.zeros(len(before), dtype=np.int64), given.weights])[late]
+        told = _running(told, other_row, self._weights(new)[asked])
+        wrong = self._weights(held) != told
+        wrong[:-1] &= other_row | (numbers[1:] != numbers[:-1])
+        at = np.flatnonzero(wrong)
+        if len(at):
+            keys, first = np.unique(asked[at], return_index=True)
+            for later, which in by_rounds((numbers[at][first],)):
+                self._put_nothing_down(rows, keys if which is None else keys[which], later)
+
+    def _put_nothing_down(self, rows: Rows, which: Index, time: Rounds) -> None:
+        nothing = np.zeros(len(which) if self._inputs == 1 else (len(which), self._inputs), dtype=np.int64)
+        self._agenda.add(time, (rows.take(which), nothing))
 
     def _weights(self, numbers: Numbers) -> Numbers:
         first, others = (numbers, None) if self._inputs == 1 else (numbers[:, 0], numbers[:, 1:])
         return _weighed(self._weighing, first, others)
+
+
+def _running(numbers: Numbers, other_row: Mask, before: Numbers) -> Numbers:
+    """The sum of each row's numbers up to each of them, from what it was `before`; `other_row` says where rows end."""
+    sums: Numbers = np.cumsum(numbers, axis=0)
+    starts = np.concatenate([[0], np.flatnonzero(other_row) + 1])
+    lengths = np.diff(np.append(starts, len(numbers)))
+    sums -= np.repeat(sums[starts] - numbers[starts], lengths, axis=0)
+    sums += before
+    return sums
 
 
 def _weighed(weighing: Weighing, first: Numbers, others: Numbers | None) -> Numbers:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from time import perf_counter
 
+import numpy as np
 import pyarrow as pa
 
 from ...operator import StateReader, StateWriter
@@ -18,6 +19,7 @@ from ..canonical import canonical
 from ..change import Change
 from ..consolidate import consolidate
 from ..operator import ChangeOperator
+from ..rows import Rows
 from .build import MakeLocking, Nodes, build
 from .graph import Graph
 from .locking import Locking
@@ -42,6 +44,7 @@ class Network:
         self._nodes = self._build()
         self._begun = 0
         self._seconds = 0.0
+        self._nothing = Change(Rows.empty(self.schema.types), np.empty(0, dtype=np.int64))
 
     def feed(self, port: int, channel: int, change: Change) -> None:
         """Hand in rows of an entry. Where its rows do not go to the channel they belong to by themselves, they must be
@@ -86,7 +89,7 @@ class Network:
         known = [value for value in watermarks if value is not None]
         self.watermark = min(known) if len(known) == len(watermarks) else None
         if not parts:
-            return Change.of_batch(pa.RecordBatch.from_pylist([], schema=self.schema))
+            return self._nothing
         return canonical(consolidate(Change.concat(parts)))
 
     def reset(self) -> None:
