@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from .proto.values import Statistics as Statistics
     from .proto.values import TaskInfo as TaskInfo
     from .proto.values import TaskState as TaskState
+    from .splits import Changes as Changes
     from .splits import upload as upload
     from .task import Task as Task
 
@@ -58,7 +59,7 @@ _NAMES: Final = {
     "client": ("Client",),
     "task": ("Task",),
     "epoch": ("Epoch",),
-    "splits": ("upload",),
+    "splits": ("Changes", "upload"),
     "proto.values": (
         "FileSplit",
         "Cursor",

@@ -22,10 +22,10 @@ from .task import Task
 class Client:
     """Talks to a service, here or over gRPC; made by `tidegate.connect` and `tidegate.local`. A context manager.
 
-    Options are those of a task: `mode="per_epoch"`, `determinism="strict"` or `"relaxed"`, `channels=1`,
-    `on_error="fail"` or `"skip_epoch"`, `spill="auto"`, `"ordered"` or `"error"`, `max_pending_epochs`, `time_zone`,
-    `loops="auto"` or `"general"`, and the limits `memory_limit`, `queue_bytes`, `output_bytes`, `spill_quota`,
-    `write_quota` (bytes), `idle_seconds`, `loop_rows` and `loop_seconds`.
+    Options are those of a task: `mode="per_epoch"` or `"continuous"`, `determinism="strict"` or `"relaxed"`,
+    `channels=1`, `on_error="fail"` or `"skip_epoch"`, `spill="auto"`, `"ordered"` or `"error"`, `max_pending_epochs`,
+    `time_zone`, `loops="auto"` or `"general"`, and the limits `memory_limit`, `queue_bytes`, `output_bytes`,
+    `spill_quota`, `write_quota` (bytes), `idle_seconds`, `loop_rows` and `loop_seconds`.
     """
 
     def __init__(self, service: Service) -> None:
@@ -65,13 +65,13 @@ class Client:
         """Every task of the service."""
         return self._service.list_tasks()
 
-    def validate(self, plan: Plan) -> Sequence[Problem]:
-        """Everything wrong with a plan, each problem with its place; empty when it runs."""
-        return self._service.validate(plan_bytes(plan))[0]
+    def validate(self, plan: Plan, **options: Any) -> Sequence[Problem]:
+        """Everything wrong with a plan, each problem with its place; empty when a task with these options runs it."""
+        return self._service.validate(plan_bytes(plan), chosen(options))[0]
 
-    def warnings(self, plan: Plan) -> Sequence[str]:
+    def warnings(self, plan: Plan, **options: Any) -> Sequence[str]:
         """What planning has to say that is not an error."""
-        return self._service.validate(plan_bytes(plan))[1]
+        return self._service.validate(plan_bytes(plan), chosen(options))[1]
 
     def explain(
         self,

@@ -48,13 +48,20 @@ class Feed:
             self._take(self._service.get_task(self._task))
 
     def add(
-        self, source: str, data: SplitLike, *, sequence: int | None, epoch: int | None, watermark: int | None
+        self,
+        source: str,
+        data: SplitLike,
+        *,
+        sequence: int | None,
+        epoch: int | None,
+        watermark: int | None,
+        change_column: str | None,
     ) -> Added:
         from_one("sequence", sequence)
         from_one("epoch", epoch)
         with self._lock:
             number = self._last.get(source, 0) + 1 if sequence is None else sequence
-            made = split(data, self._upload, watermark=watermark)
+            made = split(data, self._upload, watermark=watermark, change_column=change_column)
             added, _ = self._service.add_splits(self._task, [(source, made, number)], epoch=epoch)
             self._last[source] = max(number, self._last.get(source, 0))
             if added[0].epoch > self.sealed:

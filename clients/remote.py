@@ -130,7 +130,9 @@ class RemoteService:
         place = (task, source, number)
         if place not in self._sent:
             path = self.upload(task, "inline.arrow", _ArrowFile(split))
-            self._sent[place] = FileSplit(path, format="inline", watermark=split.watermark)
+            self._sent[place] = FileSplit(
+                path, format="inline", watermark=split.watermark, change_column=split.change_column
+            )
         return self._sent[place]
 
     def upload(self, task: str, name: str, chunks: Iterable[bytes]) -> str:
@@ -202,8 +204,11 @@ class RemoteService:
         self._schemas.pop(task, None)
         self._channel.call(TASKS + "DeleteTask", pb.DeleteTaskRequest(task=task), pb.DeleteTaskResponse.FromString)
 
-    def validate(self, plan: PlanBytes) -> tuple[Sequence[Problem], Sequence[str]]:
-        request = plans.ValidateRequest(plan=messages.plan_message(plan))
+    def validate(self, plan: PlanBytes, options: TaskOptions) -> tuple[Sequence[Problem], Sequence[str]]:
+        given = options.given if isinstance(options, ChosenOptions) else messages.OPTIONS
+        request = plans.ValidateRequest(
+            plan=messages.plan_message(plan), options=messages.options_message(options, given)
+        )
         answer = self._channel.call(PLANS + "Validate", request, plans.ValidateResponse.FromString)
         return messages.problems_value(answer), list(answer.warnings)
 

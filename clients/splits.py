@@ -41,7 +41,20 @@ class Upload:
             yield from iter(lambda: file.read(CHUNK_BYTES), b"")
 
 
-SplitLike: TypeAlias = str | os.PathLike[str] | FileSplit | InlineSplit | Upload | ArrowStream | ArrowArray
+Rows: TypeAlias = str | os.PathLike[str] | FileSplit | InlineSplit | Upload | ArrowStream | ArrowArray
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Data whose rows change a source of a continuous task. `column` of the data says how: a weight (+1 inserts a row,
+    -1 deletes one, n is n copies) or one of insert, delete, update_preimage, update_postimage.
+    """
+
+    data: Rows
+    column: str = "_weight"
+
+
+SplitLike: TypeAlias = Rows | Changes
 Uploader: TypeAlias = Callable[[str, Upload], str]
 _PACKED = {".gz", ".zst", ".bz2", ".lz4"}
 
@@ -57,14 +70,20 @@ def upload(path: str | os.PathLike[str], *, format: str = "") -> Upload:  # noqa
     return Upload(file, format)
 
 
-def split(data: SplitLike, uploader: Uploader, *, watermark: int | None = None) -> Split:
+def split(
+    data: SplitLike, uploader: Uploader, *, watermark: int | None = None, change_column: str | None = None
+) -> Split:
     """What the service takes; `uploader` sends a client's file and returns its path on the server."""
     made = _split(data, uploader)
-    return made if watermark is None else replace(made, watermark=watermark)
+    if watermark is not None:
+        made = replace(made, watermark=watermark)
+    return made if change_column is None else replace(made, change_column=change_column)
 
 
 def _split(data: Any, uploader: Uploader) -> Split:
     match data:
+        case Changes():
+            return split(data.data, uploader, change_column=data.column)
         case FileSplit() | InlineSplit():
             return data
         case str() | os.PathLike():
@@ -83,8 +102,8 @@ def _split(data: Any, uploader: Uploader) -> Split:
             return InlineSplit(schema=batch.schema, batches=(batch,))
         case _:
             raise InvalidRequest(
-                "a split is a path, tidegate.FileSplit, tidegate.upload(path) or Arrow data (anything with "
-                f"__arrow_c_stream__), not {type(data).__name__}",
+                "a split is a path, tidegate.FileSplit, tidegate.upload(path), Arrow data (anything with "
+                f"__arrow_c_stream__) or tidegate.Changes of one of them, not {type(data).__name__}",
                 reason="NOT_A_SPLIT",
             )
 

@@ -105,12 +105,16 @@ class Task:
         sequence: int | None = None,
         epoch: int | None = None,
         watermark: int | None = None,
+        change_column: str | None = None,
     ) -> Added:
         """Add a path, `FileSplit`, `upload(path)` or Arrow data to a source.
 
-        `sequence` is counted by the task unless given; `epoch` refuses unless that is the open epoch.
+        `sequence` is counted by the task unless given; `epoch` refuses unless that is the open epoch. In a continuous
+        task `change_column` names the column that says what each row is (see `Changes`); without one all are inserted.
         """
-        return self._feed.add(source, split, sequence=sequence, epoch=epoch, watermark=watermark)
+        return self._feed.add(
+            source, split, sequence=sequence, epoch=epoch, watermark=watermark, change_column=change_column
+        )
 
     def request_barrier(self, epoch: int | None = None, *, through: Mapping[str, int] | None = None) -> int:
         """Seal what was added into the next epoch and return its number. Does not wait for the epoch."""

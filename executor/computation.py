@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ..operators.piece import FilePiece, Piece
 from ..operators.writing.staged import Written
-from ..proto.values import FileSplit, OperatorStatistics
+from ..proto.values import FileSplit, InlineSplit, OperatorStatistics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +82,8 @@ class Computation(Protocol):
         """The pieces of a split, in reading order; SplitError or Forbidden where it cannot be read. May be slow."""
         ...
 
-    def accept_inline(self, source: str, schema: pa.Schema, origin: str) -> None:
-        """SplitError unless rows of this schema can be read as the source's."""
+    def accept_inline(self, source: str, split: InlineSplit, origin: str) -> None:
+        """SplitError unless rows of its schema can be read as the source's."""
         ...
 
     def epoch(self, number: int, clock_us: int) -> EpochRun: ...

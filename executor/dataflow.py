@@ -27,8 +27,8 @@ from ..operators.submit import Submit
 from ..operators.write import Write
 from ..planner.pipelines import PhysicalNode, PhysicalPlan, Pipeline, SourceShape, Start, received_by
 from ..planner.prepare import Prepared
-from ..proto.errors import ExecutionError, Exhausted, InternalError
-from ..proto.values import Determinism, FileSplit, OperatorStatistics, TaskOptions
+from ..proto.errors import ExecutionError, Exhausted, InternalError, InvalidRequest
+from ..proto.values import Determinism, FileSplit, InlineSplit, OperatorStatistics, Split, TaskOptions
 from .computation import Source
 from .keeping import Keeping, index_memory
 from .lookups import Lane, LookupThreads
@@ -126,14 +126,17 @@ class PlanComputation:
     # -------------------------------------------------------------------------------------------------- splits
 
     def accept_file(self, source: str, split: FileSplit, origin: str) -> tuple[FilePiece, ...]:  # noqa: ARG002
+        refuse_changes(split, origin)
         return expand(split, self._roots, origin, side=self._side)
 
-    def accept_inline(self, source: str, schema: pa.Schema, origin: str) -> None:
+    def accept_inline(self, source: str, split: InlineSplit, origin: str) -> None:
+        refuse_changes(split, origin)
         known = self._accepted.get(source)
-        if known is not None and known.equals(schema):
+        if known is not None and known.equals(split.schema):
             return
-        match_columns(self.columns[source], schema, InlinePiece(batches=(), schema=schema, origin=origin, row_count=0))
-        self._accepted[source] = schema
+        piece = InlinePiece(batches=(), schema=split.schema, origin=origin, row_count=0)
+        match_columns(self.columns[source], split.schema, piece)
+        self._accepted[source] = split.schema
 
     # -------------------------------------------------------------------------------------------------- epochs
 
@@ -360,6 +363,16 @@ def _is_one_hand(pipelines: Sequence[Pipeline], pieces: Pieces) -> bool:
 def _source(name: str, columns: Sequence[Column], *, static: bool) -> Source:
     schema = pa.schema([pa.field(each.name, each.type, each.nullable) for each in columns])
     return Source(name=name, schema=schema, static=static, split_kinds=() if static else (*FILE_KINDS, "inline"))
+
+
+def refuse_changes(split: Split, origin: str) -> None:
+    """What is no change of anything: a split of a per-epoch task, a static table."""
+    if split.change_column is not None:
+        raise InvalidRequest(
+            f"{origin} names a change column ({split.change_column!r}), but its rows are no changes: only splits of "
+            'tasks with mode="continuous" are',
+            reason="UNEXPECTED_CHANGES",
+        )
 
 
 def _nothing(exchange: int) -> Stream:

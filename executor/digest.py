@@ -12,16 +12,20 @@ from ..proto.values import FileSplit, InlineSplit, PlanBytes, Split, TaskOptions
 
 def file_digest(split: FileSplit) -> bytes:
     """A file split is what it says; whether the file has changed is asked when it is read."""
-    return _hash(repr((split.path, split.format, split.rows, split.row_groups, split.watermark)).encode())
+    return _hash(
+        repr((split.path, split.format, split.rows, split.row_groups, split.watermark, split.change_column)).encode()
+    )
 
 
-def inline_digest(schema: pa.Schema, batches: Sequence[pa.RecordBatch], watermark: int | None) -> bytes:
-    """Of the rows, however they are cut into batches."""
+def inline_digest(
+    schema: pa.Schema, batches: Sequence[pa.RecordBatch], watermark: int | None, change_column: str | None
+) -> bytes:
+    """Of the rows, however they are cut into batches, and of what is said of them."""
     whole = pa.Table.from_batches(batches, schema).unify_dictionaries().combine_chunks()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
         writer.write_table(whole)
-    return _hash(sink.getvalue(), repr(watermark).encode())
+    return _hash(sink.getvalue(), repr((watermark, change_column)).encode())
 
 
 def creation_digest(plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]]) -> bytes:
@@ -38,7 +42,7 @@ def _split_digest(split: Split) -> bytes:
         case FileSplit():
             return file_digest(split)
         case InlineSplit():
-            return inline_digest(split.schema, split.batches, split.watermark)
+            return inline_digest(split.schema, split.batches, split.watermark, split.change_column)
 
 
 def _hash(*parts: object) -> bytes:

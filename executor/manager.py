@@ -218,8 +218,8 @@ class TaskManager:
 
     # ----------------------------------------------------------------------------------------------------- plans
 
-    def validate(self, plan: PlanBytes) -> tuple[Sequence[Problem], Sequence[str]]:
-        return self._engine.validate(plan)
+    def validate(self, plan: PlanBytes, options: TaskOptions) -> tuple[Sequence[Problem], Sequence[str]]:
+        return self._engine.validate(plan, check_options(options))
 
     def explain(
         self,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from ..operators.writing.formats import WRITE_FORMATS
 from ..proto.errors import InvalidRequest
-from ..proto.values import Determinism, TaskOptions
+from ..proto.values import Determinism, Mode, OnError, Spill, TaskOptions
 
 SMALLEST_MEMORY = 32 << 20
 """For each channel."""
@@ -17,6 +17,8 @@ MOST_CHANNELS = 64
 def check_options(options: TaskOptions) -> TaskOptions:
     """The options themselves, or InvalidRequest naming the one that cannot be."""
     _check_channels(options)
+    if options.mode is Mode.CONTINUOUS:
+        _check_continuous(options)
     if options.max_pending_epochs < 1:
         raise InvalidRequest(f"max_pending_epochs={options.max_pending_epochs} must be at least 1")
     least = SMALLEST_MEMORY * options.channels
@@ -58,6 +60,21 @@ def _check_channels(options: TaskOptions) -> None:
             "for a strict task",
             reason="UNSUPPORTED_CHANNELS",
         )
+
+
+def _check_continuous(options: TaskOptions) -> None:
+    """What a continuous task has no use for is refused, so that nobody relies on it."""
+    refused = {
+        "on_error": (
+            options.on_error is not OnError.FAIL,
+            "an epoch that failed leaves no state to go on from, so the task ends with it; use on_error='fail'",
+        ),
+        "spill": (options.spill is not Spill.AUTO, "its joins keep their rows as state and do not spill; leave it out"),
+        "broadcast": (bool(options.broadcast), "its joins route every row by its key; leave it out"),
+    }
+    for name, (given, why) in refused.items():
+        if given:
+            raise InvalidRequest(f"{name} is no option of a continuous task: {why}", reason="PER_EPOCH_OPTION")
 
 
 def _check_time_zone(name: str) -> None:

@@ -28,7 +28,7 @@ from ..planner.visit import relations
 from ..proto.errors import InvalidRequest, NotFound, PlanError, Problem
 from ..proto.values import Capabilities, Explanation, FileSplit, InlineSplit, PlanBytes, Split, TaskOptions
 from .computation import Computation
-from .dataflow import PlanComputation, instance_settings
+from .dataflow import PlanComputation, instance_settings, refuse_changes
 from .lookups import LookupThreads
 from .scheduler import Scheduler
 from .store import SpillSpace
@@ -120,9 +120,9 @@ class PlanEngine:
         )
         return (Problem(place=write.place, reason="WRITES_NOT_ALLOWED", message=message),)
 
-    def validate(self, plan: PlanBytes) -> tuple[Sequence[Problem], Sequence[str]]:
+    def validate(self, plan: PlanBytes, options: TaskOptions) -> tuple[Sequence[Problem], Sequence[str]]:
         try:
-            prepared = self._prepared(plan, TaskOptions(), ())
+            prepared = self._prepared(plan, options, ())
         except PlanError as error:
             return error.problems, ()
         refused = () if prepared.plan.write is None else self._why_not_written(prepared.plan.write)
@@ -190,6 +190,7 @@ def _table(
     pieces: list[Piece] = []
     given = splits[source.name] if source.name in splits else [_named_file(item) for item in source.items]
     for split in given:
+        refuse_changes(split, origin)
         match split:
             case FileSplit():
                 pieces += expand(split, roots, origin, side=side)

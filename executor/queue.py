@@ -16,7 +16,6 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from ..proto.errors import Exhausted
-from .digest import inline_digest
 from .source import AcceptedSplit
 from .store import FILE_MARGIN, Holding, Quota, SpillFiles, SpillRun, Store
 
@@ -84,10 +83,7 @@ class SplitQueue:
             splits = [self._splits.get(known, split) for known in run.holdings]
         try:
             file = self._files.write(run)
-            digests = [
-                known.digest or inline_digest(known.schema, part, known.watermark)
-                for known, part in zip(splits, run.parts, strict=True)
-            ]
+            digests = [known.digest or known.inline_digest(part) for known, part in zip(splits, run.parts, strict=True)]
         except BaseException:
             with self._lock:
                 self._store.give_back(run)
@@ -99,7 +95,7 @@ class SplitQueue:
                 known.digest = digest
 
     def _replace_by_digest(self, split: AcceptedSplit, batches: tuple[pa.RecordBatch, ...]) -> None:
-        digest = inline_digest(split.schema, batches, split.watermark)
+        digest = split.inline_digest(batches)
         with self._lock:
             split.digest = digest
             self._consumed.pop(split, None)

@@ -120,4 +120,4 @@ def _part(piece: Piece, start: int, end: int) -> Piece:
         if low < high:
             batches.append(batch.slice(low - at, high - low))
         at += batch.num_rows
-    return InlinePiece(batches=tuple(batches), schema=piece.schema, origin=piece.origin, row_count=end - start)
+    return replace(piece, batches=tuple(batches), row_count=end - start)

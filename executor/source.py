@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from ..operators.piece import FilePiece, InlinePiece, Piece
+from .digest import inline_digest
 from .store import Holding
 
 _NAMED_AT_MOST = 100
@@ -22,6 +23,7 @@ class AcceptedSplit:
     sequence: int
     origin: str
     watermark: int | None
+    change_column: str | None = None
     digest: bytes | None = None
     files: tuple[FilePiece, ...] = ()
     schema: pa.Schema | None = None
@@ -32,12 +34,20 @@ class AcceptedSplit:
             return self.files
         return (
             InlinePiece(
-                batches=self.inline.batches(), schema=self.schema, origin=self.origin, row_count=self.inline.rows
+                batches=self.inline.batches(),
+                schema=self.schema,
+                origin=self.origin,
+                row_count=self.inline.rows,
+                change_column=self.change_column,
             ),
         )
 
     def batches(self) -> tuple[pa.RecordBatch, ...]:
         return self.inline.batches() if self.inline is not None else ()
+
+    def inline_digest(self, batches: Sequence[pa.RecordBatch]) -> bytes:
+        """Of the split, if these are its rows."""
+        return inline_digest(self.schema, batches, self.watermark, self.change_column)
 
 
 @dataclass(slots=True)

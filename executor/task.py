@@ -111,7 +111,7 @@ class Task:
 
     def _fits(self, accepted: AcceptedSplit, split: InlineSplit) -> bool:
         """Whether the rows are ones the source can have, and are in the queue now."""
-        self._computation.accept_inline(accepted.source, split.schema, accepted.origin)
+        self._computation.accept_inline(accepted.source, split, accepted.origin)
         return self._board.queue.put(accepted, _holding(split))
 
     def _enter(self, accepted: AcceptedSplit, *, wake: bool) -> Added:
@@ -126,7 +126,7 @@ class Task:
         self._board.check_running()
         ledger, number, belongs = self._board.ledger.place(source, sequence, epoch)
         origin = f"split {number} of source {ledger.name!r}"
-        accepted = AcceptedSplit(ledger.name, number, origin, split.watermark)
+        accepted = AcceptedSplit(ledger.name, number, origin, split.watermark, split.change_column)
         if isinstance(split, InlineSplit):
             accepted.schema = split.schema
         if not ledger.has(number):
@@ -143,8 +143,8 @@ class Task:
             case FileSplit():
                 given = file_digest(split)
             case InlineSplit():
-                given = inline_digest(split.schema, split.batches, split.watermark)
-        if given != (digest or inline_digest(known.schema, batches, known.watermark)):
+                given = inline_digest(split.schema, split.batches, split.watermark, split.change_column)
+        if given != (digest or known.inline_digest(batches)):
             raise Refused(
                 f"{known.origin} was added before with other content; the next number is "
                 f"{self._board.ledger.source(known.source).highest + 1}. Where somebody else feeds this source too, "

@@ -36,6 +36,7 @@ class FilePiece:
     columns that are known to hold no null, `batch_starts` the first row of each record batch of an Arrow file. What the
     format does not tell stays None. `partition` holds the columns its Hive-style folders give, as strings. `origin`
     names the split for messages: source and sequence.
+    `change_column` is what its split says of where a row's weight stands.
     `key_bounds` are the least and greatest value of columns (by the file's name) that were asked for as keys and hold
     no null; of a piece with `keys` only the rows in that range are meant.
     """
@@ -56,6 +57,7 @@ class FilePiece:
     keys: KeyRange | None = None
     partition: tuple[tuple[str, str | None], ...] = ()
     batch_starts: tuple[int, ...] = ()
+    change_column: str | None = None
 
     @property
     def whole(self) -> bool:
@@ -71,6 +73,7 @@ class InlinePiece:
     schema: pa.Schema
     origin: str
     row_count: int
+    change_column: str | None = None
 
 
 Piece: TypeAlias = FilePiece | InlinePiece

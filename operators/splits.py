@@ -212,6 +212,7 @@ def _piece(path: str, split: FileSplit, named: Format | None, allowed: Sequence[
         rows=split.rows,
         row_groups=split.row_groups,
         partition=tuple(_partition(path, root)),
+        change_column=split.change_column,
     )
 
 

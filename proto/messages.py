@@ -18,7 +18,7 @@ from .tidegate.v1 import tasks_pb2 as pb
 E = TypeVar("E", bound=enum.Enum)
 N = TypeVar("N", bound=int)
 
-_MODES: Final = {pb.MODE_PER_EPOCH: v.Mode.PER_EPOCH}
+_MODES: Final = {pb.MODE_PER_EPOCH: v.Mode.PER_EPOCH, pb.MODE_CONTINUOUS: v.Mode.CONTINUOUS}
 _DETERMINISMS: Final = {
     pb.DETERMINISM_STRICT: v.Determinism.STRICT,
     pb.DETERMINISM_RELAXED: v.Determinism.RELAXED,
@@ -128,25 +128,26 @@ def split_message(split: v.Split) -> pb.Split:
             file = pb.FileSplit(
                 path=split.path, format=split.format, first_row=first, end_row=end, row_groups=split.row_groups or ()
             )
-            return pb.Split(file=file, watermark=split.watermark)
+            return pb.Split(file=file, watermark=split.watermark, change_column=split.change_column)
         case v.InlineSplit():
             inline = pb.InlineSplit(arrow=stream_bytes(split.schema, split.batches))
-            return pb.Split(inline=inline, watermark=split.watermark)
+            return pb.Split(inline=inline, watermark=split.watermark, change_column=split.change_column)
 
 
 def split_value(message: pb.Split) -> v.Split:
     watermark = message.watermark if message.HasField("watermark") else None
+    change_column = message.change_column if message.HasField("change_column") else None
     match message.WhichOneof("kind"):
         case "file":
-            return _file_value(message.file, watermark)
+            return _file_value(message.file, watermark, change_column)
         case "inline":
             schema, batches = read_untrusted_stream(message.inline.arrow)
-            return v.InlineSplit(schema=schema, batches=batches, watermark=watermark)
+            return v.InlineSplit(schema=schema, batches=batches, watermark=watermark, change_column=change_column)
         case _:
             raise InvalidRequest("the split is empty: set split.file or split.inline", reason="SPLIT_MISSING")
 
 
-def _file_value(file: pb.FileSplit, watermark: int | None) -> v.FileSplit:
+def _file_value(file: pb.FileSplit, watermark: int | None, change_column: str | None) -> v.FileSplit:
     if not file.path:
         raise InvalidRequest("the file split has no path", reason="SPLIT_MISSING")
     if file.HasField("first_row") != file.HasField("end_row"):
@@ -158,7 +159,14 @@ def _file_value(file: pb.FileSplit, watermark: int | None) -> v.FileSplit:
             f"the row range {rows[0]}..{rows[1]} of {file.path} ends before it starts", reason="INVALID_RANGE"
         )
     groups = tuple(file.row_groups) or None
-    return v.FileSplit(path=file.path, format=file.format, rows=rows, row_groups=groups, watermark=watermark)
+    return v.FileSplit(
+        path=file.path,
+        format=file.format,
+        rows=rows,
+        row_groups=groups,
+        watermark=watermark,
+        change_column=change_column,
+    )
 
 
 def sequence_value(number: int) -> int | None:

@@ -88,8 +88,8 @@ class Service(Protocol):
 
     def delete_task(self, task: str) -> None: ...
 
-    def validate(self, plan: PlanBytes) -> tuple[Sequence[Problem], Sequence[str]]:
-        """Every problem, and the warnings."""
+    def validate(self, plan: PlanBytes, options: TaskOptions) -> tuple[Sequence[Problem], Sequence[str]]:
+        """Every problem that a task with these options would have, and the warnings."""
         ...
 
     def explain(

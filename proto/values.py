@@ -18,7 +18,12 @@ GIB = 1 << 30
 
 
 class Mode(enum.Enum):
+    """Per epoch: the answer of epoch n is the plan over the splits of epoch n. Continuous: epoch n answers with what
+    has changed since epoch n-1 in the plan over all splits so far.
+    """
+
     PER_EPOCH = "per_epoch"
+    CONTINUOUS = "continuous"
 
 
 class Determinism(enum.Enum):
@@ -86,7 +91,11 @@ class PlanBytes:
 
 @dataclass(frozen=True, slots=True)
 class FileSplit:
-    """A file, folder or glob on the server. `rows` is half open; `row_groups` are record batches in Arrow files."""
+    """A file, folder or glob on the server. `rows` is half open; `row_groups` are record batches in Arrow files.
+
+    `change_column`, for a continuous task, is the column that says what each row is: a weight, or one of insert,
+    delete, update_preimage, update_postimage.
+    """
 
     path: str
     _: KW_ONLY
@@ -94,15 +103,17 @@ class FileSplit:
     rows: tuple[int, int] | None = None
     row_groups: tuple[int, ...] | None = None
     watermark: int | None = None
+    change_column: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class InlineSplit:
-    """Rows that travel with the call."""
+    """Rows that travel with the call; `change_column` as of a `FileSplit`."""
 
     schema: pa.Schema
     batches: tuple[pa.RecordBatch, ...]
     watermark: int | None = None
+    change_column: str | None = None
 
 
 Split: TypeAlias = FileSplit | InlineSplit
@@ -226,6 +237,10 @@ class SplitStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorStatistics:
+    """What an operator did over its task's life. `rows_touched`, `state_bytes` and the gauges `busy`, `backpressure`
+    and `health`, from 0 to 1, are of operators on changes.
+    """
+
     operator: str
     place: str
     rows_in: int = 0
@@ -236,6 +251,11 @@ class OperatorStatistics:
     run_us: int = 0
     at_least: bool = False
     spilled_bytes: int = 0
+    rows_touched: int = 0
+    state_bytes: int = 0
+    busy: float = 0.0
+    backpressure: float = 0.0
+    health: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,9 @@ class Plans(Endpoint):
         self._defaults = defaults
 
     async def validate(self, request: pb.ValidateRequest, _: Context) -> pb.ValidateResponse:
-        problems, warnings = await self.blocking(self._service.validate, messages.plan_value(request.plan))
+        plan = messages.plan_value(request.plan)
+        options = messages.options_value(request.options, self._defaults)
+        problems, warnings = await self.blocking(self._service.validate, plan, options)
         return messages.validation_message(problems, warnings)
 
     async def explain(self, request: pb.ExplainRequest, _: Context) -> pb.ExplainResponse:

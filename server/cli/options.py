@@ -53,6 +53,14 @@ def named_path(text: str) -> tuple[str, str]:
     return name, path
 
 
+def named_column(text: str) -> tuple[str, str]:
+    """SOURCE=COLUMN."""
+    name, separator, column = text.partition("=")
+    if not (name and separator and column):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form SOURCE=COLUMN")
+    return name, column
+
+
 def add_plan(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("plan", metavar="PLAN", type=Path, help="a Substrait plan; JSON if it ends in .json")
 
@@ -70,8 +78,17 @@ def add_write_root(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_mode(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--mode",
+        choices=["per_epoch", "continuous"],
+        default="per_epoch",
+        help="continuous: each epoch gives how the result has changed, rows with a _weight (default: %(default)s)",
+    )
+
+
 def add_how(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--mode", choices=["per_epoch"], default="per_epoch", help="default: %(default)s")
+    add_mode(parser)
     parser.add_argument("--channels", metavar="N", type=at_least_one, default=1, help="default: %(default)s")
     parser.add_argument(
         "--broadcast", metavar="SOURCE", action="append", default=[], help="every channel reads this source whole"

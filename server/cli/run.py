@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import glob
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from . import options as common
 
 if TYPE_CHECKING:
     from ... import Task
+    from ...splits import SplitLike
 
 
 def register(commands: common.Subparsers) -> None:
@@ -25,6 +27,15 @@ def register(commands: common.Subparsers) -> None:
         action="append",
         default=[],
         help="a file, folder or glob as a split of a source; may be repeated (paths are the server's)",
+    )
+    parser.add_argument(
+        "--change-column",
+        metavar="SOURCE=COLUMN",
+        type=common.named_column,
+        action="append",
+        default=[],
+        help="with --mode continuous: the column of the source's splits that says what each row is, a weight or one of "
+        "insert, delete, update_preimage, update_postimage (default: all rows are inserted)",
     )
     parser.add_argument(
         "--table",
@@ -74,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
         with open_output(target, task.schema) as output:
             for epoch in splits:
                 with Progress(total, lambda: _state(task)):
-                    result = task.run_epoch(epoch)
+                    result = task.run_epoch(_changes(epoch, dict(options.change_column)))
                 rows += output.epoch(result)
         seconds = time.perf_counter() - started
         how = task.options
@@ -107,6 +118,16 @@ def _epochs(options: argparse.Namespace) -> list[dict[str, list[str]]]:
     groups = _grouped(each)
     count = max((-(-len(paths) // size) for paths in groups.values()), default=1)
     return [{name: paths[i * size : (i + 1) * size] for name, paths in groups.items()} for i in range(count)]
+
+
+def _changes(epoch: Mapping[str, Sequence[str]], columns: Mapping[str, str]) -> dict[str, list[SplitLike]]:
+    """The epoch's splits; those of sources with a change column say so."""
+    from ...proto.values import FileSplit
+
+    return {
+        name: [FileSplit(path, change_column=columns[name]) if name in columns else path for path in paths]
+        for name, paths in epoch.items()
+    }
 
 
 def _files(path: str) -> list[str]:

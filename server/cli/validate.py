@@ -11,13 +11,15 @@ def register(commands: common.Subparsers) -> None:
     what = "List every problem of a plan; exit code 1 if there are any."
     parser = commands.add_parser("validate", help="list a plan's problems", description=what)
     common.add_plan(parser)
+    common.add_mode(parser)
     common.add_server(parser)
     parser.set_defaults(command=validate)
 
 
 def validate(options: argparse.Namespace) -> int:
     with common.client(options) as client:
-        problems, warnings = client.validate(options.plan), client.warnings(options.plan)
+        problems = client.validate(options.plan, mode=options.mode)
+        warnings = client.warnings(options.plan, mode=options.mode)
     for warning in warnings:
         print(f"warning: {warning}")
     for problem in problems:

@@ -76,7 +76,7 @@ class FakeEngine:
         self.made.append(FakeComputation(self))
         return self.made[-1]
 
-    def validate(self, plan: PlanBytes) -> tuple[Sequence[object], Sequence[str]]:
+    def validate(self, plan: PlanBytes, options: TaskOptions) -> tuple[Sequence[object], Sequence[str]]:
         return (), ()
 
     def explain(
@@ -114,9 +114,9 @@ class FakeComputation:
         version = FileVersion(size=1, modified_ns=1)
         return (FilePiece(path=split.path, format="fake", version=version, origin=origin),)
 
-    def accept_inline(self, source: str, schema: pa.Schema, origin: str) -> None:
-        if schema != SCHEMA:
-            raise SplitError(f"{origin}: columns {schema.names} are not {SCHEMA.names}")
+    def accept_inline(self, source: str, split: InlineSplit, origin: str) -> None:
+        if split.schema != SCHEMA:
+            raise SplitError(f"{origin}: columns {split.schema.names} are not {SCHEMA.names}")
 
     def epoch(self, _: int, clock_us: int) -> FakeRun:
         self.clocks.append(clock_us)

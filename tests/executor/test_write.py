@@ -276,7 +276,7 @@ def test_a_service_without_a_folder_for_tables_says_how_to_allow_them(tmp_path: 
     with contextlib.closing(open_service(roots=[tmp_path], spill_directory=tmp_path)) as service:
         with pytest.raises(PlanError, match="--write-root") as error:
             create(service, writing(ROWS))
-        problems, warnings = service.validate(writing(ROWS))
+        problems, warnings = service.validate(writing(ROWS), TaskOptions())
     assert error.value.problems[0].reason == "WRITES_NOT_ALLOWED"
     assert error.value.problems[0].place == "relations[0].root.input.write"
     assert problems == ()

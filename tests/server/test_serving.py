@@ -36,7 +36,7 @@ def test_reflection_lists_the_services(stubs: Stubs) -> None:
 
 
 class _Broken(FakeEngine):
-    def validate(self, plan: object) -> object:
+    def validate(self, plan: object, options: object) -> object:
         raise ZeroDivisionError("secret detail")
 
 

@@ -8,10 +8,12 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ValidateRequest(_message.Message):
-    __slots__ = ("plan",)
+    __slots__ = ("plan", "options")
     PLAN_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
     plan: _tasks_pb2.PlanBytes
-    def __init__(self, plan: _Optional[_Union[_tasks_pb2.PlanBytes, _Mapping]] = ...) -> None: ...
+    options: _tasks_pb2.TaskOptions
+    def __init__(self, plan: _Optional[_Union[_tasks_pb2.PlanBytes, _Mapping]] = ..., options: _Optional[_Union[_tasks_pb2.TaskOptions, _Mapping]] = ...) -> None: ...
 
 class Problem(_message.Message):
     __slots__ = ("place", "reason", "message")

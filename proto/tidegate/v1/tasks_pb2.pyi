@@ -11,6 +11,7 @@ class Mode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     MODE_UNSPECIFIED: _ClassVar[Mode]
     MODE_PER_EPOCH: _ClassVar[Mode]
+    MODE_CONTINUOUS: _ClassVar[Mode]
 
 class Determinism(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -46,6 +47,7 @@ class TaskState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     TASK_STATE_CANCELLED: _ClassVar[TaskState]
 MODE_UNSPECIFIED: Mode
 MODE_PER_EPOCH: Mode
+MODE_CONTINUOUS: Mode
 DETERMINISM_UNSPECIFIED: Determinism
 DETERMINISM_STRICT: Determinism
 DETERMINISM_RELAXED: Determinism
@@ -205,14 +207,16 @@ class Cursor(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., row: _Optional[int] = ...) -> None: ...
 
 class Split(_message.Message):
-    __slots__ = ("file", "inline", "watermark")
+    __slots__ = ("file", "inline", "watermark", "change_column")
     FILE_FIELD_NUMBER: _ClassVar[int]
     INLINE_FIELD_NUMBER: _ClassVar[int]
     WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    CHANGE_COLUMN_FIELD_NUMBER: _ClassVar[int]
     file: FileSplit
     inline: InlineSplit
     watermark: int
-    def __init__(self, file: _Optional[_Union[FileSplit, _Mapping]] = ..., inline: _Optional[_Union[InlineSplit, _Mapping]] = ..., watermark: _Optional[int] = ...) -> None: ...
+    change_column: str
+    def __init__(self, file: _Optional[_Union[FileSplit, _Mapping]] = ..., inline: _Optional[_Union[InlineSplit, _Mapping]] = ..., watermark: _Optional[int] = ..., change_column: _Optional[str] = ...) -> None: ...
 
 class FileSplit(_message.Message):
     __slots__ = ("path", "format", "first_row", "end_row", "row_groups")
@@ -571,7 +575,7 @@ class SplitStatistics(_message.Message):
     def __init__(self, added: _Optional[int] = ..., queued: _Optional[int] = ..., finished: _Optional[int] = ...) -> None: ...
 
 class OperatorStatistics(_message.Message):
-    __slots__ = ("operator", "place", "rows_in", "rows_out", "bytes_in", "bytes_out", "runs", "run_us", "at_least", "spilled_bytes")
+    __slots__ = ("operator", "place", "rows_in", "rows_out", "bytes_in", "bytes_out", "runs", "run_us", "at_least", "spilled_bytes", "rows_touched", "state_bytes", "busy", "backpressure", "health")
     OPERATOR_FIELD_NUMBER: _ClassVar[int]
     PLACE_FIELD_NUMBER: _ClassVar[int]
     ROWS_IN_FIELD_NUMBER: _ClassVar[int]
@@ -582,6 +586,11 @@ class OperatorStatistics(_message.Message):
     RUN_US_FIELD_NUMBER: _ClassVar[int]
     AT_LEAST_FIELD_NUMBER: _ClassVar[int]
     SPILLED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    ROWS_TOUCHED_FIELD_NUMBER: _ClassVar[int]
+    STATE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    BUSY_FIELD_NUMBER: _ClassVar[int]
+    BACKPRESSURE_FIELD_NUMBER: _ClassVar[int]
+    HEALTH_FIELD_NUMBER: _ClassVar[int]
     operator: str
     place: str
     rows_in: int
@@ -592,7 +601,12 @@ class OperatorStatistics(_message.Message):
     run_us: int
     at_least: bool
     spilled_bytes: int
-    def __init__(self, operator: _Optional[str] = ..., place: _Optional[str] = ..., rows_in: _Optional[int] = ..., rows_out: _Optional[int] = ..., bytes_in: _Optional[int] = ..., bytes_out: _Optional[int] = ..., runs: _Optional[int] = ..., run_us: _Optional[int] = ..., at_least: _Optional[bool] = ..., spilled_bytes: _Optional[int] = ...) -> None: ...
+    rows_touched: int
+    state_bytes: int
+    busy: float
+    backpressure: float
+    health: float
+    def __init__(self, operator: _Optional[str] = ..., place: _Optional[str] = ..., rows_in: _Optional[int] = ..., rows_out: _Optional[int] = ..., bytes_in: _Optional[int] = ..., bytes_out: _Optional[int] = ..., runs: _Optional[int] = ..., run_us: _Optional[int] = ..., at_least: _Optional[bool] = ..., spilled_bytes: _Optional[int] = ..., rows_touched: _Optional[int] = ..., state_bytes: _Optional[int] = ..., busy: _Optional[float] = ..., backpressure: _Optional[float] = ..., health: _Optional[float] = ...) -> None: ...
 
 class EpochStatistics(_message.Message):
     __slots__ = ("splits", "rows_in", "rows_out", "bytes_in", "bytes_out", "barrier_us", "run_us", "at_least", "rows_written", "bytes_written", "files_written")
