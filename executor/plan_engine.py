@@ -20,13 +20,15 @@ from ..operators.write import Write
 from ..operators.writing.folder import TableFolder
 from ..operators.writing.formats import WRITE_FORMATS
 from ..planner import ir
+from ..planner.changes.prepare import PreparedChanges, prepare_changes
 from ..planner.decode import Decoded, decode_plan
 from ..planner.dialect import dialect
 from ..planner.prepare import Prepared, prepare
 from ..planner.sources import PlannedSource, reads
 from ..planner.visit import relations
 from ..proto.errors import InvalidRequest, NotFound, PlanError, Problem
-from ..proto.values import Capabilities, Explanation, FileSplit, InlineSplit, PlanBytes, Split, TaskOptions
+from ..proto.values import Capabilities, Explanation, FileSplit, InlineSplit, Mode, PlanBytes, Split, TaskOptions
+from .changes.computation import ContinuousComputation
 from .computation import Computation
 from .dataflow import PlanComputation, instance_settings, refuse_changes
 from .lookups import LookupThreads
@@ -70,20 +72,32 @@ class PlanEngine:
     ) -> Computation:
         decoded = decode_plan(plan)
         bound = _bound_names(decoded.plan, tables)
+        splits = {source: tables[given] for given, source in bound.items()}
+        roots = (*self._roots, str(space.files.folder))
+        settings = instance_settings(options, (*self._roots, str(self._folder)))
+        if options.mode is Mode.CONTINUOUS:
+            changes = prepare_changes(decoded, options, tuple(bound.values()))
+            return ContinuousComputation(
+                changes,
+                options,
+                pool=self._pool,
+                settings=settings,
+                roots=roots,
+                side=self._side,
+                tables=_tables(changes.sources, splits, roots, self._side),
+            )
         prepared = prepare(decoded, _with_plan_names(decoded.plan, options), tuple(bound.values()))
         _check_databases(prepared.plan, self._databases)
-        roots = (*self._roots, str(space.files.folder))
-        splits = {source: tables[given] for given, source in bound.items()}
         return PlanComputation(
             prepared,
             options,
             pool=self._pool,
-            settings=instance_settings(options, (*self._roots, str(self._folder))),
+            settings=settings,
             roots=roots,
             space=space,
             scheduler=scheduler,
             side=self._side,
-            tables={each.name: _table(each, splits, roots, self._side) for each in prepared.sources if each.static},
+            tables=_tables(prepared.sources, splits, roots, self._side),
             databases=self._databases,
             lookups=self._lookups,
             later=self._timers.call_later,
@@ -125,6 +139,8 @@ class PlanEngine:
             prepared = self._prepared(plan, options, ())
         except PlanError as error:
             return error.problems, ()
+        if isinstance(prepared, PreparedChanges):
+            return (), prepared.warnings
         refused = () if prepared.plan.write is None else self._why_not_written(prepared.plan.write)
         return (), (*prepared.warnings, *map(str, refused))
 
@@ -132,12 +148,18 @@ class PlanEngine:
         self, plan: PlanBytes, options: TaskOptions, static_sources: Sequence[str], rows: Mapping[str, int]
     ) -> Explanation:
         prepared = self._prepared(plan, options, static_sources)
+        if isinstance(prepared, PreparedChanges):
+            return prepared.explain()
         names = _bound_names(prepared.plan, rows)
         return prepared.explain({name: rows[given] for given, name in names.items()})
 
-    def _prepared(self, plan: PlanBytes, options: TaskOptions, static_sources: Sequence[str]) -> Prepared:
+    def _prepared(
+        self, plan: PlanBytes, options: TaskOptions, static_sources: Sequence[str]
+    ) -> Prepared | PreparedChanges:
         decoded: Decoded = decode_plan(plan)
         bound = _bound_names(decoded.plan, static_sources)
+        if options.mode is Mode.CONTINUOUS:
+            return prepare_changes(decoded, options, tuple(bound.values()))
         return prepare(decoded, _with_plan_names(decoded.plan, options), tuple(bound.values()))
 
     def capabilities(self) -> Capabilities:
@@ -180,6 +202,13 @@ def _bound_names(plan: ir.Plan, names: Mapping[str, object] | Sequence[str]) -> 
             )
         found[name] = alike[0]
     return found
+
+
+def _tables(
+    sources: Sequence[PlannedSource], splits: Mapping[str, Sequence[Split]], roots: Sequence[str], side: str
+) -> dict[str, tuple[Piece, ...]]:
+    """The pieces of each static source, opened."""
+    return {each.name: _table(each, splits, roots, side) for each in sources if each.static}
 
 
 def _table(

@@ -13,6 +13,8 @@ class Column:
     `type`. Where it is missing, a nullable column is null and a required one an error; a null in a required column
     is an error too.
 
+    `number_or_text` says that a file without types of its own may have whole numbers here instead of text.
+
     `key` asks what a file tells of the range of its values, because the source may be cut by them.
     """
 
@@ -20,3 +22,4 @@ class Column:
     type: pa.DataType
     nullable: bool
     key: bool = False
+    number_or_text: bool = False

@@ -15,6 +15,7 @@ from pyarrow import types as kinds
 
 from ..proto.errors import SplitError
 from .casts import castable
+from .change_column import WORDS, tells_changes
 from .column import Column
 from .piece import FilePiece, InlinePiece, Piece
 
@@ -65,6 +66,23 @@ def match_columns(columns: Sequence[Column], schema: pa.Schema, piece: Piece) ->
     """For each column where its values come from, or `SplitError`."""
     partition = piece.partition if isinstance(piece, FilePiece) else ()
     return tuple(_match(column, schema, partition, describe(piece)) for column in columns)
+
+
+def match_change_column(name: str, schema: pa.Schema, piece: Piece) -> FromFile:
+    """Where a split's change column is, or `SplitError`."""
+    where = describe(piece)
+    index = same_name(name, schema.names)
+    if index is None:
+        known = ", ".join(map(repr, schema.names[:20])) or "none"
+        raise SplitError(f"{where}: change column {name!r} is missing; there are: {known}", reason="MISSING_COLUMN")
+    found = schema.field(index)
+    if not tells_changes(found.type):
+        raise SplitError(
+            f"{where}: change column {name!r} is {found.type}; it must hold whole numbers, which are weights, or the "
+            f"words {', '.join(WORDS)}",
+            reason="COLUMN_TYPE",
+        )
+    return FromFile(index, found.name, found.type)
 
 
 def _match(column: Column, schema: pa.Schema, partition: Sequence[tuple[str, str | None]], where: str) -> Match:

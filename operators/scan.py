@@ -6,6 +6,8 @@ nothing is kept. Closing the output closes the file that is being read and opens
 order for the source, a row that is out of it is an error; what is not read is not checked. Of pieces with a range of
 keys, which are sorted by them, the rows in the range come out; all rows of their row groups are checked.
 
+With a change column each row's weight stands behind its columns, as `_weight`.
+
 What is wrong with a piece is a `SplitError` that names the file and, where it is a value, its column and row.
 """
 
@@ -22,12 +24,23 @@ from pyarrow.fs import FileSystem, LocalFileSystem
 
 from ..proto.errors import ExecutionError, InternalError, SplitError, TidegateError
 from .casts import LossyCast, cast
+from .change_column import BadChange, weights
+from .changes.change import WEIGHT
 from .column import Column
 from .declared_order import DeclaredOrder
 from .file_relations import contiguous
 from .file_versions import check_version
 from .formats import format_named
-from .matching import FromFile, FromFolder, Match, describe, match_columns, null_in_required
+from .formats.csv import Csv
+from .matching import (
+    FromFile,
+    FromFolder,
+    Match,
+    describe,
+    match_change_column,
+    match_columns,
+    null_in_required,
+)
 from .operator import Operator, Stream
 from .ordering import Order
 from .piece import FilePiece, InlinePiece, KeyRange, Piece
@@ -44,9 +57,15 @@ class Scan(Operator):
         columns: Sequence[Column],
         *,
         order: Sequence[Order] = (),
+        change_column: str | None = None,
         filesystem: FileSystem | None = None,
     ) -> None:
         self.schema = pa.schema([pa.field(c.name, c.type, nullable=c.nullable) for c in columns])
+        self._asked = tuple(columns)
+        if change_column is not None:
+            self.schema = self.schema.append(pa.field(WEIGHT, pa.int64(), nullable=False))
+            self._asked += (Column(name=change_column, type=pa.string(), nullable=False, number_or_text=True),)
+        self._change_column = change_column
         self.rows_read = 0
         self.bytes_read = 0
         self._source = source
@@ -88,7 +107,7 @@ class Scan(Operator):
 
     def _inline(self, piece: InlinePiece) -> Generator[pa.RecordBatch]:
         if self._matched is None or not self._matched[0].equals(piece.schema):
-            self._matched = piece.schema, match_columns(self._columns, piece.schema, piece)
+            self._matched = piece.schema, self._matches(piece.schema, piece)
         _, matches = self._matched
         indices = [match.index for match in matches if isinstance(match, FromFile)]
         at = 0
@@ -100,11 +119,11 @@ class Scan(Operator):
     def _file(self, piece: FilePiece) -> Generator[pa.RecordBatch]:
         check_version(piece)
         if piece.rows is not None and piece.rows[0] == piece.rows[1]:
-            match_columns(self._columns, piece.schema or pa.schema([]), piece)
+            self._matches(piece.schema or pa.schema([]), piece)
             return
-        reader = _guarded(piece, lambda: format_named(piece.format).read(piece, self._columns, self._filesystem))
+        reader = _guarded(piece, lambda: format_named(piece.format).read(piece, self._asked, self._filesystem))
         with closing(reader):
-            matches = match_columns(self._columns, reader.schema, piece)
+            matches = self._matches(reader.schema, piece)
             indices = [match.index for match in matches if isinstance(match, FromFile)]
             with closing(reader.batches(indices)) as batches:
                 while (found := _guarded(piece, lambda: next(batches, None))) is not None:
@@ -118,7 +137,7 @@ class Scan(Operator):
         """`batch`, which has the matched columns in order, in the plan's columns and types."""
         found = iter(batch.columns)
         arrays = []
-        for column, match in zip(self._columns, matches, strict=True):
+        for column, match in zip(self._columns, matches, strict=False):
             match match:
                 case FromFile():
                     array = self._cast(next(found), column, piece, first_row)
@@ -129,12 +148,32 @@ class Scan(Operator):
             if not column.nullable and array.null_count:
                 raise null_in_required(column, describe(piece), first_row + _first_null(array))
             arrays.append(array)
+        if self._change_column is not None:
+            arrays.append(self._weights(next(found), piece, first_row))
         if not arrays:
             return batch.select([])
         wanted = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
         if self._order is not None:
             self._order.check(wanted, piece, first_row)
         return wanted
+
+    def _matches(self, schema: pa.Schema, piece: Piece) -> tuple[Match, ...]:
+        """Where the values of each column come from, the change column's last."""
+        matches = match_columns(self._columns, schema, piece)
+        if self._change_column is None:
+            return matches
+        return (*matches, match_change_column(self._change_column, schema, piece))
+
+    def _weights(self, array: pa.Array, piece: Piece, first_row: int) -> pa.Array:
+        text = isinstance(piece, FilePiece) and piece.format == Csv.name
+        try:
+            return pa.array(weights(array, digits=text))
+        except BadChange as error:
+            row = f"row {first_row + error.row} (counted from 0)"
+            raise SplitError(
+                f"{describe(piece)}: change column {self._change_column!r}, {row}: the value {error}",
+                reason="CHANGE_VALUE",
+            ) from error
 
     def _cast(self, array: pa.Array, column: Column, piece: Piece, first_row: int) -> pa.Array:
         try:

@@ -29,6 +29,8 @@ from .spread.origins import Key, equated
 from .sql import types as sql_types
 
 IsStatic: TypeAlias = Callable[[ir.Read], bool]
+Check: TypeAlias = Callable[[], object]
+"""Raises `PlanError` with what it finds."""
 
 _ANY_SHAPE: Final = SourceShape(feed=Feed.FILES, size_class=0)
 """The statements of a plan that can be rendered for one shape can be for all: only their leaves differ."""
@@ -93,12 +95,12 @@ def prepare(decoded: Decoded | ir.Plan, options: TaskOptions, static: Collection
     try:
         return _prepared(plan, options, is_static, tuple(warnings))
     except PlanError as error:
-        raise PlanError(*_all_problems(plan, is_static, options, error)) from error
+        raise PlanError(*problems_of(plan, _checks(plan, is_static, options), error)) from error
 
 
 def _prepared(plan: ir.Plan, options: TaskOptions, is_static: IsStatic, warnings: tuple[str, ...]) -> Prepared:
     check(plan)
-    _check_root(plan)
+    check_root(plan)
     rewritten = rewrite(plan)
     keys: Mapping[Key, int] = {}
     if options.channels > 1:
@@ -126,16 +128,19 @@ def _with_keys(source: PlannedSource, keys: Mapping[Key, int]) -> PlannedSource:
     return replace(source, columns=columns)
 
 
-def _all_problems(plan: ir.Plan, is_static: IsStatic, options: TaskOptions, first: PlanError) -> Sequence[Problem]:
-    """What every check finds, each looking on its own at the plan, and the one that stopped the planning."""
-    checks: Sequence[Callable[[], object]] = (
+def _checks(plan: ir.Plan, is_static: IsStatic, options: TaskOptions) -> Sequence[Check]:
+    return (
         lambda: check(plan),
-        lambda: _check_root(plan),
-        lambda: sources(_pruned(plan), is_static),
+        lambda: check_root(plan),
+        lambda: sources(pruned(plan), is_static),
         lambda: split_expressions(plan),
         lambda: divide(plan, is_static),
         lambda: check_loops(choose_loops(plan, options)),
     )
+
+
+def problems_of(plan: ir.Plan, checks: Sequence[Check], first: PlanError) -> Sequence[Problem]:
+    """What every check finds, each looking on its own at the plan, and the one that stopped the planning."""
     found: dict[Problem, None] = {}
     for each in checks:
         try:
@@ -146,12 +151,13 @@ def _all_problems(plan: ir.Plan, is_static: IsStatic, options: TaskOptions, firs
     return tuple(found)
 
 
-def _pruned(plan: ir.Plan) -> ir.Plan:
+def pruned(plan: ir.Plan) -> ir.Plan:
     """The plan with the columns that it uses; as it is where a read has none, which is a problem of its own."""
     return prune_columns(plan) if all(read.names for read in reads(plan)) else plan
 
 
-def _check_root(plan: ir.Plan) -> None:
+def check_root(plan: ir.Plan) -> None:
+    """Raises `PlanError` for a result without columns."""
     if not plan.root.schema:
         raise PlanError(Problem(place=plan.root.place, reason="NO_COLUMNS", message="the result has no columns"))
 
@@ -169,4 +175,9 @@ def _output(plan: ir.Plan) -> Output:
     for type_ in plan.root.schema:
         next(left)
         types.append(sql_types.named(type_, left))
-    return Output(schema=sql_types.schema(plan.root.schema, plan.names), types=tuple(types))
+    return Output(schema=columns_of(plan), types=tuple(types))
+
+
+def columns_of(plan: ir.Plan) -> pa.Schema:
+    """Of the plan's rows, under its names."""
+    return sql_types.schema(plan.root.schema, plan.names)

@@ -43,19 +43,22 @@ class JsonReader:
         self._piece = piece
         self._filesystem = filesystem
         self._open: pa.NativeFile | None = None
-        keys = self._first_keys()
-        self._empty = keys is None
+        first = self._first()
+        self._empty = first is None
+        keys = list(first or {})
         folders = [key for key, _ in piece.partition]
         fields = []
         for column in columns:
-            index = same_name(column.name, keys or [])
+            index = same_name(column.name, keys)
             # What neither the first object nor a folder has, later objects may have.
             if index is not None or same_name(column.name, folders) is None:
-                fields.append(pa.field((keys or [])[index] if index is not None else column.name, column.type))
+                name = keys[index] if index is not None else column.name
+                number = column.number_or_text and isinstance((first or {}).get(name), int)
+                fields.append(pa.field(name, pa.int64() if number else column.type))
         self.schema = pa.schema(fields)
 
-    def _first_keys(self) -> list[str] | None:
-        """The keys of the first object; None where the file has none."""
+    def _first(self) -> dict[str, object] | None:
+        """The first object; None where the file has none."""
         with self._stream() as stream:
             block = stream.read(_BLOCK_BYTES).lstrip()
         if not block:
@@ -66,7 +69,7 @@ class JsonReader:
             raise pa.ArrowInvalid(f"the first line is no JSON: {error}") from error
         if not isinstance(found, dict):
             raise pa.ArrowInvalid("the first line is no JSON object")
-        return list(found)
+        return found
 
     def batches(self, indices: Sequence[int]) -> Generator[tuple[int, pa.RecordBatch]]:
         if self._empty:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
+from pyarrow import types as kinds
 
 from ...proto.errors import PlanError, Problem
 from .. import types as t
@@ -231,6 +232,20 @@ def unnamed(type_: Type) -> Type:
                 return part
 
     return unroll(step, type_)
+
+
+def unnamed_arrow(type_: pa.DataType) -> pa.DataType:
+    """The same for an Arrow type. Recursive on the nesting of a type, which decoding bounds."""
+    if kinds.is_struct(type_):
+        return pa.struct(
+            [each.with_name(f"f{at}").with_type(unnamed_arrow(each.type)) for at, each in enumerate(type_, 1)]
+        )
+    if kinds.is_list(type_):
+        return pa.list_(type_.value_field.with_type(unnamed_arrow(type_.value_type)))
+    if kinds.is_map(type_):
+        key, item = unnamed_arrow(type_.key_type), unnamed_arrow(type_.item_type)
+        return pa.map_(type_.key_field.with_type(key), type_.item_field.with_type(item))
+    return type_
 
 
 def arrow_schema(types: Sequence[Type]) -> pa.Schema:

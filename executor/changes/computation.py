@@ -1,0 +1,225 @@
+"""A continuous task's computation: one network of operators on changes, which lives as long as the task.
+
+An epoch's rows are fed as they are read and worked off batch by batch, so that memory holds state, and what the epoch
+has changed so far, but not its input. Nothing depends on where batches are cut, or on the order of splits.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from ...operators.changes.change import Change
+from ...operators.changes.network.network import Network
+from ...operators.changes.network.schedule import InOrder, Work
+from ...operators.conform import Conform
+from ...operators.instances import InstancePool, InstanceSettings
+from ...operators.piece import FilePiece, Piece
+from ...operators.splits import expand
+from ...planner.changes.prepare import PreparedChanges
+from ...planner.sql.types import unnamed_arrow
+from ...proto.errors import ExecutionError, Exhausted, InternalError
+from ...proto.values import FileSplit, InlineSplit, OperatorStatistics, TaskOptions
+from ..computation import Source
+from ..dataflow import FILE_KINDS
+from ..meters import Meters
+from .making import EntrySource, graph_of
+from .reading import Reading
+
+_BATCH_ROWS: Final = 65_536
+_STATEMENTS: Final = 4
+"""Statements have this part of the task's memory, state has the rest."""
+_LARGEST: Final = 3
+"""Operators that are named where state is too large."""
+_WEIGH_EVERY: Final = 256
+"""Steps of the network between looks at the size of its state."""
+
+
+class ContinuousComputation:
+    """`tables` are the pieces of the static sources, opened; they arrive in the first epoch."""
+
+    early_source: str | None = None
+    early_frees = False
+
+    def __init__(
+        self,
+        prepared: PreparedChanges,
+        options: TaskOptions,
+        *,
+        pool: InstancePool,
+        settings: InstanceSettings,
+        roots: Sequence[str],
+        side: str,
+        tables: Mapping[str, Sequence[Piece]],
+    ) -> None:
+        self.schema = prepared.schema
+        self.warnings = prepared.warnings
+        self._meters = Meters()
+        self._readings: dict[str, Reading] = {}
+        entries: dict[str, EntrySource] = {}
+        sources = []
+        for port, planned in enumerate(prepared.sources):
+            outside = pa.schema([pa.field(each.name, each.type, each.nullable) for each in planned.columns])
+            schema = pa.schema([field.with_type(unnamed_arrow(field.type)) for field in outside])
+            entries[planned.name] = EntrySource(port=port, schema=schema)
+            meter = self._meters.of("Scan", planned.places[0] if planned.places else planned.name)
+            self._readings[planned.name] = Reading(planned, schema, meter)
+            kinds = () if planned.static else (*FILE_KINDS, "inline")
+            sources.append(Source(name=planned.name, schema=outside, static=planned.static, split_kinds=kinds))
+        self.sources = tuple(sources)
+        self._ports = {name: entry.port for name, entry in entries.items()}
+        self._tables = dict(tables)
+        self._roots = tuple(roots)
+        self._side = side
+        self._memory = options.memory_limit - options.memory_limit // _STATEMENTS
+        self._stopped = threading.Event()
+        self._pool = pool
+        self._instance = pool.take(replace(settings, memory_limit=options.memory_limit // _STATEMENTS))
+        try:
+            graph = graph_of(prepared.root, entries, self._instance)
+            self._network = Network(graph, options.channels, schedule=_Watched(self))
+        except BaseException:
+            pool.give_back(self._instance)
+            raise
+        self._outside = Conform(prepared.columns, "the result")
+
+    # -------------------------------------------------------------------------------------------------- splits
+
+    def accept_file(self, source: str, split: FileSplit, origin: str) -> tuple[FilePiece, ...]:
+        self._readings[source].accept(split, origin)
+        return expand(split, self._roots, origin, side=self._side)
+
+    def accept_inline(self, source: str, split: InlineSplit, origin: str) -> None:
+        self._readings[source].accept(split, origin)
+
+    # -------------------------------------------------------------------------------------------------- epochs
+
+    def epoch(self, number: int, clock_us: int) -> ContinuousRun:  # noqa: ARG002 - no answer depends on the clock
+        return ContinuousRun(self)
+
+    def changes(self, source: str, pieces: Sequence[Piece]) -> Iterator[tuple[int, int]]:
+        """Feed rows of a source; rows and bytes as they are fed."""
+        for change, size in self._readings[source].changes(pieces):
+            self.check(size)
+            self._network.feed(self._ports[source], 0, change)
+            self._network.run()
+            yield len(change), size
+
+    def take_tables(self) -> Mapping[str, Sequence[Piece]]:
+        """What the static sources have, the first time."""
+        tables, self._tables = self._tables, {}
+        return tables
+
+    def complete(self) -> Iterator[pa.RecordBatch]:
+        """End the epoch: how the result has changed."""
+        self._network.end()
+        if not self._network.run():
+            raise InternalError("the network has come to rest before the epoch was complete")
+        change = self._network.take()
+        self.check()
+        for start in range(0, len(change), _BATCH_ROWS):
+            yield self._batch(change.take(np.arange(start, min(start + _BATCH_ROWS, len(change)))))
+
+    def check(self, more: int = 0) -> None:
+        """Raises if the run is to stop, or state has come to be too large, with so many bytes of input."""
+        self.check_stopped()
+        size = self._network.nbytes + more
+        if size <= self._memory:
+            return
+        operators = sorted(self._network.statistics().operators, key=lambda each: each.nbytes, reverse=True)
+        largest = "; ".join(f"{each.operator} at {each.place}: {each.nbytes:,}" for each in operators[:_LARGEST])
+        raise Exhausted(
+            f"the state of a continuous task may take three quarters of its memory_limit, {self._memory:,} bytes, and "
+            f"has come to {size:,} ({largest}): raise memory_limit, or keep fewer rows or columns",
+            reason="STATE_TOO_LARGE",
+        )
+
+    def check_stopped(self) -> None:
+        if self._stopped.is_set():
+            raise ExecutionError("interrupted", reason="INTERRUPTED")
+
+    def _batch(self, change: Change) -> pa.RecordBatch:
+        inner = self._network.schema
+        rows = self._outside(pa.RecordBatch.from_arrays(change.rows.to_arrays(inner.types), schema=inner))
+        return pa.RecordBatch.from_arrays([*rows.columns, pa.array(change.weights)], schema=self.schema)
+
+    # ------------------------------------------------------------------------------------------------- the rest
+
+    def operators(self) -> tuple[OperatorStatistics, ...]:
+        found = self._network.statistics()
+        return (
+            *self._meters.statistics(),
+            *(
+                OperatorStatistics(
+                    operator=each.operator,
+                    place=each.place,
+                    rows_touched=each.touched,
+                    state_bytes=each.nbytes,
+                    busy=each.busy,
+                    backpressure=each.backpressure,
+                    health=each.health,
+                )
+                for each in found.operators
+            ),
+        )
+
+    @property
+    def plans(self) -> int:
+        return 0
+
+    def interrupt(self) -> None:
+        self._stopped.set()
+        self._instance.interrupt()
+
+    def close(self) -> None:
+        self._network.close()
+        self._tables.clear()
+        self._pool.give_back(self._instance)
+
+
+class ContinuousRun:
+    """One epoch."""
+
+    at_least = False
+    effect = None
+
+    def __init__(self, computation: ContinuousComputation) -> None:
+        self._computation = computation
+        self.rows_in = 0
+        self.bytes_in = 0
+
+    def early(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
+        raise InternalError(f"a continuous task runs no {len(pieces)} pieces ahead of the seal")
+
+    def sealed(self, pieces: Mapping[str, Sequence[Piece]]) -> Iterator[pa.RecordBatch]:
+        """Empty batches between what is fed let other tasks have their turn."""
+        computation = self._computation
+        nothing = pa.RecordBatch.from_pylist([], schema=computation.schema)
+        for source, given in {**pieces, **computation.take_tables()}.items():
+            for rows, size in computation.changes(source, given):
+                self.rows_in += rows
+                self.bytes_in += size
+                yield nothing
+        yield from computation.complete()
+
+
+class _Watched(InOrder):
+    """First come, first served, until the task is to stop."""
+
+    def __init__(self, computation: ContinuousComputation) -> None:
+        super().__init__()
+        self._computation = computation
+        self._steps = 0
+
+    def next(self) -> Work | None:
+        self._steps += 1
+        if self._steps % _WEIGH_EVERY:
+            self._computation.check_stopped()
+        else:
+            self._computation.check()
+        return super().next()

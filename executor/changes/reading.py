@@ -1,0 +1,71 @@
+"""Splits of a source as changes: their rows in the columns of the plan, with the weights that they say."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+
+import pyarrow as pa
+
+from ...operators.changes.change import Change
+from ...operators.conform import Conform
+from ...operators.matching import match_change_column, match_columns, same_name
+from ...operators.piece import InlinePiece, Piece
+from ...operators.scan import Scan
+from ...operators.sizes import batch_bytes
+from ...operators.splits import open_pieces
+from ...operators.streams import BatchStream
+from ...planner.sources import PlannedSource
+from ...proto.errors import InvalidRequest
+from ...proto.values import InlineSplit, Split
+from ..meters import Meter
+
+
+class Reading:
+    """One source. `schema` is that of its rows inside the plan, where structs' fields have no names of their own."""
+
+    def __init__(self, source: PlannedSource, schema: pa.Schema, meter: Meter) -> None:
+        self.schema = schema
+        self._source = source
+        self._meter = meter
+        self._inside = Conform(schema, source.name)
+        self._checked: tuple[pa.Schema, str | None] | None = None
+
+    def accept(self, split: Split, origin: str) -> None:
+        """Raises unless the split's rows can be read as changes of the source, as far as is known without reading."""
+        name = split.change_column
+        if name is not None and same_name(name, [each.name for each in self._source.columns]) is not None:
+            raise InvalidRequest(
+                f"{origin}: {name!r} cannot be the change column, because the plan reads it as a column of source "
+                f"{self._source.name!r}: a deleted row must be equal to the row that was inserted",
+                reason="CHANGE_COLUMN_IN_PLAN",
+            )
+        if isinstance(split, InlineSplit) and self._checked != (split.schema, name):
+            piece = InlinePiece(batches=(), schema=split.schema, origin=origin, row_count=0)
+            match_columns(self._source.columns, split.schema, piece)
+            if name is not None:
+                match_change_column(name, split.schema, piece)
+            self._checked = split.schema, name
+
+    def changes(self, pieces: Sequence[Piece]) -> Iterator[tuple[Change, int]]:
+        """The rows of these pieces, in order, and about how many bytes they were; those of weight 0 are none."""
+        self._meter.runs += 1
+        for name, alike in itertools.groupby(pieces, key=lambda piece: piece.change_column):
+            scan = Scan(self._source.name, self._source.columns, change_column=name)
+            scan.assign(self._source.name, open_pieces(tuple(alike), self._source.columns))
+            with closing(BatchStream(scan.schema, scan.run(()))) as batches:
+                for batch in batches:
+                    size = batch_bytes(batch)
+                    self._meter.rows_out += batch.num_rows
+                    self._meter.bytes_out += size
+                    yield self._change(batch, weighed=name is not None), size
+
+    def _change(self, batch: pa.RecordBatch, *, weighed: bool) -> Change:
+        if not weighed:
+            return Change.of_batch(self._inside(batch))
+        *columns, last = batch.columns
+        weights = last.to_numpy()
+        rows = pa.RecordBatch.from_arrays(columns, schema=pa.schema(list(batch.schema)[:-1]))
+        change = Change.of_batch(self._inside(rows), weights)
+        return change if weights.all() else change.take(weights.nonzero()[0])

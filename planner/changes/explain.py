@@ -1,0 +1,211 @@
+"""What a plan becomes in a continuous task, for people and for programs: operators, and what each one's work follows.
+
+In the text an operator stands above its only input; where there are several, each is indented. One that several read is
+shown once and named after that. The JSON has the same, as a flat list that refers to inputs by number, because plans
+can be thousands of levels deep.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, assert_never
+
+import pyarrow as pa
+
+from ...operators.changes.group import Count, Extreme, GroupMeasure, Sum
+from ...proto.values import Explanation, TaskOptions
+from ..sources import PlannedSource
+from .nodes import (
+    BackNode,
+    ChangeNode,
+    ComputeNode,
+    ConstantNode,
+    DifferenceNode,
+    GroupNode,
+    JoinNode,
+    LoopNode,
+    OnlyOneNode,
+    RecomputeNode,
+    RegroupNode,
+    SelectNode,
+    SourceNode,
+    TopNode,
+    WeighNode,
+    inputs_of,
+)
+
+_PROMISE: Final = (
+    "each epoch gives how the result has changed since the one before it, one row for each that has, in canonical order"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    """An operator where it is read; `first` is whether it is shown here."""
+
+    number: int
+    depth: int
+    node: ChangeNode
+    first: bool
+
+
+def explain(
+    root: ChangeNode,
+    sources: Sequence[PlannedSource],
+    schema: pa.Schema,
+    options: TaskOptions,
+    warnings: Sequence[str],
+) -> Explanation:
+    lines = tuple(_lines(root))
+    numbers = {id(line.node): line.number for line in lines}
+    content = {
+        "mode": options.mode.value,
+        "determinism": options.determinism.value,
+        "promise": _PROMISE,
+        "channels": options.channels,
+        "columns": _fields(schema),
+        "sources": [
+            {
+                "name": each.name,
+                "kind": "static" if each.static else "fed",
+                "columns": [{"name": c.name, "type": str(c.type), "nullable": c.nullable} for c in each.columns],
+                "reads": list(each.places),
+                "files": [item.path for item in each.items],
+            }
+            for each in sources
+        ],
+        "operators": [_operator(line, numbers) for line in lines if line.first],
+        "warnings": list(warnings),
+    }
+    return Explanation(text=_text(content, lines), json=json.dumps(content, indent=1))
+
+
+def recomputed(root: ChangeNode) -> Iterator[RecomputeNode]:
+    """What is computed again from all rows whenever they change."""
+    for line in _lines(root):
+        if line.first and isinstance(line.node, RecomputeNode):
+            yield line.node
+
+
+def _lines(root: ChangeNode) -> Iterator[_Line]:
+    numbers: dict[int, int] = {}
+    stack = [(root, 0)]
+    while stack:
+        node, depth = stack.pop()
+        first = id(node) not in numbers
+        number = numbers.setdefault(id(node), len(numbers) + 1)
+        yield _Line(number=number, depth=depth, node=node, first=first)
+        if first:
+            below = inputs_of(node)
+            stack.extend((each, depth + (len(below) > 1)) for each in reversed(below))
+
+
+def _operator(line: _Line, numbers: Mapping[int, int]) -> dict[str, Any]:
+    how, why = _work(line.node)
+    return {
+        "number": line.number,
+        "operator": _name(line.node),
+        "incremental": how != "everything",
+        "work": how,
+        "why": why,
+        "columns": _fields(line.node.schema),
+        "inputs": [numbers[id(each)] for each in inputs_of(line.node)],
+        "place": line.node.place,
+    }
+
+
+def _fields(schema: pa.Schema) -> list[dict[str, Any]]:
+    return [{"name": each.name, "type": str(each.type), "nullable": each.nullable} for each in schema]
+
+
+def _text(content: Mapping[str, Any], lines: Sequence[_Line]) -> str:
+    found = [
+        f"{content['mode']} ({content['promise']}), channels: {content['channels']}",
+        f"columns: {_columns(content['columns'])}",
+    ]
+    for source in content["sources"]:
+        found.append(f"source {source['name']} ({source['kind']}): {_columns(source['columns'])}")
+        found.extend(f"  file {path}" for path in source["files"])
+    found.append("operators")
+    found.extend(_line(line) for line in lines)
+    again = [line for line in lines if line.first and isinstance(line.node, RecomputeNode)]
+    if again:
+        found.append(f"not incremental: {', '.join(str(line.number) for line in again)}")
+    found.extend(f"warning: {each}" for each in content["warnings"])
+    return "\n".join(found) + "\n"
+
+
+def _line(line: _Line) -> str:
+    indent = "  " * (line.depth + 1)
+    if not line.first:
+        return f"{indent}{line.number}, as above"
+    how, why = _work(line.node)
+    marks = {"change": "", "touched keys": f"; {why}", "everything": f"; computed again from all rows: {why}"}
+    return f"{indent}{line.number} {_name(line.node)}{marks[how]}  [{line.node.place}]"
+
+
+def _columns(columns: Sequence[Mapping[str, Any]]) -> str:
+    return ", ".join(f"{each['name']} {each['type']}{'' if each['nullable'] else ' not null'}" for each in columns)
+
+
+def _work(node: ChangeNode) -> tuple[str, str]:
+    """What an operator's work follows, and why where it is more than the change."""
+    match node:
+        case RegroupNode():
+            return "touched keys", "keys that are touched are computed again from their rows"
+        case RecomputeNode():
+            return "everything", node.why
+        case _:
+            return "change", ""
+
+
+def _name(node: ChangeNode) -> str:  # noqa: C901 (a line per node)
+    match node:
+        case SourceNode():
+            return f"source {node.source} ({', '.join(node.columns)})"
+        case ConstantNode():
+            return "constant rows"
+        case SelectNode():
+            return f"select, {len(node.columns)} columns" if len(node.inputs) == 1 else f"union of {len(node.inputs)}"
+        case ComputeNode():
+            return f"compute, {len(node.schema)} columns"
+        case DifferenceNode():
+            return "difference"
+        case JoinNode():
+            keys = ", ".join(f"c{key.left} = c{key.right}" for key in node.keys)
+            more = " and a condition" if node.condition is not None else ""
+            return f"join on {keys or 'every pair'}{more}"
+        case OnlyOneNode():
+            return "only one match"
+        case WeighNode():
+            return f"{node.weighing.value.replace('_', ' ')}, {len(node.inputs)} inputs"
+        case GroupNode():
+            return f"group by {len(node.key)} keys: {', '.join(_measure(each) for each in node.measures) or 'nothing'}"
+        case TopNode():
+            return f"first {node.count} rows after {node.offset}, {len(node.orders)} sort keys"
+        case RegroupNode():
+            return f"regroup by {len(node.key)} keys"
+        case RecomputeNode():
+            return f"recompute, {len(node.inputs)} inputs"
+        case BackNode():
+            return f"what has come back in loop {node.loop}"
+        case LoopNode():
+            return f"loop {node.name}"
+        case _:
+            assert_never(node)
+
+
+def _measure(measure: GroupMeasure) -> str:
+    match measure:
+        case Count(column=None):
+            return "count"
+        case Count():
+            return "count of values"
+        case Sum():
+            return "sum"
+        case Extreme():
+            return "greatest" if measure.greatest else "least"
+        case _:
+            assert_never(measure)
