@@ -158,6 +158,8 @@ class ContinuousComputation:
                 OperatorStatistics(
                     operator=each.operator,
                     place=each.place,
+                    rows_in=each.rows_in,
+                    rows_out=each.rows_out,
                     rows_touched=each.touched,
                     state_bytes=each.nbytes,
                     busy=each.busy,

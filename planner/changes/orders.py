@@ -2,13 +2,51 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...operators.ordering import Order
 from ...proto.errors import PlanError, Problem
 from .. import ir
-from ..visit import is_column
+from ..visit import is_column, transform_relations
 from .nodes import ChangeNode, TopNode
 from .rendering import columns
 from .rowwise import compute, select
+
+
+def sort_below_limits(plan: ir.Plan) -> ir.Plan:
+    """Each limit that keeps the first rows of an order stands directly above a sort by it.
+
+    An order that is made further below lasts through filters, projections and other limits.
+    """
+    root, *shared = (transform_relations(each, _sort_below) for each in (plan.root, *plan.shared))
+    return replace(plan, root=root, shared=tuple(shared))
+
+
+def _sort_below(relation: ir.Relation) -> ir.Relation:
+    if not isinstance(relation, ir.Fetch) or isinstance(relation.input, ir.Sort):
+        return relation
+    projects: list[ir.Project] = []
+    below: ir.Relation = relation.input
+    while isinstance(below, ir.Project):
+        projects.append(below)
+        below = below.input
+    keys = _order(below)
+    if keys is None:
+        return relation
+    ordered: ir.Relation = below
+    if not isinstance(below, ir.Sort):
+        ordered = ir.Sort(input=below, keys=keys, schema=below.schema, place=relation.place)
+    found: ir.Relation = replace(relation, input=ordered, schema=below.schema)
+    for project in reversed(projects):
+        found = replace(project, input=found)
+    return found
+
+
+def _order(relation: ir.Relation) -> tuple[ir.SortKey, ...] | None:
+    """What its rows are sorted by, if they are."""
+    while isinstance(relation, ir.Filter | ir.Fetch):
+        relation = relation.input
+    return relation.keys if isinstance(relation, ir.Sort | ir.TopN) else None
 
 
 def lower_sort(relation: ir.Sort, node: ChangeNode, warnings: list[str]) -> ChangeNode:
@@ -40,7 +78,7 @@ def _first(
     wide = compute(node, schema, (*columns(schema), *computed), place)
     places = iter(range(len(schema), len(schema) + len(computed)))
     orders = tuple(
-        _order(key.expression.index if is_column(key.expression) else next(places), key.direction) for key in keys
+        _direction(key.expression.index if is_column(key.expression) else next(places), key.direction) for key in keys
     )
     top = TopNode(
         input=wide,
@@ -54,7 +92,7 @@ def _first(
     return select(top, tuple(range(len(schema))), schema, place)
 
 
-def _order(column: int, direction: ir.Direction) -> Order:
+def _direction(column: int, direction: ir.Direction) -> Order:
     return Order(column=column, descending=direction.descending, nulls_first=direction.nulls_first)
 
 

@@ -22,6 +22,7 @@ from ..sources import PlannedSource, check, sources
 from .explain import explain
 from .lower import lower
 from .nodes import ChangeNode
+from .orders import sort_below_limits
 
 _REWRITES: Final = tuple(each for each in REWRITES if each is not reduce_aggregates)
 """Groups follow the change: to make some of them again whenever another side changes would cost more, not less."""
@@ -64,7 +65,7 @@ def prepare_changes(decoded: Decoded, options: TaskOptions, static: Collection[s
         lambda: _check_reads_only(plan),
         lambda: found(pruned(plan)),
         lambda: split_expressions(plan),
-        lambda: lower(choose_loops(plan, options)),
+        lambda: lower(sort_below_limits(choose_loops(plan, options))),
     )
     try:
         check(plan)
@@ -87,7 +88,7 @@ def prepare_changes(decoded: Decoded, options: TaskOptions, static: Collection[s
 def _rewritten(plan: ir.Plan) -> ir.Plan:
     for each in _REWRITES:
         plan = each(plan)
-    return prune_columns(plan, narrow=True)
+    return sort_below_limits(prune_columns(plan, narrow=True))
 
 
 def _check_reads_only(plan: ir.Plan) -> None:

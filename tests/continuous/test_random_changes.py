@@ -24,7 +24,8 @@ def histories(draw: st.DrawFn) -> Epochs:
     """Up to four epochs; what is deleted is there by the epoch's end, in whatever order changes come."""
     present: dict[str, Counter[Row]] = {name: Counter() for name in NAMES}
     return [
-        {name: draw(one_epoch(present[name])) for name in NAMES} for _ in range(draw(st.integers(min_value=1, max_value=4)))
+        {name: draw(one_epoch(present[name])) for name in NAMES}
+        for _ in range(draw(st.integers(min_value=1, max_value=4)))
     ]
 
 

@@ -19,7 +19,7 @@ MakeLocking = Callable[[Locked, int, Schedule], Locking]
 
 @dataclass(slots=True)
 class Nodes:
-    """All that a network consists of. `dummies` supply the events of loops that nothing enters."""
+    """All that a network consists of. `dummies` supply the events of loops that nothing enters, and of constants."""
 
     sources: dict[int, list[list[Source]]] = field(default_factory=dict)
     """For each port its entries, each with one source a channel."""
@@ -88,6 +88,8 @@ class _Builder:
         nodes = [OperatorNode(vertex.make(channel), vertex.place, loop) for channel in range(self.channels)]
         for port, link in enumerate(vertex.inputs):
             self.connect(made[link.vertex], link.route, nodes, port)
+        if not vertex.inputs:
+            self.connect(self._dummy(loop), None, nodes, 0)
         for channel, node in enumerate(nodes):
             self.nodes.operators[path, channel] = node
         return nodes

@@ -161,6 +161,8 @@ class Network:
                 path=path,
                 operator=type(nodes[0].operator).__name__,
                 place=nodes[0].place,
+                rows_in=sum(node.rows_in for node in nodes),
+                rows_out=sum(node.rows_out for node in nodes),
                 touched=sum(node.operator.touched for node in nodes),
                 nbytes=sum(node.operator.nbytes for node in nodes),
                 busy=self._share(max(node.busy_seconds for node in nodes)),

@@ -92,11 +92,14 @@ class OperatorNode(Node):
         super().__init__()
         self.operator = operator
         self.place = place
+        self.rows_in = 0
+        self.rows_out = 0
         self.busy_seconds = 0.0
         self.healthy = True
         self._around = around
 
     def receive(self, port: int, change: Change) -> None:
+        self.rows_in += len(change)
         self._run(self.operator.receive, port, change)
 
     def prepared(self, prepare: Prepare) -> None:
@@ -129,6 +132,7 @@ class OperatorNode(Node):
         started = perf_counter()
         try:
             for change in step(*arguments, **more):
+                self.rows_out += len(change)
                 self.emit(change)
         except OverflowError as error:
             self.healthy = False

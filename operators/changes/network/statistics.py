@@ -12,6 +12,8 @@ class OperatorStatistics:
     path: str
     operator: str
     place: str
+    rows_in: int
+    rows_out: int
     touched: int
     """Rows of state it has looked at."""
     nbytes: int
