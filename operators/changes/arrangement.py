@@ -12,7 +12,7 @@ import pyarrow as pa
 from ..hashing import Hashes
 from .change import Change, ManyRounds, Numbers
 from .columns import Index
-from .consolidate import Entries, consolidated, entries
+from .consolidate import Entries, entries, merged
 from .rows import Rows
 
 _NEWEST: Final = 512
@@ -86,17 +86,22 @@ class Arrangement:
         self.touched += len(rows)
         if key_hashes is None:
             key_hashes = rows.select(self._key).hashes()
-        run = entries(rows, key_hashes, key_hashes if self._whole else rows.hashes(), weights, rounds)
+        self.insert_entries(entries(rows, key_hashes, key_hashes if self._whole else rows.hashes(), weights, rounds))
+
+    def insert_entries(self, run: Entries) -> None:
+        """Add entries that are consolidated and in order, none of them 0."""
         while self._runs and self._to_merge(len(self._runs[-1]), len(run)):
-            run = consolidated(Entries.concat(self._runs.pop(), run))
+            run = merged(self._runs.pop(), run)
         if len(run):
             self._runs.append(self._arranged(run))
 
-    def find(self, keys: Rows, hashes: Hashes | None = None) -> Found:
-        """All entries whose key is one of `keys`, run by run."""
+    def find(self, keys: Rows, hashes: Hashes | None = None, *, rows: bool = True) -> Found:
+        """All entries whose key is one of `keys`, run by run; without their `rows`, which then have no columns, if only
+        the rest is wanted.
+        """
         if hashes is None:
             hashes = keys.hashes()
-        parts = [self._entries_at(run, asked, at) for run, asked, at in self.matches(keys, hashes)]
+        parts = [self._entries_at(run, asked, at, rows=rows) for run, asked, at in self.matches(keys, hashes)]
         if not parts:
             return self._nothing
         if len(parts) == 1:
@@ -134,7 +139,7 @@ class Arrangement:
         """Everything, consolidated; the runs become one."""
         while len(self._runs) > 1:
             newest = self._runs.pop()
-            self._runs[-1] = consolidated(Entries.concat(self._runs[-1], newest))
+            self._runs[-1] = merged(self._runs[-1], newest)
         if self._runs and not len(self._runs[0]):
             self._runs = []
         if self._runs:
@@ -155,5 +160,6 @@ class Arrangement:
         return older <= _NEWEST or (newer > _NEWEST and older < _FACTOR * newer)
 
     @staticmethod
-    def _entries_at(run: Entries, asked: Index, at: Index) -> Found:
-        return Found(asked, run.rows.take(at), run.weights[at], tuple(number[at] for number in run.rounds))
+    def _entries_at(run: Entries, asked: Index, at: Index, *, rows: bool) -> Found:
+        found = run.rows.take(at) if rows else Rows((), len(at))
+        return Found(asked, found, run.weights[at], tuple(number[at] for number in run.rounds))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
@@ -64,18 +64,32 @@ def entries(rows: Rows, key_hashes: Hashes, row_hashes: Hashes, weights: Numbers
 
 def consolidated(parts: Entries, *, keep_zeros: bool = False) -> Entries:
     """The same, in order, one entry for each row and time; what sums to 0 is left out unless it is wanted."""
-    count = len(parts)
-    if count > 1:
-        parts = _ordered(parts)
+    return _consolidated(parts, _order(parts, "quicksort"), keep_zeros=keep_zeros)
+
+
+def merged(older: Entries, newer: Entries) -> Entries:
+    """Two runs, each in order, as one."""
+    both = Entries.concat(older, newer)
+    return _consolidated(both, _order(both, "stable"), keep_zeros=False)
+
+
+def without_zeros(parts: Entries) -> Entries:
+    """Consolidated entries but for those that sum to 0."""
+    if np.count_nonzero(parts.weights) == parts.weights.size:
+        return parts
+    kept: Mask = np.asarray(parts.weights.any(axis=1)) if parts.weights.ndim > 1 else parts.weights != 0
+    return parts.take(kept.nonzero()[0])
+
+
+def _consolidated(parts: Entries, order: Index, *, keep_zeros: bool) -> Entries:
+    if len(parts) > 1:
+        parts = parts.take(order)
         equal: Mask = parts.hashes[1:] == parts.hashes[:-1]
         if parts.hashes is not parts.key_hashes:
             equal &= np.asarray(parts.key_hashes[1:] == parts.key_hashes[:-1])
         if np.count_nonzero(equal):
             parts = _summed(parts, equal)
-    if keep_zeros:
-        return parts
-    kept = _kept(parts.weights)
-    return parts if np.count_nonzero(kept) == len(parts) else parts.take(np.flatnonzero(kept))
+    return parts if keep_zeros else without_zeros(parts)
 
 
 def consolidate(change: Change) -> Change:
@@ -105,12 +119,23 @@ def sum_groups(weights: Numbers, starts: Index) -> Numbers:
     return sums
 
 
-def _ordered(parts: Entries) -> Entries:
+def _order(parts: Entries, kind: Literal["quicksort", "stable"]) -> Index:
+    """By the key's hash, then by the entry's; few entries have the same key, so these are put in order by themselves.
+    Sorting stably is fast for what consists of runs in order, and slow for all else.
+    """
+    order: Index = parts.key_hashes.argsort(kind=kind)
     if parts.hashes is parts.key_hashes:
-        order = np.argsort(parts.hashes, kind="stable")
-    else:
-        order = np.lexsort((parts.hashes, parts.key_hashes))
-    return parts.take(order)
+        return order
+    keys = parts.key_hashes[order]
+    tied = keys[1:] == keys[:-1]
+    if np.count_nonzero(tied):
+        among = np.zeros(len(keys), dtype=np.bool_)
+        among[1:] = tied
+        among[:-1] |= tied
+        places = among.nonzero()[0]
+        some = order[places]
+        order[places] = some[np.lexsort((parts.hashes[some], keys[places]))]
+    return order
 
 
 def _summed(parts: Entries, equal: Mask) -> Entries:
@@ -153,11 +178,6 @@ def _apart(parts: Entries, equal: Mask) -> tuple[Entries, Mask]:
 def _same_entry(parts: Entries, left: int, right: int) -> bool:
     one, other = np.array([left]), np.array([right])
     return bool(parts.rows.same(one, parts.rows, other)[0]) and all(n[left] == n[right] for n in parts.rounds)
-
-
-def _kept(weights: Numbers) -> Mask:
-    kept: Mask = np.asarray(weights.any(axis=1)) if weights.ndim > 1 else weights != 0
-    return kept
 
 
 def _take(rounds: ManyRounds, rows: Index) -> ManyRounds:

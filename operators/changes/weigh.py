@@ -18,7 +18,7 @@ from .agenda import Agenda
 from .arrangement import Arrangement, Found
 from .change import Change, Numbers, Rounds, by_rounds, constant_rounds
 from .columns import Index, Mask
-from .consolidate import Entries, added, consolidated, sum_groups
+from .consolidate import Entries, added, consolidated, sum_groups, without_zeros
 from .history import again, counts_at
 from .operator import ChangeOperator
 from .rows import Rows
@@ -77,14 +77,12 @@ class Weigh(ChangeOperator):
         if not parts:
             return ()
         touched = self._together(parts)
-        before = self._received.find(touched.rows, touched.key_hashes)
+        before = self._received.find(touched.rows, touched.key_hashes, rows=False)
         old = self._sums(before, rounds, touched)
         new = added(old, touched.weights)
-        self._received.insert_numbers(
-            touched.rows, touched.weights, constant_rounds(rounds, len(touched)), touched.key_hashes
-        )
+        self._insert(touched, rounds)
         if self._depth:
-            given = self._given.find(touched.rows, touched.key_hashes)
+            given = self._given.find(touched.rows, touched.key_hashes, rows=False)
             weights = self._weights(new) - self._sums(given, rounds, touched, width=1)
             if self._depth == 1:
                 self._put_down_wrong(touched.rows, before, given, new, rounds)
@@ -117,6 +115,14 @@ class Weigh(ChangeOperator):
     @property
     def nbytes(self) -> int:
         return self._received.nbytes + self._given.nbytes
+
+    def _insert(self, touched: Entries, rounds: Rounds) -> None:
+        if self._depth:
+            times = constant_rounds(rounds, len(touched))
+            self._received.insert_numbers(touched.rows, touched.weights, times, touched.key_hashes)
+        else:
+            self._received.touched += len(touched)
+            self._received.insert_entries(without_zeros(touched))
 
     def _together(self, parts: tuple[tuple[Rows, Numbers], ...]) -> Entries:
         """The different rows that are touched, with what came in for them: nothing, for those put down before."""
