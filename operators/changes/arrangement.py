@@ -18,7 +18,11 @@ from .rows import Rows
 _NEWEST: Final = 512
 """The newest run is rebuilt with what comes in until it has this many rows."""
 _FACTOR: Final = 8
-"""A run is merged with the next older one when that is less than so many times as long."""
+"""A run is merged with the next older one when that is less than so many times as long, so that few are probed ..."""
+
+_LARGE: Final = 4_096
+_FACTOR_OF_LARGE: Final = 2
+"""... and a large one only with one less than twice as long, as moving so many rows costs more than probing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,7 +161,8 @@ class Arrangement:
 
     @staticmethod
     def _to_merge(older: int, newer: int) -> bool:
-        return older <= _NEWEST or (newer > _NEWEST and older < _FACTOR * newer)
+        factor = _FACTOR if newer <= _LARGE else _FACTOR_OF_LARGE
+        return older <= _NEWEST or (newer > _NEWEST and older < factor * newer)
 
     @staticmethod
     def _entries_at(run: Entries, asked: Index, at: Index, *, rows: bool) -> Found:

@@ -56,6 +56,8 @@ class FixedColumn:
         return len(self.values)
 
     def take(self, rows: Index | Mask | slice) -> FixedColumn:
+        if isinstance(rows, np.ndarray) and rows.dtype != np.bool_:  # much faster than by an index
+            return FixedColumn(self.values.take(rows), None if self._nulls is None else self._nulls.take(rows))
         return FixedColumn(self.values[rows], None if self._nulls is None else self._nulls[rows])
 
     def concat(self, others: Sequence[FixedColumn]) -> FixedColumn:

@@ -32,9 +32,10 @@ class Entries:
         return len(self.hashes)
 
     def take(self, rows: Index) -> Entries:
-        key_hashes = self.key_hashes[rows]
-        hashes = key_hashes if self.hashes is self.key_hashes else self.hashes[rows]
-        return Entries(key_hashes, hashes, self.rows.take(rows), self.weights[rows], _take(self.rounds, rows))
+        key_hashes = self.key_hashes.take(rows)
+        hashes = key_hashes if self.hashes is self.key_hashes else self.hashes.take(rows)
+        weights = self.weights.take(rows, axis=0)
+        return Entries(key_hashes, hashes, self.rows.take(rows), weights, _take(self.rounds, rows))
 
     @classmethod
     def concat(cls, left: Entries, right: Entries) -> Entries:
@@ -181,4 +182,4 @@ def _same_entry(parts: Entries, left: int, right: int) -> bool:
 
 
 def _take(rounds: ManyRounds, rows: Index) -> ManyRounds:
-    return tuple(number[rows] for number in rounds)
+    return tuple(number.take(rows) for number in rounds)
