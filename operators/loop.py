@@ -1,6 +1,6 @@
 """Loop: a loop that goes round by round, over what has changed in the round before.
 
-Order: canonical (all columns from left to right ascending, nulls last), whatever order its inputs come in. Nulls: a null
+Order: canonical (all columns left to right ascending, nulls last), whatever order its inputs come in. Nulls: a null
 is equal to another one. Empty input: what the body makes of nothing. Memory: the rows that have come back, those of the
 inputs that the body joins with, and each different row that it has seen. Barrier: nothing is kept. Its inputs are read
 to their end; closing the output closes them.

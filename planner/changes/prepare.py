@@ -12,7 +12,6 @@ from ...operators.changes.change import WEIGHT
 from ...proto.errors import PlanError, Problem
 from ...proto.values import Explanation, TaskOptions
 from .. import ir
-from ..loops import choose_loops
 from ..prepare import Decoded, check_root, columns_of, problems_of, pruned
 from ..rewrite import REWRITES
 from ..rewrite.prune_columns import prune_columns
@@ -65,7 +64,7 @@ def prepare_changes(decoded: Decoded, options: TaskOptions, static: Collection[s
         lambda: _check_reads_only(plan),
         lambda: found(pruned(plan)),
         lambda: split_expressions(plan),
-        lambda: lower(sort_below_limits(choose_loops(plan, options))),
+        lambda: lower(sort_below_limits(plan), options.loop_rows),
     )
     try:
         check(plan)
@@ -73,7 +72,7 @@ def prepare_changes(decoded: Decoded, options: TaskOptions, static: Collection[s
         _check_reads_only(plan)
         rewritten = _rewritten(plan)
         planned = found(rewritten)
-        lowered = lower(choose_loops(rewritten, options))
+        lowered = lower(rewritten, options.loop_rows)
     except PlanError as error:
         raise PlanError(*problems_of(plan, checks, error)) from error
     return PreparedChanges(
