@@ -44,6 +44,20 @@ class RandomTerms:
         rounds = self.random.choice([None, None, None, 1, 3] if nested else [None, None, None, 0, 1, 3])
         return Iterate(name, body, entering, rounds)
 
+    def nest(self) -> Iterate:
+        """A loop whose body is a loop that reads it, both with work to do, and no DISTINCT around the inner one."""
+        outer, inner = Ref("outer"), Ref("inner")
+        base = self.random.choice([Compose(outer, Input(0)), Compose(Input(1), outer), Swap(outer), outer])
+        steps: list[Term] = [Compose(inner, Input(1)), Compose(inner, Input(0)), Compose(inner, inner), Swap(inner)]
+        steps += [Compose(outer, inner), Compose(Input(0), inner)]
+        found: Term = Union((base, *self.random.sample(steps, self.random.randint(1, 2))))
+        if self.random.random() < 0.3:
+            found = Except(found, self.random.choice([Input(1), Compose(Input(0), Input(1))]))
+        body: Term = Iterate("inner", Distinct(found))
+        if self.random.random() < 0.3:
+            body = Except(body, Input(1))
+        return Iterate("outer", body, entering=Input(0))
+
     def body(self, loops: tuple[str, ...], nested: int) -> Term:
         inner = self.loop(loops, nested=nested - 1) if nested else None
         step = self.part(loops, inner, 2)
@@ -71,13 +85,17 @@ class RandomTerms:
                 return Swap(one)
 
 
-def random_history(source: random.Random, *, epochs: int = 4, nodes: int = MOST_NODES) -> list[Changes]:
-    """Edges come and go: duplicates, self-loops, rows that go in the epoch they came in, an epoch with nothing."""
+def random_history(
+    source: random.Random, *, epochs: int = 4, nodes: int = MOST_NODES, at_first: int = 0
+) -> list[Changes]:
+    """Edges come and go: duplicates, self-loops, rows that go in the epoch they came in, an epoch with nothing. The
+    first epoch has so many changes more.
+    """
     there: list[tuple[int, Pair]] = []
     history: list[Changes] = []
-    for _ in range(epochs):
+    for number in range(epochs):
         epoch: list[tuple[int, Pair, int]] = []
-        for _ in range(source.randrange(6)):
+        for _ in range(source.randrange(6) + (0 if number else at_first)):
             if there and source.random() < 0.45:
                 port, row = there.pop(source.randrange(len(there)))
                 epoch.append((port, row, -1))

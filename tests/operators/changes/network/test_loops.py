@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tidegate.operators.changes import weigh
+from tidegate.operators.changes.change import ManyRounds, Rounds
+from tidegate.operators.changes.columns import Index
+from tidegate.operators.changes.history import again
+
 from .random_terms import RandomTerms, ends, random_history
-from .running import check_continuous, check_per_epoch, network_of, run_epochs
+from .running import Changes, check_continuous, check_per_epoch, network_of, run_epochs
 from .terms import Compose, Distinct, Except, Input, Iterate, Negate, Ref, Swap, Term, Union
 
 E, S = Input(0), Input(1)
@@ -50,7 +57,7 @@ def test_every_form_of_loop_has_the_naive_answer(form: str, channels: int) -> No
 def test_a_continuous_loop_follows_any_history(seed: int, nested: int, channels: int, ordered: bool) -> None:
     terms = RandomTerms(seed)
     loop = terms.loop(nested=nested)
-    history = random_history(terms.random)
+    history = random_history(terms.random, at_first=4)
     assume(ends(loop, history))
     check_continuous(loop, history, channels=channels, seed=None if ordered else seed)
 
@@ -60,21 +67,45 @@ def test_a_continuous_loop_follows_any_history(seed: int, nested: int, channels:
 def test_a_per_epoch_loop_answers_each_epoch_by_itself(seed: int, nested: int, channels: int) -> None:
     terms = RandomTerms(seed)
     loop = terms.loop(nested=nested)
-    history = [[(port, row, 1) for port, row, _ in epoch] for epoch in random_history(terms.random)]
+    history = [[(port, row, 1) for port, row, _ in epoch] for epoch in random_history(terms.random, at_first=4)]
     assume(ends(loop, history, integrated=False))
     check_per_epoch(loop, history, channels=channels, seed=seed)
 
 
-def test_three_hundred_nests_of_loops_are_right_at_every_epoch() -> None:
-    checked = 0
-    for seed in range(300):
-        terms = RandomTerms(seed)
-        nest = terms.loop(nested=1 + (seed % 8 == 0))
-        history = random_history(terms.random, epochs=3, nodes=3)
-        if ends(nest, history):
-            checked += 1
+def random_nest(seed: int) -> tuple[Iterate, list[Changes]]:
+    terms = RandomTerms(seed)
+    return terms.nest(), random_history(terms.random, epochs=6, nodes=6, at_first=12)
+
+
+@pytest.mark.parametrize("first", range(0, 300, 50))
+def test_loops_in_loops_follow_any_history(first: int) -> None:
+    for seed in range(first, first + 50):
+        nest, history = random_nest(seed)
+        assert ends(nest, history)
+        check_continuous(nest, history, channels=1, seed=None)
+
+
+def test_random_nests_of_loops_go_wrong_without_the_least_upper_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    def times_of_the_history_alone(asked: Index, rounds: ManyRounds, time: Rounds) -> Iterator[tuple[Rounds, Index]]:
+        touched = set(zip(*(numbers.tolist() for numbers in rounds), strict=True))
+        return ((later, which) for later, which in again(asked, rounds, time) if later in touched)
+
+    monkeypatch.setattr(weigh, "again", times_of_the_history_alone)
+    wrong = 0
+    for nest, history in map(random_nest, range(40)):
+        try:
             check_continuous(nest, history, channels=1, seed=None)
-    assert checked > 200
+        except AssertionError:
+            wrong += 1
+    assert wrong >= 5
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 1 << 30), st.integers(2, 3))
+def test_loops_in_loops_follow_any_history_on_channels(seed: int, channels: int) -> None:
+    nest, history = random_nest(seed)
+    assume(ends(nest, history))
+    check_continuous(nest, history[:3], channels=channels, seed=seed)
 
 
 def test_a_long_chain_neither_recurses_nor_keeps_its_rounds() -> None:
