@@ -44,6 +44,22 @@ class RandomTerms:
         rounds = self.random.choice([None, None, None, 1, 3] if nested else [None, None, None, 0, 1, 3])
         return Iterate(name, body, entering, rounds)
 
+    def recursion(self) -> Iterate:
+        """A loop that goes on for as long as its edges lead anywhere."""
+        back = Ref("x")
+        steps: list[Term] = [Compose(back, Input(0)), Compose(Input(0), back), Compose(back, back)]
+        steps += [
+            Compose(Swap(back), Input(0)),
+            Distinct(Compose(back, Input(0))),
+            Compose(back, Compose(back, Input(1))),
+        ]
+        found: Term = Union(tuple(self.random.sample(steps, self.random.randint(1, 2))))
+        if self.random.random() < 0.3:
+            found = Except(found, self.random.choice([Input(1), Compose(Input(1), Input(0))]))
+        inside = self.random.random() < 0.5
+        body = Distinct(Union((Input(1), found)) if inside else found)
+        return Iterate("x", body, None if inside else Input(1), self.random.choice([None, None, None, 2, 4]))
+
     def nest(self) -> Iterate:
         """A loop whose body is a loop that reads it, both with work to do, and no DISTINCT around the inner one."""
         outer, inner = Ref("outer"), Ref("inner")

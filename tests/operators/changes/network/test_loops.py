@@ -52,6 +52,16 @@ def test_every_form_of_loop_has_the_naive_answer(form: str, channels: int) -> No
         check_continuous(FORMS[form], [GRAPH, undone, [], GRAPH], channels=channels, seed=seed)
 
 
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 1 << 30), st.integers(1, 3), st.booleans())
+def test_a_recursion_follows_any_history(seed: int, channels: int, ordered: bool) -> None:
+    terms = RandomTerms(seed)
+    recursion = terms.recursion()
+    history = random_history(terms.random, epochs=5, nodes=6, at_first=12)
+    assert ends(recursion, history)
+    check_continuous(recursion, history, channels=channels, seed=None if ordered else seed)
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 1 << 30), st.integers(0, 1), st.integers(1, 3), st.booleans())
 def test_a_continuous_loop_follows_any_history(seed: int, nested: int, channels: int, ordered: bool) -> None:
