@@ -42,14 +42,14 @@ def choose_loops(plan: ir.Plan, options: TaskOptions) -> ir.Plan:
         if options.loops is Loops.GENERAL:
             found = Obstacle(relation.place, 'the option loops="general" asks for it')
         if isinstance(found, Obstacle):
-            return _round_by_round(relation, found, options.loop_rows, reach)
+            return _round_by_round(relation, found, options, reach)
         return found
 
     root, *shared = (transform_relations(each, change) for each in (plan.root, *plan.shared))
     return replace(plan, root=root, shared=tuple(shared))
 
 
-def _round_by_round(loop: ir.Iterate, obstacle: Obstacle, max_rows: int, reach: Reach) -> ir.Rounds:
+def _round_by_round(loop: ir.Iterate, obstacle: Obstacle, options: TaskOptions, reach: Reach) -> ir.Rounds:
     """What does not read any reference is an input; the rest is the loop's own."""
     inputs: dict[int, tuple[ir.Relation, ir.LoopInput]] = {}
 
@@ -68,7 +68,8 @@ def _round_by_round(loop: ir.Iterate, obstacle: Obstacle, max_rows: int, reach: 
         inputs=tuple(relation for relation, _ in inputs.values()),
         iterate=replace(loop, body=body, input=entering),
         why=obstacle.why + where,
-        max_rows=max_rows,
+        max_rows=options.loop_rows,
+        max_seconds=options.loop_seconds,
         schema=loop.schema,
         place=loop.place,
     )

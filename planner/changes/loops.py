@@ -15,7 +15,9 @@ ROUNDS: Final = 10_000
 _AT_LIMIT: Final = {ir.AtLimit.ERROR: OnLimit.ERROR, ir.AtLimit.RETURN: OnLimit.RETURN}
 
 
-def lower_iterate(relation: ir.Iterate, body: ChangeNode, entering: ChangeNode | None, max_rows: int) -> ChangeNode:
+def lower_iterate(
+    relation: ir.Iterate, body: ChangeNode, entering: ChangeNode | None, max_rows: int, max_seconds: float
+) -> ChangeNode:
     return LoopNode(
         loop=relation.loop,
         name=relation.name,
@@ -25,6 +27,7 @@ def lower_iterate(relation: ir.Iterate, body: ChangeNode, entering: ChangeNode |
             rounds=ROUNDS if relation.max_rounds is None else relation.max_rounds,
             on_rounds=_AT_LIMIT[relation.at_limit],
             rows=max_rows,
+            seconds=max_seconds or None,
         ),
         schema=arrow_schema(relation.schema),
         place=relation.place,

@@ -37,16 +37,18 @@ class Lowered:
     warnings: tuple[str, ...] = ()
 
 
-def lower(plan: ir.Plan, max_rows: int) -> Lowered:
-    """Raises `PlanError` for what cannot be had continuously. Loops may have `max_rows` rows each."""
-    lowering = _Lowering(plan.shared, max_rows)
+def lower(plan: ir.Plan, max_rows: int, max_seconds: float = 0) -> Lowered:
+    """Raises `PlanError` for what cannot be had continuously. Loops may have `max_rows` rows each, and in an epoch take
+    `max_seconds`, if these are not 0.
+    """
+    lowering = _Lowering(plan.shared, max_rows, max_seconds)
     return Lowered(root=unroll(lowering.step, plan.root), warnings=tuple(lowering.warnings))
 
 
 def lower_loop(relation: ir.Rounds) -> ChangeNode:
     """A loop over rows that come in as its inputs, in one epoch."""
     iterate: ir.Relation = relation.iterate
-    return unroll(_Lowering((), relation.max_rows).step, iterate)
+    return unroll(_Lowering((), relation.max_rows, relation.max_seconds).step, iterate)
 
 
 def input_name(port: int) -> str:
@@ -58,6 +60,7 @@ def input_name(port: int) -> str:
 class _Lowering:
     shared: Sequence[ir.Relation]
     max_rows: int
+    max_seconds: float
     warnings: list[str] = field(default_factory=list)
     _common: dict[int, ChangeNode] = field(default_factory=dict)
     _backs: dict[int, BackNode] = field(default_factory=dict)
@@ -121,7 +124,7 @@ class _Lowering:
                 entering = None if relation.input is None else (yield relation.input)
                 if relation.loop not in self._backs:
                     return lower_unreferenced(relation, body, entering)
-                return lower_iterate(relation, body, entering, self.max_rows)
+                return lower_iterate(relation, body, entering, self.max_rows, self.max_seconds)
             case ir.Reference():
                 return self._back(relation)
             case ir.LoopInput():

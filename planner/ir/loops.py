@@ -80,12 +80,13 @@ class LoopInput:
 class Rounds:
     """An `Iterate` that goes round by round, over what has changed: `iterate`'s body and input read `inputs` as
     `LoopInput`s, and nothing else that is outside of it. `why` says why no recursive statement computes it. Where its
-    rows, counted, are more than `max_rows` it fails.
+    rows, counted, are more than `max_rows` it fails, or where it takes more than `max_seconds`, if these are not 0.
     """
 
     inputs: tuple[Relation, ...]
     iterate: Iterate
     why: str
     max_rows: int
+    max_seconds: float
     schema: Schema
     place: str

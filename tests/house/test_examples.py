@@ -48,6 +48,39 @@ def test_permissions_go_through_groups_of_groups(tmp_path: Path) -> None:
     ]
 
 
+def test_levels_are_counted_down_from_the_head(tmp_path: Path) -> None:
+    lines = shown("org_chart", tmp_path).splitlines()
+    assert lines[lines.index("chart 2") :] == [
+        "chart 2",
+        "  Ada",
+        "    Bo",
+        "    Di",
+        "      Cy",
+        "      Ed",
+        "        Fay",
+    ]
+
+
+def test_a_lower_cost_replaces_the_one_before_it(tmp_path: Path) -> None:
+    assert shown("cheapest_path", tmp_path).splitlines() == ["Cork: 0", "Ghent: 5", "Porto: 2", "Turin: 9"]
+
+
+def test_a_link_joins_two_components(tmp_path: Path) -> None:
+    assert shown("connected_components", tmp_path).splitlines() == [
+        "4 links: 11, 12, 13 and 14, 15, 16",
+        "5 links: 11, 12, 13, 14, 15, 16",
+    ]
+
+
 def test_every_example_has_a_test() -> None:
     scripts = {path.stem for path in (TOP / "examples").glob("*.py")}
-    assert scripts == {"quickstart", "training_loader", "one_shot_query", "transitive_closure", "group_permissions"}
+    assert scripts == {
+        "quickstart",
+        "training_loader",
+        "one_shot_query",
+        "transitive_closure",
+        "group_permissions",
+        "org_chart",
+        "cheapest_path",
+        "connected_components",
+    }

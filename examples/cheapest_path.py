@@ -1,0 +1,61 @@
+"""What it costs to get anywhere: a loop in which a lower cost replaces the one that was found before.
+
+The body takes the least cost for each city, of the start's own and of one road more than what came back. SQL's
+recursion cannot say this: it never takes a row back.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from substrait.algebra_pb2 import JoinRel, SetRel
+from substrait.builders import plan as p
+from substrait.builders.extended_expression import aggregate_function, column, scalar_function
+from substrait.builders.type import i64, named_struct, string, struct
+from substrait.extension_registry import ExtensionRegistry
+
+import tidegate
+from tidegate.plans import iterate
+
+ROADS = pa.table(
+    {
+        "from": ["Cork", "Cork", "Ghent", "Porto", "Porto", "Turin"],
+        "to": ["Ghent", "Porto", "Turin", "Turin", "Ghent", "Cork"],
+        "cost": [9, 2, 4, 8, 3, 1],
+    }
+)
+START = pa.table({"city": ["Cork"], "cost": [0]})
+
+
+def main() -> None:
+    with tidegate.local() as client, client.create_task(costs()) as task:
+        epoch = task.run_epoch({"roads": ROADS, "start": START})
+        for row in epoch.table().to_pylist():
+            print("{city}: {cost}".format(**row))
+
+
+def costs() -> object:
+    text, number = string(nullable=False), i64(nullable=False)
+    roads = p.read_named_table(
+        "roads", named_struct(["from", "to", "cost"], struct([text, text, number], nullable=False))
+    )
+    start = p.read_named_table("start", named_struct(["city", "cost"], struct([text, number], nullable=False)))
+
+    def cheapest(found: p.UnboundPlan) -> p.UnboundPlan:
+        onward = p.join(found, roads, _call("comparison", "equal", column(0), column(2)), JoinRel.JOIN_TYPE_INNER)
+        further = p.select(onward, [column(3), _call("arithmetic", "add", column(1), column(4))])
+        every = p.set([start, further], SetRel.SET_OP_UNION_ALL)
+        least = aggregate_function(
+            "extension:io.substrait:functions_arithmetic", "min", expressions=[column(1)], alias="cost"
+        )
+        return p.aggregate(every, [column(0)], [least])
+
+    row = named_struct(["city", "cost"], struct([text, i64()], nullable=False))
+    return iterate("costs", None, cheapest, schema=row)(ExtensionRegistry(load_default_extensions=True))
+
+
+def _call(kind: str, name: str, *arguments: object) -> object:
+    return scalar_function(f"extension:io.substrait:functions_{kind}", name, expressions=arguments)
+
+
+if __name__ == "__main__":
+    main()
