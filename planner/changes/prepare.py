@@ -64,7 +64,7 @@ def prepare_changes(decoded: Decoded, options: TaskOptions, static: Collection[s
         lambda: _check_reads_only(plan),
         lambda: found(pruned(plan)),
         lambda: split_expressions(plan),
-        lambda: lower(sort_below_limits(plan), options.loop_rows),
+        lambda: lower(sort_below_limits(plan), options.loop_rows, options.loop_seconds),
     )
     try:
         check(plan)
@@ -72,7 +72,7 @@ def prepare_changes(decoded: Decoded, options: TaskOptions, static: Collection[s
         _check_reads_only(plan)
         rewritten = _rewritten(plan)
         planned = found(rewritten)
-        lowered = lower(rewritten, options.loop_rows)
+        lowered = lower(rewritten, options.loop_rows, options.loop_seconds)
     except PlanError as error:
         raise PlanError(*problems_of(plan, checks, error)) from error
     return PreparedChanges(
