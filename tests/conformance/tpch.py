@@ -46,9 +46,9 @@ def sql_of(producer: str, query: str) -> str:
     return (PLANS / folder / f"{query}.sql").read_text()
 
 
-def generate(folder: Path) -> dict[str, Path]:
+def generate(folder: Path, scale: str = SCALE) -> dict[str, Path]:
     """The eight tables as Parquet files in an empty folder."""
-    command = [_generator(), "parquet", "-s", SCALE, "--output-dir", str(folder)]
+    command = [_generator(), "parquet", "-s", scale, "--output-dir", str(folder)]
     subprocess.run(command, check=True, capture_output=True)
     return {table: folder / f"{table}.parquet" for table in TABLES}
 

@@ -1,0 +1,71 @@
+"""Plans by hand as continuous computations, without a task around them."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+
+from tidegate.executor.changes.computation import ContinuousComputation
+from tidegate.executor.dataflow import instance_settings
+from tidegate.operators.instances import InstancePool
+from tidegate.operators.piece import InlinePiece
+from tidegate.planner import ir
+from tidegate.planner.changes.prepare import PreparedChanges, prepare_changes
+from tidegate.proto.values import Mode, TaskOptions
+
+from .histories import WEIGHT, Changed, table
+
+
+@dataclass(frozen=True)
+class Decoded:
+    plan: ir.Plan
+    warnings: tuple[str, ...] = ()
+
+
+def prepared(plan: ir.Plan, channels: int = 1) -> PreparedChanges:
+    return prepare_changes(Decoded(plan), TaskOptions(mode=Mode.CONTINUOUS, channels=channels))
+
+
+@cache
+def _pool() -> InstancePool:
+    return InstancePool(Path(tempfile.mkdtemp(prefix="tidegate-continuous-")))
+
+
+class Running:
+    """A computation; `epoch` feeds changes of its sources and gives how the result has changed."""
+
+    def __init__(self, plan: ir.Plan, channels: int = 1) -> None:
+        found = prepared(plan, channels)
+        settings = instance_settings(found.options, ())
+        self.computation = ContinuousComputation(
+            found, found.options, pool=_pool(), settings=settings, roots=(), side="here", tables={}
+        )
+
+    def epoch(self, changed: Mapping[str, Changed], schemas: Mapping[str, pa.Schema]) -> pa.Table:
+        pieces = {name: [_piece(rows, schemas[name])] for name, rows in changed.items()}
+        known = {source.name for source in self.computation.sources}
+        run = self.computation.epoch(1, 0)
+        batches = list(run.sealed({name: given for name, given in pieces.items() if name in known}))
+        return pa.Table.from_batches(batches, self.computation.schema)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.computation.close()
+
+
+def _piece(changed: Changed, schema: pa.Schema) -> InlinePiece:
+    weighed = schema.append(pa.field(WEIGHT, pa.int64()))
+    rows: Sequence[tuple[object, ...]] = [(*row, weight) for row, weight in changed]
+    batches = tuple(table(rows, weighed).to_batches(max_chunksize=4))
+    return InlinePiece(batches=batches, schema=weighed, origin="a split", row_count=len(changed), change_column=WEIGHT)

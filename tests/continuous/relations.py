@@ -1,0 +1,159 @@
+"""A plan for each way that a relation is kept up to date, over the sources `l` and `r`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+import pyarrow as pa
+
+from tidegate.planner import ir
+from tidegate.planner import types as t
+from tidegate.planner.ir import JoinType, SetOperation
+
+from ..planner.build import (
+    F64,
+    I64,
+    TEXT,
+    aggregate,
+    asc,
+    call,
+    col,
+    combine,
+    cross,
+    desc,
+    eq,
+    expand,
+    fetch,
+    filtered,
+    join,
+    lit,
+    measure,
+    place,
+    project,
+    read,
+    sort,
+    subquery,
+    topn,
+    values,
+    window,
+    window_call,
+)
+
+LEFT: Final = read("l", k=I64, v=I64, f=F64, s=TEXT)
+RIGHT: Final = read("r", k=I64, v=I64, f=F64, s=TEXT)
+SCHEMA: Final = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("f", pa.float64()), ("s", pa.string())])
+SCHEMAS: Final = {"l": SCHEMA, "r": SCHEMA}
+
+CONDITIONS: Final[Mapping[str, ir.Expression]] = {
+    "equal keys": eq(col(0), col(4)),
+    "two keys": call("and", eq(col(0), col(4)), eq(col(3, TEXT), col(7, TEXT))),
+    "a key and more": call("and", eq(col(0), col(4)), call("lt", col(1), col(5))),
+    "computed keys": eq(call("add", col(0), lit(1)), col(4)),
+    "nulls match": call("is_not_distinct_from", col(0), col(4)),
+    "no key": call("lt", col(1), col(5)),
+}
+_SINGLE: Final = (JoinType.LEFT_SINGLE, JoinType.RIGHT_SINGLE)
+
+
+def joins() -> Iterator[tuple[str, ir.Relation]]:
+    for type_ in JoinType:
+        for name, condition in CONDITIONS.items():
+            if type_ not in _SINGLE:
+                yield f"join, {type_.value}, {name}", join(LEFT, RIGHT, type_, condition)
+    ones = {
+        side: aggregate(each, [col(0)], measure("max", col(1)), measure("min", col(2, F64)))
+        for side, each in (("left", LEFT), ("right", RIGHT))
+    }
+    yield "join, left_single", join(LEFT, ones["right"], JoinType.LEFT_SINGLE, eq(col(0), col(4)))
+    yield "join, right_single", join(ones["left"], RIGHT, JoinType.RIGHT_SINGLE, eq(col(0), col(3)))
+    yield "cross", cross(LEFT, project(RIGHT, col(1)))
+
+
+def aggregates() -> Iterator[tuple[str, ir.Relation]]:
+    wanted = call("gt", col(1), lit(0))
+    measures = {
+        "counts": (measure("count"), measure("count", col(1))),
+        "sums": (measure("sum", col(1)),),
+        "averages": (measure("avg", col(1)), measure("avg", col(2, F64))),
+        "sums of floats": (measure("sum", col(2, F64)),),
+        "extremes": (measure("min", col(1)), measure("max", col(2, F64))),
+        "distinct ones": (measure("count", col(1), distinct=True), measure("sum", col(1), distinct=True)),
+        "filtered ones": (measure("sum", col(1), condition=wanted), measure("count", condition=wanted)),
+    }
+    for name, each in measures.items():
+        yield f"aggregate, {name}", aggregate(LEFT, [col(0)], *each)
+        yield f"aggregate without keys, {name}", aggregate(LEFT, [], *each)
+    texts = project(LEFT, col(0), col(3, TEXT))
+    yield "aggregate, the rest", aggregate(texts, [col(0)], measure("string_agg", col(1, TEXT), lit(",")))
+    yield "aggregate without keys, the rest", aggregate(LEFT, [], measure("bool_or", wanted))
+    yield "aggregate, computed keys", aggregate(LEFT, [call("add", col(0), lit(1)), col(3, TEXT)], measure("count"))
+    sets = [(0, 1), (0,), ()]
+    yield "grouping sets", aggregate(LEFT, [col(0), col(3, TEXT)], measure("sum", col(1)), sets=sets)
+    yield "distinct", aggregate(LEFT, [col(0), col(3, TEXT)])
+
+
+def sets() -> Iterator[tuple[str, ir.Relation]]:
+    two = [project(each, col(0), col(3, TEXT)) for each in (LEFT, RIGHT)]
+    third = filtered(two[0], call("gt", col(0), lit(1)))
+    for operation in SetOperation:
+        for inputs in (two[:1], two, [*two, third]):
+            yield f"set, {operation.value} of {len(inputs)}", combine(operation, *inputs)
+
+
+def windows() -> Iterator[tuple[str, ir.Relation]]:
+    by_key = {"partitions": (col(0),), "sorts": (desc(col(1)), asc(col(2, F64)), asc(col(3, TEXT)))}
+    ranked = window_call("row_number", **by_key)
+    summed = window_call("sum", col(1), partitions=(col(3, TEXT),), sorts=(asc(col(1)),))
+    least = window_call("min", col(1))
+    yield "window", window(LEFT, ranked)
+    yield (
+        "windows of several partitions",
+        window(LEFT, ranked, summed, least, replace(ranked, function=ranked.function)),
+    )
+    yield "first rows of each key", filtered(window(LEFT, ranked), call("lte", col(4), lit(2)))
+
+
+def rowwise() -> Iterator[tuple[str, ir.Relation]]:
+    yield "filter", filtered(LEFT, call("gt", col(1), lit(0)))
+    yield "project", project(LEFT, call("add", col(0), col(1)), col(3, TEXT))
+    yield "expand", expand(LEFT, [col(0), lit(None, TEXT)], [col(1), col(3, TEXT)])
+    yield "values", combine(SetOperation.UNION_ALL, project(LEFT, col(0)), values((I64,), (7,), (7,), (None,)))
+
+
+def firsts() -> Iterator[tuple[str, ir.Relation]]:
+    keys = (desc(col(1)), asc(col(2, F64)), asc(col(0)), asc(col(3, TEXT)))
+    yield "sorted limit", fetch(sort(LEFT, *keys), 3, 1)
+    yield "top-n", topn(LEFT, keys, 2)
+    yield "limit of a limit", fetch(fetch(sort(LEFT, *keys), 4), 2, 1)
+    yield "limit above a projection", fetch(project(sort(LEFT, *keys), col(1), col(0)), 3)
+    yield "limit above a filter", fetch(filtered(sort(LEFT, *keys), call("gt", col(1), lit(-3))), 2)
+
+
+INCREMENTAL: Final = dict([*rowwise(), *joins(), *aggregates(), *sets(), *windows(), *firsts()])
+"""What must never fall back to computing everything again."""
+
+RECOMPUTED: Final[Mapping[str, ir.Relation]] = {
+    "exists": filtered(
+        LEFT,
+        subquery(ir.SubqueryKind.EXISTS, filtered(RIGHT, eq(col(0), col(0, outer=1)))),
+    ),
+    "in": filtered(LEFT, subquery(ir.SubqueryKind.IN, project(RIGHT, col(1)), col(1))),
+    "top-n with ties": topn(LEFT, [desc(col(1))], 2, ties=True),
+}
+"""What is computed again from all rows."""
+
+
+def unnest(outer: bool, ordinality: bool) -> ir.Unnest:
+    of = read("n", k=I64, items=t.List(element=I64))
+    number = (t.required(I64),) if ordinality and not outer else (I64,) if ordinality else ()
+    return ir.Unnest(
+        input=of,
+        kept=(col(0),),
+        lists=(col(1, t.List(element=I64)),),
+        ordinality=ordinality,
+        outer=outer,
+        schema=(I64, I64, *number),
+        place=place(),
+    )

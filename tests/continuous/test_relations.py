@@ -1,0 +1,106 @@
+"""Every relation over random changes: the sum of what changes is the per-epoch answer over the sum of the input."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tidegate.planner import ir
+from tidegate.planner.changes.explain import recomputed
+
+from ..planner.build import plan
+from ..planner.running import rows as per_epoch
+from .histories import Changed, Integral, Row, multiset, total
+from .network import Running, prepared
+from .relations import INCREMENTAL, RECOMPUTED, SCHEMAS, unnest
+
+ALL = {**INCREMENTAL, **RECOMPUTED}
+
+
+def history(seed: int, epochs: int = 4) -> Iterator[dict[str, Changed]]:
+    """Rows come and go; most that are deleted are inserted again or moved to another key."""
+    chance = random.Random(seed)
+    present: dict[str, list[Row]] = {name: [] for name in SCHEMAS}
+    for _ in range(epochs):
+        yield {name: _changed(chance, rows) for name, rows in present.items()}
+
+
+def _changed(chance: random.Random, present: list[Row]) -> Changed:
+    changed: list[tuple[Row, int]] = []
+    for _ in range(chance.randrange(7)):
+        row = _row(chance)
+        weight = chance.choice([1, 1, 2])
+        present.extend([row] * weight)
+        changed.append((row, weight))
+    gone = min(len(present), chance.randrange(6))
+    changed += [(present.pop(chance.randrange(len(present))), -1) for _ in range(gone)]
+    chance.shuffle(changed)
+    return changed
+
+
+def _row(chance: random.Random) -> Row:
+    return (
+        chance.choice([None, 0, 1, 2]),
+        chance.choice([None, *range(-4, 5)]),
+        chance.choice([None, 0.0, -0.0, 0.1, 0.2, 1e16, -1e16, float("nan")]),
+        chance.choice([None, "", "a", "b"]),
+    )
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("name", ALL)
+def test_the_sum_of_the_changes_is_the_answer_over_the_sum_of_the_input(name: str, seed: int) -> None:
+    found, fed = Integral(), []
+    with Running(plan(ALL[name]), channels=seed) as running:
+        for epoch in history(seed * 1000 + len(name)):
+            fed.append(epoch)
+            found.add(running.epoch(epoch, SCHEMAS))
+            tables = {source: in_order(total(fed, source, schema)) for source, schema in SCHEMAS.items()}
+            assert found.rows == multiset(per_epoch(plan(ALL[name]), tables))
+
+
+def in_order(rows: pa.Table) -> pa.Table:
+    """In the order that texts by key are gathered in, where that shows."""
+    return rows.sort_by([("k", "ascending"), ("s", "ascending")])
+
+
+@pytest.mark.parametrize("name", INCREMENTAL)
+def test_what_follows_the_change_is_never_computed_again_from_all_rows(name: str) -> None:
+    assert list(recomputed(prepared(plan(INCREMENTAL[name])).root)) == []
+
+
+@pytest.mark.parametrize("name", RECOMPUTED)
+def test_what_is_computed_again_says_why(name: str) -> None:
+    (node,) = recomputed(prepared(plan(RECOMPUTED[name])).root)
+    assert node.why
+
+
+@pytest.mark.parametrize("outer", [False, True])
+@pytest.mark.parametrize("ordinality", [False, True])
+def test_unnest(outer: bool, ordinality: bool) -> None:
+    schema = pa.schema([("k", pa.int64()), ("items", pa.list_(pa.int64()))])
+    relation = unnest(outer, ordinality)
+    epochs: list[list[tuple[Row, int]]] = [
+        [((1, [5, None, 5]), 1), ((2, []), 1), ((3, None), 2), ((None, [7]), 1)],
+        [((1, [5, None, 5]), -1), ((3, None), -1), ((2, [8]), 1)],
+    ]
+    found, there = Integral(), Counter[Any]()
+    with Running(plan(relation)) as running:
+        assert list(recomputed(prepared(plan(relation)).root)) == []
+        for changed in epochs:
+            found.add(running.epoch({"n": changed}, {"n": schema}))
+            for (key, items), weight in changed:
+                for row in _items(relation, key, items):
+                    there[row] += weight
+            assert found.rows == Counter({row: weight for row, weight in there.items() if weight})
+
+
+def _items(relation: ir.Unnest, key: object, items: list[object] | None) -> Iterator[Row]:
+    given = list(enumerate(items or (), 1)) or ([(None, None)] if relation.outer else [])
+    for number, item in given:
+        yield (key, item, number) if relation.ordinality else (key, item)
