@@ -94,8 +94,12 @@ def _consolidated(parts: Entries, order: Index, *, keep_zeros: bool) -> Entries:
 
 
 def consolidate(change: Change) -> Change:
-    """A change with one entry for each row and time."""
+    """A change with one entry for each row and time, in no order."""
     hashes = change.rows.hashes()
+    if not change.rounds and not np.count_nonzero(np.diff(np.sort(hashes)) == 0):
+        # As it is most often: all rows are different, and none has to be moved.
+        kept = np.flatnonzero(change.weights)
+        return change if len(kept) == len(change) else change.take(kept)
     found = entries(change.rows, hashes, hashes, change.weights, change.rounds)
     rows = found.rows if change.rounds else found.rows.hashed(found.hashes)
     return Change(rows, found.weights, found.rounds)
