@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.planner import ir
 from tidegate.planner.pipelines import Feed
 from tidegate.planner.prepare import prepare
+from tidegate.proto.errors import TidegateError
 from tidegate.proto.values import Loops, TaskOptions
 
 from ..planner.build import (
@@ -17,11 +20,13 @@ from ..planner.build import (
     I64,
     TEXT,
     aggregate,
+    call,
     col,
     combine,
     eq,
     iterate,
     join,
+    lit,
     measure,
     plan,
     project,
@@ -71,3 +76,34 @@ def test_a_least_value_replaces_the_one_before_it() -> None:
     rows = {"edges": [(1, 2), (2, 3), (3, 1), (7, 3), (9, 8)]}
     for channels in (1, 2):
         assert run_it(loop, rows, Form(channels=channels)) == expected(loop, rows)
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+def test_what_enters_keeps_its_copies_over_a_two_cycle(channels: int) -> None:
+    """SQL's own recursion would give one of each: what enters counts on top of what the body makes of it."""
+    seed = read("seed", a=I64)
+    step = project(join(reference(1, I64), EDGES, ir.JoinType.INNER, eq(col(0), col(1))), col(2))
+    loop = iterate(1, combine(ir.SetOperation.UNION_DISTINCT, step, reference(1, I64)), seed)
+    rows = {"seed": [(1,), (1,)], "edges": [(1, 2), (2, 1)]}
+    assert run_it(loop, rows, Form(channels=channels)) == expected(loop, rows)
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+def test_a_loop_reads_what_came_back_to_the_one_around_it(channels: int) -> None:
+    """From every node that the outer loop has reached, the inner one goes back along the edges."""
+    outer, inner = reference(1, I64), reference(2, I64)
+    back = project(join(inner, EDGES, ir.JoinType.INNER, eq(col(0), col(2))), col(1))
+    within = iterate(2, combine(ir.SetOperation.UNION_DISTINCT, outer, back))
+    onward = project(join(within, EDGES, ir.JoinType.INNER, eq(col(0), col(1))), col(2))
+    loop = iterate(1, combine(ir.SetOperation.UNION_DISTINCT, read("seed", a=I64), onward))
+    rows = {"seed": [(3,)], "edges": [(1, 2), (2, 3), (1, 4), (4, 5), (8, 9)]}
+    assert run_it(loop, rows, Form(channels=channels)) == expected(loop, rows) != []
+
+
+def test_a_loop_beyond_its_rounds_gives_what_it_has_or_fails() -> None:
+    step = project(reference(1, I64), call("add", col(0), lit(1)))
+    rows = {"seed": [(0,)]}
+    few = iterate(1, step, read("seed", a=I64), max_rounds=3, at_limit=ir.AtLimit.RETURN)
+    assert run_it(few, rows, Form()) == [(0,), (1,), (2,)]
+    with pytest.raises(TidegateError, match="loop 'loop1'.*3 rounds"):
+        run_it(replace(few, at_limit=ir.AtLimit.ERROR), rows, Form())
