@@ -105,5 +105,5 @@ def test_a_loop_beyond_its_rounds_gives_what_it_has_or_fails() -> None:
     rows = {"seed": [(0,)]}
     few = iterate(1, step, read("seed", a=I64), max_rounds=3, at_limit=ir.AtLimit.RETURN)
     assert run_it(few, rows, Form()) == [(0,), (1,), (2,)]
-    with pytest.raises(TidegateError, match="loop 'loop1'.*3 rounds"):
+    with pytest.raises(TidegateError, match=r"loop 'loop1'.*3 rounds"):
         run_it(replace(few, at_limit=ir.AtLimit.ERROR), rows, Form())
