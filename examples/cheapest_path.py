@@ -14,7 +14,7 @@ from substrait.builders.type import i64, named_struct, string, struct
 from substrait.extension_registry import ExtensionRegistry
 
 import tidegate
-from tidegate.plans import iterate
+from tidegate.plans import Plan, iterate
 
 ROADS = pa.table(
     {
@@ -33,7 +33,7 @@ def main() -> None:
             print("{city}: {cost}".format(**row))
 
 
-def costs() -> object:
+def costs() -> Plan:
     text, number = string(nullable=False), i64(nullable=False)
     roads = p.read_named_table(
         "roads", named_struct(["from", "to", "cost"], struct([text, text, number], nullable=False))
@@ -50,7 +50,8 @@ def costs() -> object:
         return p.aggregate(every, [column(0)], [least])
 
     row = named_struct(["city", "cost"], struct([text, i64()], nullable=False))
-    return iterate("costs", None, cheapest, schema=row)(ExtensionRegistry(load_default_extensions=True))
+    plan: Plan = iterate("costs", None, cheapest, schema=row)(ExtensionRegistry(load_default_extensions=True))
+    return plan
 
 
 def _call(kind: str, name: str, *arguments: object) -> object:

@@ -13,7 +13,7 @@ from substrait.builders.type import i64, named_struct, struct
 from substrait.extension_registry import ExtensionRegistry
 
 import tidegate
-from tidegate.plans import iterate
+from tidegate.plans import Plan, iterate
 
 LINKS = pa.table({"one": [11, 12, 14, 15], "other": [12, 13, 15, 16]})
 ONE_MORE = pa.table({"one": [11, 12, 14, 15, 13], "other": [12, 13, 15, 16, 16]})
@@ -29,7 +29,7 @@ def main() -> None:
             print(f"{links.num_rows} links: " + " and ".join(", ".join(group) for group in groups.values()))
 
 
-def components() -> object:
+def components() -> Plan:
     number = i64(nullable=False)
     links = p.read_named_table("links", named_struct(["one", "other"], struct([number, number], nullable=False)))
     turned = p.select(links, [column(1), column(0)])
@@ -45,7 +45,8 @@ def components() -> object:
         return p.aggregate(p.set([itself, next_to], SetRel.SET_OP_UNION_ALL), [column(0)], [smallest])
 
     row = named_struct(["account", "component"], struct([number, i64()], nullable=False))
-    return iterate("components", None, least, schema=row)(ExtensionRegistry(load_default_extensions=True))
+    plan: Plan = iterate("components", None, least, schema=row)(ExtensionRegistry(load_default_extensions=True))
+    return plan
 
 
 def _equal(left: object, right: object) -> object:

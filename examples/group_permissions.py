@@ -13,7 +13,7 @@ from substrait.builders.type import named_struct, string, struct
 from substrait.extension_registry import ExtensionRegistry
 
 import tidegate
-from tidegate.plans import iterate
+from tidegate.plans import Plan, iterate
 
 MEMBERSHIPS = pa.table(
     {
@@ -33,7 +33,7 @@ def main() -> None:
         print(f"{who} may {'' if (who, what) in known else 'not '}read the {what}")
 
 
-def permissions() -> object:
+def permissions() -> Plan:
     memberships = p.read_named_table("memberships", columns("member", "group"))
     grants = p.read_named_table("grants", columns("group", "document"))
 

@@ -19,7 +19,7 @@ from substrait.builders.type import i64, named_struct, string, struct
 from substrait.extension_registry import ExtensionRegistry
 
 import tidegate
-from tidegate.plans import iterate
+from tidegate.plans import Plan, iterate
 
 PEOPLE = pa.table(
     {
@@ -44,7 +44,7 @@ def main() -> None:
                 print("  " * (person["level"] + 1) + person["name"])
 
 
-def chart() -> object:
+def chart() -> Plan:
     text, number = string(nullable=False), i64(nullable=False)
     people = p.read_named_table("people", named_struct(["name", "manager"], struct([text, text], nullable=False)))
     head = p.filter(people, _call("comparison", "equal", column("manager"), literal("nobody", text)))
@@ -54,7 +54,8 @@ def chart() -> object:
         below = p.join(above, people, _call("comparison", "equal", column(0), column(3)), JoinRel.JOIN_TYPE_INNER)
         return p.select(below, [column(2), _call("arithmetic", "add", column(1), literal(1, number))])
 
-    return iterate("chart", seed, one_level_down, distinct=True)(ExtensionRegistry(load_default_extensions=True))
+    plan: Plan = iterate("chart", seed, one_level_down, distinct=True)(ExtensionRegistry(load_default_extensions=True))
+    return plan
 
 
 def _call(kind: str, name: str, *arguments: object) -> object:

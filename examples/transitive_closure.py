@@ -19,7 +19,7 @@ from substrait.builders.type import named_struct, string, struct
 from substrait.extension_registry import ExtensionRegistry
 
 import tidegate
-from tidegate.plans import iterate
+from tidegate.plans import Plan, iterate
 
 DAYS = [
     pa.table({"origin": ["Cork", "Ghent", "Porto"], "destination": ["Ghent", "Porto", "Cork"]}),
@@ -36,7 +36,7 @@ def main() -> None:
                 print("  {origin} to {destination}".format(**row))
 
 
-def trips() -> object:
+def trips() -> Plan:
     both = struct([string(nullable=False), string(nullable=False)], nullable=False)
     flights = p.read_named_table("flights", named_struct(["origin", "destination"], both))
 
@@ -47,7 +47,8 @@ def trips() -> object:
         return p.select(p.join(trip, flights, equal, JoinRel.JOIN_TYPE_INNER), [column(0), column(3)])
 
     loop = iterate("trips", flights, one_flight_more, distinct=True)
-    return loop(ExtensionRegistry(load_default_extensions=True))
+    plan: Plan = loop(ExtensionRegistry(load_default_extensions=True))
+    return plan
 
 
 if __name__ == "__main__":
