@@ -43,7 +43,8 @@ def permissions() -> Plan:
 
     belongs = iterate("belongs", memberships, in_the_groups_of_its_groups, distinct=True)
     granted = p.join(belongs, grants, equal(1, 2), JoinRel.JOIN_TYPE_INNER)
-    return p.select(granted, [column(0), column(3)])(ExtensionRegistry(load_default_extensions=True))
+    plan: Plan = p.select(granted, [column(0), column(3)])(ExtensionRegistry(load_default_extensions=True))
+    return plan
 
 
 def columns(*names: str) -> object:
