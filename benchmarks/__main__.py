@@ -10,6 +10,7 @@ from pathlib import Path
 
 from . import (
     answers,
+    changes,
     channels,
     exchange,
     lookup,
@@ -34,6 +35,7 @@ CASES: dict[str, Callable[[Settings], Report]] = {
     "static-join": static_join.run,
     "aggregate": streaming_aggregate.run,
     "merge": sorted_inputs.run,
+    "changes": changes.run,
 }
 
 

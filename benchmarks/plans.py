@@ -38,6 +38,15 @@ def static_join() -> bytes:
     return bytes(joined.to_plan().SerializeToString())
 
 
+def grouped_join() -> bytes:
+    """Of `rows(k, v)` and `groups(j, g)`, where k is j: the sum of v and how many rows, for each g."""
+    rows = sub.read_named_table("rows", {"k": sub.i64, "v": sub.i64})
+    groups = sub.read_named_table("groups", {"j": sub.i64, "g": sub.i64})
+    joined = rows.join(groups, sub.col("k") == sub.col("j"))
+    measures = sub.f.sum(sub.col("v")).alias("total"), sub.f.count(sub.col("v")).alias("rows")
+    return bytes(joined.group_by("g").agg(*measures).to_plan().SerializeToString())
+
+
 def sorted_groups() -> bytes:
     """Of `rows(k, a, b)`, sorted by k: the sum of a, the number of rows and the least b of each k."""
     columns = {"k": sub.i64, "a": sub.i64, "b": sub.fp64}

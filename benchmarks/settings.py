@@ -28,6 +28,7 @@ class Settings:
     lookup_batch_rows: int = 4_096
     aggregate_rows: int = 10_000_000
     merge_rows: int = 10_000_000
+    changes_rows: int = 10_000_000
 
     @property
     def threads(self) -> int:

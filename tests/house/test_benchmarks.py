@@ -92,6 +92,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Settings:
         lookup_batch_rows=50,
         aggregate_rows=200_000,
         merge_rows=200_000,
+        changes_rows=5_000,
         data=data,
     )
 
@@ -120,7 +121,7 @@ def text(path: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    "case", ["channels", "epochs", "throughput", "exchange", "lookup", "static-join", "aggregate", "merge"]
+    "case", ["channels", "epochs", "throughput", "exchange", "lookup", "static-join", "aggregate", "merge", "changes"]
 )
 def test_a_case_runs_tiny(case: str, tiny: Settings) -> None:
     report = CASES[case](tiny)

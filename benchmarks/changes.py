@@ -1,0 +1,86 @@
+"""Case `changes`: small changes of a large state.
+
+Rows joined with a tenth as many others, summed and counted by group: a continuous task in this process that holds them
+all, given 1,000 changes at a time (half of them deletions), against DuckDB computing the whole answer again.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+import tidegate
+
+from . import plans
+from .measure import Runs, interleave
+from .report import Report, Target, spread_text
+from .services import embedded
+from .settings import Settings
+
+TASK, DUCKDB = "Tidegate embedded, 1,000 changes", "DuckDB, everything again"
+CHANGES = 1_000
+_GROUP_ROWS = 100
+_STATE_BYTES_A_ROW = 512
+_QUERY = "SELECT g, sum(v) AS total, count(*) AS rows FROM rows JOIN groups ON rows.k = groups.j GROUP BY g"
+
+
+def run(settings: Settings) -> Report:
+    count = settings.changes_rows
+    rng = np.random.default_rng(1)
+    rows = pa.table({"k": rng.integers(0, count // 10, count), "v": rng.integers(0, 1 << 30, count)})
+    groups = pa.table({"j": np.arange(count // 10), "g": np.arange(count // 10) // _GROUP_ROWS})
+    with ExitStack() as stack:
+        client = stack.enter_context(embedded())
+        memory = max(1 << 30, _STATE_BYTES_A_ROW * count)
+        task = stack.enter_context(
+            client.create_task(plans.grouped_join(), mode="continuous", memory_limit=memory, queue_bytes=memory)
+        )
+        connection = stack.enter_context(duckdb.connect(config={"threads": 1}))
+        connection.register("rows", rows)
+        connection.register("groups", groups)
+        task.run_epoch({"rows": rows, "groups": groups})
+        changes = _Changes(rows)
+        contenders = {
+            TASK: lambda: task.run_epoch({"rows": changes.next()}).table(),
+            DUCKDB: lambda: connection.execute(_QUERY).fetchnumpy(),
+        }
+        runs = interleave(contenders, max(settings.rounds, 3) * 3)
+    return report(settings, runs)
+
+
+class _Changes:
+    """A thousand changes at a time: rows that go, and others that come in their place."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self._rows = rows
+        self._given = 0
+
+    def next(self) -> tidegate.Changes:
+        half = CHANGES // 2
+        gone = self._rows.slice(self._given * half % max(self._rows.num_rows - half, 1), half)
+        come = pa.table({"k": gone.column("k"), "v": np.arange(half) + self._given})
+        self._given += 1
+        both = pa.concat_tables([gone, come])
+        weights = np.repeat([-1, 1], [gone.num_rows, come.num_rows])
+        return tidegate.Changes(both.append_column("weight", pa.array(weights)), column="weight")
+
+
+def report(settings: Settings, runs: Runs) -> Report:
+    ratio = runs.ratio(TASK, DUCKDB)
+    rows = []
+    for name in runs.seconds:
+        beside = runs.ratio(name, DUCKDB)
+        cost = runs.spread(name).scaled(1e3)
+        rows.append([name, spread_text(cost), "-" if beside is None else spread_text(beside)])
+    return Report(
+        case="changes",
+        title=f"{CHANGES:,} changes through a join and an aggregate over {settings.changes_rows:,} rows",
+        header=["", "ms", "ratio"],
+        rows=rows,
+        targets=[Target("the task over DuckDB", ratio, 0.01)],
+        notes=[f"{name}: {why}" for name, why in runs.left_out.items()],
+        figures={"seconds": runs.seconds},
+    )
