@@ -52,19 +52,17 @@ def run(settings: Settings) -> Report:
 
 
 class _Changes:
-    """A thousand changes at a time: rows that go, and others that come in their place."""
+    """A thousand changes at a time: rows that go, with others in their place, and then the same the other way round."""
 
     def __init__(self, rows: pa.Table) -> None:
-        self._rows = rows
-        self._given = 0
+        half = CHANGES // 2
+        self._gone = rows.take(np.linspace(0, rows.num_rows - 1, half, dtype=np.int64))
+        self._come = pa.table({"k": self._gone.column("k"), "v": np.arange(half)})
 
     def next(self) -> tidegate.Changes:
-        half = CHANGES // 2
-        gone = self._rows.slice(self._given * half % max(self._rows.num_rows - half, 1), half)
-        come = pa.table({"k": gone.column("k"), "v": np.arange(half) + self._given})
-        self._given += 1
-        both = pa.concat_tables([gone, come])
-        weights = np.repeat([-1, 1], [gone.num_rows, come.num_rows])
+        both = pa.concat_tables([self._gone, self._come])
+        weights = np.repeat([-1, 1], [self._gone.num_rows, self._come.num_rows])
+        self._gone, self._come = self._come, self._gone
         return tidegate.Changes(both.append_column("weight", pa.array(weights)), column="weight")
 
 
