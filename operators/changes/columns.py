@@ -107,7 +107,7 @@ class FixedColumn:
 
 
 class ArrowColumn:
-    """Texts, bytes, decimals, lists and structs."""
+    """Texts, bytes, decimals, lists and structs; maps as the lists of their entries."""
 
     __slots__ = ("array",)
 
@@ -144,7 +144,9 @@ class ArrowColumn:
         return _nulls(self.array) if self.array.null_count else None
 
     def to_arrow(self, type_: pa.DataType) -> pa.Array:
-        return self.array if self.array.type.equals(type_) else self.array.cast(type_)
+        if self.array.type.equals(type_):
+            return self.array
+        return self.array.view(type_) if _without_maps(type_).equals(self.array.type) else self.array.cast(type_)
 
     @property
     def nbytes(self) -> int:
@@ -188,8 +190,23 @@ def empty_column(type_: pa.DataType) -> Column:
 
 
 def _one_form(array: pa.Array) -> pa.Array:
-    """Dictionaries are decoded, so that columns of one type can be joined."""
-    return array.dictionary_decode() if kinds.is_dictionary(array.type) else array
+    """Dictionaries are decoded, so that columns of one type can be joined; maps are lists of their entries."""
+    if kinds.is_dictionary(array.type):
+        return array.dictionary_decode()
+    return array.view(_without_maps(array.type)) if kinds.is_nested(array.type) else array
+
+
+def _without_maps(type_: pa.DataType) -> pa.DataType:
+    """The type of the same layout in which maps are lists."""
+    if kinds.is_map(type_):
+        key = type_.key_field.with_type(_without_maps(type_.key_type))
+        item = type_.item_field.with_type(_without_maps(type_.item_type))
+        return pa.list_(pa.field("entries", pa.struct([key, item]), nullable=False))
+    if kinds.is_list(type_):
+        return pa.list_(type_.value_field.with_type(_without_maps(type_.value_type)))
+    if kinds.is_struct(type_):
+        return pa.struct([each.with_type(_without_maps(each.type)) for each in type_])
+    return type_
 
 
 def _nulls(array: pa.Array) -> Mask:

@@ -82,11 +82,14 @@ def explain(
     return Explanation(text=_text(content, lines), json=json.dumps(content, indent=1))
 
 
+def nodes_of(root: ChangeNode) -> Iterator[ChangeNode]:
+    """Every operator once."""
+    return (line.node for line in _lines(root) if line.first)
+
+
 def recomputed(root: ChangeNode) -> Iterator[RecomputeNode]:
     """What is computed again from all rows whenever they change."""
-    for line in _lines(root):
-        if line.first and isinstance(line.node, RecomputeNode):
-            yield line.node
+    return (node for node in nodes_of(root) if isinstance(node, RecomputeNode))
 
 
 def _lines(root: ChangeNode) -> Iterator[_Line]:

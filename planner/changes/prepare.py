@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
+from pyarrow import types as kinds
 
 from ...operators.changes.change import WEIGHT
 from ...proto.errors import PlanError, Problem
@@ -18,13 +19,18 @@ from ..rewrite.prune_columns import prune_columns
 from ..rewrite.reduce_aggregates import reduce_aggregates
 from ..rewrite.split_expressions import split_expressions
 from ..sources import PlannedSource, check, sources
-from .explain import explain
+from .explain import explain, nodes_of
 from .lower import lower
 from .nodes import ChangeNode
 from .orders import sort_below_limits
 
 _REWRITES: Final = tuple(each for each in REWRITES if each is not reduce_aggregates)
 """Groups follow the change: to make some of them again whenever another side changes would cost more, not less."""
+
+
+_INTERVAL: Final = (
+    "intervals of months and days are equal to others that are written otherwise, so a change cannot say which is meant"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -73,6 +79,7 @@ def prepare_changes(decoded: Decoded, options: TaskOptions, static: Collection[s
         rewritten = _rewritten(plan)
         planned = found(rewritten)
         lowered = lower(rewritten, options.loop_rows, options.loop_seconds)
+        _check_types(lowered.root)
     except PlanError as error:
         raise PlanError(*problems_of(plan, checks, error)) from error
     return PreparedChanges(
@@ -109,6 +116,17 @@ def _check_names(plan: ir.Plan, planned: Collection[PlannedSource]) -> None:
         problems.append(_reserved(plan.root.place, f"column {WEIGHT!r} of the result"))
     if problems:
         raise PlanError(*problems)
+
+
+def _check_types(root: ChangeNode) -> None:
+    """That rows can be told apart: a change is one of equal rows."""
+    problems = {
+        Problem(place=node.place, reason="UNSUPPORTED_TYPE", message=f"{_INTERVAL}; cast it, or run the plan per epoch")
+        for node in nodes_of(root)
+        if any(kinds.is_interval(field.type) for field in node.schema)
+    }
+    if problems:
+        raise PlanError(*sorted(problems, key=lambda problem: problem.place))
 
 
 def _reserved(place: str, what: str) -> Problem:

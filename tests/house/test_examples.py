@@ -72,6 +72,12 @@ def test_a_link_joins_two_components(tmp_path: Path) -> None:
     ]
 
 
+def test_a_live_view_gives_only_what_has_changed(tmp_path: Path) -> None:
+    lines = shown("top_customers", tmp_path).splitlines()
+    assert lines[4:9] == ["day 2", "  +1 ann 25", "  -1 ann 30", "  -1 cid 10", "  +1 dot 45"]
+    assert lines[-1] == "now: ann 25, bob 20, cid 10"
+
+
 def test_every_example_has_a_test() -> None:
     scripts = {path.stem for path in (TOP / "examples").glob("*.py")}
     assert scripts == {
@@ -83,4 +89,5 @@ def test_every_example_has_a_test() -> None:
         "org_chart",
         "cheapest_path",
         "connected_components",
+        "top_customers",
     }

@@ -19,6 +19,7 @@ from tidegate.server.cli import main
 
 from ..clients import plans
 from ..executor.fakes import FakeEngine
+from ..executor.plans import limited, passed_through, plan, read
 from .running import fake_server
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -220,3 +221,24 @@ def test_an_output_in_a_folder_that_is_not_there_is_named_in_one_line(cli: Run, 
     done = cli("run", "plan.bin", "--output", f"nowhere/x.{ending}")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == f"tidegate: nowhere/x.{ending} cannot be written: there is no folder nowhere\n"
+
+
+def test_run_gives_changes_of_a_continuous_task(cli: Run, tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text(passed_through("a").json or "")
+    (tmp_path / "1.csv").write_text("x,op\n7,insert\n8,insert\n")
+    (tmp_path / "2.csv").write_text("x,op\n7,delete\n9,insert\n")
+    splits = ("--split", "a=1.csv", "--split", "a=2.csv", "--splits-per-epoch", "1", "--change-column", "a=op")
+    done = cli("run", "plan.json", "--mode", "continuous", *splits, "--output", "out.parquet")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1].startswith("4 rows in 2 epochs, ")
+    found = parquet.read_table(tmp_path / "out.parquet").to_pydict()
+    assert found == {"x": [7, 8, 7, 9], "_weight": [1, 1, -1, 1]}
+
+
+def test_validate_and_explain_take_the_mode(cli: Run, tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text(plan(limited(read("a", "x"), 1), "x").json or "")
+    assert cli("validate", "plan.json").returncode == 0
+    refused = cli("validate", "plan.json", "--mode", "continuous")
+    assert (refused.returncode, "[LIMIT_WITHOUT_SORT]" in refused.stdout) == (1, True)
+    (tmp_path / "plan.json").write_text(passed_through("a").json or "")
+    assert cli("explain", "plan.json", "--mode", "continuous").stdout.startswith("continuous (")

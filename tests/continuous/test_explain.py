@@ -1,0 +1,85 @@
+"""What a continuous plan is said to be, and everything that is wrong with one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+import tidegate
+from tidegate.planner import ir
+
+from ..executor.plans import limited, plan, read, summed
+from ..planner.build import combine
+from ..planner.build import plan as hand_made
+from .histories import planned
+from .network import prepared
+from .relations import LEFT, RIGHT
+
+SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64())])
+
+
+@pytest.fixture(scope="module")
+def local() -> Iterator[tidegate.Client]:
+    with tidegate.local(roots=()) as client:
+        yield client
+
+
+def test_the_text_shows_each_operator_above_what_it_reads(local: tidegate.Client) -> None:
+    text = local.explain(plan(summed(read("a", "k", "v")), "k", "s").json, mode="continuous").text
+    assert text.splitlines()[1:] == [
+        "columns: k int64, s int64, _weight int64 not null",
+        "source a (fed): k int64, v int64",
+        "operators",
+        "  1 group by 1 keys: sum  [relations[0].root.input.aggregate]",
+        "  2 source a (k, v)  [relations[0].root.input.aggregate.input.read.named_table]",
+    ]
+
+
+def test_what_is_not_incremental_says_why_where_it_stands_and_below(local: tidegate.Client) -> None:
+    outside = planned("SELECT k, v FROM a WHERE v > (SELECT avg(v) FROM a)", {"a": SCHEMA})
+    explained = local.explain(outside, mode="continuous")
+    (found,) = (each for each in json.loads(explained.json)["operators"] if not each["incremental"])
+    assert found["why"] == "its expressions have subqueries"
+    assert "computed again from all rows: its expressions have subqueries" in explained.text
+    assert f"not incremental: {found['number']}" in explained.text
+
+
+def test_groups_that_are_computed_again_say_so(local: tidegate.Client) -> None:
+    schema = pa.schema([("k", pa.int64()), ("f", pa.float64())])
+    operators = json.loads(
+        local.explain(planned("SELECT k, sum(f) AS s FROM a GROUP BY k", {"a": schema}), mode="continuous").json
+    )["operators"]
+    assert "touched keys" in {each["work"] for each in operators}
+    assert all(each["incremental"] for each in operators)
+
+
+def test_an_operator_that_several_read_is_shown_once(local: tidegate.Client) -> None:
+    twice = planned("SELECT a.k, b.v FROM a JOIN a AS b ON a.k = b.v UNION ALL SELECT k, v FROM a", {"a": SCHEMA})
+    content = json.loads(local.explain(twice, mode="continuous").json)
+    numbers = [each["number"] for each in content["operators"]]
+    assert numbers == sorted(set(numbers))
+    assert all(below in numbers for each in content["operators"] for below in each["inputs"])
+
+
+def test_a_plan_thousands_of_levels_deep_is_explained() -> None:
+    relation: ir.Relation = LEFT
+    for _ in range(2000):
+        relation = combine(ir.SetOperation.UNION_DISTINCT, relation, RIGHT)
+    explained = prepared(hand_made(relation)).explain()
+    assert len(json.loads(explained.json)["operators"]) == 2000 + 2001  # a source for each read
+    assert explained.text.count("distinct, 2 inputs") == 2000
+
+
+def test_all_that_is_refused_is_listed_with_its_place(local: tidegate.Client) -> None:
+    document = plan(limited(read("a", "_weight"), 3), "_weight").json
+    problems = local.validate(document, mode="continuous")
+    assert {each.reason for each in problems} == {"RESERVED_COLUMN", "LIMIT_WITHOUT_SORT"}
+    assert all(each.place.startswith("relations[0].root") for each in problems)
+
+
+def test_the_sources_that_would_be_static_are_named(local: tidegate.Client) -> None:
+    explained = local.explain(plan(read("a", "k"), "k").json, mode="continuous", static_sources=["a"])
+    assert json.loads(explained.json)["sources"][0]["kind"] == "static"
