@@ -33,7 +33,11 @@ class Reach:
 
     def is_closed(self, relation: ir.Relation) -> bool:
         """Whether it reads nothing of them, so that it can stand elsewhere in the plan."""
-        return unroll(self._step, relation) == 0 and not self.loops(relation)
+        return self.of(relation) == 0 and not self.loops(relation)
+
+    def of(self, relation: ir.Relation) -> int:
+        """How many rows out it looks: 0 where it needs none of those around it."""
+        return unroll(self._step, relation)
 
     def loops(self, relation: ir.Relation) -> frozenset[int]:
         """The numbers of the loops that it is inside of and reads what came back to."""

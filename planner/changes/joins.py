@@ -73,18 +73,22 @@ def _matched(sides: Sides) -> ChangeNode:
     """The left rows that have a match."""
     wanted = tuple(range(len(sides.left_schema)))
     if not sides.rest:
-        keys = SelectNode(
-            inputs=(sides.right,),
-            columns=tuple(key.right for key in sides.keys),
-            schema=pa.schema([sides.right.schema.field(key.right) for key in sides.keys]),
-            place=sides.place,
-        )
-        there = distinct(keys, place=sides.place)
-        join_keys = tuple(JoinKey(key.left, at, key.nulls_match) for at, key in enumerate(sides.keys))
-        return _join_node(sides.left, there, join_keys, wanted, None, sides.left_schema, sides.place)
+        return _having(sides.left, sides.right, sides.keys, sides)
     rows = distinct(_join(sides, wanted, sides.left_schema), place=sides.place)
     whole = tuple(JoinKey(at, at, True) for at in wanted)
     return _join_node(sides.left, rows, whole, wanted, None, sides.left_schema, sides.place)
+
+
+def _having(left: ChangeNode, right: ChangeNode, keys: Sequence[JoinKey], sides: Sides) -> ChangeNode:
+    """The rows of `left` for which there is one of `right` with equal keys, without the columns that keys were computed
+    into.
+    """
+    columns_ = tuple(key.right for key in keys)
+    schema = pa.schema([right.schema.field(at) for at in columns_])
+    there = distinct(SelectNode(inputs=(right,), columns=columns_, schema=schema, place=sides.place), place=sides.place)
+    join_keys = tuple(JoinKey(key.left, at, key.nulls_match) for at, key in enumerate(keys))
+    wanted = tuple(range(len(sides.left_schema)))
+    return _join_node(left, there, join_keys, wanted, None, sides.left_schema, sides.place)
 
 
 def _unmatched(sides: Sides) -> ChangeNode:
@@ -144,27 +148,30 @@ def _marked(sides: Sides, schema: ir.Schema) -> ChangeNode:
 def _unknown(sides: Sides, others: ChangeNode) -> ChangeNode | None:
     """Those of `others`, left rows, that have a pair for which the condition is null; None if it never is.
 
-    It can only be null where a column is that it looks at: of either side, the rows with such a null meet all of the
-    other side's.
+    It can only be null where a column is that it looks at. Keys that are sure to be equal or not are equal for such a
+    pair as for any.
     """
     condition = sides.condition
     if condition is None or not condition.type.nullable:
         return None
+    if len(sides.unsure) == 1 and not sides.rest and sides.keys[sides.unsure[0]].left < len(sides.left_schema):
+        return _unknown_by_key(sides, others)
     left = len(sides.left_schema)
     used = {part.index for part in parts(condition) if isinstance(part, ir.Field) and part.type.nullable}
     mine = [at for at in used if at < left]
     theirs = [at - left for at in used if at >= left]
     wanted = tuple(range(left))
-    right = select(sides.right, tuple(range(len(sides.right_schema))), sides.right_schema, sides.place)
+    own = select(sides.right, tuple(range(len(sides.right_schema))), sides.right_schema, sides.place)
+    right = distinct(own, place=sides.place)
     found: list[ChangeNode] = []
     for one, other in (
-        (_with_nulls(others, sides.left_schema, mine, sides.place), right),
-        (others, _with_nulls(right, sides.right_schema, theirs, sides.place)),
+        (_with_nulls(others, mine, sides.place), right),
+        (others, _with_nulls(right, theirs, sides.place)),
     ):
         if one is None or other is None:
             continue
         unknown = condition_unknown(sides, condition)
-        found.append(_join_node(one, other, (), wanted, unknown, sides.left_schema, sides.place))
+        found.append(_join_node(one, other, _sure_columns(sides), wanted, unknown, sides.left_schema, sides.place))
     if not found:
         return None
     rows = distinct(*found, place=sides.place)
@@ -172,14 +179,37 @@ def _unknown(sides: Sides, others: ChangeNode) -> ChangeNode | None:
     return _join_node(others, rows, whole, wanted, None, sides.left_schema, sides.place)
 
 
-def _with_nulls(node: ChangeNode, schema: ir.Schema, places: Sequence[int], place: str) -> ChangeNode | None:
+def _sure_columns(sides: Sides) -> tuple[JoinKey, ...]:
+    """The keys that are equal for sure, of those that are columns of both sides' own."""
+    return tuple(
+        key
+        for at, key in enumerate(sides.keys)
+        if at not in sides.unsure and key.left < len(sides.left_schema) and key.right < len(sides.right_schema)
+    )
+
+
+def _unknown_by_key(sides: Sides, others: ChangeNode) -> ChangeNode:
+    """That where the condition is an equality, besides keys that are sure: a row with a null meets any row, and any
+    row one with a null.
+    """
+    key = sides.keys[sides.unsure[0]]
+    sure = [each for at, each in enumerate(sides.keys) if at not in sides.unsure]
+    of_null = _with_nulls(sides.right, [key.right], sides.place)
+    nulls = _with_nulls(others, [key.left], sides.place)
+    assert of_null is not None
+    assert nulls is not None
+    values = DifferenceNode(left=others, right=nulls, schema=others.schema, place=sides.place)
+    found = [_having(nulls, sides.right, sure, sides), _having(values, of_null, sure, sides)]
+    return _all(found, sides.left_schema, sides.place)
+
+
+def _with_nulls(node: ChangeNode, places: Sequence[int], place: str) -> ChangeNode | None:
     """The rows with a null in one of these columns, if there are any such columns."""
     if not places:
         return None
-    row = ", ".join(f"c{at}" for at in range(len(schema) + 1))
+    row = ", ".join(f"c{at}" for at in range(len(node.schema) + 1))
     null = " OR ".join(f"c{at} IS NULL" for at in sorted(places))
-    sql = f"SELECT {row} FROM in0 WHERE {null}"
-    return ComputeNode(input=node, sql=sql, schema=arrow_schema(schema), place=place)
+    return ComputeNode(input=node, sql=f"SELECT {row} FROM in0 WHERE {null}", schema=node.schema, place=place)
 
 
 def _with(node: ChangeNode, mark: bool | None, schema: ir.Schema, sides: Sides) -> ChangeNode:

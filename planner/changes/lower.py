@@ -11,19 +11,19 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
 
 from ...proto.errors import PlanError, Problem
-from .. import ir, tree
+from .. import ir
 from ..sql.types import arrow_schema
-from ..visit import subqueries
 from ..walk import unroll
 from .aggregates import lower_aggregate
 from .joins import lower_cross, lower_join, lower_merge_join
 from .loops import lower_iterate, lower_unreferenced
 from .nodes import BackNode, ChangeNode, ConstantNode, SourceNode
-from .orders import lower_fetch, lower_sort, lower_top
+from .orders import lower_fetch, lower_sort, lower_top, top_of
 from .recompute import lower_by_recomputing
 from .rendering import render
 from .rowwise import chain_below, lower_chain, lower_unnest
 from .sets import lower_set
+from .unnesting import CannotPull, Unnesting, needs_rewriting
 from .windows import lower_window
 
 Step: TypeAlias = Generator[ir.Relation, ChangeNode, ChangeNode]
@@ -64,15 +64,20 @@ class _Lowering:
     warnings: list[str] = field(default_factory=list)
     _common: dict[int, ChangeNode] = field(default_factory=dict)
     _backs: dict[int, BackNode] = field(default_factory=dict)
+    _unnesting: Unnesting = field(default_factory=Unnesting)
 
     def step(self, relation: ir.Relation) -> Step:
         if isinstance(relation, ir.Shared):
             if relation.ordinal not in self._common:
                 self._common[relation.ordinal] = yield self.shared[relation.ordinal]
             return self._common[relation.ordinal]
-        if any(next(subqueries(each), None) for each in tree.expressions(relation)):
-            return (yield from self._recomputed(relation, "its expressions have subqueries"))
-        return (yield from self._lowered(relation))
+        if not needs_rewriting(relation):
+            return (yield from self._lowered(relation))
+        try:
+            joined = self._unnesting.rewritten(relation)
+        except CannotPull as reason:
+            return (yield from self._recomputed(relation, str(reason)))
+        return (yield joined)
 
     def _lowered(self, relation: ir.Relation) -> Step:  # noqa: C901 (a line per relation)
         match relation:
@@ -101,6 +106,8 @@ class _Lowering:
                 return lower_window(relation, (yield relation.input))
             case ir.Sort():
                 return lower_sort(relation, (yield relation.input), self.warnings)
+            case ir.Fetch(input=ir.Sort() as sort) if needs_rewriting(sort):
+                return (yield top_of(relation, sort))
             case ir.Fetch(input=ir.Sort() as sort):
                 return lower_fetch(relation, sort, (yield sort.input))
             case ir.Fetch():
@@ -109,8 +116,6 @@ class _Lowering:
                 return lower_top(relation, (yield relation.input))
             case ir.TopN():
                 return (yield from self._recomputed(relation, "rows that tie with the last one are wanted too"))
-            case ir.LateralJoin():
-                return (yield from self._recomputed(relation, "its right side looks at each left row"))
             case ir.MergeJoin():
                 return lower_merge_join(relation, (yield relation.left), (yield relation.right))
             case ir.StreamingAggregate():
@@ -131,7 +136,7 @@ class _Lowering:
                 return _loop_input(relation)
             case ir.Rounds():
                 raise AssertionError(f"{relation.place}: a loop in a continuous task is part of the whole")
-            case ir.PartialAggregate() | ir.FinalAggregate() | ir.Exchange() | ir.Shared():
+            case ir.PartialAggregate() | ir.FinalAggregate() | ir.Exchange() | ir.Shared() | ir.LateralJoin():
                 raise AssertionError(f"{relation.place}: a decoded plan has no {type(relation).__name__}")
             case _:
                 assert_never(relation)

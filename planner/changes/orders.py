@@ -61,6 +61,19 @@ def lower_fetch(relation: ir.Fetch, sort: ir.Sort, node: ChangeNode) -> ChangeNo
     return _first(node, sort.input.schema, sort.keys, relation.offset, relation.count, relation.place)
 
 
+def top_of(relation: ir.Fetch, sort: ir.Sort) -> ir.TopN:
+    """A limit on sorted rows as one relation."""
+    return ir.TopN(
+        input=sort.input,
+        keys=sort.keys,
+        offset=relation.offset,
+        count=relation.count,
+        ties=False,
+        schema=relation.schema,
+        place=relation.place,
+    )
+
+
 def lower_top(relation: ir.TopN, node: ChangeNode) -> ChangeNode:
     return _first(node, relation.input.schema, relation.keys, relation.offset, relation.count, relation.place)
 

@@ -20,11 +20,14 @@ _EQUALITIES: Final = {"equal": False, "is_not_distinct_from": True}
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sides:
-    """Both inputs of a join, each with its columns and behind them those that its keys are computed into."""
+    """Both inputs of a join, each with its columns and behind them those that its keys are computed into. Of `keys`
+    those in `unsure` make the condition null where a column is null; `rest` is what of it is no key.
+    """
 
     left: ChangeNode
     right: ChangeNode
     keys: tuple[JoinKey, ...]
+    unsure: tuple[int, ...]
     rest: tuple[ir.Expression, ...]
     condition: ir.Expression | None
     left_schema: ir.Schema
@@ -37,6 +40,7 @@ class Sides:
             left=self.right,
             right=self.left,
             keys=tuple(JoinKey(key.right, key.left, key.nulls_match) for key in self.keys),
+            unsure=self.unsure,
             rest=tuple(self._swapped(each) for each in self.rest),
             condition=None if self.condition is None else self._swapped(self.condition),
             left_schema=self.right_schema,
@@ -57,6 +61,7 @@ def sides_of(
     of_left: list[ir.Expression] = []
     of_right: list[ir.Expression] = []
     keys: list[JoinKey] = []
+    unsure: list[int] = []
     rest: list[ir.Expression] = []
     for term in () if condition is None else conjuncts(condition):
         pair = _equality(term, len(left))
@@ -64,11 +69,14 @@ def sides_of(
             rest.append(term)
         else:
             mine, theirs, nulls_match = pair
+            if term.type.nullable:
+                unsure.append(len(keys))
             keys.append(JoinKey(_place(mine, left, of_left), _place(theirs, right, of_right), nulls_match))
     return Sides(
         left=_widened(left_node, left, of_left, relation.place),
         right=_widened(right_node, right, of_right, relation.place),
         keys=tuple(keys),
+        unsure=tuple(unsure),
         rest=tuple(rest),
         condition=condition,
         left_schema=left,
@@ -84,6 +92,7 @@ def sides_of_keys(relation: ir.MergeJoin, left_node: ChangeNode, right_node: Cha
         left=left_node,
         right=right_node,
         keys=tuple(JoinKey(key.left, key.right, key.nulls_match) for key in relation.keys),
+        unsure=tuple(at for at, key in enumerate(relation.keys) if not key.nulls_match),
         rest=() if condition is None else tuple(conjuncts(condition)),
         condition=condition,
         left_schema=relation.left.schema,
@@ -122,6 +131,8 @@ def _widened(node: ChangeNode, schema: ir.Schema, added: list[ir.Expression], pl
 
 def _equality(term: ir.Expression, width: int) -> tuple[ir.Expression, ir.Expression, bool] | None:
     """What of the left and of the right side has to be equal, both of one type, the right one counted from its own."""
+    if isinstance(term, ir.Call) and term.function.name == "is_true" and not isinstance(term.arguments[0], str):
+        term = term.arguments[0]
     if not isinstance(term, ir.Call) or term.function.name not in _EQUALITIES or len(term.arguments) != 2:
         return None
     one, other = term.arguments

@@ -1,0 +1,374 @@
+"""What a relation takes from the rows around it, pulled out of it.
+
+A relation that looks at an outer row becomes one that does not, `Pulled.relation`, and conditions on pairs of an outer
+row and a row of that: what a join can be made of. Conditions come up through projections, filters and joins as they
+are. Above an aggregate, a window or a limit they have to be equalities of something of the outer row with something of
+the inner: rows are grouped by that besides, so that each outer row finds its own group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from ... import ir, tree
+from ... import types as t
+from ...boolean import conjuncts
+from ...functions import bind
+from ...reach import Reach
+from ...visit import is_column, parts, subqueries
+from ..rendering import columns
+from .calls import both, call, is_inner, is_open, placed
+
+_EQUALITIES: Final = ("equal", "is_not_distinct_from")
+_ZERO: Final = ("count", "approx_count_distinct", "sum0")
+"""Measures that say zero of no rows."""
+_ONE_OF_NONE: Final = ("product",)
+_LEFT: Final = (
+    ir.JoinType.LEFT,
+    ir.JoinType.LEFT_SEMI,
+    ir.JoinType.LEFT_ANTI,
+    ir.JoinType.LEFT_SINGLE,
+    ir.JoinType.LEFT_MARK,
+)
+
+
+class CannotPull(Exception):
+    """Why what a relation takes from the rows around it stays in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Pulled:
+    """For an outer row the rows are `columns`, of those of `relation` for which all of `terms` are true. Fields with
+    `outer` are of the outer rows. `one` says that there is exactly one for each outer row; where `padded`, because
+    there is at most one and nulls stand for the columns of `relation` where there is none.
+    """
+
+    relation: ir.Relation
+    terms: tuple[ir.Expression, ...]
+    columns: tuple[ir.Expression, ...]
+    one: bool = False
+    padded: bool = False
+
+
+Step: TypeAlias = Generator[ir.Relation, Pulled, Pulled]
+Rewriting: TypeAlias = Callable[[ir.Relation], Generator[ir.Relation, Pulled, ir.Relation]]
+
+
+class Pulling:
+    """`rewriting` makes a relation whose own expressions have no subqueries, and that is no lateral join, from one
+    that is otherwise.
+    """
+
+    def __init__(self, reach: Reach, rewriting: Rewriting) -> None:
+        self._reach = reach
+        self._rewriting = rewriting
+
+    def step(self, relation: ir.Relation) -> Step:  # noqa: C901 (a line per relation)
+        """A step of `unroll`. Raises `CannotPull`."""
+        if not self._reach.of(relation):
+            while isinstance(relation, ir.Sort):
+                relation = relation.input
+            return Pulled(relation=relation, terms=(), columns=columns(relation.schema), one=_has_one_row(relation))
+        if needs_rewriting(relation):
+            relation = yield from self._rewriting(relation)
+        match relation:
+            case ir.Sort():
+                return (yield relation.input)
+            case ir.Filter():
+                return _filtered(relation, (yield relation.input))
+            case ir.Project():
+                return _projected(relation, (yield relation.input))
+            case ir.Cross() | ir.Join(type=ir.JoinType.INNER):
+                return _joined(relation, (yield relation.left), (yield relation.right))
+            case ir.Join() if relation.type in _LEFT:
+                if self._reach.of(relation.right):
+                    raise CannotPull(f"inside it a {relation.type.value} join's right side looks at the outer row")
+                return _left_joined(relation, (yield relation.left))
+            case ir.Aggregate():
+                return _aggregated(relation, (yield relation.input))
+            case ir.Window():
+                return _windowed(relation, (yield relation.input))
+            case ir.TopN(ties=False):
+                return _limited(relation, relation.keys, (yield relation.input))
+            case ir.Fetch(input=ir.Sort() as sort):
+                return _limited(relation, sort.keys, (yield sort.input))
+            case _:
+                raise CannotPull(f"it looks at the outer row below a {_kind(relation)}")
+
+
+def needs_rewriting(relation: ir.Relation) -> bool:
+    """Whether it evaluates something else for each of its rows."""
+    if isinstance(relation, ir.LateralJoin):
+        return True
+    return any(next(subqueries(each), None) is not None for each in tree.expressions(relation))
+
+
+def _kind(relation: ir.Relation) -> str:
+    match relation:
+        case ir.Join():
+            return f"{relation.type.value} join"
+        case ir.Set():
+            return f"set operation ({relation.operation.value})"
+        case _:
+            return type(relation).__name__
+
+
+def _has_one_row(relation: ir.Relation) -> bool:
+    while isinstance(relation, ir.Project | ir.Sort):
+        relation = relation.input
+    match relation:
+        case ir.Aggregate():
+            return not relation.keys and len(relation.grouping_sets) <= 1
+        case ir.Values():
+            return len(relation.rows) == 1
+        case _:
+            return False
+
+
+def _not_padded(pulled: Pulled, what: str) -> None:
+    if pulled.padded:
+        raise CannotPull(f"inside it a {what} reads an aggregate without keys that looks at the outer row")
+
+
+def _own(expressions: Sequence[ir.Expression], what: str) -> None:
+    if any(map(is_open, expressions)):
+        raise CannotPull(f"inside it a {what} is made from the outer row")
+
+
+# ---------------------------------------------------------------------------------------- filters and projections
+
+
+def _filtered(relation: ir.Filter, pulled: Pulled) -> Pulled:
+    _not_padded(pulled, "filter")
+    found = [placed(term, pulled.columns) for term in conjuncts(relation.condition)]
+    condition = both(term for term in found if not is_open(term))
+    terms = tuple(term for term in found if is_open(term))
+    below = pulled.relation
+    if condition is not None:
+        below = ir.Filter(input=below, condition=condition, schema=below.schema, place=relation.place)
+    elif isinstance(below, ir.Cross) and _looks_at_both(below, terms):
+        raise CannotPull("inside it tables meet only by way of the outer row")
+    one = pulled.one and condition is None and not terms
+    return replace(pulled, relation=below, terms=(*pulled.terms, *terms), one=one)
+
+
+def _looks_at_both(cross: ir.Cross, terms: Sequence[ir.Expression]) -> bool:
+    used = {part.index for term in terms for part in parts(term) if isinstance(part, ir.Field) and not part.outer}
+    width = len(cross.left.schema)
+    return any(at < width for at in used) and any(at >= width for at in used)
+
+
+def _projected(relation: ir.Project, pulled: Pulled) -> Pulled:
+    """What is made from the outer row, or from nulls where there is no row, is made above the join."""
+    found = tuple(placed(each, pulled.columns) for each in relation.expressions)
+    if pulled.padded:
+        return replace(pulled, columns=found)
+    below = pulled.relation
+    added = [each for each in found if not is_open(each) and not is_column(each)]
+    if not added:
+        return replace(pulled, columns=found)
+    wide = (*columns(below.schema), *added)
+    places = iter(range(len(below.schema), len(wide)))
+    made = tuple(
+        each if is_open(each) or is_column(each) else ir.Field(index=next(places), type=each.type) for each in found
+    )
+    return replace(pulled, relation=project(below, wide, relation.place), columns=made)
+
+
+def project(relation: ir.Relation, expressions: Sequence[ir.Expression], place: str) -> ir.Project:
+    schema = tuple(each.type for each in expressions)
+    return ir.Project(input=relation, expressions=tuple(expressions), schema=schema, place=place)
+
+
+# ---------------------------------------------------------------------------------------------------------- joins
+
+
+def _joined(relation: ir.Cross | ir.Join, left: Pulled, right: Pulled) -> Pulled:
+    _not_padded(left, "join")
+    _not_padded(right, "join")
+    schema = (*left.relation.schema, *right.relation.schema)
+    shifted = columns(schema)[len(left.relation.schema) :]
+    both_columns = (*left.columns, *(placed(each, shifted) for each in right.columns))
+    condition = None if isinstance(relation, ir.Cross) else relation.condition
+    found = [placed(term, both_columns) for term in ([] if condition is None else conjuncts(condition))]
+    inside = both(term for term in found if not is_open(term))
+    terms = (
+        *left.terms,
+        *(placed(term, shifted) for term in right.terms),
+        *(term for term in found if is_open(term)),
+    )
+    if inside is None:
+        met: ir.Relation = ir.Cross(left=left.relation, right=right.relation, schema=schema, place=relation.place)
+        if left.terms and right.terms:
+            raise CannotPull("inside it tables meet only by way of the outer row")
+    else:
+        met = ir.Join(
+            left=left.relation,
+            right=right.relation,
+            type=ir.JoinType.INNER,
+            condition=inside,
+            schema=schema,
+            place=relation.place,
+        )
+    return Pulled(relation=met, terms=terms, columns=both_columns, one=left.one and right.one and not found)
+
+
+def _left_joined(relation: ir.Join, left: Pulled) -> Pulled:
+    """Conditions on the left rows alone can as well be asked of them afterwards."""
+    what = f"{relation.type.value} join"
+    _not_padded(left, what)
+    width = len(left.relation.schema)
+    schema = (*left.relation.schema, *relation.schema[len(relation.left.schema) :])
+    condition = relation.condition
+    if condition is not None:
+        seen = (*left.relation.schema, *relation.right.schema)
+        condition = placed(condition, (*left.columns, *columns(seen)[width:]))
+        _own([condition], f"{what}'s condition")
+    met = replace(relation, left=left.relation, condition=condition, schema=schema)
+    return replace(left, relation=met, columns=(*left.columns, *columns(schema)[width:]), one=False)
+
+
+# ------------------------------------------------------------------------------------ aggregates, windows, limits
+
+
+@dataclass(frozen=True, slots=True)
+class _Equality:
+    """A term: something of the outer rows equal to something of the inner row."""
+
+    call: ir.Call
+    outer: ir.Expression
+    inner: ir.Expression
+
+    def of(self, column: ir.Field) -> ir.Expression:
+        """The term over a column that has the inner value."""
+        return replace(self.call, arguments=(self.outer, column))
+
+
+def _equalities(pulled: Pulled, what: str) -> list[_Equality]:
+    found = []
+    for term in pulled.terms:
+        equality = _equality(term)
+        if equality is None:
+            raise CannotPull(f"inside it a {what}'s rows are those that meet more than equalities with the outer row")
+        found.append(equality)
+    return found
+
+
+def _equality(term: ir.Expression) -> _Equality | None:
+    if not isinstance(term, ir.Call) or term.function.name not in _EQUALITIES:
+        return None
+    one, other = term.arguments
+    if isinstance(one, str) or isinstance(other, str) or t.required(one.type) != t.required(other.type):
+        return None
+    if is_open(one) and not is_inner(one) and not is_open(other):
+        return _Equality(term, one, other)
+    if is_open(other) and not is_inner(other) and not is_open(one):
+        return _Equality(term, other, one)
+    return None
+
+
+def _aggregated(relation: ir.Aggregate, pulled: Pulled) -> Pulled:
+    if len(relation.grouping_sets) > 1:
+        raise CannotPull("inside it an aggregate over several grouping sets looks at the outer row")
+    used = relation.grouping_sets[0] if relation.grouping_sets else ()
+    if tuple(used) != tuple(range(len(relation.keys))):
+        raise CannotPull("inside it an aggregate leaves out keys and looks at the outer row")
+    _not_padded(pulled, "aggregate")
+    equalities = _equalities(pulled, "aggregate")
+    own = tree.with_expressions(relation, [placed(each, pulled.columns) for each in tree.expressions(relation)])
+    assert isinstance(own, ir.Aggregate)
+    _own(tree.expressions(own), "aggregate")
+    inner = tuple(each.inner for each in equalities)
+    keys = len(own.keys)
+    types = (*relation.schema[:keys], *(each.type for each in inner), *relation.schema[keys:])
+    groups = replace(
+        own,
+        input=pulled.relation,
+        keys=(*own.keys, *inner),
+        grouping_sets=(tuple(range(keys + len(inner))),),
+        schema=types,
+    )
+    fields = columns(types)
+    measures = fields[keys + len(inner) :]
+    pairs = zip(relation.measures, measures, strict=True)
+    values = measures if keys else tuple(_of_none(measure, field) for measure, field in pairs)
+    return Pulled(
+        relation=groups,
+        terms=tuple(each.of(fields[keys + at]) for at, each in enumerate(equalities)),
+        columns=(*fields[:keys], *values),
+        one=not keys,
+        padded=not keys,
+    )
+
+
+def _of_none(measure: ir.Measure, field: ir.Field) -> ir.Expression:
+    """The measure's value, where there is no group what it says of no rows."""
+    padded = replace(field, type=t.nullable(field.type))
+    if measure.function.name in _ONE_OF_NONE:
+        raise CannotPull(f"inside it {measure.function.name} over no rows is no null")
+    if measure.function.name not in _ZERO:
+        return padded
+    zero = ir.Cast(operand=ir.Literal(value=0, type=t.Integer(bits=64)), type=t.required(field.type))
+    return ir.IfThen(clauses=((call("is_null", padded), zero),), otherwise=padded, type=field.type)
+
+
+def _windowed(relation: ir.Window, pulled: Pulled) -> Pulled:
+    _not_padded(pulled, "window")
+    equalities = _equalities(pulled, "window")
+    inner = tuple(each.inner for each in equalities)
+    own = tree.with_expressions(relation, [placed(each, pulled.columns) for each in tree.expressions(relation)])
+    assert isinstance(own, ir.Window)
+    _own(tree.expressions(own), "window")
+    below = pulled.relation
+    width = len(below.schema)
+    schema = (*below.schema, *(each.type for each in own.calls))
+    calls = tuple(replace(each, partitions=(*each.partitions, *inner)) for each in own.calls)
+    windowed = ir.Window(input=below, calls=calls, schema=schema, place=relation.place)
+    return replace(pulled, relation=windowed, columns=(*pulled.columns, *columns(schema)[width:]), one=False)
+
+
+def _limited(relation: ir.TopN | ir.Fetch, keys: Sequence[ir.SortKey], pulled: Pulled) -> Pulled:
+    """The first rows of each group by their number, ties broken by all columns, as in a limit on all rows."""
+    _not_padded(pulled, "limit")
+    skipped, wanted = _number(relation.offset), _number(relation.count)
+    equalities = _equalities(pulled, "limit")
+    sorts = [replace(key, expression=placed(key.expression, pulled.columns)) for key in keys]
+    _own([key.expression for key in sorts], "sort")
+    direction = ir.Direction.ASC_NULLS_LAST
+    ties = [ir.SortKey(expression=each, direction=direction) for each in pulled.columns if not is_open(each)]
+    bound = bind(ir.FunctionKind.WINDOW, "row_number", None, ())
+    numbering = ir.WindowCall(
+        function=bound.function,
+        arguments=(),
+        type=bound.type,
+        partitions=tuple(each.inner for each in equalities),
+        sorts=(*sorts, *ties),
+    )
+    below = pulled.relation
+    schema = (*below.schema, numbering.type)
+    windowed = ir.Window(input=below, calls=(numbering,), schema=schema, place=relation.place)
+    number = ir.Field(index=len(below.schema), type=numbering.type)
+    limits = [call("gt", number, _literal(skipped))] if skipped else []
+    if wanted is not None:
+        limits.append(call("lte", number, _literal((skipped or 0) + wanted)))
+    condition = both(limits)
+    if condition is None:
+        return pulled
+    first = ir.Filter(input=windowed, condition=condition, schema=schema, place=relation.place)
+    return replace(pulled, relation=first, one=False)
+
+
+def _literal(value: int) -> ir.Literal:
+    return ir.Literal(value=value, type=t.Integer(bits=64, nullable=False))
+
+
+def _number(expression: ir.Expression | None) -> int | None:
+    match expression:
+        case None | ir.Literal(value=None):
+            return None
+        case ir.Literal(value=int(value)) if value >= 0:
+            return value
+        case _:
+            raise CannotPull("inside it a limit is no number")
