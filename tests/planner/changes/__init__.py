@@ -1,0 +1,1 @@
+"""Lowering of plans to operators on changes."""
