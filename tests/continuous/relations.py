@@ -122,6 +122,15 @@ def rowwise() -> Iterator[tuple[str, ir.Relation]]:
     yield "values", combine(SetOperation.UNION_ALL, project(LEFT, col(0)), values((I64,), (7,), (7,), (None,)))
 
 
+def nested() -> Iterator[tuple[str, ir.Relation]]:
+    of_key = filtered(RIGHT, eq(col(0), col(0, outer=1)))
+    greatest = aggregate(of_key, [], measure("max", col(1)))
+    yield "exists", filtered(LEFT, subquery(ir.SubqueryKind.EXISTS, of_key))
+    yield "in", filtered(LEFT, subquery(ir.SubqueryKind.IN, project(RIGHT, col(1)), col(1)))
+    yield "scalar", project(LEFT, col(1), subquery(ir.SubqueryKind.SCALAR, greatest))
+    yield "lateral join", join(LEFT, greatest, ir.JoinType.LEFT, None, lateral=True)
+
+
 def firsts() -> Iterator[tuple[str, ir.Relation]]:
     keys = (desc(col(1)), asc(col(2, F64)), asc(col(0)), asc(col(3, TEXT)))
     yield "sorted limit", fetch(sort(LEFT, *keys), 3, 1)
@@ -131,15 +140,21 @@ def firsts() -> Iterator[tuple[str, ir.Relation]]:
     yield "limit above a filter", fetch(filtered(sort(LEFT, *keys), call("gt", col(1), lit(-3))), 2)
 
 
-INCREMENTAL: Final = dict([*rowwise(), *joins(), *aggregates(), *sets(), *windows(), *firsts()])
+INCREMENTAL: Final = dict([*rowwise(), *joins(), *aggregates(), *sets(), *windows(), *nested(), *firsts()])
 """What must never fall back to computing everything again."""
 
 RECOMPUTED: Final[Mapping[str, ir.Relation]] = {
-    "exists": filtered(
+    "exists one of two kinds": filtered(
         LEFT,
-        subquery(ir.SubqueryKind.EXISTS, filtered(RIGHT, eq(col(0), col(0, outer=1)))),
+        subquery(
+            ir.SubqueryKind.EXISTS,
+            combine(
+                ir.SetOperation.UNION_ALL,
+                filtered(RIGHT, eq(col(0), col(0, outer=1))),
+                filtered(RIGHT, eq(col(1), col(1, outer=1))),
+            ),
+        ),
     ),
-    "in": filtered(LEFT, subquery(ir.SubqueryKind.IN, project(RIGHT, col(1)), col(1))),
     "top-n with ties": topn(LEFT, [desc(col(1))], 2, ties=True),
 }
 """What is computed again from all rows."""
