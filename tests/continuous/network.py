@@ -13,8 +13,10 @@ from typing import Self
 import pyarrow as pa
 
 from tidegate.executor.changes.computation import ContinuousComputation
+from tidegate.executor.changes.making import EntrySource, graph_of
 from tidegate.executor.dataflow import instance_settings
-from tidegate.operators.instances import InstancePool
+from tidegate.operators.changes.network.network import Network
+from tidegate.operators.instances import Instance, InstancePool
 from tidegate.operators.piece import InlinePiece
 from tidegate.planner import ir
 from tidegate.planner.changes.prepare import PreparedChanges, prepare_changes
@@ -36,6 +38,24 @@ def prepared(plan: ir.Plan, channels: int = 1) -> PreparedChanges:
 @cache
 def _pool() -> InstancePool:
     return InstancePool(Path(tempfile.mkdtemp(prefix="tidegate-continuous-")))
+
+
+def bare(plan: ir.Plan, channels: int) -> tuple[Network, Sequence[tuple[str, Sequence[str]]]]:
+    """The network of a plan's operators; for each of its entries the source and its columns."""
+    found = prepared(plan, channels)
+    entries = {
+        source.name: EntrySource(
+            port=port, schema=pa.schema([pa.field(each.name, each.type) for each in source.columns])
+        )
+        for port, source in enumerate(found.sources)
+    }
+    network = Network(graph_of(found.root, entries, _instance()), channels)
+    return network, [(name, entry.schema.names) for name, entry in entries.items()]
+
+
+@cache
+def _instance() -> Instance:
+    return _pool().take(instance_settings(TaskOptions(), ()))
 
 
 class Running:
