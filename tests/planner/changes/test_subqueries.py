@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import Final
 
 import pyarrow as pa
@@ -39,7 +40,7 @@ from ..build import (
     window_call,
 )
 from ..running import rows
-from .epochs import Epoch, Row, recomputed, totals
+from .epochs import Epoch, Row, Running, recomputed, totals
 
 Kind = ir.SubqueryKind
 Type = ir.JoinType
@@ -421,3 +422,31 @@ def test_what_cannot_be_a_join_is_computed_again_and_says_why(relation: ir.Relat
     assert why in found
     *_, last = totals(plan(relation), history(seed=1))
     assert last == answer(relation, history(seed=1))
+
+
+FOLLOWING: Final[dict[str, Callable[[], ir.Relation]]] = {
+    "exists with the key": lambda: where(exists(same_key(inner()))),
+    "not in": lambda: where(no(within(col(1), values(inner())))),
+    "in those of the key": lambda: shown(within(col(1), values(same_key(inner())))),
+    "count of the key": lambda: shown(scalar(count(same_key(inner())))),
+    "more than the key's least": lambda: where(call("gt", col(1), scalar(total(same_key(inner()), "min")))),
+    "equal to the greatest": lambda: where(eq(col(1), scalar(total(inner(), "max")))),
+    "lateral first rows": lambda: lateral(Type.LEFT, topn(same_key(inner()), [asc(col(1))], 2)),
+}
+
+
+@pytest.mark.parametrize("make", [pytest.param(make, id=name) for name, make in FOLLOWING.items()])
+def test_a_change_touches_as_much_of_ten_times_the_state(make: Callable[[], ir.Relation]) -> None:
+    assert touched(make(), 20_000) <= 1.3 * touched(make(), 2_000)
+
+
+def touched(relation: ir.Relation, size: int) -> int:
+    """Rows of state that are looked at where both sides have `size` rows, and a few of each move and a row comes."""
+    every = [((number, number), 1) for number in range(size)]
+    moved = [change for at in range(50) for change in (((at, at), -1), ((at + 1, at), 1))]
+    with closing(Running(plan(relation))) as running:
+        running.epoch({"o": every, "t": every})
+        before = running.touched()
+        running.epoch({"o": moved, "t": moved})
+        running.epoch({"o": [((size, size + 1), 1)], "t": [((size, size + 1), 1)]})
+        return running.touched() - before
