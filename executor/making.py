@@ -157,6 +157,7 @@ def _fragment(node: FragmentNode, workshop: Workshop) -> Fragment:
         spill=workshop.spill,
         lazy=node.lazy,
         loops=node.loops,
+        result=node.result,
         loop_seconds=workshop.loop_seconds,
         later=workshop.later,
         place=node.place,

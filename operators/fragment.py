@@ -24,6 +24,7 @@ import pyarrow as pa
 from ..proto.errors import ExecutionError, InternalError, SplitError
 from ..proto.values import Spill
 from . import builds, failures, file_reads
+from .canonical_order import in_canonical_order
 from .conform import Conform
 from .file_reads import FileReads
 from .file_relations import FileSource
@@ -31,7 +32,7 @@ from .file_versions import check_versions
 from .held import SpillRoom
 from .inputs import ContextInput, ContextSource, FragmentInput, StreamSource
 from .instances import Instance
-from .loop_bounds import Later, LoopBound, LoopWatch, never
+from .loop_bounds import Later, LoopBound, LoopWatch, counted, never
 from .operator import Operator, Stream
 from .piece import FilePiece, Piece
 from .scan import Scan
@@ -41,7 +42,7 @@ from .statement import Statement
 class Ordered(Protocol):
     """The ordered form of a statement: the same rows of the same inputs, in an order that its joins do not decide.
     `joins` says where in the plan they are; `builds` whether DuckDB builds hash tables for them, None where it has to
-    be asked.
+    be asked. Those of a loop's steps are none of them where its rows are the statement's.
     """
 
     @property
@@ -61,6 +62,8 @@ class Fragment(Operator):
 
     Without an `ordered` form there is nothing to do about joins that do not fit but to refuse them. `loops` are those
     that the statement recurses in; with `loop_seconds` its first row must be there by then, or `later` interrupts it.
+    Where the statement's rows are those of the loop `result`, in any order, they are counted here and come out in
+    canonical order: those that are more than an eighth of the instance's memory spill.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class Fragment(Operator):
         spill: Spill = Spill.AUTO,
         lazy: bool = False,
         loops: Sequence[LoopBound] = (),
+        result: LoopBound | None = None,
         loop_seconds: float = 0.0,
         later: Later = never,
         place: str = "",
@@ -95,6 +99,7 @@ class Fragment(Operator):
         )
         self._context = None if context is None else ContextInput(context)
         self._conform = Conform(schema, place)
+        self._result = result
         self._interrupted = threading.Event()
         self._watch = LoopWatch(loops, seconds=loop_seconds, later=later, interrupt=self.interrupt)
         self._reads = file_reads.NOTHING
@@ -175,13 +180,11 @@ class Fragment(Operator):
             check_versions(files)
             if files:
                 self._statement.count(counted)
-            with closing(self._rows()) as rows:
-                for batch in rows:
+            with closing(self._rows()) as rows, closing(self._finished(rows)) as finished:
+                for batch in finished:
                     self._watch.end()
-                    self._stop_if_interrupted()
                     given_out += batch.num_rows
-                    if batch.num_rows:
-                        yield self._conform(batch)
+                    yield batch
             check_versions(files)
         except failures.ENGINE_ERRORS as error:
             raise self._cause(error) from error
@@ -190,6 +193,18 @@ class Fragment(Operator):
             self._reads = self._counts(files, counted=counted, given_out=given_out)
             for relation in self._inputs:
                 relation.end()
+
+    def _finished(self, rows: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
+        if self._result is None:
+            return self._conformed(rows)
+        found = counted(self._result, self._conformed(rows))
+        return in_canonical_order(found, self.schema, self._memory // 8, self._spill_room())
+
+    def _conformed(self, rows: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
+        for batch in rows:
+            self._stop_if_interrupted()
+            if batch.num_rows:
+                yield self._conform(batch)
 
     def _counts(self, files: Sequence[FilePiece], *, counted: bool, given_out: int) -> FileReads:
         if not files:
@@ -216,6 +231,8 @@ class Fragment(Operator):
     def _joins(self) -> bool:
         """Whether hash joins may decide the order of its rows."""
         known = self._statement.joins if self._strict else False
+        if self._result is not None and self._ordered is not None and self._ordered.builds is False:
+            return False  # those of its steps decide nothing: its rows are sorted
         if known is None and self._ordered is not None:
             known = self._ordered.builds  # planning a statement over files takes as long as thousands of rows
         if known is not None:
@@ -228,11 +245,14 @@ class Fragment(Operator):
         """Whether no builds made of its inputs can be too large. The rows of streams are held to find out."""
         most = builds.harmless(self._memory)
         size = self._file_bytes()
-        full = failures.out_of_memory(self._place, self._memory)
-        room = SpillRoom(self._instance.temp_folder, self._instance.settings.spill_limit, full)
+        room = self._spill_room()
         for relation in self._inputs:
             size += relation.hold(most - size, room)
         return size <= most
+
+    def _spill_room(self) -> SpillRoom:
+        full = self._watch.named(failures.out_of_memory(self._place, self._memory))
+        return SpillRoom(self._instance.temp_folder, self._instance.settings.spill_limit, full)
 
     def _plain(self) -> Generator[pa.RecordBatch]:
         if self._statement.prepared:

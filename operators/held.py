@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -14,19 +14,22 @@ from .sizes import batch_bytes
 
 
 class SpillRoom:
-    """Where held rows may go: files in `folder`, of at most `limit` bytes together. `full` is what is raised then."""
+    """Where held rows may go: files in `folder`. Where there is `full`, it is raised beyond `limit` bytes of them."""
 
-    def __init__(self, folder: str, limit: int | None, full: TidegateError) -> None:
+    def __init__(self, folder: str, limit: int | None = None, full: TidegateError | None = None) -> None:
         self._folder = folder
         self._left = limit
         self._full = full
-        self._numbers = itertools.count(1)
 
     def path(self) -> str:
-        return os.path.join(self._folder, f"held-{next(self._numbers)}.arrow")
+        """A new file's, which is there and empty: the fragments of an instance share its folder."""
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        handle, path = tempfile.mkstemp(prefix="held-", suffix=".arrow", dir=self._folder)
+        os.close(handle)
+        return path
 
     def take(self, size: int) -> None:
-        if self._left is None:
+        if self._left is None or self._full is None:
             return
         self._left -= size
         if self._left < 0:

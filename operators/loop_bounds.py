@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+import pyarrow as pa
 
 from ..proto.errors import ExecutionError, TidegateError
 
@@ -24,7 +26,9 @@ _AGAIN_SECONDS: Final = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopBound:
-    """A loop of a statement, which fails with an error that says `mark(loop)` beyond `max_rows` rows."""
+    """A loop of a statement. Beyond `max_rows` rows the statement fails with an error that says `mark(loop)`, or, where
+    its rows are the loop's, gives one more.
+    """
 
     loop: int
     name: str
@@ -35,6 +39,16 @@ class LoopBound:
 def mark(loop: int) -> str:
     """What the statement says when the loop of this number has too many rows."""
     return f"tidegate: loop {loop} has too many rows."
+
+
+def counted(loop: LoopBound, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The loop's rows; its error where there are too many."""
+    found = 0
+    for batch in rows:
+        found += batch.num_rows
+        if found > loop.max_rows:
+            raise _too_many(loop)
+        yield batch
 
 
 class LoopWatch:
@@ -89,8 +103,7 @@ class LoopWatch:
             return ExecutionError(f"{self._bounds[0].place}: {message}", reason="LOOP_SECONDS")
         for bound in self._bounds:
             if mark(bound.loop) in str(error):
-                message = f"loop {bound.name!r} has more than {bound.max_rows:,} rows (the option loop_rows)"
-                return ExecutionError(f"{bound.place}: {message}", reason="LOOP_ROWS")
+                return _too_many(bound)
         return None
 
     def named(self, error: TidegateError) -> TidegateError:
@@ -102,3 +115,8 @@ class LoopWatch:
     def _names(self) -> str:
         names = ", ".join(repr(bound.name) for bound in self._bounds)
         return f"loop {names} is" if len(self._bounds) == 1 else f"loops {names} are"
+
+
+def _too_many(bound: LoopBound) -> ExecutionError:
+    message = f"loop {bound.name!r} has more than {bound.max_rows:,} rows (the option loop_rows)"
+    return ExecutionError(f"{bound.place}: {message}", reason="LOOP_ROWS")

@@ -112,6 +112,18 @@ class SortedKeys:
         broken = code[1:] < code[:-1]
         return int(np.argmax(broken)) + 1 if broken.any() else None
 
+    def words(self) -> list[Words]:
+        """The rows' order as words, the first to decide first. Ranks stand for texts: they mean nothing elsewhere."""
+        found: list[Words] = []
+        for column in self.columns:
+            ranks = column.ranks()
+            if ranks is not None:
+                found.append(ranks)
+            if column.text is not None:
+                found.append(text_ranks(column.text, descending=column.order.descending))
+            found += column.words
+        return found
+
     def nulls(self, columns: Sequence[int], start: int, stop: int) -> Bools | None:
         """Which of the rows have a null in one of these key columns; None where none has."""
         found: Bools | None = None
@@ -198,6 +210,11 @@ def _column(array: pa.Array, order: Order) -> KeyColumn:
     if nulls is not None:
         words = tuple(np.where(nulls, np.int64(0), word) for word in words)
     return KeyColumn(order, nulls, words, None)
+
+
+def text_ranks(texts: pa.Array, *, descending: bool) -> Words:
+    ranks: Words = pc.rank(texts, tiebreaker="dense").to_numpy(zero_copy_only=False).astype(np.int64)
+    return -ranks if descending else ranks
 
 
 def _is_bytes(type_: pa.DataType) -> bool:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from ..proto.errors import InternalError
 from .operator import Stream
-from .ordering import Key, Ordering, SortedKeys, Words
+from .ordering import Key, Ordering, SortedKeys, Words, text_ranks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,14 +132,9 @@ def _words(parts: Sequence[_Part]) -> list[Words]:
             )
         texts = [column.text[rows] for column, rows in zip(columns, cut, strict=True) if column.text is not None]
         if texts:
-            words.append(_ranks(pa.concat_arrays(texts), descending=columns[0].order.descending))
+            words.append(text_ranks(pa.concat_arrays(texts), descending=columns[0].order.descending))
         words += [
             np.concatenate([word[rows] for word, rows in zip(each, cut, strict=True)])
             for each in zip(*(column.words for column in columns), strict=True)
         ]
     return words
-
-
-def _ranks(texts: pa.Array, *, descending: bool) -> Words:
-    ranks: Words = pc.rank(texts, tiebreaker="dense").to_numpy(zero_copy_only=False).astype(np.int64)
-    return -ranks if descending else ranks

@@ -6,6 +6,7 @@
   kept: it is one section, and every epoch computes its answer afresh.
 - A relation with an operator of its own (`ir.Operated`) ends the fragments around it: it is an edge, and so is each of
   its inputs. What an index is made of is no input: it is a section of its own, computed once per task.
+- So does a loop that one recursive statement computes: its rows are put in canonical order outside of DuckDB.
 - A fragment is cut where it is `DEPTH` relations deep. What looks out to an enclosing row cannot be computed alone and
   is not cut; its own depth is limited.
 """
@@ -193,6 +194,9 @@ class _Sectioning:
         depth += 1
         if isinstance(relation, ir.Operated):
             self._ends_at(relation)
+            return 1
+        if relation is not self._root and isinstance(relation, ir.Recursion):
+            self._add(relation)
             return 1
         if depth < DEPTH or relation is self._root:
             return depth

@@ -178,7 +178,9 @@ class _Fragment:
     def of(self, root: ir.Relation, output: Output | None, *, lazy: bool = False) -> FragmentNode:
         self._weighed = weighed(root, self._making.shared, self._nodes)
         statement = Statement(self, self._making.shared)
-        sql = statement.select(root, output.types if output else None)
+        types = output.types if output else None
+        result = root if isinstance(root, ir.Recursion) else None
+        sql = statement.select(root, types, result=result)
         scans = [self._scan(leaf, use) for leaf, use in self._sources.items() if self._feed(leaf) is Feed.STREAM]
         streams = (
             *scans,
@@ -208,14 +210,10 @@ class _Fragment:
                 root=root,
                 shared=self._making.shared,
                 ends=self._nodes,
-                render=lambda relation, shared: Statement(self, shared).select(
-                    relation, output.types if output else None
-                ),
+                render=lambda relation, shared: Statement(self, shared).select(relation, types, result=result),
             ),
-            loops=tuple(
-                LoopBound(loop=each.loop, name=each.name, max_rows=each.max_rows, place=each.place)
-                for each in statement.loops.values()
-            ),
+            loops=tuple(map(_bound, statement.loops.values())),
+            result=None if result is None else _bound(result),
             lazy=lazy and size_class > BLOCK_ROWS and _passes_rows(root, self._nodes),
         )
 
@@ -272,6 +270,10 @@ class _Fragment:
             cut=leaf.cut,
             weighed=use.weighed,
         )
+
+
+def _bound(loop: ir.Recursion) -> LoopBound:
+    return LoopBound(loop=loop.loop, name=loop.name, max_rows=loop.max_rows, place=loop.place)
 
 
 def _comes_lazily(node: PhysicalNode) -> bool:

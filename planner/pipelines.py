@@ -109,7 +109,8 @@ class FragmentNode:
     input row, in order, so that pieces may run one by one. `blocking`: the root consumes all input before its first
     row, so nothing is lost by executing at once. `lazy`: it takes rows one by one, in order, and what reads them may
     want few of them, or wants the first ones soon, so that it must not wait for a block. `ordered` has
-    the statement to run instead where the hash joins of `sql` do not fit in memory. `loops` are those it recurses in.
+    the statement to run instead where the hash joins of `sql` do not fit in memory. `loops` are those it recurses in;
+    where its rows are those of the loop `result`, they come in any order and shall be put in canonical order.
     """
 
     sql: str
@@ -125,6 +126,7 @@ class FragmentNode:
     ordered: OrderedForm | None = None
     lazy: bool = False
     loops: tuple[LoopBound, ...] = ()
+    result: LoopBound | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -15,7 +15,7 @@ from .visit import is_column
 class Selection:
     """The columns of `input` at these places."""
 
-    input: ir.Operated
+    input: ir.Operated | ir.Recursion
     columns: tuple[int, ...]
 
 
@@ -29,7 +29,7 @@ def selection(root: ir.Relation, ends: Container[int]) -> Selection | None:
         if taken is None:
             return None
         relation, columns = relation.input, tuple(taken[column] for column in columns)
-    if relation is root or not columns or not isinstance(relation, ir.Operated):
+    if relation is root or not columns or not isinstance(relation, ir.Operated | ir.Recursion):
         return None
     fits = all(_fits(relation.schema[at], type_) for at, type_ in zip(columns, root.schema, strict=True))
     return Selection(input=relation, columns=columns) if fits else None

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import overload
 
 from .. import ir, tree
+from ..loops import steady
 from ..spread.joins import equal_columns
 from ..visit import parts
 from .ordered import ordered
@@ -44,8 +45,10 @@ class OrderedForm:
         return None if any(not _reads_once(each) for each in own) else False
 
     def _own(self) -> Iterator[ir.Relation]:
+        """But for a loop's steps: whatever order they find its rows in, these are sorted."""
         seen: set[int] = set()
-        stack = [self._root]
+        root = self._root
+        stack: list[ir.Relation] = list(steady(root)) if isinstance(root, ir.Recursion) else [root]
         while stack:
             relation = stack.pop()
             if relation is not self._root and id(relation) in self._ends:

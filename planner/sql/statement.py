@@ -116,15 +116,20 @@ class Statement:
         self._shared = shared
         self._aliases: Iterator[int] = itertools.count(1)
         self._root: ir.Relation | None = None
+        self._result: ir.Recursion | None = None
         self._common: dict[int, str] = {}
         self.relations = 0
         self.loops: dict[int, ir.Recursion] = {}
 
-    def select(self, root: ir.Relation, named: Sequence[Type] | None = None) -> str:
+    def select(
+        self, root: ir.Relation, named: Sequence[Type] | None = None, *, result: ir.Recursion | None = None
+    ) -> str:
         """The SELECT. A fragment's own root is rendered even where it is an edge to others. `named` are the root's
-        types where the fields of its structs shall have names.
+        types where the fields of its structs shall have names. Where the root is the loop `result`, its rows are
+        neither sorted nor counted: up to one more than there may be.
         """
         self._root = root
+        self._result = result
         select = unroll(self._step, _Visit(root, ()))
         if named is not None and any(map(has_struct, named)):
             table = Table(select=select, alias=f"r{next(self._aliases)}", width=len(named))
@@ -232,7 +237,15 @@ class Statement:
                 came_back = {**inside.came_back, relation.loop: which}
                 for each in relation.steps:
                     into.append((yield _Visit(each, around, _Inside(came_back, {**inside.fixed, **same}))))
-        return select_recursion(relation, names, entering=entering, fixed=made, start=start, rounds=rounds)
+        return select_recursion(
+            relation,
+            names,
+            entering=entering,
+            fixed=made,
+            start=start,
+            rounds=rounds,
+            is_all=self._result is not None and relation.loop == self._result.loop,
+        )
 
     def _shared_use(self, relation: ir.Shared) -> Generator[_Visit, str, str]:
         """The definition is rendered at the first use, and stands after those that it uses itself."""

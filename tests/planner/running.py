@@ -17,6 +17,8 @@ import duckdb
 import pyarrow as pa
 
 from tidegate.executor.changes.loops import loop_of
+from tidegate.operators.canonical_order import in_canonical_order
+from tidegate.operators.held import SpillRoom
 from tidegate.operators.held_rows import Holding
 from tidegate.operators.instances import Instance, InstanceSettings
 from tidegate.operators.merge_join import MergeJoin
@@ -209,7 +211,11 @@ def _run_fragment(
         assert sql.startswith("SELECT")
         with_ = f"WITH {', '.join(definitions)} " if definitions else ""
         connection.execute(f"SET disabled_optimizers = '{form.without}'")
-        return connection.sql(with_ + sql).to_arrow_table().rename_columns(node.schema.names).cast(node.schema)
+        found = connection.sql(with_ + sql).to_arrow_table().rename_columns(node.schema.names).cast(node.schema)
+    if node.result is None:
+        return found
+    rows = in_canonical_order(found.to_batches(), node.schema, 1 << 30, SpillRoom(tempfile.gettempdir()))
+    return pa.Table.from_batches(rows, node.schema)
 
 
 def _columns(table: pa.Table, names: Sequence[str]) -> pa.Table:

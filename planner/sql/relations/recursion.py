@@ -2,7 +2,8 @@
 
 With `base`, `steps` and what enters, it is `what enters UNION ALL (base and steps(what enters) UNION steps(new rows))`.
 What a step reads beside its reference is computed once, in a MATERIALIZED common table expression: DuckDB would compute
-it in every round. Rows are counted as the rounds find them, before the sort that puts them in canonical order.
+it in every round. Rows are counted as the rounds find them. Where the loop's rows are all that the statement gives,
+whoever runs it counts them, and puts them in canonical order: it gives one more than there may be, and stops.
 """
 
 from __future__ import annotations
@@ -46,9 +47,10 @@ def select_recursion(
     fixed: Sequence[str],
     start: Sequence[str],
     rounds: Sequence[str],
+    is_all: bool,
 ) -> str:
     """`entering` and `fixed` are the SELECTs that are made once, `start` those of the first round, `rounds` those of
-    the others.
+    the others. `is_all`: they are all that the statement gives.
     """
     width = len(relation.schema)
     definitions = list(fixed)
@@ -59,6 +61,9 @@ def select_recursion(
     loop = f"({first}) UNION ({following})" if rounds else f"SELECT DISTINCT * FROM ({first})"
     definitions.append(f"{names.loop}({_names(width)}) AS ({loop})")
     found = [rows_of(each, width) for each in ((names.entering,) if entering is not None else ()) + (names.loop,)]
+    if is_all:
+        rows = f"{_union_all(found)} LIMIT {relation.max_rows + 1:d}"
+        return f"SELECT * FROM (WITH RECURSIVE {', '.join(definitions)} {rows})"
     counted = f"SELECT {_names(width)}, row_number() OVER () FROM ({_union_all(found)})"
     check = f"CASE WHEN n > {relation.max_rows:d} THEN error({text(mark(relation.loop))}) ELSE true END"
     rows = f"SELECT {_names(width)} FROM ({counted}) AS counted({_names(width)}, n) WHERE {check}"
