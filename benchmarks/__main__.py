@@ -14,6 +14,7 @@ from . import (
     channels,
     exchange,
     lookup,
+    loops,
     small_epochs,
     sorted_inputs,
     static_join,
@@ -36,6 +37,7 @@ CASES: dict[str, Callable[[Settings], Report]] = {
     "aggregate": streaming_aggregate.run,
     "merge": sorted_inputs.run,
     "changes": changes.run,
+    "loops": loops.run,
 }
 
 

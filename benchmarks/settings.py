@@ -29,6 +29,9 @@ class Settings:
     aggregate_rows: int = 10_000_000
     merge_rows: int = 10_000_000
     changes_rows: int = 10_000_000
+    loop_chain: int = 1_000
+    loop_grid: int = 300
+    loop_nodes: int = 20_000
 
     @property
     def threads(self) -> int:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from substrait.proto import Plan
 
-from benchmarks import answers, exchange, tpch, tpch_queries
+from benchmarks import answers, exchange, loops, tpch, tpch_queries
 from benchmarks.__main__ import CASES
 from benchmarks.measure import Runs, Spread, interleave, summed
 from benchmarks.report import Report, Target
@@ -92,6 +92,9 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Settings:
         lookup_batch_rows=50,
         aggregate_rows=200_000,
         merge_rows=200_000,
+        loop_chain=20,
+        loop_grid=12,
+        loop_nodes=50,
         changes_rows=5_000,
         data=data,
     )
@@ -118,6 +121,13 @@ def test_the_plans_said_to_carry_a_bound_of_their_producers_data_do(tiny: Settin
 
 def text(path: Path) -> str:
     return str(Plan.FromString(path.read_bytes()))
+
+
+def test_the_loops_case_runs_both_ways_and_says_which_peers_are_not_there(tiny: Settings) -> None:
+    report = CASES["loops"](tiny)
+    assert all(target.value is not None for target in report.targets)
+    assert {row[1] for row in report.rows} == {loops.STATEMENT, loops.ROUNDS, loops.DUCKDB}
+    assert [note.split()[0] for note in report.notes] == ["Spark", "Pathway"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,55 @@
+"""Peers of loops that may not be there: Pathway's `iterate`, in a process of its own.
+
+Pathway wants another pyarrow than Tidegate does, so it is asked in another environment: `TIDEGATE_BENCH_PATHWAY` is the
+Python that has it. It is started, and its graph read, before anything is measured. Spark is not asked: its recursive
+queries need Spark 4.1, which no extra of this project has.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as csv
+
+PATHWAY = "Pathway, iterate"
+VARIABLE = "TIDEGATE_BENCH_PATHWAY"
+_PROGRAM = Path(__file__).with_name("pathway_peer.py")
+
+
+def loop_peers(
+    kind: str, tables: Mapping[str, pa.Table], stack: ExitStack
+) -> tuple[dict[str, Callable[[], int]], list[str]]:
+    """Those that are there, each giving its number of rows, and a line for each that is not. `kind` is the loop's."""
+    missing = ["Spark is left out: no recursive queries in the versions that this project's extras have"]
+    python = os.environ.get(VARIABLE)
+    if python is None:
+        return {}, [*missing, f"Pathway is left out: {VARIABLE} does not name a Python that has it"]
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    for name, table in tables.items():
+        csv.write_csv(table, folder / f"{name}.csv")
+    return {PATHWAY: partial(_ask, _started([python, str(_PROGRAM), kind, str(folder)], stack))}, missing
+
+
+def _started(command: list[str], stack: ExitStack) -> subprocess.Popen[str]:
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    stack.callback(process.wait, 30)
+    stack.callback(process.terminate)
+    return process
+
+
+def _ask(process: subprocess.Popen[str]) -> int:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write("run\n")
+    process.stdin.flush()
+    answer = process.stdout.readline()
+    if not answer:
+        raise RuntimeError("Pathway's process has ended")
+    return int(answer)

@@ -1,0 +1,89 @@
+"""Loops that the cases run, written with substrait's builders, and the graphs that they run over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from substrait.algebra_pb2 import JoinRel
+from substrait.builders import plan
+from substrait.builders.extended_expression import column, scalar_function
+from substrait.builders.type import i64, named_struct, struct
+from substrait.extension_registry import ExtensionRegistry
+
+from tidegate.plans import iterate
+
+
+@dataclass(frozen=True)
+class Loop:
+    """The same loop as a Substrait plan and as DuckDB's SQL."""
+
+    plan: bytes
+    sql: str
+
+
+def reachable() -> Loop:
+    """Of `roots(a)` and `edges(a, b)`: all nodes that edges lead to from the roots."""
+    edges = plan.read_named_table("edges", _columns("a", "b"))
+
+    def further(found: Any) -> Any:
+        return plan.select(plan.join(found, edges, _equal(0, 1), JoinRel.JOIN_TYPE_INNER), [column(2)])
+
+    loop = iterate("reachable", plan.read_named_table("roots", _columns("a")), further, distinct=True)
+    return Loop(
+        _bytes(loop),
+        "WITH RECURSIVE found(a) AS (SELECT a FROM roots UNION SELECT b FROM found JOIN edges USING (a)) "
+        "SELECT a FROM found",
+    )
+
+
+def closure() -> Loop:
+    """Of `edges(a, b)`: all pairs of nodes of which edges lead from the first to the second."""
+    edges = plan.read_named_table("edges", _columns("a", "b"))
+
+    def longer(paths: Any) -> Any:
+        return plan.select(plan.join(paths, edges, _equal(1, 2), JoinRel.JOIN_TYPE_INNER), [column(0), column(3)])
+
+    return Loop(
+        _bytes(iterate("paths", edges, longer, distinct=True)),
+        "WITH RECURSIVE paths(a, b) AS (SELECT a, b FROM edges UNION "
+        "SELECT paths.a, edges.b FROM paths JOIN edges ON paths.b = edges.a) SELECT a, b FROM paths",
+    )
+
+
+def chain(edges: int) -> pa.Table:
+    """0 to 1, 1 to 2, and so on: a round for every edge."""
+    return _edges(np.arange(edges), np.arange(1, edges + 1))
+
+
+def grid(side: int) -> pa.Table:
+    """From each node of a square to its neighbours on the right and below."""
+    nodes = np.arange(side * side)
+    right, below = nodes[nodes % side < side - 1], nodes[nodes < side * (side - 1)]
+    return _edges(np.concatenate([right, below]), np.concatenate([right + 1, below + side]))
+
+
+def random_graph(nodes: int, edges: int) -> pa.Table:
+    """Always the same edges."""
+    random = np.random.default_rng(11)
+    return _edges(random.integers(0, nodes, edges), random.integers(0, nodes, edges))
+
+
+def _edges(start: np.ndarray[Any, Any], end: np.ndarray[Any, Any]) -> pa.Table:
+    return pa.table({"a": start.astype(np.int64), "b": end.astype(np.int64)})
+
+
+def _columns(*names: str) -> Any:
+    return named_struct(list(names), struct([i64() for _ in names], nullable=False))
+
+
+def _equal(left: int, right: int) -> Any:
+    both = [column(left), column(right)]
+    return scalar_function("extension:io.substrait:functions_comparison", "equal", expressions=both)
+
+
+def _bytes(unresolved: Callable[[ExtensionRegistry], Any]) -> bytes:
+    return bytes(unresolved(ExtensionRegistry(load_default_extensions=True)).SerializeToString())

@@ -1,0 +1,124 @@
+"""Case `loops`: loops beside DuckDB's recursive common table expression, one channel beside one thread.
+
+What can be reached from one node, over a chain, a grid and a random graph; and all pairs of nodes that a chain and a
+smaller grid connect (of the random graph they would be hundreds of millions). Each loop runs as the one recursive
+statement that it is planned as, and, as any other loop would, round by round. DuckDB's tables are loaded before; a task
+is given its edges in every epoch, and puts its rows in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+
+import duckdb
+import pyarrow as pa
+
+import tidegate
+
+from . import loop_plans
+from .loop_peers import PATHWAY, loop_peers
+from .loop_plans import Loop
+from .measure import Runs, interleave
+from .report import Report, Target, spread_text
+from .settings import Settings
+
+STATEMENT = "Tidegate, one statement"
+ROUNDS = "Tidegate, round by round"
+DUCKDB = "DuckDB, recursive CTE"
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A loop over a graph. `rounds_bound`: how many times DuckDB's time it may take round by round."""
+
+    loop: Loop
+    tables: Mapping[str, pa.Table]
+    rounds_bound: float
+
+
+def run(settings: Settings) -> Report:
+    rows, targets, notes = [], [], []
+    missing: list[str] = []
+    figures: dict[str, object] = {}
+    for name, workload in workloads(settings).items():
+        with ExitStack() as stack:
+            contenders, missing = made(workload, stack)
+            check_counts(contenders)
+            runs = interleave(contenders, settings.rounds)
+        for contender in runs.seconds:
+            ratio = runs.ratio(contender, DUCKDB)
+            milliseconds = runs.spread(contender).scaled(1e3)
+            rows.append([name, contender, spread_text(milliseconds), spread_text(ratio) if ratio else "-"])
+        targets += targets_of(name, workload, runs)
+        notes += [f"{name}: {contender}: {why}" for contender, why in runs.left_out.items()]
+        figures[name] = {"seconds": runs.seconds}
+    return Report(
+        case="loops",
+        title="Loops, per epoch, one channel",
+        header=["", "", "ms", "over DuckDB"],
+        rows=rows,
+        targets=targets,
+        notes=[*notes, *missing],
+        figures=figures,
+    )
+
+
+def workloads(settings: Settings) -> dict[str, Workload]:
+    reach, closure = loop_plans.reachable(), loop_plans.closure()
+    chain = loop_plans.chain(settings.loop_chain)
+    grid = loop_plans.grid(settings.loop_grid)
+    small_grid = loop_plans.grid(max(settings.loop_grid // 6, 2))
+    graph = loop_plans.random_graph(settings.loop_nodes, 3 * settings.loop_nodes)
+    roots = pa.table({"a": pa.array([0], pa.int64())})
+    return {
+        "reachable, chain": Workload(reach, {"edges": chain, "roots": roots}, 10),
+        "reachable, grid": Workload(reach, {"edges": grid, "roots": roots}, 4),
+        "reachable, random": Workload(reach, {"edges": graph, "roots": roots}, 4),
+        "closure, chain": Workload(closure, {"edges": chain}, 10),
+        "closure, grid": Workload(closure, {"edges": small_grid}, 4),
+    }
+
+
+def made(workload: Workload, stack: ExitStack) -> tuple[dict[str, Callable[[], int]], list[str]]:
+    """Contenders that give their number of rows, and a line for each that is not there."""
+    client = stack.enter_context(tidegate.local())
+    statement = stack.enter_context(client.create_task(workload.loop.plan, channels=1))
+    general = stack.enter_context(client.create_task(workload.loop.plan, channels=1, loops="general"))
+    connection = stack.enter_context(duckdb.connect(config={"threads": 1}))
+    for name, table in workload.tables.items():
+        connection.register("given", table)
+        connection.execute(f"CREATE TABLE {name} AS SELECT * FROM given")
+    peers, missing = loop_peers("reach" if "roots" in workload.tables else "closure", workload.tables, stack)
+    return {
+        STATEMENT: partial(epoch, statement, workload.tables),
+        ROUNDS: partial(epoch, general, workload.tables),
+        DUCKDB: partial(query, connection, workload.loop.sql),
+        **peers,
+    }, missing
+
+
+def epoch(task: tidegate.Task, tables: Mapping[str, pa.Table]) -> int:
+    return int(task.run_epoch(dict(tables)).table().num_rows)
+
+
+def query(connection: duckdb.DuckDBPyConnection, sql: str) -> int:
+    return int(connection.sql(sql).to_arrow_table().num_rows)
+
+
+def check_counts(contenders: Mapping[str, Callable[[], int]]) -> None:
+    counts = {name: run() for name, run in contenders.items()}
+    if len(set(counts.values())) != 1:
+        raise AssertionError(f"the contenders disagree on the number of rows: {counts}")
+
+
+def targets_of(name: str, workload: Workload, runs: Runs) -> list[Target]:
+    found = [
+        Target(f"{name}: one statement over DuckDB", runs.ratio(STATEMENT, DUCKDB), 1.2),
+        Target(f"{name}: round by round over DuckDB", runs.ratio(ROUNDS, DUCKDB), workload.rounds_bound),
+    ]
+    if PATHWAY in runs.seconds:
+        found.append(Target(f"{name}: Pathway over one statement", runs.ratio(PATHWAY, STATEMENT), 10, "at least"))
+    return found
