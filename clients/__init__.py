@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .connecting import connect as connect
     from .connecting import local as local
     from .epoch import Epoch as Epoch
+    from .proto.errors import CheckpointError as CheckpointError
     from .proto.errors import EpochError as EpochError
     from .proto.errors import ExecutionError as ExecutionError
     from .proto.errors import Exhausted as Exhausted
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from .proto.values import Barrier as Barrier
     from .proto.values import Blocked as Blocked
     from .proto.values import BlockedState as BlockedState
+    from .proto.values import Checkpoint as Checkpoint
     from .proto.values import Cursor as Cursor
     from .proto.values import Data as Data
     from .proto.values import EpochStatistics as EpochStatistics
@@ -62,6 +64,7 @@ _NAMES: Final = {
     "splits": ("Changes", "upload"),
     "proto.values": (
         "FileSplit",
+        "Checkpoint",
         "Cursor",
         "Data",
         "Blocked",
@@ -85,6 +88,7 @@ _NAMES: Final = {
         "Exhausted",
         "Forbidden",
         "SplitError",
+        "CheckpointError",
         "ExecutionError",
         "EpochError",
         "TaskFailed",

@@ -12,9 +12,9 @@ import pyarrow as pa
 from .numbers import not_negative
 from .options import chosen
 from .plans import Plan, plan_bytes
-from .proto.errors import Problem
+from .proto.errors import InvalidRequest, Problem
 from .proto.service import Service
-from .proto.values import Capabilities, Cursor, Explanation, Split, TaskInfo
+from .proto.values import Capabilities, Checkpoint, Cursor, Explanation, Split, TaskInfo
 from .splits import SplitLike, Upload, several, split
 from .task import Task
 
@@ -36,13 +36,21 @@ class Client:
         plan: Plan,
         *,
         tables: Mapping[str, SplitLike | Sequence[SplitLike]] | None = None,
+        restore: str | None = None,
         **options: Any,
     ) -> Task:
         """Submit a plan once. `tables` are static: whole in every epoch.
 
         A plan is `bytes` (protobuf), `str` (JSON), a `pathlib.Path` (a file of this machine) or a Substrait message.
+        With the id of a checkpoint to `restore`, an `Epoch.checkpoint`, the task goes on behind that epoch: its next one
+        has the next number, its sources' next splits too. Plan, tables and options have to be those of the task that it
+        was taken of.
         """
-        return Task(self._service, self._create(plan, tables, options))
+        return Task(self._service, self._create(plan, tables, options, restore))
+
+    def checkpoints(self, task: str) -> Sequence[Checkpoint]:
+        """Those of the task of this id, which need not be there any more; by their epochs."""
+        return self._service.list_checkpoints(task)
 
     def query(
         self,
@@ -99,13 +107,19 @@ class Client:
         self._service.close()
 
     def _create(
-        self, plan: Plan, tables: Mapping[str, SplitLike | Sequence[SplitLike]] | None, options: Mapping[str, Any]
+        self,
+        plan: Plan,
+        tables: Mapping[str, SplitLike | Sequence[SplitLike]] | None,
+        options: Mapping[str, Any],
+        restore: str | None = None,
     ) -> TaskInfo:
         encoded, wanted = plan_bytes(plan), chosen(options)
         bound: dict[str, list[Split]] = {
             name: [split(each, self._upload) for each in several(given)] for name, given in (tables or {}).items()
         }
-        return self._service.create_task(encoded, wanted, bound)
+        if restore is not None and not (isinstance(restore, str) and restore):
+            raise InvalidRequest(f"restore is a checkpoint's id, not {restore!r}", reason="CHECKPOINT_ID")
+        return self._service.create_task(encoded, wanted, bound, restore=restore or "")
 
     def _upload(self, name: str, data: Upload) -> str:
         """A table's file, sent before there is a task; the task that names it keeps it."""

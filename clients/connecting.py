@@ -25,13 +25,15 @@ def local(
     spill_directory: str | os.PathLike[str] | None = None,
     threads: int | None = None,
     write_root: str | os.PathLike[str] | None = None,
+    checkpoint_root: str | os.PathLike[str] | None = None,
     databases: Mapping[str, str | os.PathLike[str]] | None = None,
 ) -> Client:
     """A service of one's own in this process: the same API, no server.
 
     Plans and splits may read files below `roots`: everything this process may, unless it is told otherwise. Tables that
     plans write are folders in `write_root`; unless it is given, plans that write are refused. `databases` are SQLite
-    files whose tables plans may look rows up in, by the names that plans call them.
+    files whose tables plans may look rows up in, by the names that plans call them. Checkpoints are kept in
+    `checkpoint_root`, a folder for each task; unless it is given, none are taken.
     """
     from .executor.embedded import open_service
     from .proto.allocator import tune_allocator
@@ -43,6 +45,7 @@ def local(
             spill_directory=None if spill_directory is None else Path(spill_directory),
             threads=threads,
             write_root=None if write_root is None else Path(write_root),
+            checkpoint_root=None if checkpoint_root is None else Path(checkpoint_root),
             databases={name: Path(path) for name, path in (databases or {}).items()},
         )
     )

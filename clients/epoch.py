@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 
 from .holding import Holding
-from .proto.errors import EpochError, Refused
+from .proto.errors import CheckpointError, EpochError, Refused
 from .proto.values import Barrier, Cursor, EpochStatistics
 
 Moved = Callable[[Cursor, Cursor | None], None]
@@ -47,6 +47,13 @@ class Epoch:
             return None
         error = self._barrier.error
         return EpochError(error.message, epoch=self.number, reason=error.reason)
+
+    @property
+    def checkpoint(self) -> str | None:
+        """The id of the checkpoint that was asked for at its barrier; raises `CheckpointError` where that failed."""
+        if (failure := self._barrier.checkpoint_error) is not None:
+            raise CheckpointError(failure.message, reason=failure.reason)
+        return self._barrier.checkpoint
 
     @property
     def schema(self) -> pa.Schema:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from .numbers import from_one, last_numbers
-from .proto.errors import NotFound, Refused
+from .proto.errors import InvalidRequest, NotFound, Refused
 from .proto.service import Service
 from .proto.values import MIB, Added, Cursor, Frame, InlineSplit, Split, TaskInfo
 from .splits import SplitLike, Upload, several, split
@@ -25,6 +25,15 @@ class Step:
 
     splits: Sequence[Numbered]
     through: Mapping[str, int] | None
+
+
+def checkpoint_name(checkpoint: bool | str) -> str | None:
+    """As the service takes it: none, one that it names itself, or one of this name."""
+    if isinstance(checkpoint, bool):
+        return "" if checkpoint else None
+    if not isinstance(checkpoint, str) or not checkpoint:
+        raise InvalidRequest(f"checkpoint is True or a name, not {checkpoint!r}", reason="CHECKPOINT_NAME")
+    return checkpoint
 
 
 class Feed:
@@ -68,11 +77,11 @@ class Feed:
                 self._unsealed.add(source)
             return added[0]
 
-    def seal(self, epoch: int | None, through: Mapping[str, int] | None) -> int:
+    def seal(self, epoch: int | None, through: Mapping[str, int] | None, checkpoint: str | None) -> int:
         from_one("epoch", epoch)
         last_numbers(through)
         with self._lock:
-            number = self._service.request_barrier(self._task, epoch, through)
+            number = self._service.request_barrier(self._task, epoch, through, checkpoint)
             if number > self.sealed:
                 self.sealed = number
                 self._unsealed.clear()
@@ -106,15 +115,25 @@ class Feed:
         # Naming the last number of every source refuses to seal what somebody else has added meanwhile.
         yield Step(splits=held, through=last)
 
-    def take(self, step: Step, number: int, cursor: Cursor, acknowledge: Cursor | None) -> Sequence[Frame]:
-        """Add a step's splits to epoch `number`; the last one acknowledges, and brings the frames at `cursor`."""
+    def take(
+        self, step: Step, number: int, cursor: Cursor, acknowledge: Cursor | None, checkpoint: str | None
+    ) -> Sequence[Frame]:
+        """Add a step's splits to epoch `number`; the last one acknowledges, asks for the checkpoint, and brings the
+        frames at `cursor`.
+        """
         with self._lock:
             if step.through is None:
                 self._service.add_splits(self._task, step.splits, epoch=number)
                 frames: Sequence[Frame] = ()
             else:
                 frames = self._service.run_epoch(
-                    self._task, step.splits, cursor, epoch=number, through=step.through, acknowledge=acknowledge
+                    self._task,
+                    step.splits,
+                    cursor,
+                    epoch=number,
+                    through=step.through,
+                    acknowledge=acknowledge,
+                    checkpoint=checkpoint,
                 )
             for source, _, sequence in step.splits:
                 self._last[source] = sequence or self._last[source]

@@ -22,6 +22,7 @@ from .proto.values import (
     MIB,
     Added,
     Capabilities,
+    Checkpoint,
     Cursor,
     Explanation,
     FileSplit,
@@ -51,12 +52,15 @@ class RemoteService:
         self._ahead: dict[str, ReadAhead] = {}
         self._sent: dict[tuple[str, str, int | None], FileSplit] = {}
 
-    def create_task(self, plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]]) -> TaskInfo:
+    def create_task(
+        self, plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]], *, restore: str = ""
+    ) -> TaskInfo:
         given = options.given if isinstance(options, ChosenOptions) else messages.OPTIONS
         request = pb.CreateTaskRequest(
             plan=messages.plan_message(plan),
             options=messages.options_message(options, given),
             tables={name: pb.Table(splits=map(messages.split_message, splits)) for name, splits in tables.items()},
+            restore=restore,
             request=secrets.token_hex(16),  # so that the task of a lost answer is found again
         )
         with _sides(split for splits in tables.values() for split in splits):
@@ -71,9 +75,11 @@ class RemoteService:
         epoch: int | None = None,
         barrier: bool = False,
         through: Mapping[str, int] | None = None,
+        checkpoint: str | None = None,
     ) -> tuple[list[Added], int | None]:
         splits = tuple(splits)
-        request = self._adding(task, splits, epoch, pb.Seal(through=through) if barrier else None)
+        seal = pb.Seal(through=through, checkpoint=checkpoint) if barrier else None
+        request = self._adding(task, splits, epoch, seal)
         again = barrier or all(each.sequence for each in request.splits)
         with _sides(split for _, split, _ in splits):
             answer = self._channel.call(TASKS + "AddSplits", request, pb.AddSplitsResponse.FromString, again=again)
@@ -89,9 +95,10 @@ class RemoteService:
         epoch: int,
         through: Mapping[str, int] | None = None,
         acknowledge: Cursor | None = None,
+        checkpoint: str | None = None,
     ) -> Sequence[Frame]:
         splits = tuple(splits)
-        request = self._adding(task, splits, epoch, pb.Seal(through=through))
+        request = self._adding(task, splits, epoch, pb.Seal(through=through, checkpoint=checkpoint))
         getattr(request.read, "from").CopyFrom(messages.cursor_message(cursor))
         if acknowledge is not None:
             request.read.acknowledge.CopyFrom(messages.cursor_message(acknowledge))
@@ -147,10 +154,21 @@ class RemoteService:
         request = pb.NoMoreSplitsRequest(task=task, source=source, through=through)
         self._channel.call(TASKS + "NoMoreSplits", request, pb.NoMoreSplitsResponse.FromString)
 
-    def request_barrier(self, task: str, epoch: int | None = None, through: Mapping[str, int] | None = None) -> int:
+    def request_barrier(
+        self,
+        task: str,
+        epoch: int | None = None,
+        through: Mapping[str, int] | None = None,
+        checkpoint: str | None = None,
+    ) -> int:
         # Made again without a number it joins what the first one sealed, unless somebody added or read meanwhile.
-        request = pb.RequestBarrierRequest(task=task, epoch=epoch, through=through)
+        request = pb.RequestBarrierRequest(task=task, epoch=epoch, through=through, checkpoint=checkpoint)
         return self._channel.call(TASKS + "RequestBarrier", request, pb.RequestBarrierResponse.FromString).epoch
+
+    def list_checkpoints(self, task: str) -> Sequence[Checkpoint]:
+        request = pb.ListCheckpointsRequest(task=task)
+        answer = self._channel.call(TASKS + "ListCheckpoints", request, pb.ListCheckpointsResponse.FromString)
+        return [messages.checkpoint_value(each) for each in answer.checkpoints]
 
     def next(
         self,

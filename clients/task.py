@@ -11,7 +11,7 @@ from typing import Final, Self
 import pyarrow as pa
 
 from .epoch import Epoch
-from .feeding import Feed, Step
+from .feeding import Feed, Step, checkpoint_name
 from .holding import HOLD_BYTES, Holding
 from .numbers import check_place, last_numbers, not_negative
 from .proto.errors import Exhausted, NotFound, Refused
@@ -20,6 +20,7 @@ from .proto.values import (
     Added,
     Barrier,
     Blocked,
+    Checkpoint,
     Cursor,
     Data,
     Finished,
@@ -116,21 +117,33 @@ class Task:
             source, split, sequence=sequence, epoch=epoch, watermark=watermark, change_column=change_column
         )
 
-    def request_barrier(self, epoch: int | None = None, *, through: Mapping[str, int] | None = None) -> int:
-        """Seal what was added into the next epoch and return its number. Does not wait for the epoch."""
-        return self._feed.seal(epoch, through)
+    def request_barrier(
+        self,
+        epoch: int | None = None,
+        *,
+        through: Mapping[str, int] | None = None,
+        checkpoint: bool | str = False,
+    ) -> int:
+        """Seal what was added into the next epoch and return its number. Does not wait for the epoch.
+
+        With `checkpoint`, True or a name, the epoch's `checkpoint` is the id to make a task with that goes on behind it.
+        """
+        return self._feed.seal(epoch, through, checkpoint_name(checkpoint))
 
     def no_more_splits(self, source: str | None = None, *, through: Mapping[str, int] | None = None) -> None:
         """End a source, or all of them."""
         last_numbers(through)
         self._service.no_more_splits(self.id, source, through)
 
-    def run_epoch(self, splits: Mapping[str, SplitLike | Sequence[SplitLike]]) -> Epoch:
+    def run_epoch(
+        self, splits: Mapping[str, SplitLike | Sequence[SplitLike]], *, checkpoint: bool | str = False
+    ) -> Epoch:
         """Feed the splits, seal them, read the result; returns once the epoch is complete.
 
         Refused while epochs are unread or splits of somebody (of this client too) are not sealed. Raises
-        `EpochError` where the epoch was skipped.
+        `EpochError` where the epoch was skipped. `checkpoint` as in `request_barrier`.
         """
+        wanted = checkpoint_name(checkpoint)
         with self._lock:
             number = self._feed.sealed + 1
             if self._position.epoch < number:
@@ -140,15 +153,15 @@ class Task:
             self._begin()
             barrier: Barrier | None = None
             for step in self._feed.steps(splits):
-                barrier = self._fed(step, number)
+                barrier = self._fed(step, number, wanted)
             return self._complete(barrier or self._read_sealed())
 
-    def _fed(self, step: Step, number: int) -> Barrier | None:
+    def _fed(self, step: Step, number: int, checkpoint: str | None) -> Barrier | None:
         """Feed, and read where the server takes no more until something was read; the barrier if it is there."""
         while True:
             try:
                 due = self._due()
-                frames = self._feed.take(step, number, self._position, due)
+                frames = self._feed.take(step, number, self._position, due, checkpoint)
             except Exhausted as full:
                 if full.reason != "OUTPUT_UNREAD":
                     raise
@@ -311,6 +324,10 @@ class Task:
             self._acknowledged = given
 
     # The task itself
+
+    def checkpoints(self) -> Sequence[Checkpoint]:
+        """Those taken of it, by their epochs."""
+        return self._service.list_checkpoints(self.id)
 
     def info(self) -> TaskInfo:
         """What the service knows of the task now."""

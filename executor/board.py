@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ..proto.errors import TaskCancelled, TaskFailed, TidegateError
 from ..proto.values import TaskOptions, TaskState
 from .computation import Source
-from .ledger import Ledger
+from .ledger import Ledger, Start
 from .output import OutputLog
 from .queue import SplitQueue
 from .source import AcceptedSplit
@@ -32,15 +32,15 @@ class Counters:
 class Board:
     """`full`: the producer waits for output to be acknowledged. Everything here is read and written under `lock`."""
 
-    def __init__(self, options: TaskOptions, sources: Iterable[Source], space: SpillSpace) -> None:
+    def __init__(self, options: TaskOptions, sources: Iterable[Source], space: SpillSpace, start: Start) -> None:
         sources = tuple(sources)
         self.lock = threading.Condition(threading.Lock())
         self.options = options
         self.files = files = space.files
         self.quota = quota = space.quota
-        self.ledger = Ledger(sources, options.max_pending_epochs)
+        self.ledger = Ledger(sources, options.max_pending_epochs, start)
         self.queue = SplitQueue(options.queue_bytes, quota, files, self.ledger.fed, self.lock)
-        self.output = OutputLog(options.output_bytes, quota)
+        self.output = OutputLog(options.output_bytes, quota, start.epoch)
         self.counters = Counters()
         self.state = TaskState.RUNNING
         self.error: TidegateError | None = None

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from ..operators.operator import StateReader, StateWriter
 from ..operators.piece import FilePiece, Piece
 from ..operators.writing.staged import Written
 from ..proto.values import FileSplit, InlineSplit, OperatorStatistics
@@ -86,7 +87,19 @@ class Computation(Protocol):
         """SplitError unless rows of its schema can be read as the source's."""
         ...
 
+    def static_sizes(self) -> Mapping[str, int]:
+        """The rows of each static source; the bytes of its files, where they do not tell rows."""
+        ...
+
     def epoch(self, number: int, clock_us: int) -> EpochRun: ...
+
+    def save(self, state: StateWriter) -> None:
+        """Write all that the epochs to come depend on. Between two epochs."""
+        ...
+
+    def load(self, state: StateReader) -> None:
+        """Take it back, before the first epoch."""
+        ...
 
     def operators(self) -> tuple[OperatorStatistics, ...]: ...
 

@@ -20,7 +20,7 @@ from ..operators.indexes.sql import Database
 from ..operators.instances import Instance, InstancePool, InstanceSettings
 from ..operators.loop_bounds import Later
 from ..operators.matching import match_columns
-from ..operators.operator import Stream
+from ..operators.operator import StateReader, StateWriter, Stream
 from ..operators.piece import FilePiece, InlinePiece, Piece
 from ..operators.splits import expand, open_pieces
 from ..operators.submit import Submit
@@ -138,7 +138,16 @@ class PlanComputation:
         match_columns(self.columns[source], split.schema, piece)
         self._accepted[source] = split.schema
 
+    def static_sizes(self) -> Mapping[str, int]:
+        return {name: sum(map(_size, pieces)) for name, pieces in self.tables.items()}
+
     # -------------------------------------------------------------------------------------------------- epochs
+
+    def save(self, state: StateWriter) -> None:
+        """An epoch leaves nothing behind."""
+
+    def load(self, state: StateReader) -> None:
+        """There is nothing to take back."""
 
     def epoch(self, number: int, clock_us: int) -> PlanRun:
         return PlanRun(self, clock_us, number)
@@ -373,6 +382,12 @@ def refuse_changes(split: Split, origin: str) -> None:
             'tasks with mode="continuous" are',
             reason="UNEXPECTED_CHANGES",
         )
+
+
+def _size(piece: Piece) -> int:
+    if piece.row_count is not None:
+        return piece.row_count
+    return piece.version.size if isinstance(piece, FilePiece) else 0
 
 
 def _nothing(exchange: int) -> Stream:

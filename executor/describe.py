@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..proto.values import ErrorValue, SourceInfo, SplitStatistics, Statistics, TaskInfo
 from .board import Board
 from .computation import Computation, Source
 
 
-def describe(identity: str, board: Board, computation: Computation) -> TaskInfo:
+def describe(identity: str, board: Board, computation: Computation, warnings: Sequence[str]) -> TaskInfo:
     """Under the task's lock."""
     error = board.error
     return TaskInfo(
@@ -21,7 +23,7 @@ def describe(identity: str, board: Board, computation: Computation) -> TaskInfo:
         sealed_epoch=board.ledger.sealed,
         completed_epoch=board.output.completed,
         acknowledged=board.output.acknowledged,
-        warnings=computation.warnings,
+        warnings=tuple(warnings),
     )
 
 

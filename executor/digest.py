@@ -28,9 +28,11 @@ def inline_digest(
     return _hash(sink.getvalue(), repr((watermark, change_column)).encode())
 
 
-def creation_digest(plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]]) -> bytes:
+def creation_digest(
+    plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]], restore: str
+) -> bytes:
     """Of all that a task is made from."""
-    parts: list[object] = [repr((plan, options, sorted(tables))).encode()]
+    parts: list[object] = [repr((plan, options, sorted(tables), restore)).encode()]
     for _, splits in sorted(tables.items()):
         parts.append(str(len(splits)).encode())
         parts += [_split_digest(split) for split in splits]

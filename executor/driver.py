@@ -20,6 +20,7 @@ from ..operators.writing.staged import Written
 from ..proto.errors import ExecutionError, InternalError, TidegateError
 from ..proto.values import Barrier, EpochStatistics, ErrorValue, OnError, TaskState
 from .board import Board
+from .checkpoints.taking import Checkpoints
 from .computation import Computation, Effect, EpochRun
 from .ledger import Epoch
 from .output import Full
@@ -47,6 +48,15 @@ class _Job:
     sealed: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What became of an epoch's checkpoint: its id, or why there is none."""
+
+    checkpoint: str | None
+    error: ErrorValue | None
+    took_us: int
+
+
 @dataclass(slots=True)
 class _Progress:
     """An epoch that has begun. `ran` is the last number of the early source that was run."""
@@ -60,12 +70,16 @@ class _Progress:
     started_ns: int = 0
     error: TidegateError | None = None
     written: Written | None = None
+    taken: _Taken | None = None
 
 
 class Driver:
-    def __init__(self, board: Board, computation: Computation) -> None:
+    """`checkpoints` is what takes them, in a service that has a place for them."""
+
+    def __init__(self, board: Board, computation: Computation, checkpoints: Checkpoints | None) -> None:
         self._board = board
         self._computation = computation
+        self._checkpoints = checkpoints
         self._progress: _Progress | None = None
         self.closed = False
 
@@ -213,7 +227,8 @@ class Driver:
                 if isinstance(result, Full):
                     return _Turn.WAITS
                 effect = _due(progress, job)
-                if result is None and effect is None:
+                checkpoint = self._checkpoint_due(progress, job)
+                if result is None and effect is None and checkpoint is None:
                     progress.job = progress.rows = None
                     if job.sealed:
                         self._finish(progress)
@@ -227,6 +242,35 @@ class Driver:
                 return _Turn.MORE
             elif effect is not None:
                 progress.written = effect.commit()
+            elif checkpoint is not None:
+                progress.taken = self._take_checkpoint(progress.epoch, checkpoint)
+
+    def _checkpoint_due(self, progress: _Progress, job: _Job) -> str | None:
+        """The name of the epoch's checkpoint, if it has not been taken."""
+        if not job.sealed or progress.taken is not None:
+            return None
+        return self._board.ledger.checkpoint(progress.epoch.number)
+
+    def _take_checkpoint(self, epoch: Epoch, name: str) -> _Taken:
+        """Whatever goes wrong is the checkpoint's matter alone: the epoch is complete."""
+        if self._checkpoints is None:
+            raise InternalError("a checkpoint was asked for where there is no place for it")
+        started = time.monotonic_ns()
+        checkpoint, failure = None, None
+        try:
+            with self._board.lock:
+                watermark = self._board.ledger.watermark(epoch)
+            checkpoint = self._checkpoints.take(
+                name or f"epoch-{epoch.number}",
+                epoch=epoch.number,
+                sources=epoch.last,
+                watermark=watermark,
+                save=self._computation.save,
+            ).id
+        except Exception as error:  # noqa: BLE001
+            known = _as_error(error)
+            failure = ErrorValue(reason=known.reason, message=known.message)
+        return _Taken(checkpoint, failure, (time.monotonic_ns() - started) // 1000)
 
     def _ran_early(self, progress: _Progress, job: _Job) -> None:
         (splits,) = job.splits.values()
@@ -240,12 +284,13 @@ class Driver:
         board, epoch = self._board, progress.epoch
         now = time.monotonic_ns()
         rows, size = board.output.produced(epoch.number)
+        watermark = board.ledger.watermark(epoch)
         splits = board.ledger.finish(epoch)
-        watermarks = [split.watermark for split in splits if split.watermark is not None]
         for split in splits:
             board.queue.consumed(split)
         barrier_us = (now - (epoch.sealed_ns or now)) // 1000
         run, written = progress.run, progress.written or Written()
+        taken = progress.taken or _Taken(None, None, 0)
         statistics = EpochStatistics(
             splits=len(splits),
             rows_in=run.rows_in if run is not None else 0,
@@ -258,15 +303,18 @@ class Driver:
             rows_written=written.rows,
             bytes_written=written.bytes,
             files_written=written.files,
+            checkpoint_us=taken.took_us,
         )
         error = progress.error
         board.output.complete(
             Barrier(
                 epoch=epoch.number,
                 rows=rows,
-                watermark=min(watermarks, default=None),
+                watermark=watermark,
                 statistics=statistics,
                 error=ErrorValue(reason=error.reason, message=error.message) if error is not None else None,
+                checkpoint=taken.checkpoint,
+                checkpoint_error=taken.error,
             )
         )
         board.counters.barriers_completed += 1

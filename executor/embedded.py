@@ -23,6 +23,7 @@ def open_service(
     defaults: TaskOptions | None = None,
     side: str = "on this machine",
     write_root: Path | None = None,
+    checkpoint_root: Path | None = None,
     databases: Mapping[str, Path | Database] | None = None,
 ) -> TaskManager:
     """A service whose plans and splits may read files below `roots`, and write tables as folders of `write_root`.
@@ -32,9 +33,11 @@ def open_service(
     removes the folder. `threads` is how many tasks, or channels of tasks, run at once (as many as there are cores, and
     four at least). Messages about a missing file say that it was looked for at `side`. `databases` are those
     that plans may look rows up in, by the names that plans call them: SQLite files, or anything that ADBC connects to.
+    Checkpoints are in `checkpoint_root`, a folder for each task; they stay when the service ends.
     """
-    if write_root is not None and not write_root.is_dir():
-        raise NotADirectoryError(f"write_root is {write_root}, which is not a folder")
+    for name, root in (("write_root", write_root), ("checkpoint_root", checkpoint_root)):
+        if root is not None and not root.is_dir():
+            raise NotADirectoryError(f"{name} is {root}, which is not a folder")
     opened = {name: sqlite(str(each)) if isinstance(each, Path) else each for name, each in (databases or {}).items()}
     folder = ServiceFolder(spill_directory or Path(tempfile.gettempdir()))
     try:
@@ -51,7 +54,12 @@ def open_service(
         atexit.unregister(manager.close)
 
     manager = TaskManager(
-        engine, folder=folder.path, threads=threads or max(4, os.cpu_count() or 1), defaults=defaults, ended=ended
+        engine,
+        folder=folder.path,
+        threads=threads or max(4, os.cpu_count() or 1),
+        checkpoint_root=checkpoint_root,
+        defaults=defaults,
+        ended=ended,
     )
     atexit.register(manager.close)
     return manager

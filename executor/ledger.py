@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..proto.errors import Exhausted, InvalidRequest, NotFound, Refused
 from ..proto.values import Added
@@ -38,21 +38,29 @@ class Epoch:
         return sum(self.last[name] - first + 1 for name, first in self.first.items())
 
 
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a task begins: behind the barrier of `epoch`, with the last number of each source by then."""
+
+    epoch: int = 0
+    sources: Mapping[str, int] = field(default_factory=dict)
+
+
 class Ledger:
     """`epochs` holds the sealed epochs that are not finished, oldest first; `open` is the next."""
 
-    def __init__(self, sources: Sequence[Source], max_pending_epochs: int) -> None:
+    def __init__(self, sources: Sequence[Source], max_pending_epochs: int, start: Start) -> None:
         self.static = tuple(source.name for source in sources if source.static)
         self.fed = {source.name: SourceLedger(source.name) for source in sources if not source.static}
         self.max_pending_epochs = max_pending_epochs
         self.epochs: list[Epoch] = []
-        self.sealed = 0
-        self.finished = 0
-        self.barrier_read = 0
+        self.sealed = self.finished = self.barrier_read = self._forgotten = start.epoch
         self.ended = False
         self._all_ended = False
-        self._forgotten = 0
         self._bounds: dict[int, dict[str, int]] = {}
+        self._checkpoints: dict[int, str] = {}
+        for name, sequence in start.sources.items():
+            self.fed[name].go_on_after(sequence)
         self.open = self._next_epoch()
 
     def _next_epoch(self) -> Epoch:
@@ -154,13 +162,17 @@ class Ledger:
     def has_unsealed(self) -> bool:
         return any(source.highest > source.sealed for source in self.fed.values())
 
-    def request_barrier(self, epoch: int | None, through: Mapping[str, int] | None) -> tuple[int, bool]:
-        """The number of the epoch that the request seals or joins, and whether it sealed it."""
+    def request_barrier(
+        self, epoch: int | None, through: Mapping[str, int] | None, checkpoint: str | None = None
+    ) -> tuple[int, bool]:
+        """The number of the epoch that the request seals or joins, and whether it sealed it. At its barrier a
+        `checkpoint` of this name is taken.
+        """
         if epoch is not None:
             if epoch < 1:
                 raise InvalidRequest(f"epoch={epoch}: epochs count from 1")
             if epoch <= self.sealed:
-                return epoch, False
+                return self._join(epoch, checkpoint), False
             if epoch > self.open.number:
                 raise Refused(
                     f"epoch {epoch} cannot be sealed: the open epoch is {self.open.number}", reason="EPOCH_AHEAD"
@@ -172,15 +184,37 @@ class Ledger:
                 reason="TASK_ENDED",
             )
         nothing_new = all(bounds[name] <= source.sealed for name, source in self.fed.items())
-        if epoch is None and self.pending and nothing_new:
-            return self.sealed, False
+        if epoch is None and self.pending and nothing_new and self._can_take(self.sealed, checkpoint):
+            return self._join(self.sealed, checkpoint), False
         if self.pending >= self.max_pending_epochs:
             raise Exhausted(
                 f"{self.pending} sealed epochs are unread and max_pending_epochs is {self.max_pending_epochs}: "
                 f"read to the BARRIER of epoch {self.barrier_read + 1}, then seal",
                 reason="TOO_MANY_PENDING_EPOCHS",
             )
-        return self._seal(bounds), True
+        return self._seal(bounds, checkpoint), True
+
+    def checkpoint(self, epoch: int) -> str | None:
+        """The name of the one to be taken at the barrier of this epoch; empty where nobody has named it."""
+        return self._checkpoints.get(epoch)
+
+    def _can_take(self, epoch: int, checkpoint: str | None) -> bool:
+        """Whether a sealed epoch has a checkpoint that goes by this name, or can still have one."""
+        taken = self._checkpoints.get(epoch)
+        if checkpoint is None or taken is not None:
+            return checkpoint in (None, "", taken)
+        return any(each.number == epoch for each in self.epochs)
+
+    def _join(self, epoch: int, checkpoint: str | None) -> int:
+        if not self._can_take(epoch, checkpoint):
+            raise Refused(
+                f"a checkpoint can no longer be taken at the barrier of epoch {epoch}, which has been reached, or where "
+                "one of another name is taken; ask for it with a later barrier",
+                reason="CHECKPOINT_TOO_LATE",
+            )
+        if checkpoint is not None:
+            self._checkpoints.setdefault(epoch, checkpoint)
+        return epoch
 
     def _bounds_through(self, through: Mapping[str, int] | None) -> dict[str, int]:
         """The last number of each source that a seal takes."""
@@ -200,9 +234,11 @@ class Ledger:
             bounds[name] = last
         return bounds
 
-    def _seal(self, bounds: dict[str, int]) -> int:
+    def _seal(self, bounds: dict[str, int], checkpoint: str | None = None) -> int:
         epoch = self.open
         epoch.last = bounds
+        if checkpoint is not None:
+            self._checkpoints[epoch.number] = checkpoint
         epoch.sealed_ns = time.monotonic_ns()
         if epoch.clock_us is None:
             epoch.clock_us = _now_us()
@@ -290,15 +326,26 @@ class Ledger:
             last = min(last, first + at_most - 1)
         return tuple(source.splits[number] for number in range(first, last + 1))
 
+    def splits_of(self, epoch: Epoch) -> list[AcceptedSplit]:
+        """Of a sealed epoch whose splits are all there."""
+        return [
+            source.splits[number]
+            for name, source in self.fed.items()
+            for number in range(epoch.first[name], epoch.last[name] + 1)
+        ]
+
+    def watermark(self, epoch: Epoch) -> int | None:
+        """The smallest over the epoch's splits."""
+        given = [split.watermark for split in self.splits_of(epoch) if split.watermark is not None]
+        return min(given, default=None)
+
     def finish(self, epoch: Epoch) -> list[AcceptedSplit]:
         """The epoch has reached its barrier: its splits, whose data nothing needs any more."""
         self.epochs.remove(epoch)
         self.finished = epoch.number
-        done: list[AcceptedSplit] = []
         for name, source in self.fed.items():
             source.finished = epoch.last[name]
-            done += [source.splits[number] for number in range(epoch.first[name], epoch.last[name] + 1)]
-        return done
+        return self.splits_of(epoch)
 
     def read(self, epoch: int) -> None:
         """The BARRIER of this epoch has been handed out."""
@@ -310,6 +357,7 @@ class Ledger:
         for number in [number for number in self._bounds if number < epoch]:
             bounds = self._bounds.pop(number)
             self._forgotten = number
+            self._checkpoints.pop(number, None)
             for name, source in self.fed.items():
                 gone += source.forget(bounds[name])
         self.read(epoch - 1)

@@ -12,6 +12,7 @@ from ..proto.errors import NotFound, Problem, Refused
 from ..proto.values import (
     Added,
     Capabilities,
+    Checkpoint,
     Cursor,
     Explanation,
     Frame,
@@ -20,8 +21,11 @@ from ..proto.values import (
     TaskInfo,
     TaskOptions,
 )
+from .checkpoints.fitting import origin_of, restored
+from .checkpoints.root import CheckpointRoot
 from .digest import creation_digest
 from .engine import Engine
+from .ledger import Start
 from .options import check_options, check_rows
 from .requests import Requests
 from .scheduler import Scheduler
@@ -35,8 +39,8 @@ from .timers import Timers
 class TaskManager:
     """Implements `proto.service.Service`, and for servers that must not block: `poll` and `subscribe`.
 
-    What it writes is in `folder`, which is its own and gone after `close`, which calls `ended` at last. `delay` shakes
-    the scheduler in tests.
+    What it writes is in `folder`, which is its own and gone after `close`, which calls `ended` at last; but for
+    checkpoints, which are in `checkpoint_root` and stay. `delay` shakes the scheduler in tests.
     """
 
     def __init__(
@@ -45,6 +49,7 @@ class TaskManager:
         *,
         folder: Path,
         threads: int,
+        checkpoint_root: Path | None = None,
         defaults: TaskOptions | None = None,
         delay: Callable[[], None] | None = None,
         ended: Callable[[], None] | None = None,
@@ -52,6 +57,7 @@ class TaskManager:
         self.defaults = defaults or TaskOptions()
         self._engine = engine
         self._folder = folder
+        self._checkpoints = CheckpointRoot(checkpoint_root)
         self._scheduler = Scheduler(threads, delay)
         self._timers = Timers()
         self._staging = Staging(self._folder / "staged", self.defaults.spill_quota, self._timers)
@@ -69,16 +75,24 @@ class TaskManager:
         options: TaskOptions,
         tables: Mapping[str, Sequence[Split]],
         *,
+        restore: str = "",
         request: str = "",
     ) -> TaskInfo:
         """A `request`, named by the caller and unguessable, makes one task however often it arrives."""
         check_options(options)
-        if not request:
-            return self._task(self._create(plan, options, tables)).info()
-        digest = creation_digest(plan, options, tables)
-        return self._task(self._requests.once(request, digest, lambda: self._create(plan, options, tables))).info()
 
-    def _create(self, plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]]) -> str:
+        def create() -> str:
+            return self._create(plan, options, tables, restore)
+
+        if not request:
+            return self._task(create()).info()
+        digest = creation_digest(plan, options, tables, restore)
+        return self._task(self._requests.once(request, digest, create)).info()
+
+    def _create(
+        self, plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]], restore: str
+    ) -> str:
+        found = self._checkpoints.find(restore) if restore else None
         identity = secrets.token_hex(16)
         space = SpillSpace(SpillFiles(self._folder / identity), Quota(options.spill_quota))
         try:
@@ -87,7 +101,25 @@ class TaskManager:
         except BaseException:
             space.files.remove()
             raise
-        task = Task(identity, options, computation, space=space, scheduler=self._scheduler, timers=self._timers)
+        try:
+            engines = self._engine.capabilities().engines
+            origin = origin_of(plan, options, computation.static_sizes(), engines)
+            start, warnings = (Start(), ()) if found is None else restored(found, origin, computation)
+        except BaseException:
+            computation.close()
+            space.files.remove()
+            raise
+        task = Task(
+            identity,
+            options,
+            computation,
+            space=space,
+            scheduler=self._scheduler,
+            timers=self._timers,
+            checkpoints=self._checkpoints.of_task(identity, origin),
+            start=start,
+            warnings=warnings,
+        )
         task.hold(held)
         with self._lock:
             closed = self._closed
@@ -150,10 +182,13 @@ class TaskManager:
         epoch: int | None = None,
         barrier: bool = False,
         through: Mapping[str, int] | None = None,
+        checkpoint: str | None = None,
         wake: bool = True,
     ) -> tuple[list[Added], int | None]:
         """Without `wake` the caller goes on with `work_and_poll` at once, which saves finding a thread for the work."""
-        return self._task(task).add_splits(splits, epoch=epoch, barrier=barrier, through=through, wake=wake)
+        return self._task(task).add_splits(
+            splits, epoch=epoch, barrier=barrier, through=through, checkpoint=checkpoint, wake=wake
+        )
 
     def run_epoch(
         self,
@@ -164,9 +199,10 @@ class TaskManager:
         epoch: int,
         through: Mapping[str, int] | None = None,
         acknowledge: Cursor | None = None,
+        checkpoint: str | None = None,
     ) -> Sequence[Frame]:
         found = self._task(task)
-        found.add_splits(splits, epoch=epoch, barrier=True, through=through, wake=False)
+        found.add_splits(splits, epoch=epoch, barrier=True, through=through, checkpoint=checkpoint, wake=False)
         return self.work_and_poll(task, cursor, acknowledge=acknowledge)
 
     def work_and_poll(
@@ -183,8 +219,17 @@ class TaskManager:
     def no_more_splits(self, task: str, source: str | None = None, through: Mapping[str, int] | None = None) -> None:
         self._task(task).no_more_splits(source, through)
 
-    def request_barrier(self, task: str, epoch: int | None = None, through: Mapping[str, int] | None = None) -> int:
-        return self._task(task).request_barrier(epoch, through)
+    def request_barrier(
+        self,
+        task: str,
+        epoch: int | None = None,
+        through: Mapping[str, int] | None = None,
+        checkpoint: str | None = None,
+    ) -> int:
+        return self._task(task).request_barrier(epoch, through, checkpoint)
+
+    def list_checkpoints(self, task: str) -> Sequence[Checkpoint]:
+        return self._checkpoints.list(task)
 
     # --------------------------------------------------------------------------------------------------- reading
 

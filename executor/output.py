@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ..operators.sizes import batch_bytes
 from ..proto.errors import OutOfRange
-from ..proto.values import START, Barrier, Cursor, Data
+from ..proto.values import Barrier, Cursor, Data
 from .store import Holding, Quota, SpillFile, SpillRun, Store
 
 
@@ -38,11 +38,13 @@ class EpochOutput:
 
 
 class OutputLog:
-    def __init__(self, memory_limit: int, quota: Quota) -> None:
+    """`completed` epochs were there before, and are acknowledged."""
+
+    def __init__(self, memory_limit: int, quota: Quota, completed: int = 0) -> None:
         self._store = Store(memory_limit, quota)
         self._epochs: dict[int, EpochOutput] = {}
-        self.acknowledged = START
-        self.completed = 0
+        self.acknowledged = Cursor(completed + 1)
+        self.completed = completed
         self.rows = 0
         self.size = 0
 

@@ -68,6 +68,10 @@ class SourceLedger:
     added: int = 0
     end: int | None = None
 
+    def go_on_after(self, sequence: int) -> None:
+        """As if the splits up to this number had come, and their epochs were acknowledged."""
+        self.highest = self.complete = self.sealed = self.finished = self.forgotten = self.added = sequence
+
     def add(self, split: AcceptedSplit) -> None:
         self.splits[split.sequence] = split
         self.added += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from ..proto.errors import OutOfRange, Refused, TidegateError
@@ -23,11 +23,14 @@ from ..proto.values import (
     TaskState,
 )
 from .board import Board
+from .checkpoints.folder import check_name
+from .checkpoints.root import no_root
+from .checkpoints.taking import Checkpoints
 from .computation import Computation
 from .describe import describe
 from .digest import file_digest, inline_digest
 from .driver import Driver
-from .ledger import Ledger
+from .ledger import Ledger, Start
 from .scheduler import Scheduler, Slot
 from .source import AcceptedSplit
 from .store import Holding, SpillSpace
@@ -41,7 +44,9 @@ _INTERRUPT_AGAIN_SECONDS = 0.05
 
 
 class Task:
-    """`id` is unguessable. The computation is the task's own from here on, and closed with it."""
+    """`id` is unguessable. The computation is the task's own from here on, and closed with it; it stands behind the
+    barrier that the task is to `start` from.
+    """
 
     def __init__(
         self,
@@ -52,12 +57,17 @@ class Task:
         space: SpillSpace,
         scheduler: Scheduler,
         timers: Timers,
+        checkpoints: Checkpoints | None = None,
+        start: Start = Start(),
+        warnings: Sequence[str] = (),
     ) -> None:
         self.id = identity
         self.options = options
         self._computation = computation
-        self._board = Board(options, computation.sources, space)
-        self._driver = Driver(self._board, computation)
+        self._checkpoints = checkpoints
+        self._warnings = (*computation.warnings, *warnings)
+        self._board = Board(options, computation.sources, space, start)
+        self._driver = Driver(self._board, computation, checkpoints)
         self._slot = Slot(self._driver)
         self._scheduler = scheduler
         self._timers = timers
@@ -73,12 +83,13 @@ class Task:
         epoch: int | None,
         barrier: bool,
         through: Mapping[str, int] | None,
+        checkpoint: str | None = None,
         wake: bool = True,
     ) -> tuple[list[Added], int | None]:
         """Without `wake` the caller calls `work` at once, so that no other thread needs to be found."""
         try:
             added = [self._add(source, split, sequence, epoch, wake=wake) for source, split, sequence in splits]
-            sealed = self.request_barrier(epoch, through, wake=wake) if barrier else None
+            sealed = self.request_barrier(epoch, through, checkpoint, wake=wake) if barrier else None
         except BaseException:
             self._scheduler.wake()
             raise
@@ -176,15 +187,30 @@ class Task:
 
     # ------------------------------------------------------------------------------------------------- barriers
 
-    def request_barrier(self, epoch: int | None, through: Mapping[str, int] | None, *, wake: bool = True) -> int:
+    def request_barrier(
+        self,
+        epoch: int | None,
+        through: Mapping[str, int] | None,
+        checkpoint: str | None = None,
+        *,
+        wake: bool = True,
+    ) -> int:
+        if checkpoint is not None:
+            self._check_checkpoint(checkpoint)
         with self._board.lock:
             self._board.check_running()
-            number, sealed = self._board.ledger.request_barrier(epoch, through)
+            number, sealed = self._board.ledger.request_barrier(epoch, through, checkpoint)
             if sealed:
                 self._board.counters.barriers_requested += 1
                 self._may_run(wake=wake)
                 self._board.changed()
             return number
+
+    def _check_checkpoint(self, name: str) -> None:
+        if name:
+            check_name(name)
+        if self._checkpoints is None:
+            raise no_root()
 
     def no_more_splits(self, source: str | None, through: Mapping[str, int] | None) -> None:
         with self._board.lock:
@@ -381,7 +407,7 @@ class Task:
 
     def info(self) -> TaskInfo:
         with self._board.lock:
-            return describe(self.id, self._board, self._computation)
+            return describe(self.id, self._board, self._computation, self._warnings)
 
 
 def _holding(split: InlineSplit) -> Holding:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
 from .piece import Piece
+
+Part = TypeVar("Part")
 
 
 class Stream(Protocol):
@@ -36,9 +38,17 @@ class StateWriter(Protocol):
 
     def write(self, name: str, version: int, table: pa.Table) -> None: ...
 
+    def write_parts(self, name: str, version: int, parts: Sequence[Part], table: Callable[[Part], pa.Table]) -> None:
+        """A table in parts that never change: the very object that was written once is not written again."""
+        ...
+
 
 class StateReader(Protocol):
     def read(self, name: str) -> tuple[int, pa.Table]: ...
+
+    def read_parts(self, name: str) -> tuple[int, Sequence[pa.Table]]:
+        """What was written in parts, in the same parts."""
+        ...
 
 
 class Operator(ABC):

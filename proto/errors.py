@@ -12,6 +12,7 @@
     │   ├── Exhausted             a limit is reached
     │   └── Forbidden             outside the roots or another principal's
     ├── SplitError                a split cannot be read: missing, changed, corrupt, wrong columns
+    ├── CheckpointError           a checkpoint that cannot be written, or gone on from: damaged, another plan's
     ├── ExecutionError            the data made the plan fail: overflow, bad cast, a declared order broken
     ├── EpochError                one epoch of a task failed; carries the epoch and the cause
     ├── TaskFailed                the task has ended with an error
@@ -108,6 +109,14 @@ class SplitError(TidegateError):
     default_reason = "SPLIT_UNREADABLE"
 
 
+class CheckpointError(TidegateError):
+    """A checkpoint cannot be written, or cannot be gone on from; the message names it, what is wrong and what would be
+    right.
+    """
+
+    default_reason = "CHECKPOINT_FAILED"
+
+
 class ExecutionError(TidegateError):
     """The plan met data it cannot process; the message names the place in the plan where it is known."""
 
@@ -149,6 +158,7 @@ STATUS: Final[dict[type[TidegateError], str]] = {
     Exhausted: "RESOURCE_EXHAUSTED",
     Forbidden: "PERMISSION_DENIED",
     SplitError: "FAILED_PRECONDITION",
+    CheckpointError: "FAILED_PRECONDITION",
     ExecutionError: "FAILED_PRECONDITION",
     EpochError: "ABORTED",
     TaskFailed: "ABORTED",

@@ -242,6 +242,8 @@ def _barrier_message(barrier: v.Barrier) -> pb.Barrier:
         watermark=barrier.watermark,
         statistics=pb.EpochStatistics(**{name: getattr(barrier.statistics, name) for name in _EPOCH_STATISTICS}),
         error=_error_message(barrier.error),
+        checkpoint=barrier.checkpoint,
+        checkpoint_error=_error_message(barrier.checkpoint_error),
     )
 
 
@@ -252,10 +254,37 @@ def _barrier_value(message: pb.Barrier) -> v.Barrier:
         watermark=message.watermark if message.HasField("watermark") else None,
         statistics=v.EpochStatistics(**{name: getattr(message.statistics, name) for name in _EPOCH_STATISTICS}),
         error=_error_value(message.error) if message.HasField("error") else None,
+        checkpoint=message.checkpoint if message.HasField("checkpoint") else None,
+        checkpoint_error=_error_value(message.checkpoint_error) if message.HasField("checkpoint_error") else None,
     )
 
 
 # Tasks
+
+
+def checkpoint_name(message: pb.RequestBarrierRequest | pb.Seal) -> str | None:
+    """Of the checkpoint that is asked for with a barrier, empty where the service is to name it."""
+    return message.checkpoint if message.HasField("checkpoint") else None
+
+
+def checkpoint_message(checkpoint: v.Checkpoint) -> pb.Checkpoint:
+    return pb.Checkpoint(
+        id=checkpoint.id,
+        epoch=checkpoint.epoch,
+        watermark=checkpoint.watermark,
+        size=checkpoint.size,
+        taken_us=checkpoint.taken_us,
+    )
+
+
+def checkpoint_value(message: pb.Checkpoint) -> v.Checkpoint:
+    return v.Checkpoint(
+        id=message.id,
+        epoch=message.epoch,
+        watermark=message.watermark if message.HasField("watermark") else None,
+        size=message.size,
+        taken_us=message.taken_us,
+    )
 
 
 def _error_message(error: v.ErrorValue | None) -> pb.Error | None:

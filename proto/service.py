@@ -13,6 +13,7 @@ from .errors import Problem
 from .values import (
     Added,
     Capabilities,
+    Checkpoint,
     Cursor,
     Explanation,
     Frame,
@@ -26,7 +27,11 @@ from .values import (
 class Service(Protocol):
     """All calls are thread-safe. Those that name a task raise `NotFound` when there is none of that id."""
 
-    def create_task(self, plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]]) -> TaskInfo: ...
+    def create_task(
+        self, plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]], *, restore: str = ""
+    ) -> TaskInfo:
+        """With the id of a checkpoint to `restore`, a task that goes on behind its barrier."""
+        ...
 
     def add_splits(
         self,
@@ -36,8 +41,12 @@ class Service(Protocol):
         epoch: int | None = None,
         barrier: bool = False,
         through: Mapping[str, int] | None = None,
+        checkpoint: str | None = None,
     ) -> tuple[list[Added], int | None]:
-        """Add (source, split, sequence) in order; with `barrier`, seal them and return the epoch's number too."""
+        """Add (source, split, sequence) in order; with `barrier`, seal them and return the epoch's number too.
+
+        `checkpoint` as in `request_barrier`.
+        """
         ...
 
     def run_epoch(
@@ -49,6 +58,7 @@ class Service(Protocol):
         epoch: int,
         through: Mapping[str, int] | None = None,
         acknowledge: Cursor | None = None,
+        checkpoint: str | None = None,
     ) -> Sequence[Frame]:
         """Add splits, seal them as `epoch` and read from `cursor`: what is there of a short epoch, else BLOCKED."""
         ...
@@ -64,7 +74,19 @@ class Service(Protocol):
         self, task: str, source: str | None = None, through: Mapping[str, int] | None = None
     ) -> None: ...
 
-    def request_barrier(self, task: str, epoch: int | None = None, through: Mapping[str, int] | None = None) -> int: ...
+    def request_barrier(
+        self,
+        task: str,
+        epoch: int | None = None,
+        through: Mapping[str, int] | None = None,
+        checkpoint: str | None = None,
+    ) -> int:
+        """With the name of a `checkpoint` (the service names it where that is empty) the BARRIER has its id."""
+        ...
+
+    def list_checkpoints(self, task: str) -> Sequence[Checkpoint]:
+        """Of a task, which need not be there any more; by their epochs."""
+        ...
 
     def next(
         self,

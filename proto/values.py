@@ -144,6 +144,17 @@ class ErrorValue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """A task's state at the barrier of an epoch, in files. `size` is all that it names, shared with others or not."""
+
+    id: str
+    epoch: int
+    watermark: int | None = None
+    size: int = 0
+    taken_us: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EpochStatistics:
     splits: int = 0
     rows_in: int = 0
@@ -156,6 +167,7 @@ class EpochStatistics:
     rows_written: int = 0
     bytes_written: int = 0
     files_written: int = 0
+    checkpoint_us: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -182,13 +194,17 @@ class Blocked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Barrier:
-    """Epoch `epoch` is complete: its `rows` rows are final, or void where `error` is set."""
+    """Epoch `epoch` is complete: its `rows` rows are final, or void where `error` is set. Where a checkpoint was asked
+    for, `checkpoint` is its id, or `checkpoint_error` says why there is none; the rows are final all the same.
+    """
 
     epoch: int
     rows: int
     watermark: int | None = None
     statistics: EpochStatistics = field(default_factory=EpochStatistics)
     error: ErrorValue | None = None
+    checkpoint: str | None = None
+    checkpoint_error: ErrorValue | None = None
 
 
 @dataclass(frozen=True, slots=True)

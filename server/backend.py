@@ -16,6 +16,7 @@ class Backend(Service, Protocol):
         options: TaskOptions,
         tables: Mapping[str, Sequence[Split]],
         *,
+        restore: str = "",
         request: str = "",
     ) -> TaskInfo:
         """The same `request`, named by the client, is answered with the task that it has made before."""
@@ -29,6 +30,7 @@ class Backend(Service, Protocol):
         epoch: int | None = None,
         barrier: bool = False,
         through: Mapping[str, int] | None = None,
+        checkpoint: str | None = None,
         wake: bool = True,
     ) -> tuple[list[Added], int | None]:
         """Without `wake` the caller goes on with `work_and_poll` at once, which saves finding a thread for the work."""

@@ -43,7 +43,8 @@ class Tasks(Endpoint):
         tables = {
             name: [messages.split_value(split) for split in table.splits] for name, table in request.tables.items()
         }
-        return messages.task_message(self._backend.create_task(plan, options, tables, request=request.request))
+        made = self._backend.create_task(plan, options, tables, restore=request.restore, request=request.request)
+        return messages.task_message(made)
 
     async def add_split(self, request: pb.AddSplitRequest, _: Context) -> pb.AddSplitResponse:
         several = pb.AddSplitsRequest(task=request.task)
@@ -83,6 +84,7 @@ class Tasks(Endpoint):
             epoch=request.epoch if request.HasField("epoch") else None,
             barrier=request.HasField("barrier"),
             through=dict(request.barrier.through) or None,
+            checkpoint=messages.checkpoint_name(request.barrier),
             wake=wake,
         )
 
@@ -108,9 +110,14 @@ class Tasks(Endpoint):
     async def request_barrier(self, request: pb.RequestBarrierRequest, _: Context) -> pb.RequestBarrierResponse:
         epoch = request.epoch if request.HasField("epoch") else None
         through = dict(request.through) or None
+        checkpoint = messages.checkpoint_name(request)
         return pb.RequestBarrierResponse(
-            epoch=await self.blocking(self._backend.request_barrier, request.task, epoch, through)
+            epoch=await self.blocking(self._backend.request_barrier, request.task, epoch, through, checkpoint)
         )
+
+    async def list_checkpoints(self, request: pb.ListCheckpointsRequest, _: Context) -> pb.ListCheckpointsResponse:
+        found = await self.blocking(self._backend.list_checkpoints, request.task)
+        return pb.ListCheckpointsResponse(checkpoints=map(messages.checkpoint_message, found))
 
     async def next(self, request: pb.NextRequest, _: Context) -> bytes:
         frames = await self._waiting.frames(

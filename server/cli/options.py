@@ -87,6 +87,15 @@ def add_mode(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_checkpoint_root(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--checkpoint-root",
+        metavar="DIR",
+        type=folder,
+        help="where checkpoints are kept, a folder for each task (default: none are taken)",
+    )
+
+
 def add_how(parser: argparse.ArgumentParser) -> None:
     add_mode(parser)
     parser.add_argument("--channels", metavar="N", type=at_least_one, default=1, help="default: %(default)s")
@@ -133,4 +142,7 @@ def client(options: argparse.Namespace) -> Client:
     """Of the server that was named, or of this process."""
     from ... import connect, local
 
-    return connect(options.server) if options.server else local(write_root=vars(options).get("write_root"))
+    if options.server:
+        return connect(options.server)
+    given = vars(options)
+    return local(write_root=given.get("write_root"), checkpoint_root=given.get("checkpoint_root"))

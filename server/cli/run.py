@@ -56,8 +56,15 @@ def register(commands: common.Subparsers) -> None:
         metavar="FILE",
         help="FILE.arrow, FILE.parquet, FILE.csv, or a folder with one file an epoch (default: show some rows)",
     )
+    parser.add_argument(
+        "--checkpoint",
+        metavar="NAME",
+        help="take a checkpoint of this name at every barrier, in the place of the last one, and print its id",
+    )
+    parser.add_argument("--restore", metavar="ID", help="go on behind the barrier that this checkpoint was taken at")
     common.add_how(parser)
     common.add_write_root(parser)
+    common.add_checkpoint_root(parser)
     common.add_server(parser)
     parser.set_defaults(command=run, parser=parser)
 
@@ -70,13 +77,15 @@ def run(options: argparse.Namespace) -> int:
         target = writable(options.output) if options.output else None
     except ValueError as error:
         options.parser.error(str(error))
-    if options.server and options.write_root:
-        options.parser.error("--write-root is of the service in this process; a server has its own")
+    for name in ("write_root", "checkpoint_root"):
+        if options.server and getattr(options, name):
+            option = f"--{name.replace('_', '-')}"
+            options.parser.error(f"{option} is of the service in this process; a server has its own")
     splits, tables = _epochs(options), _grouped(options.table)
     started = time.perf_counter()
     with (
         common.client(options) as client,
-        client.create_task(options.plan, tables=tables, **common.how(options)) as task,
+        client.create_task(options.plan, tables=tables, restore=options.restore, **common.how(options)) as task,
     ):
         for warning in task.warnings:
             print(f"warning: {warning}")
@@ -85,8 +94,11 @@ def run(options: argparse.Namespace) -> int:
         with open_output(target, task.schema) as output:
             for epoch in splits:
                 with Progress(total, lambda: _state(task)):
-                    result = task.run_epoch(_changes(epoch, dict(options.change_column)))
+                    fed = _changes(epoch, dict(options.change_column))
+                    result = task.run_epoch(fed, checkpoint=options.checkpoint or False)
                 rows += output.epoch(result)
+                if options.checkpoint:
+                    print(f"epoch {result.number}: checkpoint {result.checkpoint}")
         seconds = time.perf_counter() - started
         how = task.options
         determinism = "" if how.determinism.value == "strict" else f", {how.determinism.value}"

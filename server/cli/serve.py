@@ -29,6 +29,7 @@ def register(commands: common.Subparsers) -> None:
         help="a folder whose files may be read; may be repeated (default: the working directory)",
     )
     common.add_write_root(parser)
+    common.add_checkpoint_root(parser)
     parser.add_argument("--spill", metavar="DIR", type=Path, help="where data that does not fit in memory goes")
     parser.add_argument("--threads", metavar="N", type=common.at_least_one, help="default: one per core")
     parser.add_argument(
@@ -73,6 +74,7 @@ def serve(options: argparse.Namespace) -> int:
         defaults=defaults,
         side="on the server",
         write_root=options.write_root,
+        checkpoint_root=options.checkpoint_root,
         databases=dict(options.database or ()),
     )
     try:

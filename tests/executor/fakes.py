@@ -20,6 +20,7 @@ from tidegate.executor.computation import Source
 from tidegate.executor.engine import Engine
 from tidegate.executor.manager import TaskManager
 from tidegate.executor.store import SpillSpace
+from tidegate.operators.operator import StateReader, StateWriter
 from tidegate.operators.piece import FilePiece, FileVersion, InlinePiece, Piece
 from tidegate.proto.errors import ExecutionError, SplitError
 from tidegate.proto.values import (
@@ -63,6 +64,8 @@ class FakeEngine:
     repeat: int = 1
     gate: threading.Event | None = None
     endless_until: threading.Event | None = None
+    save: Callable[[StateWriter], None] = lambda state: None
+    load: Callable[[StateReader], None] = lambda state: None
     made: list[FakeComputation] = field(default_factory=list)
 
     def prepare(
@@ -117,6 +120,15 @@ class FakeComputation:
     def accept_inline(self, source: str, split: InlineSplit, origin: str) -> None:
         if split.schema != SCHEMA:
             raise SplitError(f"{origin}: columns {split.schema.names} are not {SCHEMA.names}")
+
+    def static_sizes(self) -> Mapping[str, int]:
+        return dict.fromkeys(self.engine.static, 1)
+
+    def save(self, state: StateWriter) -> None:
+        self.engine.save(state)
+
+    def load(self, state: StateReader) -> None:
+        self.engine.load(state)
 
     def epoch(self, _: int, clock_us: int) -> FakeRun:
         self.clocks.append(clock_us)

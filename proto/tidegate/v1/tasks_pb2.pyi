@@ -116,7 +116,7 @@ class TaskOptions(_message.Message):
     def __init__(self, mode: _Optional[_Union[Mode, str]] = ..., determinism: _Optional[_Union[Determinism, str]] = ..., on_error: _Optional[_Union[OnError, str]] = ..., channels: _Optional[int] = ..., max_pending_epochs: _Optional[int] = ..., memory_limit: _Optional[int] = ..., queue_bytes: _Optional[int] = ..., output_bytes: _Optional[int] = ..., spill_quota: _Optional[int] = ..., idle_seconds: _Optional[float] = ..., time_zone: _Optional[str] = ..., spill: _Optional[_Union[Spill, str]] = ..., broadcast: _Optional[_Iterable[str]] = ..., write_format: _Optional[str] = ..., write_quota: _Optional[int] = ..., loops: _Optional[_Union[Loops, str]] = ..., loop_rows: _Optional[int] = ..., loop_seconds: _Optional[float] = ...) -> None: ...
 
 class CreateTaskRequest(_message.Message):
-    __slots__ = ("plan", "options", "tables", "request")
+    __slots__ = ("plan", "options", "tables", "request", "restore")
     class TablesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -128,11 +128,13 @@ class CreateTaskRequest(_message.Message):
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
     TABLES_FIELD_NUMBER: _ClassVar[int]
     REQUEST_FIELD_NUMBER: _ClassVar[int]
+    RESTORE_FIELD_NUMBER: _ClassVar[int]
     plan: PlanBytes
     options: TaskOptions
     tables: _containers.MessageMap[str, Table]
     request: str
-    def __init__(self, plan: _Optional[_Union[PlanBytes, _Mapping]] = ..., options: _Optional[_Union[TaskOptions, _Mapping]] = ..., tables: _Optional[_Mapping[str, Table]] = ..., request: _Optional[str] = ...) -> None: ...
+    restore: str
+    def __init__(self, plan: _Optional[_Union[PlanBytes, _Mapping]] = ..., options: _Optional[_Union[TaskOptions, _Mapping]] = ..., tables: _Optional[_Mapping[str, Table]] = ..., request: _Optional[str] = ..., restore: _Optional[str] = ...) -> None: ...
 
 class Table(_message.Message):
     __slots__ = ("splits",)
@@ -287,7 +289,7 @@ class SplitOfSource(_message.Message):
     def __init__(self, source: _Optional[str] = ..., split: _Optional[_Union[Split, _Mapping]] = ..., sequence: _Optional[int] = ...) -> None: ...
 
 class Seal(_message.Message):
-    __slots__ = ("through",)
+    __slots__ = ("through", "checkpoint")
     class ThroughEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -296,8 +298,10 @@ class Seal(_message.Message):
         value: int
         def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     THROUGH_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     through: _containers.ScalarMap[str, int]
-    def __init__(self, through: _Optional[_Mapping[str, int]] = ...) -> None: ...
+    checkpoint: str
+    def __init__(self, through: _Optional[_Mapping[str, int]] = ..., checkpoint: _Optional[str] = ...) -> None: ...
 
 class Read(_message.Message):
     __slots__ = ("acknowledge", "max_bytes")
@@ -356,7 +360,7 @@ class NoMoreSplitsResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class RequestBarrierRequest(_message.Message):
-    __slots__ = ("task", "epoch", "through")
+    __slots__ = ("task", "epoch", "through", "checkpoint")
     class ThroughEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -367,10 +371,12 @@ class RequestBarrierRequest(_message.Message):
     TASK_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     THROUGH_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     task: str
     epoch: int
     through: _containers.ScalarMap[str, int]
-    def __init__(self, task: _Optional[str] = ..., epoch: _Optional[int] = ..., through: _Optional[_Mapping[str, int]] = ...) -> None: ...
+    checkpoint: str
+    def __init__(self, task: _Optional[str] = ..., epoch: _Optional[int] = ..., through: _Optional[_Mapping[str, int]] = ..., checkpoint: _Optional[str] = ...) -> None: ...
 
 class RequestBarrierResponse(_message.Message):
     __slots__ = ("epoch",)
@@ -451,18 +457,22 @@ class Sequences(_message.Message):
     def __init__(self, numbers: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Barrier(_message.Message):
-    __slots__ = ("epoch", "rows", "watermark", "statistics", "error")
+    __slots__ = ("epoch", "rows", "watermark", "statistics", "error", "checkpoint", "checkpoint_error")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     WATERMARK_FIELD_NUMBER: _ClassVar[int]
     STATISTICS_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_ERROR_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     rows: int
     watermark: int
     statistics: EpochStatistics
     error: Error
-    def __init__(self, epoch: _Optional[int] = ..., rows: _Optional[int] = ..., watermark: _Optional[int] = ..., statistics: _Optional[_Union[EpochStatistics, _Mapping]] = ..., error: _Optional[_Union[Error, _Mapping]] = ...) -> None: ...
+    checkpoint: str
+    checkpoint_error: Error
+    def __init__(self, epoch: _Optional[int] = ..., rows: _Optional[int] = ..., watermark: _Optional[int] = ..., statistics: _Optional[_Union[EpochStatistics, _Mapping]] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., checkpoint: _Optional[str] = ..., checkpoint_error: _Optional[_Union[Error, _Mapping]] = ...) -> None: ...
 
 class Finished(_message.Message):
     __slots__ = ()
@@ -488,6 +498,32 @@ class AcknowledgeRequest(_message.Message):
 class AcknowledgeResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class ListCheckpointsRequest(_message.Message):
+    __slots__ = ("task",)
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    def __init__(self, task: _Optional[str] = ...) -> None: ...
+
+class ListCheckpointsResponse(_message.Message):
+    __slots__ = ("checkpoints",)
+    CHECKPOINTS_FIELD_NUMBER: _ClassVar[int]
+    checkpoints: _containers.RepeatedCompositeFieldContainer[Checkpoint]
+    def __init__(self, checkpoints: _Optional[_Iterable[_Union[Checkpoint, _Mapping]]] = ...) -> None: ...
+
+class Checkpoint(_message.Message):
+    __slots__ = ("id", "epoch", "watermark", "size", "taken_us")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_US_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    epoch: int
+    watermark: int
+    size: int
+    taken_us: int
+    def __init__(self, id: _Optional[str] = ..., epoch: _Optional[int] = ..., watermark: _Optional[int] = ..., size: _Optional[int] = ..., taken_us: _Optional[int] = ...) -> None: ...
 
 class GetTaskRequest(_message.Message):
     __slots__ = ("task",)
@@ -609,7 +645,7 @@ class OperatorStatistics(_message.Message):
     def __init__(self, operator: _Optional[str] = ..., place: _Optional[str] = ..., rows_in: _Optional[int] = ..., rows_out: _Optional[int] = ..., bytes_in: _Optional[int] = ..., bytes_out: _Optional[int] = ..., runs: _Optional[int] = ..., run_us: _Optional[int] = ..., at_least: _Optional[bool] = ..., spilled_bytes: _Optional[int] = ..., rows_touched: _Optional[int] = ..., state_bytes: _Optional[int] = ..., busy: _Optional[float] = ..., backpressure: _Optional[float] = ..., health: _Optional[float] = ...) -> None: ...
 
 class EpochStatistics(_message.Message):
-    __slots__ = ("splits", "rows_in", "rows_out", "bytes_in", "bytes_out", "barrier_us", "run_us", "at_least", "rows_written", "bytes_written", "files_written")
+    __slots__ = ("splits", "rows_in", "rows_out", "bytes_in", "bytes_out", "barrier_us", "run_us", "at_least", "rows_written", "bytes_written", "files_written", "checkpoint_us")
     SPLITS_FIELD_NUMBER: _ClassVar[int]
     ROWS_IN_FIELD_NUMBER: _ClassVar[int]
     ROWS_OUT_FIELD_NUMBER: _ClassVar[int]
@@ -621,6 +657,7 @@ class EpochStatistics(_message.Message):
     ROWS_WRITTEN_FIELD_NUMBER: _ClassVar[int]
     BYTES_WRITTEN_FIELD_NUMBER: _ClassVar[int]
     FILES_WRITTEN_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_US_FIELD_NUMBER: _ClassVar[int]
     splits: int
     rows_in: int
     rows_out: int
@@ -632,4 +669,5 @@ class EpochStatistics(_message.Message):
     rows_written: int
     bytes_written: int
     files_written: int
-    def __init__(self, splits: _Optional[int] = ..., rows_in: _Optional[int] = ..., rows_out: _Optional[int] = ..., bytes_in: _Optional[int] = ..., bytes_out: _Optional[int] = ..., barrier_us: _Optional[int] = ..., run_us: _Optional[int] = ..., at_least: _Optional[bool] = ..., rows_written: _Optional[int] = ..., bytes_written: _Optional[int] = ..., files_written: _Optional[int] = ...) -> None: ...
+    checkpoint_us: int
+    def __init__(self, splits: _Optional[int] = ..., rows_in: _Optional[int] = ..., rows_out: _Optional[int] = ..., bytes_in: _Optional[int] = ..., bytes_out: _Optional[int] = ..., barrier_us: _Optional[int] = ..., run_us: _Optional[int] = ..., at_least: _Optional[bool] = ..., rows_written: _Optional[int] = ..., bytes_written: _Optional[int] = ..., files_written: _Optional[int] = ..., checkpoint_us: _Optional[int] = ...) -> None: ...

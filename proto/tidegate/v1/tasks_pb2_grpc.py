@@ -79,6 +79,11 @@ class TaskServiceStub:
                 request_serializer=tidegate_dot_v1_dot_tasks__pb2.AcknowledgeRequest.SerializeToString,
                 response_deserializer=tidegate_dot_v1_dot_tasks__pb2.AcknowledgeResponse.FromString,
                 _registered_method=True)
+        self.ListCheckpoints = channel.unary_unary(
+                '/tidegate.v1.TaskService/ListCheckpoints',
+                request_serializer=tidegate_dot_v1_dot_tasks__pb2.ListCheckpointsRequest.SerializeToString,
+                response_deserializer=tidegate_dot_v1_dot_tasks__pb2.ListCheckpointsResponse.FromString,
+                _registered_method=True)
         self.GetTask = channel.unary_unary(
                 '/tidegate.v1.TaskService/GetTask',
                 request_serializer=tidegate_dot_v1_dot_tasks__pb2.GetTaskRequest.SerializeToString,
@@ -174,6 +179,13 @@ class TaskServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListCheckpoints(self, request, context):
+        """The checkpoints of a task, which need not be there any more.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetTask(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -254,6 +266,11 @@ def add_TaskServiceServicer_to_server(servicer, server):
                     servicer.Acknowledge,
                     request_deserializer=tidegate_dot_v1_dot_tasks__pb2.AcknowledgeRequest.FromString,
                     response_serializer=tidegate_dot_v1_dot_tasks__pb2.AcknowledgeResponse.SerializeToString,
+            ),
+            'ListCheckpoints': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListCheckpoints,
+                    request_deserializer=tidegate_dot_v1_dot_tasks__pb2.ListCheckpointsRequest.FromString,
+                    response_serializer=tidegate_dot_v1_dot_tasks__pb2.ListCheckpointsResponse.SerializeToString,
             ),
             'GetTask': grpc.unary_unary_rpc_method_handler(
                     servicer.GetTask,
@@ -524,6 +541,33 @@ class TaskService:
             '/tidegate.v1.TaskService/Acknowledge',
             tidegate_dot_v1_dot_tasks__pb2.AcknowledgeRequest.SerializeToString,
             tidegate_dot_v1_dot_tasks__pb2.AcknowledgeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListCheckpoints(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tidegate.v1.TaskService/ListCheckpoints',
+            tidegate_dot_v1_dot_tasks__pb2.ListCheckpointsRequest.SerializeToString,
+            tidegate_dot_v1_dot_tasks__pb2.ListCheckpointsResponse.FromString,
             options,
             channel_credentials,
             insecure,

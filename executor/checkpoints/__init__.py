@@ -1,0 +1,1 @@
+"""Checkpoints: what a task needs to go on from a barrier, in immutable files and one manifest that names them all."""

@@ -1,0 +1,93 @@
+"""Whether a task that is to be made is the one that a checkpoint was taken of."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+from collections.abc import Mapping
+from typing import Any
+
+from ...proto.errors import CheckpointError
+from ...proto.values import Mode, PlanBytes, TaskOptions
+from ..computation import Computation
+from ..ledger import Start
+from .manifest import Manifest, Origin
+from .root import Found
+
+
+def origin_of(plan: PlanBytes, options: TaskOptions, tables: Mapping[str, int], engines: Mapping[str, str]) -> Origin:
+    """Of a task that is made from these; `tables` are its static sources with their sizes."""
+    text = plan.json.encode() if plan.json is not None else plan.binary or b""
+    return Origin(
+        plan=hashlib.blake2b(text, digest_size=32).hexdigest(),
+        options=_options(options),
+        tables=dict(sorted(tables.items())),
+        engines={"tidegate": importlib.metadata.version("tidegate"), **engines},
+    )
+
+
+def restored(found: Found, origin: Origin, computation: Computation) -> tuple[Start, tuple[str, ...]]:
+    """Puts a computation that has not begun where the checkpoint was taken; and what there is to warn of."""
+    check_fits(found.manifest, origin)
+    reader = found.reader()
+    computation.load(reader)
+    reader.check_all_read()
+    return Start(found.manifest.epoch, found.manifest.sources), upgrades(found.manifest, origin)
+
+
+def check_fits(manifest: Manifest, origin: Origin) -> None:
+    """CheckpointError that says what differs, if anything on which rows depend does."""
+    then = manifest.origin
+    if then.plan != origin.plan:
+        raise CheckpointError(
+            f"checkpoint {manifest.name!r} is of another plan (its digest begins with {then.plan[:12]}, this plan's with "
+            f"{origin.plan[:12]}): give the very plan of its task, in the same encoding",
+            reason="CHECKPOINT_OTHER_PLAN",
+        )
+    for name in {**then.options, **origin.options}:
+        before, now = then.options.get(name), origin.options.get(name)
+        if before != now:
+            raise CheckpointError(
+                f"checkpoint {manifest.name!r} is of a task with {name}={before!r}, and this one has {name}={now!r}: "
+                f"give {name}={before!r}",
+                reason="CHECKPOINT_OTHER_OPTIONS",
+            )
+    for name in {**then.tables, **origin.tables}:
+        if then.tables.get(name) != origin.tables.get(name):
+            raise CheckpointError(
+                f"checkpoint {manifest.name!r} is of a task whose static source {name!r} {_sized(then, name)}, and in "
+                f"this one it {_sized(origin, name)}: give the same tables",
+                reason="CHECKPOINT_OTHER_TABLES",
+            )
+
+
+def upgrades(manifest: Manifest, origin: Origin) -> tuple[str, ...]:
+    """A warning for each engine whose version is another now."""
+    then = manifest.origin.engines
+    return tuple(
+        f"checkpoint {manifest.name!r} was taken with {name} {then[name]} and goes on with {name} {version}: the order "
+        "of rows and the last bits of floats may be other ones from here on"
+        for name, version in origin.engines.items()
+        if name in then and then[name] != version
+    )
+
+
+def _options(options: TaskOptions) -> Mapping[str, Any]:
+    """Those that rows depend on, as JSON has them."""
+    known = {
+        "mode": options.mode.value,
+        "determinism": options.determinism.value,
+        "channels": options.channels,
+        "time_zone": options.time_zone,
+    }
+    if options.mode is Mode.PER_EPOCH:
+        known |= {
+            "memory_limit": options.memory_limit,
+            "spill": options.spill.value,
+            "broadcast": list(options.broadcast),
+        }
+    return known
+
+
+def _sized(origin: Origin, name: str) -> str:
+    return f"has {origin.tables[name]} rows" if name in origin.tables else "is none"

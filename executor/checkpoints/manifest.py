@@ -1,0 +1,119 @@
+"""A checkpoint's manifest: what was running, where it was, and which files hold its state; as a value and as JSON.
+
+::
+
+    {"format": 1, "digest": "<of the rest>", "checkpoint": {"name": "epoch-12", "epoch": 12, ...}}
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from ...proto.errors import CheckpointError
+
+FORMAT: Final = 1
+"""Of the manifest and of the folder around it; every table in it has a version of its own besides."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """An Arrow IPC file, named by the digest of its bytes."""
+
+    digest: str
+    rows: int
+    size: int
+
+    @property
+    def file(self) -> str:
+        return f"{self.digest}.arrow"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateTable:
+    """A table of an operator's state: its rows are those of its parts, one after the other."""
+
+    name: str
+    version: int
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """What a task is made from, as far as its rows depend on it. `tables` are its static sources, each with the number
+    of its rows (of bytes, where its files do not tell rows); `engines` are the versions of what computes.
+    """
+
+    plan: str
+    options: Mapping[str, Any]
+    tables: Mapping[str, int]
+    engines: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """A checkpoint at the barrier of `epoch`: `sources` has the last sequence of each that was sealed by then."""
+
+    name: str
+    epoch: int
+    taken_us: int
+    watermark: int | None
+    sources: Mapping[str, int]
+    origin: Origin
+    tables: tuple[StateTable, ...]
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return tuple(part for table in self.tables for part in table.parts)
+
+    @property
+    def size(self) -> int:
+        """Bytes of its files, those shared with other checkpoints too."""
+        return sum({part.digest: part.size for part in self.parts}.values())
+
+
+def encode(manifest: Manifest) -> bytes:
+    body = asdict(manifest)
+    return json.dumps({"format": FORMAT, "digest": _digest(body), "checkpoint": body}, indent=1).encode()
+
+
+def decode(data: bytes, what: str) -> Manifest:
+    """CheckpointError, which calls the checkpoint `what`, where it is damaged or of a newer format."""
+    try:
+        document = json.loads(data)
+        version = document["format"]
+        if not isinstance(version, int) or version < 1:
+            raise damaged(what, f"its manifest has format {version!r}, which is no number from 1 on")
+        if version > FORMAT:
+            raise CheckpointError(
+                f"checkpoint {what} has format {version}, and this build reads formats up to {FORMAT}: restore it with "
+                "the version of Tidegate that took it, or a newer one",
+                reason="CHECKPOINT_VERSION",
+            )
+        body = document["checkpoint"]
+        if document["digest"] != _digest(body):
+            raise damaged(what, "its manifest is not the one that was written: its digest differs")
+        return _manifest(body)
+    except (ValueError, KeyError, TypeError) as error:
+        raise damaged(what, f"its manifest cannot be read ({error})") from error
+
+
+def damaged(what: str, how: str) -> CheckpointError:
+    return CheckpointError(
+        f"checkpoint {what} is damaged: {how}; restore an earlier checkpoint", reason="CHECKPOINT_DAMAGED"
+    )
+
+
+def _manifest(body: Mapping[str, Any]) -> Manifest:
+    tables = tuple(
+        StateTable(**{**table, "parts": tuple(Part(**part) for part in table["parts"])}) for table in body["tables"]
+    )
+    return Manifest(**{**body, "origin": Origin(**body["origin"]), "tables": tables})
+
+
+def _digest(body: Mapping[str, Any]) -> str:
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(text.encode(), digest_size=32).hexdigest()

@@ -1,0 +1,76 @@
+"""The folder of a service's checkpoints: a folder in it for each task. A checkpoint's id is TASK/NAME."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...proto.errors import InvalidRequest, Refused
+from ...proto.values import Checkpoint
+from .disk import Disk, LocalDisk
+from .folder import NAME, CheckpointFolder
+from .manifest import Manifest, Origin
+from .state import TablesReader
+from .taking import Checkpoints, described
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A checkpoint of the service's, whose manifest has been read and is whole."""
+
+    folder: CheckpointFolder
+    manifest: Manifest
+
+    def reader(self) -> TablesReader:
+        return TablesReader(self.folder, self.manifest)
+
+
+class CheckpointRoot:
+    """Thread-safe. Ids come from outside: they are checked to be two plain names, and so never lead anywhere else."""
+
+    def __init__(self, path: Path | None, disk: Disk | None = None) -> None:
+        self._path = path
+        self._disk = disk or LocalDisk()
+
+    def check(self) -> Path:
+        """The folder, if there is one."""
+        if self._path is None:
+            raise no_root()
+        return self._path
+
+    def folder(self, task: str) -> CheckpointFolder:
+        path = self.check()
+        if NAME.fullmatch(task) is None:
+            raise InvalidRequest(f"{task!r} is no task's id", reason="CHECKPOINT_ID")
+        return CheckpointFolder(self._disk, path / task)
+
+    def of_task(self, task: str, origin: Origin) -> Checkpoints | None:
+        """What takes a new task's checkpoints, if there is a place for them."""
+        return None if self._path is None else Checkpoints(task, self.folder(task), origin)
+
+    def find(self, identity: str) -> Found:
+        """NotFound where there is none of this id, CheckpointError where it is damaged."""
+        self.check()
+        task, slash, name = identity.partition("/")
+        if not slash or NAME.fullmatch(task) is None or NAME.fullmatch(name) is None:
+            raise InvalidRequest(
+                f"{identity!r} is no checkpoint's id, which is a task's id, a slash and the checkpoint's name, as its "
+                "BARRIER says it",
+                reason="CHECKPOINT_ID",
+            )
+        folder = self.folder(task)
+        return Found(folder, folder.manifest(name))
+
+    def list(self, task: str) -> tuple[Checkpoint, ...]:
+        """What there is of a task, which need not be there any more; by their epochs."""
+        folder = self.folder(task)
+        found = [described(task, folder.manifest(name)) for name in folder.names()]
+        return tuple(sorted(found, key=lambda each: (each.epoch, each.taken_us)))
+
+
+def no_root() -> Refused:
+    return Refused(
+        "this service keeps no checkpoints unless it is given a folder for them (tidegate serve --checkpoint-root DIR, "
+        "tidegate.local(checkpoint_root=DIR))",
+        reason="NO_CHECKPOINT_ROOT",
+    )

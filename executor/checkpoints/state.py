@@ -1,0 +1,88 @@
+"""Operators' state in a checkpoint's files: the writer and the reader of the operator contract."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+from weakref import WeakKeyDictionary
+
+import pyarrow as pa
+
+from ...proto.errors import CheckpointError, InternalError
+from .folder import CheckpointFolder
+from .manifest import Manifest, Part, StateTable
+
+P = TypeVar("P")
+
+
+class Written:
+    """Which part of a folder an object became, for as long as the object lives: it is immutable, so it is not written
+    again.
+    """
+
+    def __init__(self, folder: CheckpointFolder) -> None:
+        self.folder = folder
+        self._parts: WeakKeyDictionary[object, Part] = WeakKeyDictionary()
+
+    def part(self, item: P, table: Callable[[P], pa.Table]) -> Part:
+        known = self._parts.get(item)
+        if known is not None and self.folder.has(known):
+            return known
+        made = self._parts[item] = self.folder.put(table(item))
+        return made
+
+
+class TablesWriter:
+    """Implements `StateWriter`."""
+
+    def __init__(self, written: Written) -> None:
+        self._written = written
+        self._tables: dict[str, StateTable] = {}
+
+    @property
+    def tables(self) -> tuple[StateTable, ...]:
+        return tuple(self._tables.values())
+
+    def write(self, name: str, version: int, table: pa.Table) -> None:
+        self._add(name, version, (self._written.folder.put(table),))
+
+    def write_parts(self, name: str, version: int, parts: Sequence[P], table: Callable[[P], pa.Table]) -> None:
+        self._add(name, version, tuple(self._written.part(each, table) for each in parts))
+
+    def _add(self, name: str, version: int, parts: tuple[Part, ...]) -> None:
+        if name in self._tables:
+            raise InternalError(f"two tables of a checkpoint are called {name!r}")
+        self._tables[name] = StateTable(name=name, version=version, parts=parts)
+
+
+class TablesReader:
+    """Implements `StateReader`. `check_all_read` at the end says whether what was saved has all been asked for."""
+
+    def __init__(self, folder: CheckpointFolder, manifest: Manifest) -> None:
+        self._folder = folder
+        self._manifest = manifest
+        self._tables = {table.name: table for table in manifest.tables}
+        self._unread = dict.fromkeys(self._tables)
+
+    def read(self, name: str) -> tuple[int, pa.Table]:
+        version, parts = self.read_parts(name)
+        return version, pa.concat_tables(parts)
+
+    def read_parts(self, name: str) -> tuple[int, Sequence[pa.Table]]:
+        table = self._tables.get(name)
+        if table is None:
+            raise self._other_state(f"it has no {name!r}, which this build keeps")
+        self._unread.pop(name, None)
+        return table.version, [self._folder.table(self._manifest, part) for part in table.parts]
+
+    def check_all_read(self) -> None:
+        if self._unread:
+            raise self._other_state(f"it has {next(iter(self._unread))!r}, which this build does not keep")
+
+    def _other_state(self, how: str) -> CheckpointError:
+        version = self._manifest.origin.engines.get("tidegate", "unknown")
+        return CheckpointError(
+            f"checkpoint {self._manifest.name!r} was taken by another version of Tidegate ({version}) that keeps other "
+            f"state for this plan: {how}; restore it with that version, or feed a new task from the start",
+            reason="CHECKPOINT_OTHER_STATE",
+        )

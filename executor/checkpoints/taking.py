@@ -1,0 +1,79 @@
+"""Taking a task's checkpoints, one after the other, at barriers."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+
+from ...operators.operator import StateWriter
+from ...proto.errors import CheckpointError, TidegateError
+from ...proto.values import Checkpoint
+from .folder import CheckpointFolder
+from .manifest import Manifest, Origin
+from .state import TablesWriter, Written
+
+_log = logging.getLogger(__name__)
+
+
+class Checkpoints:
+    """Those of one task, into a folder that is its own."""
+
+    def __init__(self, task: str, folder: CheckpointFolder, origin: Origin) -> None:
+        self._task = task
+        self._folder = folder
+        self._origin = origin
+        self._written = Written(folder)
+        self._collected = False
+
+    def take(
+        self,
+        name: str,
+        *,
+        epoch: int,
+        sources: Mapping[str, int],
+        watermark: int | None,
+        save: Callable[[StateWriter], None],
+    ) -> Checkpoint:
+        """CheckpointError where it cannot be written; what there was before is there still."""
+        try:
+            self._collect()
+            self._collected = False
+            state = TablesWriter(self._written)
+            save(state)
+            manifest = Manifest(
+                name=name,
+                epoch=epoch,
+                taken_us=time.time_ns() // 1000,
+                watermark=watermark,
+                sources=dict(sources),
+                origin=self._origin,
+                tables=state.tables,
+            )
+            self._folder.commit(manifest)
+        except TidegateError:
+            raise
+        except OSError as error:
+            raise CheckpointError(f"checkpoint {name!r} cannot be written: {error}") from error
+        self._collect()
+        return described(self._task, manifest)
+
+    def _collect(self) -> None:
+        """What cannot be removed now may be later; no checkpoint fails of it."""
+        if self._collected:
+            return
+        try:
+            self._folder.collect()
+            self._collected = True
+        except (OSError, TidegateError):
+            _log.exception("what is no part of any checkpoint could not be removed")
+
+
+def described(task: str, manifest: Manifest) -> Checkpoint:
+    return Checkpoint(
+        id=f"{task}/{manifest.name}",
+        epoch=manifest.epoch,
+        watermark=manifest.watermark,
+        size=manifest.size,
+        taken_us=manifest.taken_us,
+    )
