@@ -42,9 +42,9 @@ class Client:
         """Submit a plan once. `tables` are static: whole in every epoch.
 
         A plan is `bytes` (protobuf), `str` (JSON), a `pathlib.Path` (a file of this machine) or a Substrait message.
-        With the id of a checkpoint to `restore`, an `Epoch.checkpoint`, the task goes on behind that epoch: its next one
-        has the next number, its sources' next splits too. Plan, tables and options have to be those of the task that it
-        was taken of.
+        With the id of a checkpoint to `restore` (`Epoch.checkpoint`) the task goes on behind that epoch: its next one
+        has the next number, and so have its sources' next splits. Plan, tables and options have to be those of the task
+        that the checkpoint was taken of.
         """
         return Task(self._service, self._create(plan, tables, options, restore))
 

@@ -126,7 +126,7 @@ class Task:
     ) -> int:
         """Seal what was added into the next epoch and return its number. Does not wait for the epoch.
 
-        With `checkpoint`, True or a name, the epoch's `checkpoint` is the id to make a task with that goes on behind it.
+        With `checkpoint`, True or a name, a checkpoint is taken at its barrier: `Epoch.checkpoint` is its id.
         """
         return self._feed.seal(epoch, through, checkpoint_name(checkpoint))
 

@@ -46,6 +46,9 @@ class Start:
     sources: Mapping[str, int] = field(default_factory=dict)
 
 
+FIRST = Start()
+
+
 class Ledger:
     """`epochs` holds the sealed epochs that are not finished, oldest first; `open` is the next."""
 
@@ -208,8 +211,8 @@ class Ledger:
     def _join(self, epoch: int, checkpoint: str | None) -> int:
         if not self._can_take(epoch, checkpoint):
             raise Refused(
-                f"a checkpoint can no longer be taken at the barrier of epoch {epoch}, which has been reached, or where "
-                "one of another name is taken; ask for it with a later barrier",
+                f"this checkpoint cannot be taken at the barrier of epoch {epoch}, which has been reached or has one of "
+                "another name; ask for it with a later barrier",
                 reason="CHECKPOINT_TOO_LATE",
             )
         if checkpoint is not None:

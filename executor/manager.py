@@ -25,7 +25,7 @@ from .checkpoints.fitting import origin_of, restored
 from .checkpoints.root import CheckpointRoot
 from .digest import creation_digest
 from .engine import Engine
-from .ledger import Start
+from .ledger import FIRST
 from .options import check_options, check_rows
 from .requests import Requests
 from .scheduler import Scheduler
@@ -104,7 +104,7 @@ class TaskManager:
         try:
             engines = self._engine.capabilities().engines
             origin = origin_of(plan, options, computation.static_sizes(), engines)
-            start, warnings = (Start(), ()) if found is None else restored(found, origin, computation)
+            start, warnings = (FIRST, ()) if found is None else restored(found, origin, computation)
         except BaseException:
             computation.close()
             space.files.remove()

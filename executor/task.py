@@ -30,7 +30,7 @@ from .computation import Computation
 from .describe import describe
 from .digest import file_digest, inline_digest
 from .driver import Driver
-from .ledger import Ledger, Start
+from .ledger import FIRST, Ledger, Start
 from .scheduler import Scheduler, Slot
 from .source import AcceptedSplit
 from .store import Holding, SpillSpace
@@ -58,7 +58,7 @@ class Task:
         scheduler: Scheduler,
         timers: Timers,
         checkpoints: Checkpoints | None = None,
-        start: Start = Start(),
+        start: Start = FIRST,
         warnings: Sequence[str] = (),
     ) -> None:
         self.id = identity

@@ -39,7 +39,9 @@ class StateWriter(Protocol):
     def write(self, name: str, version: int, table: pa.Table) -> None: ...
 
     def write_parts(self, name: str, version: int, parts: Sequence[Part], table: Callable[[Part], pa.Table]) -> None:
-        """A table in parts that never change: the very object that was written once is not written again."""
+        """A table in parts: objects that never change and are equal to themselves alone. One that was written before is
+        not written again.
+        """
         ...
 
 

@@ -40,8 +40,8 @@ def check_fits(manifest: Manifest, origin: Origin) -> None:
     then = manifest.origin
     if then.plan != origin.plan:
         raise CheckpointError(
-            f"checkpoint {manifest.name!r} is of another plan (its digest begins with {then.plan[:12]}, this plan's with "
-            f"{origin.plan[:12]}): give the very plan of its task, in the same encoding",
+            f"checkpoint {manifest.name!r} is of another plan (its digest is {then.plan[:12]}..., that of this one "
+            f"{origin.plan[:12]}...): give the very plan of its task, in the same encoding",
             reason="CHECKPOINT_OTHER_PLAN",
         )
     for name in {**then.options, **origin.options}:
@@ -74,7 +74,7 @@ def upgrades(manifest: Manifest, origin: Origin) -> tuple[str, ...]:
 
 def _options(options: TaskOptions) -> Mapping[str, Any]:
     """Those that rows depend on, as JSON has them."""
-    known = {
+    known: dict[str, Any] = {
         "mode": options.mode.value,
         "determinism": options.determinism.value,
         "channels": options.channels,

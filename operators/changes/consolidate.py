@@ -15,7 +15,7 @@ from .rows import Rows
 _LARGEST: Final = (1 << 63) - 1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Entries:
     """Rows in the order of the hash of their key, then of the hash of all that tells entries apart.
 

@@ -12,7 +12,7 @@ from typing import Self, TypeAlias
 import pyarrow as pa
 
 from ..digest import digest
-from ..operator import Operator, Stream
+from ..operator import Operator, Part, Stream
 from .inputs import Boom, Cut, WatchedStream, whole
 
 Epoch: TypeAlias = Sequence[pa.Table]
@@ -46,13 +46,20 @@ class MemoryState:
     """A checkpoint in memory. A state is written once."""
 
     def __init__(self) -> None:
-        self.tables: dict[str, tuple[int, pa.Table]] = {}
+        self.tables: dict[str, tuple[int, Sequence[pa.Table]]] = {}
 
     def write(self, name: str, version: int, table: pa.Table) -> None:
+        self.write_parts(name, version, (table,), lambda whole: whole)
+
+    def write_parts(self, name: str, version: int, parts: Sequence[Part], table: Callable[[Part], pa.Table]) -> None:
         require(name not in self.tables, f"the state {name!r} was written twice in one checkpoint")
-        self.tables[name] = (version, table)
+        self.tables[name] = (version, [table(part) for part in parts])
 
     def read(self, name: str) -> tuple[int, pa.Table]:
+        version, parts = self.read_parts(name)
+        return version, pa.concat_tables(parts)
+
+    def read_parts(self, name: str) -> tuple[int, Sequence[pa.Table]]:
         return self.tables[name]
 
 

@@ -8,13 +8,13 @@ has to. All is delivered in order of arrival and nothing depends on order, so wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
 
 import numpy as np
 import pyarrow as pa
 
-from ...operator import StateReader, StateWriter
+from ...operator import Part, StateReader, StateWriter
 from ..canonical import canonical
 from ..change import Change
 from ..consolidate import consolidate
@@ -203,6 +203,9 @@ class _Under:
     def write(self, name: str, version: int, table: pa.Table) -> None:
         self._writer.write(f"{self._name}/{name}", version, table)
 
+    def write_parts(self, name: str, version: int, parts: Sequence[Part], table: Callable[[Part], pa.Table]) -> None:
+        self._writer.write_parts(f"{self._name}/{name}", version, parts, table)
+
 
 class _From:
     def __init__(self, reader: StateReader, name: str) -> None:
@@ -211,3 +214,6 @@ class _From:
 
     def read(self, name: str) -> tuple[int, pa.Table]:
         return self._reader.read(f"{self._name}/{name}")
+
+    def read_parts(self, name: str) -> tuple[int, Sequence[pa.Table]]:
+        return self._reader.read_parts(f"{self._name}/{name}")

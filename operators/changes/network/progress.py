@@ -18,7 +18,7 @@ from ..arrangement import Arrangement
 from ..change import Change, Numbers, Rounds, by_rounds
 from ..consolidate import consolidate
 from ..history import counts_at
-from ..state import load_arrangement, save_arrangement
+from ..state import check_version, load_arrangement, save_arrangement
 from .graph import Limits, OnLimit
 
 VERSION: Final = 1
@@ -172,12 +172,7 @@ class Progress:
 
     def load(self, state: StateReader) -> None:
         version, table = state.read("totals")
-        if version != VERSION:
-            raise ExecutionError(
-                f"the checkpoint's totals of loop {self.name!r} have format version {version};"
-                f" this build reads version {VERSION}",
-                reason="CHECKPOINT_VERSION",
-            )
+        check_version(f"totals of loop {self.name!r}", version, VERSION)
         total, *latest = map(int, table.column("number").to_pylist())
         self._total, self._latest = total, tuple(latest)
         for channel, parked in enumerate(self._parked):

@@ -14,6 +14,7 @@ from tidegate.operators.changes.change import Change
 from tidegate.operators.changes.network.network import Network
 from tidegate.operators.changes.network.schedule import Work
 from tidegate.operators.changes.rows import Rows
+from tidegate.operators.testing import MemoryState
 
 from .terms import PAIRS, Bag, Pair, Term, answer, graph_of, nonzero, summed
 
@@ -115,38 +116,25 @@ def run_epochs(network: Network, seeded: Seeded | None, epochs: Sequence[Changes
 
 def kept(network: Network) -> dict[str, Counter[tuple[Any, ...]]]:
     """All state, consolidated over runs and channels, but for the totals of loops."""
-    state = Tables()
+    state = MemoryState()
     network.save(state)
     found: dict[str, Counter[tuple[Any, ...]]] = {}
-    for name, (_, table) in state.tables.items():
+    for name, (_, parts) in state.tables.items():
         if name.endswith("totals"):
             continue
-        at = [i for i, column in enumerate(table.column_names) if not column.startswith("w")]
         total = found.setdefault("/".join(part for part in _without_channel(name)), Counter())
-        for row in zip(*(table.column(i).to_pylist() for i in range(table.num_columns)), strict=True):
-            key = tuple(row[i] for i in at)
-            for number, i in enumerate(i for i in range(len(row)) if i not in at):
-                total[*key, number] += row[i]
+        for table in parts:
+            at = [i for i, column in enumerate(table.column_names) if not column.startswith("w")]
+            for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
+                key = tuple(row[i] for i in at)
+                for number, i in enumerate(i for i in range(len(row)) if i not in at):
+                    total[*key, number] += row[i]
     return {name: nonzero(total) for name, total in found.items()}
 
 
 def _without_channel(name: str) -> list[str]:
     parts = name.split("/")
     return [*parts[:-2], parts[-1]]
-
-
-class Tables:
-    """A state writer and reader in memory."""
-
-    def __init__(self) -> None:
-        self.tables: dict[str, tuple[int, pa.Table]] = {}
-
-    def write(self, name: str, version: int, table: pa.Table) -> None:
-        assert name not in self.tables
-        self.tables[name] = (version, table)
-
-    def read(self, name: str) -> tuple[int, pa.Table]:
-        return self.tables[name]
 
 
 def check_continuous(term: Term, epochs: Sequence[Changes], *, channels: int, seed: int | None, ports: int = 2) -> None:

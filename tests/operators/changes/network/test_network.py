@@ -6,7 +6,9 @@ from collections import Counter
 
 import pytest
 
-from .running import Changes, Tables, bag, change, feed, kept, network_of, run_epochs
+from tidegate.operators.testing import MemoryState
+
+from .running import Changes, bag, change, feed, kept, network_of, run_epochs
 from .terms import Compose, Distinct, Except, Input, Iterate, Ref, Swap, Term, Union
 
 E, S = Input(0), Input(1)
@@ -71,7 +73,7 @@ def test_restored_at_any_barrier_it_goes_on_as_if_undisturbed(term: Term, channe
     for barrier in range(len(EPOCHS)):
         network, _ = network_of(term, channels=channels)
         run_epochs(network, None, EPOCHS[:barrier])
-        state = Tables()
+        state = MemoryState()
         network.save(state)
         restored, _ = network_of(term, channels=channels)
         restored.load(state)
@@ -81,7 +83,7 @@ def test_restored_at_any_barrier_it_goes_on_as_if_undisturbed(term: Term, channe
 
 def test_state_is_named_by_path_operator_and_channel() -> None:
     network, _ = network_of(REACHED, channels=2)
-    state = Tables()
+    state = MemoryState()
     network.save(state)
     joins = sorted(name for name in state.tables if "/Join/" in name)
     assert joins == ["2/3/Join/0/left", "2/3/Join/0/right", "2/3/Join/1/left", "2/3/Join/1/right"]
