@@ -211,7 +211,7 @@ class Ledger:
     def _join(self, epoch: int, checkpoint: str | None) -> int:
         if not self._can_take(epoch, checkpoint):
             raise Refused(
-                f"this checkpoint cannot be taken at the barrier of epoch {epoch}, which has been reached or has one of "
+                f"no such checkpoint can be taken at the barrier of epoch {epoch}: it has been reached, or has one of "
                 "another name; ask for it with a later barrier",
                 reason="CHECKPOINT_TOO_LATE",
             )

@@ -57,12 +57,12 @@ def writable(text: str) -> Path:
     return path
 
 
-def open_output(path: Path | None, schema: pa.Schema) -> Output:
+def open_output(path: Path | None, schema: pa.Schema, epochs_before: int = 0) -> Output:
     if path is None:
         return Screen(schema)
     if path.suffix in _WRITERS and not path.is_dir():
         return File(path, schema)
-    return Folder(path, schema)
+    return Folder(path, schema, epochs_before)
 
 
 class File(Output):
@@ -96,10 +96,10 @@ class File(Output):
 class Folder(Output):
     """A Parquet file an epoch."""
 
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
+    def __init__(self, path: Path, schema: pa.Schema, epochs_before: int) -> None:
         self._path = path
         self._schema = schema
-        self._epochs = 0
+        self._epochs = epochs_before
         path.mkdir(parents=True, exist_ok=True)
 
     def epoch(self, batches: Iterable[pa.RecordBatch]) -> int:

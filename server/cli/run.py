@@ -91,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
             print(f"warning: {warning}")
         total = sum(len(paths) for epoch in splits for paths in epoch.values())
         rows = 0
-        with open_output(target, task.schema) as output:
+        with open_output(target, task.schema, task.cursor.epoch - 1) as output:
             for epoch in splits:
                 with Progress(total, lambda: _state(task)):
                     fed = _changes(epoch, dict(options.change_column))

@@ -28,7 +28,7 @@ def open_client(request: pytest.FixtureRequest) -> Iterator[Callable[..., Client
     """Clients of a fake engine: `open_client(FakeEngine(...))`."""
     opener = {"embedded": embedded_client, "grpc": remote_client}[request.param]
     with contextlib.ExitStack() as stack:
-        yield lambda engine=None: stack.enter_context(opener(engine))
+        yield lambda engine=None, **how: stack.enter_context(opener(engine, **how))
 
 
 @pytest.fixture(params=["fake", "plans"])

@@ -7,6 +7,7 @@ import contextlib
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
+from pathlib import Path
 
 from tidegate.client import Client
 from tidegate.executor.engine import Engine
@@ -43,8 +44,12 @@ def served(backend: Backend, **settings: object) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def manager(engine: Engine | None = None, **defaults: object) -> Iterator[TaskManager]:
-    made = manager_of(engine or FakeEngine(), threads=2, defaults=TaskOptions(**defaults))
+def manager(
+    engine: Engine | None = None, *, checkpoint_root: Path | None = None, **defaults: object
+) -> Iterator[TaskManager]:
+    made = manager_of(
+        engine or FakeEngine(), threads=2, checkpoint_root=checkpoint_root, defaults=TaskOptions(**defaults)
+    )
     try:
         yield made
     finally:
@@ -52,18 +57,25 @@ def manager(engine: Engine | None = None, **defaults: object) -> Iterator[TaskMa
 
 
 @contextlib.contextmanager
-def fake_server(engine: Engine | None = None, **settings: object) -> Iterator[str]:
-    with manager(engine) as backend, served(backend, **settings) as address:
+def fake_server(
+    engine: Engine | None = None, *, checkpoint_root: Path | None = None, **settings: object
+) -> Iterator[str]:
+    with manager(engine, checkpoint_root=checkpoint_root) as backend, served(backend, **settings) as address:
         yield address
 
 
 @contextlib.contextmanager
-def remote_client(engine: Engine | None = None, *, retry_seconds: float = 10.0) -> Iterator[Client]:
-    with fake_server(engine) as address, Client(RemoteService(address, retry_seconds)) as client:
+def remote_client(
+    engine: Engine | None = None, *, retry_seconds: float = 10.0, checkpoint_root: Path | None = None
+) -> Iterator[Client]:
+    with (
+        fake_server(engine, checkpoint_root=checkpoint_root) as address,
+        Client(RemoteService(address, retry_seconds)) as client,
+    ):
         yield client
 
 
 @contextlib.contextmanager
-def embedded_client(engine: Engine | None = None) -> Iterator[Client]:
-    with manager(engine) as backend:
+def embedded_client(engine: Engine | None = None, *, checkpoint_root: Path | None = None) -> Iterator[Client]:
+    with manager(engine, checkpoint_root=checkpoint_root) as backend:
         yield Client(backend)

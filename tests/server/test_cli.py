@@ -51,6 +51,19 @@ def test_run_shows_rows_and_ends_with_rows_time_mode_and_channels(cli: Run, addr
     assert last.endswith(" s, per_epoch, 1 channel")
 
 
+def test_run_goes_on_from_the_checkpoint_that_an_earlier_run_has_taken(cli: Run, tmp_path: Path) -> None:
+    (tmp_path / "totals.bin").write_bytes(plans.totals())
+    (tmp_path / "kept").mkdir()
+    csv.write_csv(pa.table({"k": [1], "v": [2]}), tmp_path / "rows.csv")
+    common = ("run", "totals.bin", "--split", "rows=rows.csv", "--checkpoint-root", "kept", "--output", "out")
+    first = cli(*common, "--checkpoint", "last")
+    said = first.stdout.splitlines()[0]
+    assert said.startswith("epoch 1: checkpoint ")
+    again = cli(*common, "--restore", said.removeprefix("epoch 1: checkpoint "))
+    assert (first.returncode, again.returncode, again.stderr) == (0, 0, "")
+    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == [f"epoch-{n:06d}.parquet" for n in (1, 2)]
+
+
 def test_run_seals_an_epoch_after_so_many_splits(cli: Run, address: str, tmp_path: Path) -> None:
     splits = [part for n in range(5) for part in ("--split", f"a={n}")]
     done = cli("run", "plan.bin", *splits, "--splits-per-epoch", "2", "--output", "out", "--server", address)

@@ -115,7 +115,8 @@ def damage(path: Path, how: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "told"), [("missing", "is missing"), ("cut", "bytes instead of"), ("changed", "not those that were written")]
+    ("how", "told"),
+    [("missing", "is missing"), ("cut", "bytes instead of"), ("changed", "not those that were written")],
 )
 def test_a_damaged_file_is_named(folder: CheckpointFolder, tmp_path: Path, how: str, told: str) -> None:
     [part] = take(folder, "one", 1, table(1)).parts
