@@ -41,6 +41,7 @@ from .scheduler import Scheduler
 from .shapes import NOTHING, same_feed, shape_of
 from .shares import hands
 from .store import Quota, SpillSpace
+from .tables import sizes
 
 FILE_KINDS = ("file:parquet", "file:arrow", "file:orc", "file:csv", "file:json")
 _SHAPES_KEPT = 16
@@ -139,7 +140,7 @@ class PlanComputation:
         self._accepted[source] = split.schema
 
     def static_sizes(self) -> Mapping[str, int]:
-        return {name: sum(map(_size, pieces)) for name, pieces in self.tables.items()}
+        return sizes(self.tables)
 
     # -------------------------------------------------------------------------------------------------- epochs
 
@@ -382,12 +383,6 @@ def refuse_changes(split: Split, origin: str) -> None:
             'tasks with mode="continuous" are',
             reason="UNEXPECTED_CHANGES",
         )
-
-
-def _size(piece: Piece) -> int:
-    if piece.row_count is not None:
-        return piece.row_count
-    return piece.version.size if isinstance(piece, FilePiece) else 0
 
 
 def _nothing(exchange: int) -> Stream:

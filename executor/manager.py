@@ -102,8 +102,7 @@ class TaskManager:
             space.files.remove()
             raise
         try:
-            engines = self._engine.capabilities().engines
-            origin = origin_of(plan, options, computation.static_sizes(), engines)
+            origin = origin_of(plan, options, computation.static_sizes(), self._engine.versions())
             start, warnings = (FIRST, ()) if found is None else restored(found, origin, computation)
         except BaseException:
             computation.close()

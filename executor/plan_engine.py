@@ -163,11 +163,10 @@ class PlanEngine:
         return prepare(decoded, _with_plan_names(decoded.plan, options), tuple(bound.values()))
 
     def capabilities(self) -> Capabilities:
-        return Capabilities(
-            version=importlib.metadata.version("tidegate"),
-            dialect=dialect(),
-            engines={"duckdb": duckdb.__version__, "pyarrow": pa.__version__},
-        )
+        return Capabilities(version=importlib.metadata.version("tidegate"), dialect=dialect(), engines=self.versions())
+
+    def versions(self) -> Mapping[str, str]:
+        return {"duckdb": duckdb.__version__, "pyarrow": pa.__version__}
 
     def close(self) -> None:
         self._timers.close()

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
+from ..operators.piece import FilePiece, Piece
 from ..operators.sizes import batch_bytes
 from ..proto.errors import Exhausted
 from ..proto.values import FileSplit, InlineSplit, Split, TaskOptions
@@ -33,6 +34,17 @@ def hold_tables(tables: Tables, options: TaskOptions, space: SpillSpace) -> tupl
                 yield split
 
     return {name: list(placed(name, splits)) for name, splits in tables.items()}, held
+
+
+def sizes(tables: Mapping[str, Sequence[Piece]]) -> Mapping[str, int]:
+    """The rows of each table; the bytes of its files, where they do not tell rows."""
+    return {name: sum(map(_size, pieces)) for name, pieces in tables.items()}
+
+
+def _size(piece: Piece) -> int:
+    if piece.row_count is not None:
+        return piece.row_count
+    return piece.version.size if isinstance(piece, FilePiece) else 0
 
 
 def _in_file(name: str, split: InlineSplit, size: int, options: TaskOptions, space: SpillSpace) -> FileSplit:

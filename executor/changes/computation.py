@@ -19,6 +19,7 @@ from ...operators.changes.network.network import Network
 from ...operators.changes.network.schedule import InOrder, Work
 from ...operators.conform import Conform
 from ...operators.instances import InstancePool, InstanceSettings
+from ...operators.operator import StateReader, StateWriter
 from ...operators.piece import FilePiece, Piece
 from ...operators.splits import expand
 from ...planner.changes.prepare import PreparedChanges
@@ -28,6 +29,7 @@ from ...proto.values import FileSplit, InlineSplit, OperatorStatistics, TaskOpti
 from ..computation import Source
 from ..dataflow import FILE_KINDS
 from ..meters import Meters
+from ..tables import sizes
 from .making import EntrySource, graph_of
 from .reading import Reading
 
@@ -97,7 +99,19 @@ class ContinuousComputation:
     def accept_inline(self, source: str, split: InlineSplit, origin: str) -> None:
         self._readings[source].accept(split, origin)
 
+    def static_sizes(self) -> Mapping[str, int]:
+        return sizes(self._tables)
+
     # -------------------------------------------------------------------------------------------------- epochs
+
+    def save(self, state: StateWriter) -> None:
+        self._network.save(state)
+
+    def load(self, state: StateReader) -> None:
+        """Static sources arrived in an epoch before."""
+        self._network.load(state)
+        self._tables = {}
+        self.check()
 
     def epoch(self, number: int, clock_us: int) -> ContinuousRun:  # noqa: ARG002 - no answer depends on the clock
         return ContinuousRun(self)

@@ -88,7 +88,10 @@ class FakeEngine:
         return Explanation(text="fake", json="{}")
 
     def capabilities(self) -> Capabilities:
-        return Capabilities(version="0", dialect="", engines={})
+        return Capabilities(version="0", dialect="", engines=self.versions())
+
+    def versions(self) -> Mapping[str, str]:
+        return {}
 
     def close(self) -> None:
         pass
