@@ -36,6 +36,10 @@ class Engine(Protocol):
 
     def capabilities(self) -> Capabilities: ...
 
+    def meaning(self, plan: PlanBytes) -> str:
+        """A digest of what a plan says, however it is encoded."""
+        ...
+
     def versions(self) -> Mapping[str, str]:
         """Of what computes, by its name."""
         ...

@@ -23,6 +23,7 @@ from ..proto.values import (
 )
 from .checkpoints.fitting import origin_of, restored
 from .checkpoints.root import CheckpointRoot
+from .checkpoints.taking import Checkpoints
 from .digest import creation_digest
 from .engine import Engine
 from .ledger import FIRST
@@ -102,8 +103,8 @@ class TaskManager:
             space.files.remove()
             raise
         try:
-            origin = origin_of(plan, options, computation.static_sizes(), self._engine.versions())
-            start, warnings = (FIRST, ()) if found is None else restored(found, origin, computation)
+            origin = origin_of(plan, options, computation, self._engine) if self._checkpoints.kept else None
+            start, warnings = (FIRST, ()) if not (found and origin) else restored(found, origin, computation)
         except BaseException:
             computation.close()
             space.files.remove()
@@ -115,7 +116,7 @@ class TaskManager:
             space=space,
             scheduler=self._scheduler,
             timers=self._timers,
-            checkpoints=self._checkpoints.of_task(identity, origin),
+            checkpoints=None if origin is None else Checkpoints(identity, self._checkpoints.folder(identity), origin),
             start=start,
             warnings=warnings,
         )

@@ -23,6 +23,7 @@ from ..planner import ir
 from ..planner.changes.prepare import PreparedChanges, prepare_changes
 from ..planner.decode import Decoded, decode_plan
 from ..planner.dialect import dialect
+from ..planner.meaning import meaning
 from ..planner.prepare import Prepared, prepare
 from ..planner.sources import PlannedSource, reads
 from ..planner.visit import relations
@@ -164,6 +165,9 @@ class PlanEngine:
 
     def capabilities(self) -> Capabilities:
         return Capabilities(version=importlib.metadata.version("tidegate"), dialect=dialect(), engines=self.versions())
+
+    def meaning(self, plan: PlanBytes) -> str:
+        return meaning(decode_plan(plan).plan)
 
     def versions(self) -> Mapping[str, str]:
         return {"duckdb": duckdb.__version__, "pyarrow": pa.__version__}

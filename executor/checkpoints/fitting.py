@@ -10,19 +10,21 @@ from typing import Any
 from ...proto.errors import CheckpointError
 from ...proto.values import Mode, PlanBytes, TaskOptions
 from ..computation import Computation
+from ..engine import Engine
 from ..ledger import Start
 from .manifest import Manifest, Origin
 from .root import Found
 
 
-def origin_of(plan: PlanBytes, options: TaskOptions, tables: Mapping[str, int], engines: Mapping[str, str]) -> Origin:
-    """Of a task that is made from these; `tables` are its static sources with their sizes."""
+def origin_of(plan: PlanBytes, options: TaskOptions, computation: Computation, engine: Engine) -> Origin:
+    """Of a task that is made from these."""
     text = plan.json.encode() if plan.json is not None else plan.binary or b""
     return Origin(
         plan=hashlib.blake2b(text, digest_size=32).hexdigest(),
+        meaning=engine.meaning(plan),
         options=_options(options),
-        tables=dict(sorted(tables.items())),
-        engines={"tidegate": importlib.metadata.version("tidegate"), **engines},
+        tables=dict(sorted(computation.static_sizes().items())),
+        engines={"tidegate": importlib.metadata.version("tidegate"), **engine.versions()},
     )
 
 
@@ -38,10 +40,10 @@ def restored(found: Found, origin: Origin, computation: Computation) -> tuple[St
 def check_fits(manifest: Manifest, origin: Origin) -> None:
     """CheckpointError that says what differs, if anything on which rows depend does."""
     then = manifest.origin
-    if then.plan != origin.plan:
+    if then.plan != origin.plan and then.meaning != origin.meaning:
         raise CheckpointError(
             f"checkpoint {manifest.name!r} is of another plan (its digest is {then.plan[:12]}..., that of this one "
-            f"{origin.plan[:12]}...): give the very plan of its task, in the same encoding",
+            f"{origin.plan[:12]}...): give the plan of its task",
             reason="CHECKPOINT_OTHER_PLAN",
         )
     for name in {**then.options, **origin.options}:

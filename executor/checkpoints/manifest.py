@@ -43,11 +43,13 @@ class StateTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """What a task is made from, as far as its rows depend on it. `tables` are its static sources, each with the number
-    of its rows (of bytes, where its files do not tell rows); `engines` are the versions of what computes.
+    """What a task is made from, as far as its rows depend on it. `plan` is a digest of the plan's bytes, `meaning` one
+    of what they say. `tables` are its static sources, each with the number of its rows (of bytes, where its files do
+    not tell rows); `engines` are the versions of what computes.
     """
 
     plan: str
+    meaning: str
     options: Mapping[str, Any]
     tables: Mapping[str, int]
     engines: Mapping[str, str]

@@ -9,9 +9,9 @@ from ...proto.errors import InvalidRequest, Refused
 from ...proto.values import Checkpoint
 from .disk import Disk, LocalDisk
 from .folder import NAME, CheckpointFolder
-from .manifest import Manifest, Origin
+from .manifest import Manifest
 from .state import TablesReader
-from .taking import Checkpoints, described
+from .taking import described
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,11 @@ class CheckpointRoot:
         self._path = path
         self._disk = disk or LocalDisk()
 
+    @property
+    def kept(self) -> bool:
+        """Whether there is a folder for them."""
+        return self._path is not None
+
     def check(self) -> Path:
         """The folder, if there is one."""
         if self._path is None:
@@ -43,10 +48,6 @@ class CheckpointRoot:
         if NAME.fullmatch(task) is None:
             raise InvalidRequest(f"{task!r} is no task's id", reason="CHECKPOINT_ID")
         return CheckpointFolder(self._disk, path / task)
-
-    def of_task(self, task: str, origin: Origin) -> Checkpoints | None:
-        """What takes a new task's checkpoints, if there is a place for them."""
-        return None if self._path is None else Checkpoints(task, self.folder(task), origin)
 
     def find(self, identity: str) -> Found:
         """NotFound where there is none of this id, CheckpointError where it is damaged."""

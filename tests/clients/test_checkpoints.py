@@ -251,6 +251,11 @@ def test_a_per_epoch_task_goes_on_with_the_next_number(client: Client, channels:
     assert (again.number, again.table()) == (expected.number, expected.table())
 
 
+def test_the_plan_may_come_in_another_encoding(client: Client) -> None:
+    taken = client.create_task(plans.totals()).run_epoch({}, checkpoint=True).checkpoint
+    assert client.create_task(plans.totals_json(), restore=taken).cursor == tidegate.Cursor(2, 0)
+
+
 def test_other_rows_in_a_static_table_are_refused(client: Client) -> None:
     task = client.create_task(plans.totals(), tables={"rows": rows(1, 2)})
     taken = task.run_epoch({}, checkpoint=True).checkpoint

@@ -90,6 +90,9 @@ class FakeEngine:
     def capabilities(self) -> Capabilities:
         return Capabilities(version="0", dialect="", engines=self.versions())
 
+    def meaning(self, plan: PlanBytes) -> str:
+        return repr(plan)
+
     def versions(self) -> Mapping[str, str]:
         return {}
 

@@ -18,7 +18,7 @@ from tidegate.proto.errors import CheckpointError, NotFound
 
 from .disks import Crash, CrashingDisk
 
-ORIGIN = Origin(plan="p", options={"channels": 1, "broadcast": []}, tables={}, engines={"tidegate": "0"})
+ORIGIN = Origin(plan="p", meaning="m", options={"channels": 1, "broadcast": []}, tables={}, engines={"tidegate": "0"})
 FOLDER = Path("/root/task")
 
 

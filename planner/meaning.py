@@ -1,0 +1,54 @@
+"""What a plan means, as a digest: the same for every encoding of it, however its producer has numbered functions."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from collections.abc import Generator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import TypeAlias
+
+from . import ir
+from .walk import unroll
+
+_Walk: TypeAlias = Generator[object, str, str]
+
+
+def meaning(plan: ir.Plan) -> str:
+    """Of a decoded plan. Another version of Tidegate may say another."""
+    known: dict[int, str] = {}
+
+    def step(value: object) -> _Walk:
+        if not is_dataclass(value):
+            return (yield from _plain(value))
+        if id(value) not in known:
+            parts = [type(value).__name__]
+            for each in fields(value):
+                if each.name != "place":
+                    parts += (each.name, (yield getattr(value, each.name)))
+            known[id(value)] = _digest(*parts)
+        return known[id(value)]
+
+    whole: object = (plan.root, plan.names, plan.shared, plan.write)
+    return unroll(step, whole)
+
+
+def _plain(value: object) -> _Walk:
+    match value:
+        case tuple() | list():
+            parts = ["list"]
+            for each in value:
+                parts.append((yield each))  # noqa: PERF401 (a comprehension cannot yield)
+        case Mapping():
+            parts = ["map"]
+            for key in sorted(value):
+                parts += (repr(key), (yield value[key]))
+        case enum.Enum():
+            parts = [type(value).__name__, value.name]
+        case _:
+            parts = [type(value).__name__, repr(value)]
+    return _digest(*parts)
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=32).hexdigest()
