@@ -12,6 +12,7 @@ from . import (
     answers,
     changes,
     channels,
+    continuous_loops,
     exchange,
     lookup,
     loops,
@@ -38,6 +39,7 @@ CASES: dict[str, Callable[[Settings], Report]] = {
     "merge": sorted_inputs.run,
     "changes": changes.run,
     "loops": loops.run,
+    "continuous-loops": continuous_loops.run,
 }
 
 

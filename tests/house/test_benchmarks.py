@@ -95,6 +95,8 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Settings:
         loop_chain=20,
         loop_grid=12,
         loop_nodes=50,
+        view_nodes=50,
+        view_changes=6,
         changes_rows=5_000,
         data=data,
     )
@@ -131,7 +133,19 @@ def test_the_loops_case_runs_both_ways_and_says_which_peers_are_not_there(tiny: 
 
 
 @pytest.mark.parametrize(
-    "case", ["channels", "epochs", "throughput", "exchange", "lookup", "static-join", "aggregate", "merge", "changes"]
+    "case",
+    [
+        "channels",
+        "epochs",
+        "throughput",
+        "exchange",
+        "lookup",
+        "static-join",
+        "aggregate",
+        "merge",
+        "changes",
+        "continuous-loops",
+    ],
 )
 def test_a_case_runs_tiny(case: str, tiny: Settings) -> None:
     report = CASES[case](tiny)
