@@ -1,8 +1,8 @@
 """Peers of loops that may not be there: Pathway's `iterate`, in a process of its own.
 
 Pathway wants another pyarrow than Tidegate does, so it is asked in another environment: `TIDEGATE_BENCH_PATHWAY` is the
-Python that has it. It is started, and its graph read, before anything is measured. Spark is not asked: its recursive
-queries need Spark 4.1, which no extra of this project has.
+Python that has it. It is started, and its graph read, before anything is measured. Spark's recursive queries are not
+compared: no extra of this project installs Spark.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def loop_peers(
     kind: str, tables: Mapping[str, pa.Table], stack: ExitStack
 ) -> tuple[dict[str, Callable[[], int]], list[str]]:
     """Those that are there, each giving its number of rows, and a line for each that is not. `kind` is the loop's."""
-    missing = ["Spark is left out: no recursive queries in the versions that this project's extras have"]
+    missing = ["Spark is left out: no extra of this project installs it"]
     python = os.environ.get(VARIABLE)
     if python is None:
         return {}, [*missing, f"Pathway is left out: {VARIABLE} does not name a Python that has it"]
