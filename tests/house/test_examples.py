@@ -13,9 +13,19 @@ def shown(example: str, folder: Path) -> str:
     """What an example prints, run in an empty folder where it must leave nothing behind."""
     script = TOP / "examples" / f"{example}.py"
     done = subprocess.run([sys.executable, script], cwd=folder, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, said(done.stderr)) == (0, [])
     assert list(folder.iterdir()) == []
     return done.stdout
+
+
+def said(errors: str) -> list[str]:
+    """The lines of the standard error but for those with which DuckDB's module may say, when the interpreter ends while
+    its threads do, that objects of its own were not freed.
+    """
+    lines = errors.splitlines()
+    start = next((at for at, line in enumerate(lines) if line.startswith("nanobind: leaked")), len(lines))
+    ours = [line for line in lines[start:] if not line.startswith((" - ", "nanobind: ", "See https://nanobind."))]
+    return lines[:start] + ours
 
 
 def test_the_quick_start_shows_three_epochs_and_the_same_rows_twice(tmp_path: Path) -> None:
