@@ -9,16 +9,19 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from ..hashing import Hashes
+from ..hashing import Hashes, one_to_one
 from .change import Change, ManyRounds, Numbers
 from .columns import Index
-from .consolidate import Entries, entries, merged
+from .consolidate import Entries, consolidated, entries, merged
 from .rows import Rows
 
 _NEWEST: Final = 512
 """The newest run is rebuilt with what comes in until it has this many rows."""
 _FACTOR: Final = 8
 """A run is merged with the next older one when that is less than so many times as long, so that few are probed ..."""
+
+_FEW: Final = 16
+"""As many rows are kept as they come until one of their keys is asked for, or there are too many of them."""
 
 _LARGE: Final = 4_096
 _FACTOR_OF_LARGE: Final = 2
@@ -55,9 +58,13 @@ class Arrangement:
         self._types = tuple(types)
         self._key = tuple(key)
         self._whole = self._key == tuple(range(len(self._types)))
+        self._one_word = len(self._key) == 1 and one_to_one(self._types[self._key[0]])
         self._depth = depth
         self._width = width
         self._runs: list[Entries] = []
+        self._recent: list[Entries] = []
+        self._recent_rows = 0
+        self._recent_keys: set[int] = set()
         self.touched = 0
         none = np.empty(0, dtype=np.int64)
         weights = none if width == 1 else np.empty((0, width), dtype=np.int64)
@@ -66,15 +73,16 @@ class Arrangement:
     @property
     def rows(self) -> int:
         """Entries in all runs: at least as many as there are different rows."""
-        return sum(len(run) for run in self._runs)
+        return sum(len(run) for run in self._runs) + self._recent_rows
 
     @property
     def nbytes(self) -> int:
-        return sum(run.nbytes for run in self._runs)
+        return sum(run.nbytes for run in (*self._runs, *self._recent))
 
     @property
     def runs(self) -> tuple[Entries, ...]:
         """Oldest first."""
+        self._gather()
         return tuple(self._runs)
 
     def insert(self, change: Change, key_hashes: Hashes | None = None) -> None:
@@ -94,6 +102,23 @@ class Arrangement:
 
     def insert_entries(self, run: Entries) -> None:
         """Add entries that are consolidated and in order, none of them 0."""
+        if len(run) > _FEW:
+            self._insert_run(run)
+        elif len(run):
+            self._recent.append(run)
+            self._recent_rows += len(run)
+            self._recent_keys.update(run.key_hashes.tolist())
+            if self._recent_rows >= _NEWEST:
+                self._gather()
+
+    def _gather(self) -> None:
+        """Make a run of the entries that were kept as they came."""
+        if self._recent:
+            few, self._recent, self._recent_rows = self._recent, [], 0
+            self._recent_keys.clear()
+            self._insert_run(few[0] if len(few) == 1 else consolidated(Entries.concat(few)))
+
+    def _insert_run(self, run: Entries) -> None:
         while self._runs and self._to_merge(len(self._runs[-1]), len(run)):
             run = merged(self._runs.pop(), run)
         if len(run):
@@ -119,28 +144,41 @@ class Arrangement:
 
     def matches(self, keys: Rows, hashes: Hashes) -> Iterator[tuple[Entries, Index, Index]]:
         """For each run that has any: which of `keys` has which of its entries, in pairs."""
+        if self._recent and (len(hashes) > _NEWEST or not self._recent_keys.isdisjoint(hashes.tolist())):
+            self._gather()
         for run in self._runs:
             first = run.key_hashes.searchsorted(hashes)
             hit = run.key_hashes.take(first, mode="clip") == hashes
-            if not np.count_nonzero(hit):
+            hits = np.count_nonzero(hit)
+            if not hits:
                 continue
-            asked = np.flatnonzero(hit)
-            first = first[asked]
-            counts = run.key_hashes.searchsorted(hashes[asked], side="right") - first
-            if np.count_nonzero(counts > 1):
-                starts = np.cumsum(counts) - counts
-                at = np.arange(int(counts.sum())) + np.repeat(first - starts, counts)
-                asked = np.repeat(asked, counts)
+            asked = hit.nonzero()[0]
+            of = hashes
+            if hits < len(hashes):
+                first, of = first.take(asked), hashes.take(asked)
+            counts = run.key_hashes.searchsorted(of, side="right")
+            counts -= first
+            found = int(counts.sum())
+            if found > hits:
+                starts = first
+                starts += counts
+                starts -= counts.cumsum()
+                at = starts.repeat(counts)
+                at += np.arange(found)
+                asked = asked.repeat(counts)
             else:
                 at = first
-            same = keys.same(asked, run.rows.select(self._key), at)
-            if np.count_nonzero(same) < len(same):
-                asked, at = asked[same], at[same]
+            theirs = run.rows.select(self._key)
+            if not (self._one_word and keys.columns[0].nulls() is None and theirs.columns[0].nulls() is None):
+                same = keys.same(asked, theirs, at)
+                if np.count_nonzero(same) < len(same):
+                    asked, at = asked[same], at[same]
             self.touched += len(at)
             yield run, asked, at
 
     def contents(self) -> Entries:
         """Everything, consolidated; the runs become one."""
+        self._gather()
         while len(self._runs) > 1:
             newest = self._runs.pop()
             self._runs[-1] = merged(self._runs[-1], newest)
@@ -154,6 +192,8 @@ class Arrangement:
 
     def clear(self) -> None:
         self._runs = []
+        self._recent, self._recent_rows = [], 0
+        self._recent_keys.clear()
 
     def _arranged(self, run: Entries) -> Entries:
         """The run as it is kept, in the order of its key's hashes."""
@@ -167,4 +207,4 @@ class Arrangement:
     @staticmethod
     def _entries_at(run: Entries, asked: Index, at: Index, *, rows: bool) -> Found:
         found = run.rows.take(at) if rows else Rows((), len(at))
-        return Found(asked, found, run.weights[at], tuple(number[at] for number in run.rounds))
+        return Found(asked, found, run.weights.take(at, axis=0), tuple(number.take(at) for number in run.rounds))

@@ -29,22 +29,26 @@ class Change:
     rows: Rows
     weights: Numbers
     rounds: ManyRounds = ()
+    consolidated: bool = False
+    """Whether it is known that at each time all rows are different, and no weight is 0."""
 
     def __len__(self) -> int:
         return len(self.weights)
 
     def take(self, rows: Index) -> Change:
-        return Change(self.rows.take(rows), self.weights[rows], tuple(number[rows] for number in self.rounds))
+        """Different rows of it, by their places."""
+        rounds = tuple(number.take(rows) for number in self.rounds)
+        return Change(self.rows.take(rows), self.weights.take(rows), rounds, self.consolidated)
 
     def with_rows(self, rows: Rows) -> Change:
         return Change(rows, self.weights, self.rounds)
 
     def negated(self) -> Change:
-        return Change(self.rows, -self.weights, self.rounds)
+        return Change(self.rows, -self.weights, self.rounds, self.consolidated)
 
     def at(self, rounds: Rounds) -> Change:
-        """All of it at one time."""
-        return Change(self.rows, self.weights, constant_rounds(rounds, len(self)))
+        """All of it, which has no rounds, at one time."""
+        return Change(self.rows, self.weights, constant_rounds(rounds, len(self)), self.consolidated)
 
     @classmethod
     def concat(cls, parts: Sequence[Change]) -> Change:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -38,15 +39,15 @@ class Entries:
         return Entries(key_hashes, hashes, self.rows.take(rows), weights, _take(self.rounds, rows))
 
     @classmethod
-    def concat(cls, left: Entries, right: Entries) -> Entries:
-        key_hashes = np.concatenate([left.key_hashes, right.key_hashes])
-        shared = left.hashes is left.key_hashes and right.hashes is right.key_hashes
+    def concat(cls, parts: Sequence[Entries]) -> Entries:
+        key_hashes = np.concatenate([part.key_hashes for part in parts])
+        shared = all(part.hashes is part.key_hashes for part in parts)
         return cls(
             key_hashes,
-            key_hashes if shared else np.concatenate([left.hashes, right.hashes]),
-            Rows.concat([left.rows, right.rows]),
-            np.concatenate([left.weights, right.weights]),
-            tuple(np.concatenate(pair) for pair in zip(left.rounds, right.rounds, strict=True)),
+            key_hashes if shared else np.concatenate([part.hashes for part in parts]),
+            Rows.concat([part.rows for part in parts]),
+            np.concatenate([part.weights for part in parts]),
+            tuple(np.concatenate(numbers) for numbers in zip(*(part.rounds for part in parts), strict=True)),
         )
 
     @property
@@ -70,7 +71,7 @@ def consolidated(parts: Entries, *, keep_zeros: bool = False) -> Entries:
 
 def merged(older: Entries, newer: Entries) -> Entries:
     """Two runs, each in order, as one."""
-    both = Entries.concat(older, newer)
+    both = Entries.concat((older, newer))
     return _consolidated(both, _order(both, "stable"), keep_zeros=False)
 
 
@@ -95,14 +96,24 @@ def _consolidated(parts: Entries, order: Index, *, keep_zeros: bool) -> Entries:
 
 def consolidate(change: Change) -> Change:
     """A change with one entry for each row and time, in no order."""
+    if change.consolidated:
+        return change
     hashes = change.rows.hashes()
-    if not change.rounds and not np.count_nonzero(np.diff(np.sort(hashes)) == 0):
+    if not change.rounds and _all_different(hashes):
         # As it is most often: all rows are different, and none has to be moved.
-        kept = np.flatnonzero(change.weights)
-        return change if len(kept) == len(change) else change.take(kept)
+        if np.count_nonzero(change.weights) < len(change):
+            change = change.take(change.weights.nonzero()[0])
+        return Change(change.rows, change.weights, consolidated=True)
     found = entries(change.rows, hashes, hashes, change.weights, change.rounds)
     rows = found.rows if change.rounds else found.rows.hashed(found.hashes)
-    return Change(rows, found.weights, found.rounds)
+    return Change(rows, found.weights, found.rounds, consolidated=True)
+
+
+def _all_different(hashes: Hashes) -> bool:
+    if len(hashes) == 1:
+        return True
+    ordered = np.sort(hashes)
+    return not np.count_nonzero(ordered[1:] == ordered[:-1])
 
 
 def added(left: Numbers, right: Numbers) -> Numbers:
@@ -138,8 +149,26 @@ def _order(parts: Entries, kind: Literal["quicksort", "stable"]) -> Index:
         among[1:] = tied
         among[:-1] |= tied
         places = among.nonzero()[0]
-        some = order[places]
-        order[places] = some[np.lexsort((parts.hashes[some], keys[places]))]
+        some = order.take(places)
+        order[places] = some.take(_order_in_groups(keys.take(places), parts.hashes.take(some)))
+    return order
+
+
+def _order_in_groups(keys: Hashes, hashes: Hashes) -> Index:
+    """By hash where the keys, which are in order, are the same: by as many of its bits as there is room for beside the
+    group's number, which is much faster than to sort by two numbers.
+    """
+    groups = np.zeros(len(keys), dtype=np.uint64)
+    np.cumsum(keys[1:] != keys[:-1], out=groups[1:])
+    bits = max(int(groups[-1]).bit_length(), 1)
+    packed = (groups << np.uint64(64 - bits)) | (hashes >> np.uint64(bits))
+    order: Index = packed.argsort()
+    ordered = packed.take(order)
+    alike = (ordered[1:] == ordered[:-1]).nonzero()[0]
+    if len(alike):
+        found = hashes.take(order)
+        if np.count_nonzero(found.take(alike) != found.take(alike + 1)):
+            return np.lexsort((hashes, keys))
     return order
 
 

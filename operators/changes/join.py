@@ -24,6 +24,8 @@ from .state import load_arrangement, save_arrangement
 
 _PAIRS: Final = 1 << 18
 """Pairs that are made at a time."""
+_FEW: Final = 16
+"""As many numbers are looked at faster one by one."""
 
 PairCondition: TypeAlias = Callable[[Rows], Mask]
 """Of pairs, left columns then right ones, those that match."""
@@ -69,7 +71,7 @@ class Join(ChangeOperator):
 
     def receive(self, port: int, change: Change) -> Iterator[Change]:
         keys = change.rows.select(self._keys[port])
-        kept = keys.select(self._strict).without_nulls()
+        kept = keys.select(self._strict).without_nulls() if self._strict else None
         if kept is not None:
             which = np.flatnonzero(kept)
             change, keys = change.take(which), keys.take(which)
@@ -79,6 +81,9 @@ class Join(ChangeOperator):
         if self._kept[port]:
             self._sides[port].insert(change, hashes)
         for run, mine, theirs in self._sides[1 - port].matches(keys, hashes):
+            if len(mine) <= _PAIRS:
+                yield from self._pairs(port, change, mine, run, theirs)
+                continue
             for start in range(0, len(mine), _PAIRS):
                 part = slice(start, start + _PAIRS)
                 yield from self._pairs(port, change, mine[part], run, theirs[part])
@@ -113,9 +118,10 @@ class Join(ChangeOperator):
             left.columns[at].take(at_left) if is_left else right.columns[at].take(at_right)
             for is_left, at in self._output
         ]
-        weights = _products(change.weights[mine], run.weights[theirs])
+        weights = _products(change.weights.take(mine), run.weights.take(theirs))
         rounds = later(
-            tuple(numbers[mine] for numbers in change.rounds), tuple(numbers[theirs] for numbers in run.rounds)
+            tuple(numbers.take(mine) for numbers in change.rounds),
+            tuple(numbers.take(theirs) for numbers in run.rounds),
         )
         return (Change(Rows(columns, len(mine)), weights, rounds),)
 
@@ -123,9 +129,16 @@ class Join(ChangeOperator):
 def _products(left: Numbers, right: Numbers) -> Numbers:
     """The weights of pairs; OverflowError where one is no int64."""
     products: Numbers = left * right
-    largest = max(int(left.max()), -int(left.min())) * max(int(right.max()), -int(right.min()))
-    if largest >= 1 << 63:
+    if _largest(left) * _largest(right) >= 1 << 63:
         exact = left.astype(object) * right.astype(object)
         if (exact != products).any():
             raise OverflowError(f"a pair's weight is {max(exact, key=abs)}, which is beyond 64 bits")
     return products
+
+
+def _largest(weights: Numbers) -> int:
+    """Whatever its sign."""
+    if len(weights) <= _FEW:
+        numbers: list[int] = weights.tolist()
+        return max(map(abs, numbers))
+    return max(int(weights.max()), -int(weights.min()))

@@ -115,7 +115,7 @@ class Keyed(ChangeOperator):
         found = consolidate(both)
         if not len(found):
             return ()
-        change = Change(found.rows, found.weights, constant_rounds(rounds, len(found)))
+        change = Change(found.rows, found.weights, constant_rounds(rounds, len(found)), consolidated=True)
         self._given.insert(change)
         return (change,)
 

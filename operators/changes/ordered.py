@@ -54,7 +54,7 @@ class OrderedArrangement(Arrangement):
         parts: list[Entries] = []
         asked: list[Index] = []
         cut: list[Mask] = []
-        for run in self._runs:
+        for run in self.runs:
             start = np.searchsorted(run.key_hashes, hashes, side="left")
             end = np.searchsorted(run.key_hashes, hashes, side="right")
             counts = np.minimum(end - start, width)

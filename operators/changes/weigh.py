@@ -50,7 +50,8 @@ class Weigh(ChangeOperator):
     def __init__(self, schema: pa.Schema, weighing: Weighing, *, inputs: int = 1, depth: int = 0) -> None:
         self.schema = schema
         self._weighing = weighing
-        self._inputs = inputs
+        # At a time that is decided no sum of an input is below zero, so that of all inputs tells as much as each one.
+        self._inputs = 1 if weighing is Weighing.DISTINCT else inputs
         self._depth = depth
         whole = range(len(schema))
         self._received = Arrangement(schema.types, whole, depth=depth, width=inputs)
@@ -79,7 +80,7 @@ class Weigh(ChangeOperator):
         touched = self._together(parts)
         before = self._received.find(touched.rows, touched.key_hashes, rows=False)
         old = self._sums(before, rounds, touched)
-        new = added(old, touched.weights)
+        new = added(old, touched.weights) if len(before) else touched.weights
         self._insert(touched, rounds)
         if self._depth:
             given = self._given.find(touched.rows, touched.key_hashes, rows=False)
@@ -89,13 +90,17 @@ class Weigh(ChangeOperator):
             else:
                 self._put_down(touched.rows, (before, given), rounds)
         else:
-            weights = self._weights(new) - self._weights(old)
-        changed = np.flatnonzero(weights)
-        if not len(changed):
+            weights = self._weights(new)
+            if len(before):
+                weights -= self._weights(old)
+        count = int(np.count_nonzero(weights))
+        if not count:
             return ()
-        hashes = touched.key_hashes[changed]
-        rows = touched.rows.take(changed).hashed(hashes)
-        change = Change(rows, weights[changed], constant_rounds(rounds, len(changed)))
+        rows, hashes = touched.rows, touched.key_hashes
+        if count < len(weights):
+            changed = weights.nonzero()[0]
+            rows, hashes, weights = rows.take(changed), hashes.take(changed), weights.take(changed)
+        change = Change(rows.hashed(hashes), weights, constant_rounds(rounds, count), consolidated=True)
         if self._depth:
             self._given.insert(change, hashes)
         return (change,)
@@ -140,10 +145,14 @@ class Weigh(ChangeOperator):
         if counted is not None:
             asked, weights = asked[counted], weights[counted]
         if len(asked):
-            order = np.argsort(asked, kind="stable")
-            asked = asked[order]
+            later = asked[1:] > asked[:-1]
+            if np.count_nonzero(later) == len(later):
+                sums[asked] = weights
+                return sums
+            order = asked.argsort(kind="stable")
+            asked = asked.take(order)
             starts = np.flatnonzero(np.concatenate([[True], asked[1:] != asked[:-1]]))
-            sums[asked[starts]] = sum_groups(weights[order], starts)
+            sums[asked[starts]] = sum_groups(weights.take(order, axis=0), starts)
         return sums
 
     def _put_down(self, rows: Rows, histories: tuple[Found, ...], rounds: Rounds) -> None:
@@ -198,11 +207,11 @@ def _running(numbers: Numbers, other_row: Mask, before: Numbers) -> Numbers:
 def _weighed(weighing: Weighing, first: Numbers, others: Numbers | None) -> Numbers:
     """The weights of rows that are `first` times in the first input and `others` times in each other one."""
     there: Mask = first > 0
+    if weighing is Weighing.DISTINCT:
+        return there.astype(np.int64)
     if others is None:
         others = np.empty((len(first), 0), dtype=np.int64)
     match weighing:
-        case Weighing.DISTINCT:
-            there |= (others > 0).any(axis=1)
         case Weighing.INTERSECT_ANY:
             there &= (others > 0).any(axis=1)
         case Weighing.INTERSECT_EACH:

@@ -8,7 +8,7 @@ from typing import TypeAlias, TypeGuard
 from .. import ir, tree
 from ..sql.types import arrow_schema
 from ..visit import is_column, subqueries
-from .nodes import ChangeNode, ComputeNode, SelectNode
+from .nodes import ChangeNode, ComputeNode, JoinNode, SelectNode
 from .rendering import NUMBER, columns, numbered, render
 
 Chained: TypeAlias = ir.Filter | ir.Project | ir.Expand
@@ -31,6 +31,9 @@ def lower_chain(relation: Chained, base: ir.Relation, node: ChangeNode) -> Chang
     """The chain from `relation` down to `base`, which `node` is."""
     selected = _selected(relation, base)
     if selected is not None:
+        if isinstance(node, JoinNode) and not isinstance(base, ir.Shared):  # nothing else reads it
+            schema = arrow_schema(relation.schema)
+            return replace(node, output=tuple(node.output[at] for at in selected), schema=schema)
         return select(node, selected, relation.schema, relation.place)
     top = numbered(base.schema, base.place)
     steps: list[Chained] = []

@@ -61,7 +61,8 @@ class Ingress(Inlet):
     def receive(self, change: Change) -> None:
         """Rows of an input are there from round 0 on."""
         if self._loop.counted:
-            change = Change(change.rows, change.weights, (*change.rounds, np.zeros(len(change), dtype=np.int64)))
+            rounds = (*change.rounds, np.zeros(len(change), dtype=np.int64))
+            change = Change(change.rows, change.weights, rounds, change.consolidated)
         self.emit(change)
 
     def send(self, event: Event) -> None:

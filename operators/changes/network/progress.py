@@ -96,14 +96,15 @@ class Progress:
     def enter(self, channel: int, change: Change) -> None:
         """What enters the loop is there from round 1 on."""
         if self._counted:
-            change = Change(change.rows, change.weights, (*change.rounds, np.ones(len(change), dtype=np.int64)))
+            rounds = (*change.rounds, np.ones(len(change), dtype=np.int64))
+            change = Change(change.rows, change.weights, rounds, change.consolidated)
         self._put(channel, change, 1)
 
     def come_back(self, channel: int, change: Change) -> None:
         """What the body answers at a round is there from the next one on."""
         if self._counted:
             *outer, rounds = change.rounds
-            change = Change(change.rows, change.weights, (*outer, rounds + 1))
+            change = Change(change.rows, change.weights, (*outer, rounds + 1), change.consolidated)
         self._put(channel, change, self._round + 1)
 
     def next_time(self, due: Rounds | None) -> Rounds | None:
@@ -203,10 +204,10 @@ class Progress:
             return None
         self._round = time[-1]
         if len(parts) == 1 and len(parts[0]) == 1 and parts[0].weights[0]:
-            return Change(parts[0].rows, parts[0].weights)
+            return Change(parts[0].rows, parts[0].weights, consolidated=True)
         try:
-            whole = Change.concat(parts) if len(parts) > 1 else parts[0]
-            change = consolidate(Change(whole.rows, whole.weights))
+            whole = Change.concat(parts)
+            change = consolidate(Change(whole.rows, whole.weights, consolidated=whole.consolidated))
         except OverflowError as error:
             raise self.overflow(error) from error
         return change if len(change) else None
