@@ -20,8 +20,11 @@ _NEWEST: Final = 512
 _FACTOR: Final = 8
 """A run is merged with the next older one when that is less than so many times as long, so that few are probed ..."""
 
-_FEW: Final = 16
-"""As many rows are kept as they come until one of their keys is asked for, or there are too many of them."""
+_FEW: Final = 256
+_RECENT: Final = 2_048
+"""As few rows are kept as they come until one of their keys is asked for, or there are so many of them."""
+
+_FIRST: Final = np.zeros(1, dtype=np.int64)
 
 _LARGE: Final = 4_096
 _FACTOR_OF_LARGE: Final = 2
@@ -108,7 +111,7 @@ class Arrangement:
             self._recent.append(run)
             self._recent_rows += len(run)
             self._recent_keys.update(run.key_hashes.tolist())
-            if self._recent_rows >= _NEWEST:
+            if self._recent_rows >= _RECENT:
                 self._gather()
 
     def _gather(self) -> None:
@@ -144,8 +147,11 @@ class Arrangement:
 
     def matches(self, keys: Rows, hashes: Hashes) -> Iterator[tuple[Entries, Index, Index]]:
         """For each run that has any: which of `keys` has which of its entries, in pairs."""
-        if self._recent and (len(hashes) > _NEWEST or not self._recent_keys.isdisjoint(hashes.tolist())):
+        if self._recent and (len(hashes) > _RECENT or not self._recent_keys.isdisjoint(hashes.tolist())):
             self._gather()
+        if len(hashes) == 1:
+            yield from self._matches_of_one(keys, hashes)
+            return
         for run in self._runs:
             first = run.key_hashes.searchsorted(hashes)
             hit = run.key_hashes.take(first, mode="clip") == hashes
@@ -168,13 +174,28 @@ class Arrangement:
                 asked = asked.repeat(counts)
             else:
                 at = first
-            theirs = run.rows.select(self._key)
-            if not (self._one_word and keys.columns[0].nulls() is None and theirs.columns[0].nulls() is None):
-                same = keys.same(asked, theirs, at)
-                if np.count_nonzero(same) < len(same):
-                    asked, at = asked[same], at[same]
-            self.touched += len(at)
-            yield run, asked, at
+            yield self._of_same_key(keys, run, asked, at)
+
+    def _matches_of_one(self, keys: Rows, hashes: Hashes) -> Iterator[tuple[Entries, Index, Index]]:
+        """`matches` of one key, as fast as it can be: in most rounds of many a loop there is but one."""
+        for run in self._runs:
+            at = run.key_hashes.searchsorted(hashes)
+            first, end = at.item(), run.key_hashes.searchsorted(hashes, side="right").item()
+            if first < end:
+                asked = _FIRST
+                if end - first > 1:
+                    asked, at = np.zeros(end - first, dtype=np.int64), np.arange(first, end)
+                yield self._of_same_key(keys, run, asked, at)
+
+    def _of_same_key(self, keys: Rows, run: Entries, asked: Index, at: Index) -> tuple[Entries, Index, Index]:
+        """Those of the pairs, which have one hash each, that have one key."""
+        theirs = run.rows.select(self._key)
+        if not (self._one_word and keys.columns[0].nulls() is None and theirs.columns[0].nulls() is None):
+            same = keys.same(asked, theirs, at)
+            if np.count_nonzero(same) < len(same):
+                asked, at = asked[same], at[same]
+        self.touched += len(at)
+        return run, asked, at
 
     def contents(self) -> Entries:
         """Everything, consolidated; the runs become one."""

@@ -69,6 +69,11 @@ class Change:
         return cls(Rows([column(array) for array in batch.columns], batch.num_rows), weights)
 
 
+def all_one(weights: Numbers) -> bool:
+    """Whether each weight is 1, as most often: then nothing can overflow."""
+    return int(np.count_nonzero(weights == 1)) == weights.size
+
+
 def constant_rounds(rounds: Rounds, count: int) -> ManyRounds:
     return tuple(np.full(count, number, dtype=np.int64) for number in rounds)
 

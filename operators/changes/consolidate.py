@@ -9,7 +9,7 @@ from typing import Final, Literal
 import numpy as np
 
 from ..hashing import Hashes, combine_hashes
-from .change import Change, ManyRounds, Numbers
+from .change import Change, ManyRounds, Numbers, all_one
 from .columns import Index, Mask
 from .rows import Rows
 
@@ -66,6 +66,8 @@ def entries(rows: Rows, key_hashes: Hashes, row_hashes: Hashes, weights: Numbers
 
 def consolidated(parts: Entries, *, keep_zeros: bool = False) -> Entries:
     """The same, in order, one entry for each row and time; what sums to 0 is left out unless it is wanted."""
+    if len(parts) <= 1:
+        return parts if keep_zeros else without_zeros(parts)
     return _consolidated(parts, _order(parts, "quicksort"), keep_zeros=keep_zeros)
 
 
@@ -84,13 +86,12 @@ def without_zeros(parts: Entries) -> Entries:
 
 
 def _consolidated(parts: Entries, order: Index, *, keep_zeros: bool) -> Entries:
-    if len(parts) > 1:
-        parts = parts.take(order)
-        equal: Mask = parts.hashes[1:] == parts.hashes[:-1]
-        if parts.hashes is not parts.key_hashes:
-            equal &= np.asarray(parts.key_hashes[1:] == parts.key_hashes[:-1])
-        if np.count_nonzero(equal):
-            parts = _summed(parts, equal)
+    parts = parts.take(order)
+    equal: Mask = parts.hashes[1:] == parts.hashes[:-1]
+    if parts.hashes is not parts.key_hashes:
+        equal &= np.asarray(parts.key_hashes[1:] == parts.key_hashes[:-1])
+    if np.count_nonzero(equal):
+        parts = _summed(parts, equal)
     return parts if keep_zeros else without_zeros(parts)
 
 
@@ -128,7 +129,9 @@ def added(left: Numbers, right: Numbers) -> Numbers:
 def sum_groups(weights: Numbers, starts: Index) -> Numbers:
     """The sums of the groups that start at `starts`, the first of them at 0; OverflowError where one is no int64."""
     sums: Numbers = np.add.reduceat(weights, starts, axis=0)
-    if len(weights) and max(int(weights.max()), -int(weights.min())) > _LARGEST // len(weights):
+    if all_one(weights):
+        return sums
+    if max(int(weights.max()), -int(weights.min())) > _LARGEST // len(weights):
         exact = np.add.reduceat(weights.astype(object), starts, axis=0)
         if bool((exact != sums).any()):
             raise OverflowError(f"the weights of one row sum to {max(exact.flat, key=abs)}, which is beyond 64 bits")
@@ -174,13 +177,15 @@ def _order_in_groups(keys: Hashes, hashes: Hashes) -> Index:
 
 def _summed(parts: Entries, equal: Mask) -> Entries:
     """Sum what is adjacent and the same; `equal` says which neighbours have the same hashes."""
-    later = np.flatnonzero(equal) + 1
+    later = equal.nonzero()[0] + 1
     same = parts.rows.same(later, parts.rows, later - 1)
     for number in parts.rounds:
         same &= number[later] == number[later - 1]
-    if not same.all():
+    if np.count_nonzero(same) < len(same):
         parts, equal = _apart(parts, equal)
-    starts = np.flatnonzero(np.concatenate([[True], ~equal]))
+    first = np.ones(len(parts), dtype=np.bool_)
+    np.logical_not(equal, out=first[1:])
+    starts = first.nonzero()[0]
     sums = sum_groups(parts.weights, starts)
     found = parts.take(starts)
     return Entries(found.key_hashes, found.hashes, found.rows, sums, found.rounds)

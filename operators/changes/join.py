@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ..operator import StateReader, StateWriter
 from .arrangement import Arrangement
-from .change import Change, Numbers, later
+from .change import Change, Numbers, all_one, later
 from .columns import Index, Mask
 from .consolidate import Entries
 from .operator import ChangeOperator
@@ -24,8 +24,6 @@ from .state import load_arrangement, save_arrangement
 
 _PAIRS: Final = 1 << 18
 """Pairs that are made at a time."""
-_FEW: Final = 16
-"""As many numbers are looked at faster one by one."""
 
 PairCondition: TypeAlias = Callable[[Rows], Mask]
 """Of pairs, left columns then right ones, those that match."""
@@ -119,7 +117,7 @@ class Join(ChangeOperator):
             for is_left, at in self._output
         ]
         weights = _products(change.weights.take(mine), run.weights.take(theirs))
-        rounds = later(
+        rounds = change.rounds and later(
             tuple(numbers.take(mine) for numbers in change.rounds),
             tuple(numbers.take(theirs) for numbers in run.rounds),
         )
@@ -128,6 +126,8 @@ class Join(ChangeOperator):
 
 def _products(left: Numbers, right: Numbers) -> Numbers:
     """The weights of pairs; OverflowError where one is no int64."""
+    if all_one(right):
+        return left
     products: Numbers = left * right
     if _largest(left) * _largest(right) >= 1 << 63:
         exact = left.astype(object) * right.astype(object)
@@ -138,7 +138,4 @@ def _products(left: Numbers, right: Numbers) -> Numbers:
 
 def _largest(weights: Numbers) -> int:
     """Whatever its sign."""
-    if len(weights) <= _FEW:
-        numbers: list[int] = weights.tolist()
-        return max(map(abs, numbers))
     return max(int(weights.max()), -int(weights.min()))

@@ -79,8 +79,10 @@ class Weigh(ChangeOperator):
             return ()
         touched = self._together(parts)
         before = self._received.find(touched.rows, touched.key_hashes, rows=False)
-        old = self._sums(before, rounds, touched)
-        new = added(old, touched.weights) if len(before) else touched.weights
+        new = touched.weights
+        if len(before):
+            old = self._sums(before, rounds, touched)
+            new = added(old, new)
         self._insert(touched, rounds)
         if self._depth:
             given = self._given.find(touched.rows, touched.key_hashes, rows=False)
@@ -131,8 +133,10 @@ class Weigh(ChangeOperator):
 
     def _together(self, parts: tuple[tuple[Rows, Numbers], ...]) -> Entries:
         """The different rows that are touched, with what came in for them: nothing, for those put down before."""
-        rows = Rows.concat([part[0] for part in parts])
-        numbers = parts[0][1] if len(parts) == 1 else np.concatenate([part[1] for part in parts])
+        rows, numbers = parts[0]
+        if len(parts) > 1:
+            rows = Rows.concat([part[0] for part in parts])
+            numbers = np.concatenate([part[1] for part in parts])
         hashes = rows.hashes()
         return consolidated(Entries(hashes, hashes, rows, numbers, ()), keep_zeros=True)
 

@@ -88,7 +88,7 @@ class _Lowering:
                 return ConstantNode(sql=render(relation, ()), schema=schema, place=relation.place)
             case ir.Filter() | ir.Project() | ir.Expand():
                 base = chain_below(relation)
-                return lower_chain(relation, base, (yield base))
+                return lower_chain(relation, base, (yield base), alone=not isinstance(base, ir.Shared))
             case ir.Unnest():
                 return lower_unnest(relation, (yield relation.input))
             case ir.Join():

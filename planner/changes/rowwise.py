@@ -27,11 +27,13 @@ def _is_chained(relation: ir.Relation) -> TypeGuard[Chained]:
     )
 
 
-def lower_chain(relation: Chained, base: ir.Relation, node: ChangeNode) -> ChangeNode:
-    """The chain from `relation` down to `base`, which `node` is."""
+def lower_chain(relation: Chained, base: ir.Relation, node: ChangeNode, *, alone: bool = False) -> ChangeNode:
+    """The chain from `relation` down to `base`, which `node` is; `alone` says that nothing else reads the node, so that
+    a join gives the wanted columns itself.
+    """
     selected = _selected(relation, base)
     if selected is not None:
-        if isinstance(node, JoinNode) and not isinstance(base, ir.Shared):  # nothing else reads it
+        if alone and isinstance(node, JoinNode):
             schema = arrow_schema(relation.schema)
             return replace(node, output=tuple(node.output[at] for at in selected), schema=schema)
         return select(node, selected, relation.schema, relation.place)

@@ -58,7 +58,7 @@ class Lane:
 
     def push(self, message: Message) -> None:
         if type(message) is Change:
-            self._rows += len(message)
+            self._rows += message.rows.count
             if self._rows > BOUND and not self._over_since:
                 self._over_since = perf_counter()
         self._queue.append(message)
@@ -73,7 +73,7 @@ class Lane:
             if type(message) is Change:
                 if whole and queue and type(queue[0]) is Change:
                     message = self._together(message)
-                self._left(len(message))
+                self._left(message.rows.count)
             self._target.take(self, message)
             if not whole:
                 self._enqueue()
@@ -145,7 +145,7 @@ class Emitter:
         self.pressed_seconds = 0.0
 
     def emit(self, change: Change) -> None:
-        if len(change):
+        if change.rows.count:
             for outlet in self.outlets:
                 outlet.send(change)
 

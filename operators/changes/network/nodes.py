@@ -99,7 +99,7 @@ class OperatorNode(Node):
         self._around = around
 
     def receive(self, port: int, change: Change) -> None:
-        self.rows_in += len(change)
+        self.rows_in += change.rows.count
         self._run(self.operator.receive, port, change)
 
     def prepared(self, prepare: Prepare) -> None:
@@ -132,7 +132,7 @@ class OperatorNode(Node):
         started = perf_counter()
         try:
             for change in step(*arguments, **more):
-                self.rows_out += len(change)
+                self.rows_out += change.rows.count
                 self.emit(change)
         except OverflowError as error:
             self.healthy = False

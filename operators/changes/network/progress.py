@@ -15,7 +15,7 @@ from ....proto.errors import ExecutionError
 from ...operator import StateReader, StateWriter
 from ..agenda import Agenda
 from ..arrangement import Arrangement
-from ..change import Change, Numbers, Rounds, by_rounds
+from ..change import Change, Numbers, Rounds, all_one, by_rounds
 from ..consolidate import consolidate
 from ..history import counts_at
 from ..state import check_version, load_arrangement, save_arrangement
@@ -245,8 +245,8 @@ class Progress:
 
 def sum_exactly(weights: Numbers) -> int:
     """Their sum, however large it is."""
-    if len(weights) == 1:
-        return int(weights[0])
+    if all_one(weights):
+        return len(weights)
     largest = max(int(weights.max()), -int(weights.min()))
     if largest > (1 << 62) // len(weights):
         return sum(weights.tolist())
