@@ -12,7 +12,7 @@ from typing import Final
 from .. import ir
 from ..boolean import conjuncts
 
-_EQUALITY, _CHOICE, _RANGE, _LEAST = 0.1, 0.2, 0.4, 0.02
+_EQUALITY, _CHOICE, _RANGE, _OTHERS, _LEAST = 0.1, 0.2, 0.4, 0.9, 0.02
 _GROUPS: Final = 0.1
 _ANTI: Final = 0.5
 _CROSSED: Final = 0.1
@@ -40,6 +40,10 @@ def _kept(term: ir.Expression) -> float:
             return _CHOICE
         case ir.Call(function=function) if function.name in _PICKING:
             return _EQUALITY
+        case ir.Call(function=function, arguments=((ir.Call() | ir.OneOf()) as inner,)) if function.name == "not":
+            return max(1 - _kept(inner), _RANGE)
+        case ir.Call(function=function) if function.name == "not_equal":
+            return _OTHERS
         case _:
             return _RANGE
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias, assert_never
+from typing import Final, assert_never
 
 from .. import ir, tree
 from ..divide import read_by
@@ -14,6 +14,7 @@ from ..loops import steady, with_fixed
 from ..visit import is_column, parts, relations, subqueries, transform_relations, with_subqueries
 from ..walk import unroll
 from .aggregates import aggregate_ways
+from .columns import RowByRow, moved_columns, moved_order, moved_range, places
 from .estimates import Estimate, filtered, grouped, joined
 from .joins import WHOLE_RIGHT, join_estimate, join_ways
 from .ordering import fetch_ways, sort_ways, top_n_ways
@@ -21,7 +22,13 @@ from .origins import Key
 from .sorted import merge_join_ways, streaming_aggregate_ways
 from .ways import Movement, Placement, Ranged, Way, Ways
 
-_READ, _COMPUTE, _HASHED = 4.0, 4.0, 60.0
+_READ, _COMPUTE, _HASHED = 6.0, 4.0, 60.0
+WORTHWHILE = 75e6
+"""Nanoseconds that several channels have to save by the estimates, which are rough: less is soon lost again."""
+
+_OPEN: Final = 3e6
+"""To plan a statement's read of a source, and to look at the footers of its files."""
+
 _MATCH: Final = 100.0
 """To look for a pattern in a text, reading the text included."""
 
@@ -29,8 +36,6 @@ _MATCHING: Final = frozenset({"like", "contains", "regexp_match_substring", "reg
 _CUT: Final = 1.1
 _GROWTH: Final = 4.0
 """Rows that come out of a loop for one that it reads: a guess."""
-
-_RowByRow: TypeAlias = ir.Filter | ir.Project | ir.Expand | ir.Unnest | ir.IndexLookup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +66,16 @@ class Spread:
 
 
 def spread(root: ir.Relation, spreading: Spreading) -> Spread:
-    """The cheapest way to have the root's rows: its channels' rows, one after the other, are in the root's order."""
+    """The cheapest way to have the root's rows: its channels' rows, one after the other, are in the root's order. A
+    single channel has all of them unless several are `WORTHWHILE`.
+    """
+    alone = _Finding(root, replace(spreading, channels=1))
+    one = unroll(alone.step, root).one
     finding = _Finding(root, spreading)
     ways = unroll(finding.step, root)
     best = min((*(way for way in ways.shares if not way.order or way.in_turn), ways.one), key=lambda way: way.cost)
+    if one.cost - best.cost < WORTHWHILE:
+        return Spread(one.relation, 1, alone.shared())
     channels = spreading.channels if best.placement is Placement.SHARES else 1
     return Spread(best.relation, channels, finding.shared())
 
@@ -148,9 +159,10 @@ class _Finding:
         """All of it computed in every channel that uses it, once for all its uses there; or computed once and sent."""
         definition = yield self._spreading.shared[relation.ordinal]
         self._shared[relation.ordinal] = definition.whole.relation
-        whole = replace(definition.whole, relation=relation)
+        uses = self._uses[relation.ordinal]
+        whole = replace(definition.whole, relation=relation, cost=definition.whole.cost / uses)
         source = min((*definition.shares, definition.one), key=lambda way: way.cost)
-        source = replace(source, cost=source.cost / self._uses[relation.ordinal])
+        source = replace(source, cost=source.cost / uses)
         sent = self._movement.closed(definition.estimate, [source])
         exchanged = (way for way in sent.ways if isinstance(way.relation, ir.Exchange))
         return self._movement.closed(definition.estimate, [whole, *definition.shares, *exchanged])
@@ -196,15 +208,15 @@ class _Finding:
 
     def _of_read(self, relation: ir.Read | ir.LocalFiles, estimate: Estimate) -> Iterator[Way]:
         cost = _READ * estimate.rows * len(relation.names)
-        yield Way(placement=Placement.WHOLE, cost=cost, relation=replace(relation, whole=True))
+        yield Way(placement=Placement.WHOLE, cost=_OPEN + cost, relation=replace(relation, whole=True))
         if not relation.order:
-            yield Way(placement=Placement.SHARES, cost=cost / self._spreading.channels, relation=relation)
+            yield Way(placement=Placement.SHARES, cost=_OPEN + cost / self._spreading.channels, relation=relation)
         for at, name in enumerate(relation.names):
             ranges = self._spreading.keys.get((relation.source, name))
             if ranges is not None and name in self._clusters(relation):
                 yield Way(
                     placement=Placement.SHARES,
-                    cost=cost / self._spreading.channels * _CUT,
+                    cost=_OPEN + cost / self._spreading.channels * _CUT,
                     relation=replace(relation, cut=(name, ranges)),
                     ranged=Ranged(at, ranges),
                     order=relation.order,
@@ -222,12 +234,12 @@ class _Finding:
         rises = not first.direction.descending and name in self._spreading.rising.get(relation.source, ())
         return (name,) if rises else ()
 
-    def _row_by_row(self, relation: _RowByRow, below: Ways) -> Iterator[Way]:
+    def _row_by_row(self, relation: RowByRow, below: Ways) -> Iterator[Way]:
         computed = [each for each in tree.expressions(relation) if not isinstance(each, ir.Field)]
         work = _COMPUTE * (1 + len(computed)) + _MATCH * sum(map(_matches, computed))
         for way in below.ways:
-            places = _places(relation)
-            order = _moved_order(way.order, places)
+            moved = places(relation)
+            order = moved_order(way.order, moved)
             if order is None and way.placement is Placement.SHARES:
                 continue  # the channels' rows could no longer be merged
             share = self._spreading.channels if way.placement is Placement.SHARES else 1
@@ -235,8 +247,8 @@ class _Finding:
                 way,
                 cost=way.cost + work * below.estimate.rows / share,
                 relation=tree.with_inputs(relation, (way.relation, *tree.inputs(relation)[1:])),
-                hashed=_moved_columns(way.hashed, places),
-                ranged=_moved_range(way.ranged, places),
+                hashed=moved_columns(way.hashed, moved),
+                ranged=moved_range(way.ranged, moved),
                 order=order or (),
             )
 
@@ -344,51 +356,6 @@ def _in_place(relation: ir.Relation) -> ir.Relation:
 
 def _matches(expression: ir.Expression) -> int:
     return sum(isinstance(part, ir.Call) and part.function.name in _MATCHING for part in parts(expression))
-
-
-def _places(relation: _RowByRow) -> Callable[[int], int | None]:
-    """Where a column of the input is in the output."""
-    match relation:
-        case ir.Filter() | ir.IndexLookup():
-            return lambda column: column
-        case ir.Expand():
-            rows = relation.alternatives
-        case ir.Project():
-            rows = (relation.expressions,)
-        case ir.Unnest():
-            rows = (relation.kept,)
-        case _:
-            assert_never(relation)
-    places: dict[int, int] = {}
-    for at, same in enumerate(zip(*rows, strict=True)):
-        columns = {each.index for each in same if is_column(each)}
-        if len(columns) == 1 and all(isinstance(each, ir.Field) for each in same):
-            places.setdefault(columns.pop(), at)
-    return places.get
-
-
-def _moved_columns(columns: tuple[int, ...] | None, places: Callable[[int], int | None]) -> tuple[int, ...] | None:
-    moved = [places(column) for column in columns or ()]
-    found = tuple(column for column in moved if column is not None)
-    return found if columns is not None and len(found) == len(columns) else None
-
-
-def _moved_range(ranged: Ranged | None, places: Callable[[int], int | None]) -> Ranged | None:
-    moved = None if ranged is None else places(ranged.column)
-    return None if ranged is None or moved is None else ranged._replace(column=moved)
-
-
-def _moved_order(
-    order: tuple[ir.ColumnOrder, ...], places: Callable[[int], int | None]
-) -> tuple[ir.ColumnOrder, ...] | None:
-    """The order in terms of the output's columns; None where one of them is gone."""
-    moved = []
-    for key in order:
-        place = places(key.column)
-        if place is None:
-            return None
-        moved.append(replace(key, column=place))
-    return tuple(moved)
 
 
 def _partition_columns(relation: ir.Window) -> tuple[int, ...]:

@@ -33,6 +33,7 @@ from tidegate.operators.index_lookup_join import IndexLookupJoin
 from tidegate.operators.indexes.arrow import ArrowIndex
 from tidegate.operators.streams import BatchStream
 from tidegate.operators.submit import at_once
+from tidegate.planner.spread import spreading
 
 from ..server.running import served
 from . import operator_queries as own
@@ -265,5 +266,6 @@ def look_up(way: Way) -> str:
 if __name__ == "__main__":
     ways = json.loads(sys.argv[2])
     wanted = ways.pop("channels")
+    spreading.WORTHWHILE = 0.0  # as in every test
     with tempfile.TemporaryDirectory() as made:
         print(json.dumps(compute(Path(made), Path(sys.argv[1]), Way(**ways), wanted), indent=2))

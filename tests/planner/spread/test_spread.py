@@ -10,6 +10,7 @@ import pytest
 from tidegate.planner import ir
 from tidegate.planner.pipelines import Feed, FileInput, FragmentNode, PhysicalPlan, Pipeline, SourceShape, Start, walk
 from tidegate.planner.prepare import prepare
+from tidegate.planner.spread import spreading
 from tidegate.proto.values import TaskOptions
 
 from ..build import (
@@ -88,6 +89,14 @@ def test_one_channel_needs_no_exchange() -> None:
     assert moved(found) == []
 
 
+def test_a_plan_stays_on_one_channel_where_several_would_save_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spreading, "WORTHWHILE", 75e6)
+    exchanged = {
+        rows: moved(physical(aggregate(A, [], measure("count")), {"a": rows})) for rows in (MIDDLE // 4, LARGE)
+    }
+    assert exchanged == {MIDDLE // 4: [], LARGE: [("gather", ())]}
+
+
 def test_each_channel_reads_a_small_side_itself() -> None:
     found = physical(JOIN, {"a": LARGE, "b": SMALL})
     assert reads(found) == {"a": "share", "b": "whole"}
@@ -113,8 +122,8 @@ def test_texts_are_searched_on_all_channels_though_their_rows_are_exchanged_for_
     for name, condition in {"number": eq(col(1), lit(7)), "text": call("like", col(2, TEXT), lit("%a%"))}.items():
         few = join(A, filtered(texts, condition), ir.JoinType.LEFT, SAME_KEY)
         root = aggregate(few, [col(0)], measure("count", col(2)))
-        exchanged[name] = moved(physical(root, {"a": 1 << 16, "b": 1 << 20}))
-    assert exchanged == {"number": [], "text": [("hash", (0,)), ("hash", (0,))]}
+        exchanged[name] = moved(physical(root, {"a": 1 << 16, "b": 1 << 18}))
+    assert exchanged == {"number": [], "text": [("gather", ())]}
 
 
 @pytest.mark.parametrize("type_", [ir.JoinType.OUTER, ir.JoinType.RIGHT])
