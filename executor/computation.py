@@ -15,7 +15,7 @@ import pyarrow as pa
 from ..operators.operator import StateReader, StateWriter
 from ..operators.piece import FilePiece, Piece
 from ..operators.writing.staged import Written
-from ..proto.values import FileSplit, InlineSplit, OperatorStatistics
+from ..proto.values import FileSplit, InlineSplit, LoopStatistics, OperatorStatistics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +102,10 @@ class Computation(Protocol):
         ...
 
     def operators(self) -> tuple[OperatorStatistics, ...]: ...
+
+    def loops(self) -> tuple[LoopStatistics, ...]:
+        """Those that go round by round."""
+        ...
 
     @property
     def plans(self) -> int: ...

@@ -15,6 +15,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from ..operators.changes.network.statistics import LoopStatistics as RunLoops
 from ..operators.column import Column
 from ..operators.indexes.sql import Database
 from ..operators.instances import Instance, InstancePool, InstanceSettings
@@ -28,10 +29,11 @@ from ..operators.write import Write
 from ..planner.pipelines import PhysicalNode, PhysicalPlan, Pipeline, SourceShape, Start, received_by
 from ..planner.prepare import Prepared
 from ..proto.errors import ExecutionError, Exhausted, InternalError, InvalidRequest
-from ..proto.values import Determinism, FileSplit, InlineSplit, OperatorStatistics, Split, TaskOptions
+from ..proto.values import Determinism, FileSplit, InlineSplit, LoopStatistics, OperatorStatistics, Split, TaskOptions
 from .computation import Source
 from .keeping import Keeping, index_memory
 from .lookups import Lane, LookupThreads
+from .loop_statistics import combined, told
 from .making import Workshop
 from .meters import Meter, MeteredStream, Meters
 from .parallel import ParallelRun, Surroundings
@@ -105,6 +107,7 @@ class PlanComputation:
         )
         self._stopped = threading.Event()
         self._plans = 0
+        self._ended_loops: tuple[RunLoops, ...] = ()
         self._accepted: dict[str, pa.Schema] = {}
         pipelines = prepared.physical(self._nominal).pipelines
         self.write = write
@@ -168,7 +171,7 @@ class PlanComputation:
         made = self._made[key] = Pipelines(physical, memory, self.make)
         if len(self._made) > _SHAPES_KEPT:
             _, oldest = self._made.popitem(last=False)
-            self._plans += oldest.plans
+            self._count(oldest)
             oldest.close()
         return made
 
@@ -210,6 +213,11 @@ class PlanComputation:
         )
         return PipelineInstance(root, workshop=workshop, kept=self._keeping.rows)
 
+    def _count(self, made: PipelineInstance | Pipelines) -> None:
+        """It is about to be closed."""
+        self._plans += made.plans
+        self._ended_loops = combined((*self._ended_loops, *made.loops))
+
     def _lane(self, limit: int) -> Submit:
         lane = self._lookups.lane(limit)
         self._lanes.append(lane)
@@ -221,7 +229,7 @@ class PlanComputation:
             with closing(self.run(made, self.supply(self.tables, clock_us, Read()))) as rows:
                 yield from rows
         finally:
-            self._plans += made.plans
+            self._count(made)
             made.close()
 
     def supply(self, pieces: Pieces, clock_us: int, read: Read) -> Supply:
@@ -255,6 +263,9 @@ class PlanComputation:
     def operators(self) -> tuple[OperatorStatistics, ...]:
         return self._meters.statistics()
 
+    def loops(self) -> tuple[LoopStatistics, ...]:
+        return told((*self._ended_loops, *(each for made in tuple(self._made.values()) for each in made.loops)))
+
     @property
     def plans(self) -> int:
         return self._plans + sum(made.plans for made in tuple(self._made.values()))
@@ -267,10 +278,10 @@ class PlanComputation:
     def close(self) -> None:
         for lane in self._lanes:
             lane.close()
-        for made in self._made.values():
-            self._plans += made.plans
+        while self._made:
+            _, made = self._made.popitem()
+            self._count(made)
             made.close()
-        self._made.clear()
         self._keeping.close()
         self.tables.clear()
         if self.write is not None:

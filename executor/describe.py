@@ -51,6 +51,7 @@ def _statistics(board: Board, computation: Computation) -> Statistics:
             for name, source in board.ledger.fed.items()
         },
         operators=computation.operators(),
+        loops=computation.loops(),
         plans=computation.plans,
         output_rows=output.rows,
         output_bytes=output.size,

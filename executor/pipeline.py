@@ -9,7 +9,9 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from ..operators.changes.network.statistics import LoopStatistics
 from ..operators.fragment import Fragment
+from ..operators.loop import Loop
 from ..operators.operator import Stream
 from ..operators.piece import Piece
 from ..operators.scan import Scan
@@ -86,7 +88,12 @@ class PipelineInstance:
 
     @property
     def plans(self) -> int:
-        return sum(made.operator.plans for made in self._made if isinstance(made.operator, Fragment))
+        return sum(made.operator.plans for made in self._made if isinstance(made.operator, Fragment | Loop))
+
+    @property
+    def loops(self) -> tuple[LoopStatistics, ...]:
+        """Those that go round by round, and the loops inside of them."""
+        return tuple(each for made in self._made if isinstance(made.operator, Loop) for each in made.operator.loops)
 
     def run(self, supply: Supply) -> Iterator[pa.RecordBatch]:
         """The rows of what is supplied."""

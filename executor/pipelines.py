@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from ..operators.changes.network.statistics import LoopStatistics
 from ..planner.pipelines import PhysicalNode, PhysicalPlan
 from .pipeline import PipelineInstance
 
@@ -51,6 +52,10 @@ class Pipelines:
     @property
     def plans(self) -> int:
         return sum(made.plans for made in tuple(self._made.values()))
+
+    @property
+    def loops(self) -> tuple[LoopStatistics, ...]:
+        return tuple(each for made in tuple(self._made.values()) for each in made.loops)
 
     def close(self) -> None:
         for made in self._made.values():

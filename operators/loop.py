@@ -18,18 +18,23 @@ import pyarrow as pa
 from ..proto.errors import ExecutionError
 from .blocks import BLOCK_ROWS
 from .changes.change import Change
+from .changes.evaluator import Evaluators
 from .changes.network.network import Network
 from .changes.network.schedule import InOrder, Work
+from .changes.network.statistics import LoopStatistics
 from .operator import Operator, Stream
 
 
 class Loop(Operator):
-    """`make` gives a network whose entries are the inputs, by their places, and whose result are the loop's rows."""
+    """`make` gives a network whose entries are the inputs, by their places, and whose result are the loop's rows. Its
+    operators' statements are those of `evaluators`.
+    """
 
-    def __init__(self, schema: pa.Schema, make: Callable[[InOrder], Network]) -> None:
+    def __init__(self, schema: pa.Schema, make: Callable[[InOrder], Network], evaluators: Evaluators) -> None:
         self.schema = schema
         self._interrupted = threading.Event()
         self._network = make(_Interruptible(self._interrupted))
+        self._evaluators = evaluators
         self._used = False
 
     def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
@@ -38,9 +43,20 @@ class Loop(Operator):
 
     def interrupt(self) -> None:
         self._interrupted.set()
+        self._evaluators.interrupt()
+
+    @property
+    def plans(self) -> int:
+        """How often DuckDB has planned a statement."""
+        return self._evaluators.plans
+
+    @property
+    def loops(self) -> tuple[LoopStatistics, ...]:
+        """It, and the loops inside of it."""
+        return self._network.statistics().loops
 
     def close(self) -> None:
-        self._network.close()
+        self._evaluators.close()
 
     def _run(self, inputs: Sequence[Stream]) -> Generator[pa.RecordBatch]:
         if self._used:

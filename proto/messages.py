@@ -229,9 +229,10 @@ def frame_value(message: pb.Frame) -> v.Blocked | v.Barrier | v.Finished:
 
 _EPOCH_STATISTICS: Final = tuple(field.name for field in pb.EpochStatistics.DESCRIPTOR.fields)
 _OPERATOR_STATISTICS: Final = tuple(field.name for field in pb.OperatorStatistics.DESCRIPTOR.fields)
+_LOOP_STATISTICS: Final = tuple(field.name for field in pb.LoopStatistics.DESCRIPTOR.fields)
 _SPLIT_STATISTICS: Final = tuple(field.name for field in pb.SplitStatistics.DESCRIPTOR.fields)
 _COUNTERS: Final = tuple(
-    field.name for field in pb.Statistics.DESCRIPTOR.fields if field.name not in ("splits", "operators")
+    field.name for field in pb.Statistics.DESCRIPTOR.fields if field.name not in ("splits", "operators", "loops")
 )
 
 
@@ -305,8 +306,16 @@ def statistics_message(statistics: v.Statistics) -> pb.Statistics:
             pb.OperatorStatistics(**{name: getattr(operator, name) for name in _OPERATOR_STATISTICS})
             for operator in statistics.operators
         ],
+        loops=[
+            pb.LoopStatistics(**{name: getattr(loop, name) for name in _LOOP_STATISTICS}) for loop in statistics.loops
+        ],
         **{name: getattr(statistics, name) for name in _COUNTERS},
     )
+
+
+def _loop_statistics_value(message: pb.LoopStatistics) -> v.LoopStatistics:
+    counters = {name: getattr(message, name) for name in _LOOP_STATISTICS}
+    return v.LoopStatistics(**{**counters, "last_rows": tuple(message.last_rows)})
 
 
 def statistics_value(message: pb.Statistics) -> v.Statistics:
@@ -319,6 +328,7 @@ def statistics_value(message: pb.Statistics) -> v.Statistics:
             v.OperatorStatistics(**{name: getattr(operator, name) for name in _OPERATOR_STATISTICS})
             for operator in message.operators
         ),
+        loops=tuple(map(_loop_statistics_value, message.loops)),
         **{name: getattr(message, name) for name in _COUNTERS},
     )
 

@@ -275,6 +275,24 @@ class OperatorStatistics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoopStatistics:
+    """What a loop did that goes round by round, over its task's life. `last_rows` are those of the last rounds, the
+    newest last; of the `prepares_sent` those in `prepares_resent` were sent again because an input was awaited;
+    `quiesce_us` is from the barrier's reaching the loop to its being quiet.
+    """
+
+    name: str
+    place: str
+    rounds: int = 0
+    rows: int = 0
+    most_rows_a_round: int = 0
+    last_rows: tuple[int, ...] = ()
+    prepares_sent: int = 0
+    prepares_resent: int = 0
+    quiesce_us: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
     """A task's counters. Times are in microseconds; barriers never count among splits."""
 
@@ -288,6 +306,7 @@ class Statistics:
     output_bytes: int = 0
     output_bytes_held: int = 0
     spilled_bytes: int = 0
+    loops: tuple[LoopStatistics, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

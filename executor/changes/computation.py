@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...operators.changes.change import Change
+from ...operators.changes.evaluator import Evaluators
 from ...operators.changes.network.network import Network
 from ...operators.changes.network.schedule import InOrder, Work
 from ...operators.conform import Conform
@@ -25,9 +26,10 @@ from ...operators.splits import expand
 from ...planner.changes.prepare import PreparedChanges
 from ...planner.sql.types import unnamed_arrow
 from ...proto.errors import ExecutionError, Exhausted, InternalError
-from ...proto.values import FileSplit, InlineSplit, OperatorStatistics, TaskOptions
+from ...proto.values import FileSplit, InlineSplit, LoopStatistics, OperatorStatistics, TaskOptions
 from ..computation import Source
 from ..dataflow import FILE_KINDS
+from ..loop_statistics import told
 from ..meters import Meters
 from ..tables import sizes
 from .making import EntrySource, graph_of
@@ -82,8 +84,9 @@ class ContinuousComputation:
         self._stopped = threading.Event()
         self._pool = pool
         self._instance = pool.take(replace(settings, memory_limit=options.memory_limit // _STATEMENTS))
+        self._evaluators = Evaluators(self._instance)
         try:
-            graph = graph_of(prepared.root, entries, self._instance)
+            graph = graph_of(prepared.root, entries, self._evaluators)
             self._network = Network(graph, options.channels, schedule=_Watched(self))
         except BaseException:
             pool.give_back(self._instance)
@@ -184,16 +187,19 @@ class ContinuousComputation:
             ),
         )
 
+    def loops(self) -> tuple[LoopStatistics, ...]:
+        return told(self._network.statistics().loops)
+
     @property
     def plans(self) -> int:
-        return 0
+        return self._evaluators.plans
 
     def interrupt(self) -> None:
         self._stopped.set()
         self._instance.interrupt()
 
     def close(self) -> None:
-        self._network.close()
+        self._evaluators.close()
         self._tables.clear()
         self._pool.give_back(self._instance)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...operators.changes.evaluator import numbered
+from ...operators.changes.evaluator import Evaluators, numbered
 from ...operators.changes.network.network import Network
 from ...operators.instances import Instance
 from ...operators.loop import Loop
@@ -17,5 +17,6 @@ def loop_of(node: RoundsNode, instance: Instance, channels: int) -> Loop:
         input_name(port): EntrySource(port=port, schema=numbered(each.schema), checked=False)
         for port, each in enumerate(node.inputs)
     }
-    graph = graph_of(node.root, sources, instance, counted=False)
-    return Loop(node.schema, lambda schedule: Network(graph, channels, schedule=schedule))
+    evaluators = Evaluators(instance)
+    graph = graph_of(node.root, sources, evaluators, counted=False)
+    return Loop(node.schema, lambda schedule: Network(graph, channels, schedule=schedule), evaluators)

@@ -12,9 +12,9 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from ...operators.changes.evaluator import Evaluators
 from ...operators.changes.known import Known
 from ...operators.changes.network.graph import Back, ByKey, Entry, Graph, Link, Loop, Operate, Vertex
-from ...operators.instances import Instance
 from ...planner.changes.nodes import BackNode, ChangeNode, ComputeNode, LoopNode, SelectNode, SourceNode, inputs_of
 from ...planner.walk import unroll
 from .routes import Operated, routes_to
@@ -33,12 +33,12 @@ class EntrySource:
 
 
 def graph_of(
-    root: ChangeNode, sources: Mapping[str, EntrySource], instance: Instance, *, counted: bool = True
+    root: ChangeNode, sources: Mapping[str, EntrySource], evaluators: Evaluators, *, counted: bool = True
 ) -> Graph:
-    """The nodes as a network's graph. Statements run on `instance`, one at a time. The outermost loops' rounds are
+    """The nodes as a network's graph. Their statements are those of `evaluators`. The outermost loops' rounds are
     `counted` where there is a later epoch that may change what was found in them.
     """
-    workbench = Workbench(instance, {name: source.schema for name, source in sources.items()})
+    workbench = Workbench(evaluators, {name: source.schema for name, source in sources.items()})
     making = _Making(workbench=workbench, loops_read=_loops_read(root), counted=counted)
     outside = _Level(loop=None, parent=None, depth=0)
     for name, source in sources.items():

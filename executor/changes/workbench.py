@@ -12,7 +12,7 @@ from ...operators.changes.columns import Mask
 from ...operators.changes.compute import Compute
 from ...operators.changes.constant import Constant
 from ...operators.changes.difference import Difference
-from ...operators.changes.evaluator import Evaluator
+from ...operators.changes.evaluator import Evaluator, Evaluators
 from ...operators.changes.group import Group
 from ...operators.changes.join import Join
 from ...operators.changes.only_one import OnlyOne
@@ -23,7 +23,6 @@ from ...operators.changes.rows import Rows
 from ...operators.changes.select import Select
 from ...operators.changes.top import Top
 from ...operators.changes.weigh import Weigh
-from ...operators.instances import Instance
 from ...planner.changes.nodes import (
     ComputeNode,
     ConstantNode,
@@ -45,12 +44,10 @@ _NUMBER = pa.field("number", pa.int64())
 
 
 class Workbench:
-    """Makes operators whose statements run on `instance`, one at a time. `sources` are the columns of each source's
-    entry.
-    """
+    """Makes operators, of one network. `sources` are the columns of each source's entry."""
 
-    def __init__(self, instance: Instance, sources: Mapping[str, pa.Schema]) -> None:
-        self._instance = instance
+    def __init__(self, evaluators: Evaluators, sources: Mapping[str, pa.Schema]) -> None:
+        self._evaluators = evaluators
         self._sources = sources
 
     def operator(  # noqa: C901 (a line per node)
@@ -128,10 +125,7 @@ class Workbench:
 
     def _constant(self, node: ConstantNode) -> Sequence[pa.RecordBatch]:
         evaluate = self._evaluator(node.sql, [], node.schema, node.place)
-        try:
-            return (pa.RecordBatch.from_arrays(evaluate(), schema=node.schema),)
-        finally:
-            evaluate.close()
+        return (pa.RecordBatch.from_arrays(evaluate(), schema=node.schema),)
 
     def _condition(self, node: JoinNode, condition: PairCondition) -> Pairs:
         both = [*node.left.schema, *node.right.schema]
@@ -140,7 +134,7 @@ class Workbench:
         return Pairs(evaluate, condition.columns, read.types[:-1])
 
     def _evaluator(self, sql: str, inputs: Sequence[pa.Schema], schema: pa.Schema, place: str) -> Evaluator:
-        return Evaluator(sql, inputs, schema, instance=self._instance, place=place)
+        return self._evaluators.of(sql, inputs, schema, place)
 
 
 class Pairs:

@@ -33,9 +33,6 @@ class Compute(ChangeOperator):
                 part = change.take(np.arange(start, min(start + _ROWS, len(change))))
             yield from self._computed(part)
 
-    def close(self) -> None:
-        self._evaluate.close()
-
     def _computed(self, change: Change) -> Iterator[Change]:
         numbers = pa.array(np.arange(len(change)))
         *columns, number = self._evaluate([*change.rows.to_arrays(self._types), numbers])

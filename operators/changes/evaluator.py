@@ -42,11 +42,47 @@ class Evaluator:
         table = pa.Table.from_batches(batches, self.schema).combine_chunks()
         return [_whole(column) for column in table.columns]
 
+    @property
+    def plans(self) -> int:
+        """How often DuckDB has planned it."""
+        return self._fragment.plans
+
     def interrupt(self) -> None:
         self._fragment.interrupt()
 
     def close(self) -> None:
         self._fragment.close()
+
+
+class Evaluators:
+    """The statements of a network's operators, on one instance, one at a time. Each is planned once, however many
+    operators and channels run it, and outlives them: a network that is reset makes its operators anew.
+    """
+
+    def __init__(self, instance: Instance) -> None:
+        self._instance = instance
+        self._made: dict[tuple[object, ...], Evaluator] = {}
+
+    def of(self, sql: str, inputs: Sequence[pa.Schema], schema: pa.Schema, place: str) -> Evaluator:
+        key = (sql, *inputs, schema, place)
+        found = self._made.get(key)
+        if found is None:
+            found = self._made[key] = Evaluator(sql, inputs, schema, instance=self._instance, place=place)
+        return found
+
+    @property
+    def plans(self) -> int:
+        return sum(each.plans for each in tuple(self._made.values()))
+
+    def interrupt(self) -> None:
+        """From any thread: stop the statement that runs."""
+        for each in tuple(self._made.values()):
+            each.interrupt()
+
+    def close(self) -> None:
+        for each in self._made.values():
+            each.close()
+        self._made.clear()
 
 
 def numbered(schema: pa.Schema) -> pa.Schema:

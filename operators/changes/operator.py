@@ -59,6 +59,3 @@ class ChangeOperator(ABC):
     def nbytes(self) -> int:
         """Bytes of its state."""
         return 0
-
-    def close(self) -> None:
-        """The task is over."""

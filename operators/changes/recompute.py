@@ -100,9 +100,6 @@ class Recompute(ChangeOperator):
     def nbytes(self) -> int:
         return self._given.nbytes + sum(each.nbytes for each in self._inputs)
 
-    def close(self) -> None:
-        self._evaluate.close()
-
     def _evaluated(self, everything: Sequence[Found], rounds: Rounds) -> Rows:
         inputs = []
         for found, schema in zip(everything, self._schemas, strict=True):

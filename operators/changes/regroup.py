@@ -64,11 +64,6 @@ class Regroup(Keyed):
     def nbytes(self) -> int:
         return super().nbytes + self._rows.nbytes
 
-    def close(self) -> None:
-        self._evaluate.close()
-        if self._evaluate_nothing is not None:
-            self._evaluate_nothing.close()
-
     def _absorb(self, change: Change) -> None:
         self._rows.insert(change)
 

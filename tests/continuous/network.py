@@ -15,6 +15,7 @@ import pyarrow as pa
 from tidegate.executor.changes.computation import ContinuousComputation
 from tidegate.executor.changes.making import EntrySource, graph_of
 from tidegate.executor.dataflow import instance_settings
+from tidegate.operators.changes.evaluator import Evaluators
 from tidegate.operators.changes.network.network import Network
 from tidegate.operators.instances import Instance, InstancePool
 from tidegate.operators.piece import InlinePiece
@@ -49,7 +50,7 @@ def bare(plan: ir.Plan, channels: int) -> tuple[Network, Sequence[tuple[str, Seq
         )
         for port, source in enumerate(found.sources)
     }
-    network = Network(graph_of(found.root, entries, _instance()), channels)
+    network = Network(graph_of(found.root, entries, Evaluators(_instance())), channels)
     return network, [(name, entry.schema.names) for name, entry in entries.items()]
 
 

@@ -35,6 +35,7 @@ from tidegate.proto.values import (
     Finished,
     Frame,
     InlineSplit,
+    LoopStatistics,
     OperatorStatistics,
     PlanBytes,
     TaskInfo,
@@ -141,6 +142,9 @@ class FakeComputation:
         return FakeRun(self)
 
     def operators(self) -> tuple[OperatorStatistics, ...]:
+        return ()
+
+    def loops(self) -> tuple[LoopStatistics, ...]:
         return ()
 
     def interrupt(self) -> None:

@@ -13,6 +13,7 @@ import pytest
 import tidegate
 from tidegate.proto.errors import TaskCancelled, TidegateError
 
+from ..loops.queries import QUERIES
 from .plans import column, plan, read, scalar
 
 BOOL = {"bool": {"nullability": "NULLABILITY_NULLABLE"}}
@@ -78,6 +79,39 @@ def test_a_small_loop_is_planned_once_for_many_epochs() -> None:
         for length in (5, 6, 7):
             assert task.run_epoch({"edges": chain(length)}).table().num_rows == length * (length + 1) // 2
         assert task.info().statistics.plans == 1
+
+
+CHEAPEST = QUERIES["cheapest path"].plan()
+"""A least value goes round, and a sum is computed in every round."""
+LINE = pa.table({"a": range(20), "b": range(1, 21), "c": [1] * 20})
+SEED = pa.table({"a": [0], "b": [0]})
+
+
+@pytest.mark.parametrize("mode", ["per_epoch", "continuous"])
+def test_a_statement_in_a_body_is_planned_once_for_all_rounds_and_epochs(mode: str) -> None:
+    with tidegate.local() as client, client.create_task(CHEAPEST, mode=mode) as task:
+        task.run_epoch({"edges": LINE, "seeds": SEED}).table()
+        once = task.info().statistics.plans
+        assert once > 0
+        for _ in range(3):
+            task.run_epoch({"edges": LINE, "seeds": SEED}).table()
+        assert task.info().statistics.plans == once
+
+
+@pytest.mark.parametrize("mode", ["per_epoch", "continuous"])
+def test_statistics_tell_what_a_loop_did_over_all_epochs(mode: str) -> None:
+    with tidegate.local() as client, client.create_task(CHEAPEST, mode=mode) as task:
+        task.run_epoch({"edges": LINE, "seeds": SEED}).table()
+        (once,) = task.info().statistics.loops
+        task.run_epoch({"edges": LINE, "seeds": SEED}).table()
+        (twice,) = task.info().statistics.loops
+    assert (once.name, once.rows, once.most_rows_a_round) == ("x", 21, 1)
+    assert once.rounds >= 21
+    assert once.prepares_sent > once.rounds
+    assert once.quiesce_us > 0
+    assert twice.place == once.place
+    assert twice.rounds > once.rounds
+    assert len(twice.last_rows) <= 16
 
 
 def failure(edges: pa.Table, **options: object) -> TidegateError:

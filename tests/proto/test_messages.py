@@ -16,6 +16,7 @@ from tidegate.proto.values import (
     FileSplit,
     InlineSplit,
     Loops,
+    LoopStatistics,
     OnError,
     OperatorStatistics,
     PlanBytes,
@@ -143,6 +144,10 @@ def test_a_malformed_split_is_refused(message: tasks_pb2.Split, sentence: str) -
             operators=st.lists(
                 st.builds(OperatorStatistics, operator=text, place=text, rows_in=counts, run_us=counts), max_size=2
             ).map(tuple),
+            loops=st.lists(
+                st.builds(LoopStatistics, name=text, place=text, rounds=counts, last_rows=st.lists(counts).map(tuple)),
+                max_size=2,
+            ).map(tuple),
         ),
         error=st.none() | st.builds(ErrorValue, reason=text, message=text),
         sealed_epoch=counts,
@@ -182,6 +187,7 @@ def test_every_field_of_the_statistics_travels() -> None:
     for message, value in (
         (tasks_pb2.Statistics, Statistics),
         (tasks_pb2.OperatorStatistics, OperatorStatistics),
+        (tasks_pb2.LoopStatistics, LoopStatistics),
         (tasks_pb2.SplitStatistics, SplitStatistics),
     ):
         assert {field.name for field in message.DESCRIPTOR.fields} == set(value.__dataclass_fields__)

@@ -107,6 +107,7 @@ class _Builder:
             progress,
             counted=vertex.counted,
             dummy=vertex.entering is None,
+            place=vertex.place,
             channels=self.channels,
             schedule=self.schedule,
             locking=self.locking,

@@ -133,12 +133,14 @@ class LoopNode(Locked):
         *,
         counted: bool,
         dummy: bool,
+        place: str,
         channels: int,
         schedule: Schedule,
         locking: Callable[[Locked, int, Schedule], Locking],
     ) -> None:
         self.progress = progress
         self.counted = counted
+        self.place = place
         self._dummy = dummy
         self.locking = locking(self, channels, schedule)
         self.backs = [Inlet() for _ in range(channels)]

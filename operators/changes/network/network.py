@@ -21,7 +21,7 @@ from ..consolidate import consolidate
 from ..operator import ChangeOperator
 from ..rows import Rows
 from .build import MakeLocking, Nodes, build
-from .graph import Graph
+from .graph import Graph, Loop
 from .locking import Locking
 from .nodes import OperatorNode, Source
 from .schedule import InOrder, Schedule
@@ -29,7 +29,9 @@ from .statistics import LoopStatistics, NetworkStatistics, OperatorStatistics
 
 
 class Network:
-    """Lives as long as its task. After an error only `reset`, `statistics` and `close` are of use."""
+    """Lives as long as its task. After an error only `reset` and `statistics` are of use. With loops whose rounds are
+    not counted it is for one epoch at a time, and has to be `reset` before the next.
+    """
 
     def __init__(
         self, graph: Graph, channels: int = 1, *, schedule: Schedule | None = None, locking: MakeLocking = Locking
@@ -42,6 +44,10 @@ class Network:
         self._schedule: Schedule = schedule or InOrder()
         self._locking = locking
         self._nodes = self._build()
+        self._once = any(isinstance(each, Loop) and not each.counted for each in graph.vertices)
+        self._spent = False
+        self._earlier: tuple[LoopStatistics, ...] = ()
+        """Of the loops, before the last reset."""
         self._begun = 0
         self._seconds = 0.0
         self._nothing = Change(Rows.empty(self.schema.types), np.empty(0, dtype=np.int64))
@@ -50,11 +56,13 @@ class Network:
         """Hand in rows of an entry. Where its rows do not go to the channel they belong to by themselves, they must be
         given to it.
         """
+        self._check_reset()
         for source in self._sources(port, channel):
             source.emit(change)
 
     def end(self, port: int | None = None, channel: int | None = None, watermark: int | None = None) -> None:
         """End an entry's epoch on a channel; on all of them, or all entries', where none is named."""
+        self._check_reset()
         ports = tuple(self._nodes.sources) if port is None else (port,)
         for one in ports:
             for source in self._sources(one, channel):
@@ -86,6 +94,7 @@ class Network:
         for sink in sinks:
             sink.parts, sink.complete = [], False
             watermarks.append(sink.release())
+        self._spent = self._once
         known = [value for value in watermarks if value is not None]
         self.watermark = min(known) if len(known) == len(watermarks) else None
         if not parts:
@@ -93,10 +102,11 @@ class Network:
         return canonical(consolidate(Change.concat(parts)))
 
     def reset(self) -> None:
-        """Forget everything: state, what was fed, statistics."""
-        self._close_operators()
+        """Forget everything: state, what was fed, and of the statistics all but those of the loops."""
+        self._earlier = tuple(self._loop_statistics())
         self._schedule.clear()
         self._nodes = self._build()
+        self._spent = False
         self._begun = 0
         self._seconds = 0.0
 
@@ -128,10 +138,6 @@ class Network:
         operators = sum(node.operator.nbytes for node in self._nodes.operators.values())
         return operators + sum(loop.progress.nbytes for loop in self._nodes.loops.values())
 
-    def close(self) -> None:
-        """The task is over."""
-        self._close_operators()
-
     def _build(self) -> Nodes:
         return build(self._graph, self.channels, self._schedule, self._locking)
 
@@ -141,16 +147,17 @@ class Network:
         for entry in self._nodes.sources[port]:
             yield from entry if channel is None else (entry[channel],)
 
+    def _check_reset(self) -> None:
+        """Where rounds are not counted, state does not say of which round a row is, and a later epoch is lost in it."""
+        if self._spent:
+            raise RuntimeError("a network with a loop that does not count its rounds must be reset between epochs")
+
     def _begin(self, epoch: int) -> None:
         """The first end of an epoch is where dummy reads supply theirs."""
         if epoch > self._begun:
             self._begun = epoch
             for dummy in self._nodes.dummies:
                 dummy.end(None)
-
-    def _close_operators(self) -> None:
-        for node in self._nodes.operators.values():
-            node.operator.close()
 
     def _operator_statistics(self) -> Iterator[OperatorStatistics]:
         paths: dict[str, list[OperatorNode]] = {}
@@ -171,11 +178,13 @@ class Network:
             )
 
     def _loop_statistics(self) -> Iterator[LoopStatistics]:
+        earlier = {each.path: each for each in self._earlier}
         for path, loop in self._nodes.loops.items():
             counts = loop.progress.counts
-            yield LoopStatistics(
+            now = LoopStatistics(
                 path=path,
                 name=loop.progress.name,
+                place=loop.place,
                 rounds=counts.rounds,
                 rows=counts.rows,
                 most_rows_a_round=counts.most_rows,
@@ -184,6 +193,7 @@ class Network:
                 prepares_resent=loop.locking.resent,
                 quiesce_seconds=loop.quiesce_seconds,
             )
+            yield now.after(earlier[path]) if path in earlier else now
 
     def _share(self, seconds: float) -> float:
         return min(seconds / self._seconds, 1.0) if self._seconds else 0.0

@@ -20,9 +20,9 @@ from ..consolidate import consolidate
 from ..history import counts_at
 from ..state import check_version, load_arrangement, save_arrangement
 from .graph import Limits, OnLimit
+from .statistics import LAST_ROUNDS
 
 VERSION: Final = 1
-_LAST_ROUNDS: Final = 16
 _SMALL_PARTS: Final = 64
 
 
@@ -33,7 +33,7 @@ class RoundCounts:
     rounds: int = 0
     rows: int = 0
     most_rows: int = 0
-    last_rows: deque[int] = field(default_factory=lambda: deque(maxlen=_LAST_ROUNDS))
+    last_rows: deque[int] = field(default_factory=lambda: deque(maxlen=LAST_ROUNDS))
 
     def add(self, rows: int) -> None:
         self.rounds += 1

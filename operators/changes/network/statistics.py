@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
+
+LAST_ROUNDS: Final = 16
+"""Of so many rounds it is told how many rows each had."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +31,11 @@ class OperatorStatistics:
 
 @dataclass(frozen=True, slots=True)
 class LoopStatistics:
-    """One loop, over all epochs since it was last reset."""
+    """One loop, over all epochs."""
 
     path: str
     name: str
+    place: str
     rounds: int
     rows: int
     most_rows_a_round: int
@@ -41,6 +46,19 @@ class LoopStatistics:
     """Of those sent, the ones sent again only because an input was awaited."""
     quiesce_seconds: float
     """From an event's reaching the loop to its being quiet, all together."""
+
+    def after(self, earlier: LoopStatistics) -> LoopStatistics:
+        """These and what the same loop did before, as one."""
+        return replace(
+            self,
+            rounds=earlier.rounds + self.rounds,
+            rows=earlier.rows + self.rows,
+            most_rows_a_round=max(earlier.most_rows_a_round, self.most_rows_a_round),
+            last_rows=(*earlier.last_rows, *self.last_rows)[-LAST_ROUNDS:],
+            prepares_sent=earlier.prepares_sent + self.prepares_sent,
+            prepares_resent=earlier.prepares_resent + self.prepares_resent,
+            quiesce_seconds=earlier.quiesce_seconds + self.quiesce_seconds,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -570,7 +570,7 @@ class DeleteTaskResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class Statistics(_message.Message):
-    __slots__ = ("barriers_requested", "barriers_completed", "barrier_us", "splits", "operators", "plans", "output_rows", "output_bytes", "output_bytes_held", "spilled_bytes")
+    __slots__ = ("barriers_requested", "barriers_completed", "barrier_us", "splits", "operators", "plans", "output_rows", "output_bytes", "output_bytes_held", "spilled_bytes", "loops")
     class SplitsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -588,6 +588,7 @@ class Statistics(_message.Message):
     OUTPUT_BYTES_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_BYTES_HELD_FIELD_NUMBER: _ClassVar[int]
     SPILLED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    LOOPS_FIELD_NUMBER: _ClassVar[int]
     barriers_requested: int
     barriers_completed: int
     barrier_us: int
@@ -598,7 +599,8 @@ class Statistics(_message.Message):
     output_bytes: int
     output_bytes_held: int
     spilled_bytes: int
-    def __init__(self, barriers_requested: _Optional[int] = ..., barriers_completed: _Optional[int] = ..., barrier_us: _Optional[int] = ..., splits: _Optional[_Mapping[str, SplitStatistics]] = ..., operators: _Optional[_Iterable[_Union[OperatorStatistics, _Mapping]]] = ..., plans: _Optional[int] = ..., output_rows: _Optional[int] = ..., output_bytes: _Optional[int] = ..., output_bytes_held: _Optional[int] = ..., spilled_bytes: _Optional[int] = ...) -> None: ...
+    loops: _containers.RepeatedCompositeFieldContainer[LoopStatistics]
+    def __init__(self, barriers_requested: _Optional[int] = ..., barriers_completed: _Optional[int] = ..., barrier_us: _Optional[int] = ..., splits: _Optional[_Mapping[str, SplitStatistics]] = ..., operators: _Optional[_Iterable[_Union[OperatorStatistics, _Mapping]]] = ..., plans: _Optional[int] = ..., output_rows: _Optional[int] = ..., output_bytes: _Optional[int] = ..., output_bytes_held: _Optional[int] = ..., spilled_bytes: _Optional[int] = ..., loops: _Optional[_Iterable[_Union[LoopStatistics, _Mapping]]] = ...) -> None: ...
 
 class SplitStatistics(_message.Message):
     __slots__ = ("added", "queued", "finished")
@@ -643,6 +645,28 @@ class OperatorStatistics(_message.Message):
     backpressure: float
     health: float
     def __init__(self, operator: _Optional[str] = ..., place: _Optional[str] = ..., rows_in: _Optional[int] = ..., rows_out: _Optional[int] = ..., bytes_in: _Optional[int] = ..., bytes_out: _Optional[int] = ..., runs: _Optional[int] = ..., run_us: _Optional[int] = ..., at_least: _Optional[bool] = ..., spilled_bytes: _Optional[int] = ..., rows_touched: _Optional[int] = ..., state_bytes: _Optional[int] = ..., busy: _Optional[float] = ..., backpressure: _Optional[float] = ..., health: _Optional[float] = ...) -> None: ...
+
+class LoopStatistics(_message.Message):
+    __slots__ = ("name", "place", "rounds", "rows", "most_rows_a_round", "last_rows", "prepares_sent", "prepares_resent", "quiesce_us")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    ROUNDS_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    MOST_ROWS_A_ROUND_FIELD_NUMBER: _ClassVar[int]
+    LAST_ROWS_FIELD_NUMBER: _ClassVar[int]
+    PREPARES_SENT_FIELD_NUMBER: _ClassVar[int]
+    PREPARES_RESENT_FIELD_NUMBER: _ClassVar[int]
+    QUIESCE_US_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    place: str
+    rounds: int
+    rows: int
+    most_rows_a_round: int
+    last_rows: _containers.RepeatedScalarFieldContainer[int]
+    prepares_sent: int
+    prepares_resent: int
+    quiesce_us: int
+    def __init__(self, name: _Optional[str] = ..., place: _Optional[str] = ..., rounds: _Optional[int] = ..., rows: _Optional[int] = ..., most_rows_a_round: _Optional[int] = ..., last_rows: _Optional[_Iterable[int]] = ..., prepares_sent: _Optional[int] = ..., prepares_resent: _Optional[int] = ..., quiesce_us: _Optional[int] = ...) -> None: ...
 
 class EpochStatistics(_message.Message):
     __slots__ = ("splits", "rows_in", "rows_out", "bytes_in", "bytes_out", "barrier_us", "run_us", "at_least", "rows_written", "bytes_written", "files_written", "checkpoint_us")

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from tidegate.executor.changes.making import EntrySource, graph_of
 from tidegate.operators.changes.change import Change
+from tidegate.operators.changes.evaluator import Evaluators
 from tidegate.operators.changes.network.graph import Entry, Operate
 from tidegate.operators.changes.operator import ChangeOperator
 from tidegate.operators.instances import Instance, InstanceSettings
@@ -64,7 +65,8 @@ class Running:
         entries = {
             name: EntrySource(port=port, schema=schema) for port, (name, schema) in enumerate(self.schemas.items())
         }
-        self._graph = graph_of(lower(plan, 1 << 40).root, entries, _instance())
+        self._evaluators = Evaluators(_instance())
+        self._graph = graph_of(lower(plan, 1 << 40).root, entries, self._evaluators)
         self.operators: list[ChangeOperator | None] = [
             vertex.make(0) if isinstance(vertex, Operate) else None for vertex in self._graph.vertices
         ]
@@ -85,9 +87,7 @@ class Running:
         return [row for change in given[self._graph.result] for row in _rows(change, schema)]
 
     def close(self) -> None:
-        for operator in self.operators:
-            if operator is not None:
-                operator.close()
+        self._evaluators.close()
 
     def touched(self) -> int:
         """Rows of state that operators have looked at."""

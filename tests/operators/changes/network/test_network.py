@@ -119,3 +119,23 @@ def test_statistics_say_what_each_operator_and_loop_did() -> None:
     assert loop.prepares_sent > loop.rounds
     assert loop.quiesce_seconds > 0
     assert network.nbytes > 0
+
+
+def test_a_loop_that_counts_no_rounds_is_for_one_epoch_until_it_is_reset() -> None:
+    network, _ = network_of(REACHED, continuous=False)
+    run_epochs(network, None, EPOCHS[:1])
+    with pytest.raises(RuntimeError, match="must be reset between epochs"):
+        network.feed(0, 0, change([((0, 1), 1)]))
+    with pytest.raises(RuntimeError, match="must be reset between epochs"):
+        network.end()
+
+
+def test_what_loops_have_done_is_told_over_resets() -> None:
+    network, _ = network_of(REACHED, continuous=False)
+    run_epochs(network, None, EPOCHS[:1])
+    (once,) = network.statistics().loops
+    network.reset()
+    run_epochs(network, None, EPOCHS[:1])
+    (twice,) = network.statistics().loops
+    assert (twice.rounds, twice.rows) == (2 * once.rounds, 2 * once.rows)
+    assert twice.last_rows == (*once.last_rows, *once.last_rows)
