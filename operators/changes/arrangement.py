@@ -68,6 +68,8 @@ class Arrangement:
         self._recent: list[Entries] = []
         self._recent_rows = 0
         self._recent_keys: set[int] = set()
+        self._measured = 0
+        self._measured_bytes = 0
         self.touched = 0
         none = np.empty(0, dtype=np.int64)
         weights = none if width == 1 else np.empty((0, width), dtype=np.int64)
@@ -80,7 +82,10 @@ class Arrangement:
 
     @property
     def nbytes(self) -> int:
-        return sum(run.nbytes for run in (*self._runs, *self._recent))
+        new = self._recent[self._measured :]
+        self._measured += len(new)
+        self._measured_bytes += sum(run.nbytes for run in new)
+        return sum(run.nbytes for run in self._runs) + self._measured_bytes
 
     @property
     def runs(self) -> tuple[Entries, ...]:
@@ -117,8 +122,8 @@ class Arrangement:
     def _gather(self) -> None:
         """Make a run of the entries that were kept as they came."""
         if self._recent:
-            few, self._recent, self._recent_rows = self._recent, [], 0
-            self._recent_keys.clear()
+            few = self._recent
+            self._forget_recent()
             self._insert_run(few[0] if len(few) == 1 else consolidated(Entries.concat(few)))
 
     def _insert_run(self, run: Entries) -> None:
@@ -213,8 +218,12 @@ class Arrangement:
 
     def clear(self) -> None:
         self._runs = []
+        self._forget_recent()
+
+    def _forget_recent(self) -> None:
         self._recent, self._recent_rows = [], 0
         self._recent_keys.clear()
+        self._measured = self._measured_bytes = 0
 
     def _arranged(self, run: Entries) -> Entries:
         """The run as it is kept, in the order of its key's hashes."""
