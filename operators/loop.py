@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack
 
 import numpy as np
 import pyarrow as pa
@@ -62,8 +62,10 @@ class Loop(Operator):
         if self._used:
             self._network.reset()
         self._used = True
-        for port, stream in enumerate(inputs):
-            with closing(stream):
+        with ExitStack() as stack:
+            for stream in inputs:
+                stack.callback(stream.close)
+            for port, stream in enumerate(inputs):
                 self._feed(port, stream)
         if not inputs:
             self._network.end()

@@ -11,7 +11,7 @@ import pytest
 import tidegate
 from tidegate.planner import ir
 
-from ..executor.plans import limited, plan, read, summed
+from ..executor.plans import column, limited, number, plan, read, summed
 from ..planner.build import combine
 from ..planner.build import plan as hand_made
 from .histories import planned
@@ -39,11 +39,12 @@ def test_the_text_shows_each_operator_above_what_it_reads(local: tidegate.Client
 
 
 def test_what_is_not_incremental_says_why_where_it_stands_and_below(local: tidegate.Client) -> None:
-    outside = planned("SELECT k, v FROM a WHERE v > (SELECT avg(v) FROM a)", {"a": SCHEMA})
-    explained = local.explain(outside, mode="continuous")
+    sorts = [{"expr": column(1), "direction": "SORT_DIRECTION_ASC_NULLS_LAST"}]
+    ties = {"topN": {"input": read("a", "k", "v"), "sorts": sorts, "count": number(2), "mode": 2}}
+    explained = local.explain(plan(ties, "k", "v").json, mode="continuous")
     (found,) = (each for each in json.loads(explained.json)["operators"] if not each["incremental"])
-    assert found["why"] == "its expressions have subqueries"
-    assert "computed again from all rows: its expressions have subqueries" in explained.text
+    assert found["why"] == "rows that tie with the last one are wanted too"
+    assert "computed again from all rows: rows that tie with the last one are wanted too" in explained.text
     assert f"not incremental: {found['number']}" in explained.text
 
 

@@ -27,6 +27,7 @@ from tidegate.operators.fragment import Fragment
 from tidegate.operators.held_rows import Holding
 from tidegate.operators.index_lookup_join import IndexLookupJoin
 from tidegate.operators.instances import Instance, InstancePool, InstanceSettings
+from tidegate.operators.loop import Loop
 from tidegate.operators.merge_join import MergeJoin
 from tidegate.operators.merging.kinds import MergeJoinType
 from tidegate.operators.operator import Operator, Stream
@@ -44,6 +45,7 @@ from tidegate.testing import check_operator
 
 from .data import over_streams
 from .lookups import ByHand, LastFirst
+from .reaching import reached
 from .test_index_lookup_join import squares
 from .test_merge_join import join
 
@@ -219,11 +221,17 @@ def test_a_look_up_join_whose_index_answers_in_any_order(
     assert len(found) == 1
 
 
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_loop(warm: Instance, channels: int) -> None:
+    check_operator(lambda: reached(warm, channels), SMALL, reordered=in_any_order)
+
+
 # --- no operator is left out -------------------------------------------------------------------------------------
 
 OF_SEVERAL_INPUTS = {
     Fragment: (test_a_fragment_of_two_inputs, test_a_fragment_of_three_inputs),
     MergeJoin: (test_a_merge_join,),
+    Loop: (test_a_loop,),
 }
 OF_ONE_AT_MOST = {IndexLookupJoin, Scan, Select, StreamingAggregate, Unnest, Write}
 

@@ -1,0 +1,59 @@
+"""A loop over two inputs: the nodes that edges lead to from some, round by round."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from tidegate.operators.changes.evaluator import Evaluators
+from tidegate.operators.changes.join import Join, JoinKey
+from tidegate.operators.changes.network.graph import Back, ByKey, Entry, Graph, Limits, Link, Operate
+from tidegate.operators.changes.network.graph import Loop as LoopVertex
+from tidegate.operators.changes.network.network import Network
+from tidegate.operators.changes.select import Select
+from tidegate.operators.changes.weigh import Weigh, Weighing
+from tidegate.operators.instances import Instance
+from tidegate.operators.loop import Loop
+
+EDGE = pa.schema([("k", pa.int64()), ("v", pa.int64())])
+NODE = pa.schema([("node", pa.int64())])
+BY_NODE = ByKey((0,))
+
+
+def reached(instance: Instance, channels: int) -> Loop:
+    """From the first input's keys, along the second one's edges."""
+    body = Graph(
+        vertices=(
+            Entry(port=0, schema=NODE),
+            Entry(port=1, schema=EDGE),
+            Back(schema=NODE),
+            Operate(
+                make=lambda _: Join(NODE, EDGE, [JoinKey(0, 0)], [2]),
+                inputs=(Link(2, BY_NODE), Link(1, BY_NODE)),
+                schema=NODE,
+                place="step",
+            ),
+            Operate(
+                make=lambda _: Weigh(NODE, Weighing.DISTINCT, inputs=2),
+                inputs=(Link(0, BY_NODE), Link(3, BY_NODE)),
+                schema=NODE,
+                place="distinct",
+            ),
+        ),
+        result=4,
+    )
+    loop = LoopVertex(
+        name="reached",
+        body=body,
+        inputs=(Link(2), Link(1)),
+        entering=None,
+        limits=Limits(),
+        counted=False,
+        schema=NODE,
+        place="loop",
+    )
+    select = Operate(make=lambda _: Select(NODE, [0]), inputs=(Link(0),), schema=NODE, place="start")
+    graph = Graph(
+        vertices=(Entry(port=0, schema=EDGE), Entry(port=1, schema=EDGE), select, loop),
+        result=3,
+    )
+    return Loop(NODE, lambda schedule: Network(graph, channels, schedule=schedule), Evaluators(instance))
