@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,16 +18,25 @@ from .rows import Rows
 Codes = npt.NDArray[Any]
 
 _SIGN: Final = np.uint64(1 << 63)
+_VALUE: Final = 0
+_NAN: Final = 1
+_NULL: Final = 2
+
+Key: TypeAlias = Callable[[Any], Any]
+"""Of a value that may be None, something Python can order."""
 
 
-def order_of(rows: Rows, orders: Sequence[Order], *, after: Sequence[Codes] = ()) -> Index:
-    """The rows in their order, first by the codes of `after`. Rows that are alike in all stay as they came."""
+def order_of(rows: Rows, orders: Sequence[Order], *, after: Sequence[Codes] = (), then: Sequence[Codes] = ()) -> Index:
+    """The rows in their order, first by the codes of `after`, last by those of `then`. Rows that are alike in all stay
+    as they came.
+    """
     codes: list[Codes] = list(after)
     for order in orders:
         codes.extend(codes_of(rows.columns[order.column], descending=order.descending, nulls_first=order.nulls_first))
+    codes.extend(then)
     if not codes:
         return np.arange(len(rows))
-    return np.lexsort(codes[::-1])
+    return np.argsort(codes[0], kind="stable") if len(codes) == 1 else np.lexsort(codes[::-1])
 
 
 def canonical_orders(columns: int) -> list[Order]:
@@ -39,7 +47,7 @@ def canonical_orders(columns: int) -> list[Order]:
 def codes_of(column: Column, *, descending: bool, nulls_first: bool) -> list[Codes]:
     """One or two arrays that sort as the values do: NaN above all numbers, nulls where they are wanted."""
     nulls = column.nulls()
-    codes = _fixed(column) if isinstance(column, FixedColumn) else _ranks(column)
+    codes = _fixed(column, descending=descending) if isinstance(column, FixedColumn) else _ranks(column)
     if descending:
         codes = ~codes
     if nulls is None:
@@ -47,18 +55,14 @@ def codes_of(column: Column, *, descending: bool, nulls_first: bool) -> list[Cod
     return [nulls ^ nulls_first, np.where(nulls, 0, codes)]
 
 
-def _fixed(column: FixedColumn) -> Codes:
+def _fixed(column: FixedColumn, *, descending: bool) -> Codes:
     values = column.values
-    match values.dtype.kind:
-        case "i":
-            return values
-        case "b" | "u":
-            return values.astype(np.uint64)
-        case _:
-            bits = values.astype(np.float64).view(np.uint64)
-            codes: Codes = np.where(bits & _SIGN, ~bits, bits | _SIGN)
-            codes[np.isnan(values)] = np.iinfo(np.uint64).max
-            return codes
+    if not descending or values.dtype.kind != "f":
+        return values  # NumPy too puts NaN last
+    bits = values.astype(np.float64).view(np.uint64)
+    codes: Codes = np.where(bits & _SIGN, ~bits, bits | _SIGN)
+    codes[np.isnan(values)] = np.iinfo(np.uint64).max
+    return codes
 
 
 def _ranks(column: Column) -> Codes:
@@ -66,30 +70,40 @@ def _ranks(column: Column) -> Codes:
     array = column.array
     if kinds.is_nested(array.type):
         return _ranks_of_nested(array)
-    ranks: Codes = pc.rank(array, sort_keys="ascending", tiebreaker="dense").to_numpy()
+    if kinds.is_null(array.type):
+        return np.zeros(len(array), dtype=np.int64)
+    ranks: Codes = pc.rank(_rankable(array), sort_keys="ascending", tiebreaker="dense").to_numpy()
     return ranks.astype(np.int64)
 
 
-def _ranks_of_nested(array: pa.Array) -> Codes:
-    """Lists and structs from left to right, value by value."""
-    keys = [_key(value) for value in array.to_pylist()]
-    order = sorted(range(len(keys)), key=keys.__getitem__)
-    ranks = np.zeros(len(keys), dtype=np.int64)
-    for before, at in itertools.pairwise(order):
-        ranks[at] = ranks[before] + (keys[before] != keys[at])
-    return ranks
+def _rankable(array: pa.Array) -> pa.Array:
+    type_ = array.type
+    if type_ == pa.string_view():
+        return array.cast(pa.large_string())
+    if type_ == pa.binary_view():
+        return array.cast(pa.large_binary())
+    return array.cast(pa.float32()) if kinds.is_float16(type_) else array
 
 
-def _key(value: Any) -> tuple[Any, ...]:
-    """What sorts as the value does, nulls last and NaN above all numbers."""
-    match value:
-        case None:
-            return (1,)
-        case float():
-            return (0, value != value, 0.0 if value != value else value)
-        case dict():
-            return (0, tuple(_key(item) for item in value.values()))
-        case list() | tuple():
-            return (0, tuple(_key(item) for item in value))
-        case _:
-            return (0, value)
+def _ranks_of_nested(array: pa.Array) -> npt.NDArray[np.int64]:
+    key = _key_of(array.type)
+    keys = [key(value) for value in array.to_pylist()]
+    places = {one: place for place, one in enumerate(sorted(set(keys)))}
+    return np.fromiter((places[one] for one in keys), dtype=np.int64, count=len(keys))
+
+
+def _key_of(type_: pa.DataType) -> Key:
+    """How values of this type are ordered in Python."""
+    if kinds.is_struct(type_):
+        fields = [(field.name, _key_of(field.type)) for field in type_]
+        return _or_null(lambda value: tuple(key(value[name]) for name, key in fields))
+    if kinds.is_list(type_) or kinds.is_large_list(type_) or kinds.is_fixed_size_list(type_):
+        element = _key_of(type_.value_type)
+        return _or_null(lambda value: tuple(map(element, value)))
+    if kinds.is_floating(type_):
+        return lambda value: (_NULL,) if value is None else (_NAN,) if value != value else (_VALUE, value + 0.0)
+    return _or_null(lambda value: value)
+
+
+def _or_null(key: Key) -> Key:
+    return lambda value: (_NULL,) if value is None else (_VALUE, key(value))
