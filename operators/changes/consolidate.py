@@ -138,6 +138,13 @@ def sum_groups(weights: Numbers, starts: Index) -> Numbers:
     return sums
 
 
+def group_starts(differs: Mask) -> Index:
+    """Where groups of rows begin, of which each but the first is said to differ from the one before it or not."""
+    first = np.ones(len(differs) + 1, dtype=np.bool_)
+    first[1:] = differs
+    return first.nonzero()[0]
+
+
 def _order(parts: Entries, kind: Literal["quicksort", "stable"]) -> Index:
     """By the key's hash, then by the entry's; few entries have the same key, so these are put in order by themselves.
     Sorting stably is fast for what consists of runs in order, and slow for all else.
@@ -183,9 +190,7 @@ def _summed(parts: Entries, equal: Mask) -> Entries:
         same &= number[later] == number[later - 1]
     if np.count_nonzero(same) < len(same):
         parts, equal = _apart(parts, equal)
-    first = np.ones(len(parts), dtype=np.bool_)
-    np.logical_not(equal, out=first[1:])
-    starts = first.nonzero()[0]
+    starts = group_starts(~equal)
     sums = sum_groups(parts.weights, starts)
     found = parts.take(starts)
     return Entries(found.key_hashes, found.hashes, found.rows, sums, found.rounds)
@@ -195,7 +200,7 @@ def _apart(parts: Entries, equal: Mask) -> tuple[Entries, Mask]:
     """Where different entries have one hash, bring equal ones together: entry by entry, as it hardly ever happens."""
     order = np.arange(len(parts))
     joined = np.zeros(len(parts), dtype=np.bool_)
-    starts = np.flatnonzero(np.concatenate([[True], ~equal]))
+    starts = group_starts(~equal)
     ends = np.append(starts[1:], len(parts))
     for start, end in zip(starts[ends - starts > 1], ends[ends - starts > 1], strict=True):
         groups: list[list[int]] = []

@@ -20,11 +20,10 @@ from ..operator import StateReader, StateWriter
 from .arrangement import Arrangement
 from .change import Change, ManyRounds, Numbers, Rounds
 from .columns import Column, FixedColumn, Index, column
-from .consolidate import sum_groups
 from .extremes import Extremes
-from .history import counts_at
 from .keyed import Answer, Keyed
 from .limbs import limbs_of, split, to_decimal, to_int64
+from .present import sums_at
 from .rows import Rows
 from .state import load_arrangement, save_arrangement
 
@@ -74,8 +73,8 @@ class Group(Keyed):
         self._measures = tuple(measures)
         self._types = schema.types[len(self._key) :]
         self._key_schema = pa.schema([input_schema.field(at) for at in self._key])
-        width = 1 + sum(_numbers(measure, input_schema) for measure in measures)
-        self._tallies = Arrangement(self._key_schema.types, range(len(self._key)), depth=depth, width=width)
+        self._width = 1 + sum(_numbers(measure, input_schema) for measure in measures)
+        self._tallies = Arrangement(self._key_schema.types, range(len(self._key)), depth=depth, width=self._width)
         self._extremes = {
             at: Extremes(input_schema, self._key, measure.column, greatest=measure.greatest, depth=depth)
             for at, measure in enumerate(measures)
@@ -128,7 +127,7 @@ class Group(Keyed):
 
     def _answer(self, keys: Rows, hashes: Hashes, rounds: Rounds) -> Answer:
         found = self._tallies.find(keys, hashes)
-        sums = _totals(found.asked, found.weights, found.rounds, rounds, len(keys))
+        sums = sums_at(found, rounds, len(keys)).reshape(len(keys), self._width)
         asked = np.arange(len(keys)) if self._always else np.flatnonzero(sums[:, 0] > 0)
         kept = sums[asked]
         history = [(found.asked, found.rounds)]
@@ -180,22 +179,6 @@ def _there(value: Column) -> Numbers:
 def _check_weights(weights: Numbers, place: str) -> None:
     if max(int(weights.max()), -int(weights.min())) >= 1 << 31:
         raise ExecutionError(f"{place}: a row with 2**31 copies or more cannot be summed", reason="OVERFLOW")
-
-
-def _totals(asked: Index, numbers: Numbers, times: ManyRounds, rounds: Rounds, keys: int) -> Numbers:
-    """For each key the sums of its numbers that count at this time."""
-    if numbers.ndim == 1:
-        numbers = numbers[:, None]
-    totals = np.zeros((keys, numbers.shape[1]), dtype=np.int64)
-    counted = counts_at(times, rounds)
-    if counted is not None:
-        asked, numbers = asked[counted], numbers[counted]
-    if len(asked):
-        order = np.argsort(asked, kind="stable")
-        asked = asked[order]
-        starts = np.flatnonzero(np.concatenate([[True], asked[1:] != asked[:-1]]))
-        totals[asked[starts]] = sum_groups(numbers[order], starts)
-    return totals
 
 
 def _together(history: Sequence[tuple[Index, ManyRounds]]) -> tuple[Index, ManyRounds]:

@@ -14,9 +14,10 @@ import pyarrow as pa
 from ...proto.errors import ExecutionError
 from ..operator import StateReader, StateWriter
 from .arrangement import Arrangement
-from .change import Change, Numbers
+from .change import Change
 from .columns import FixedColumn
 from .operator import ChangeOperator
+from .present import sums_at
 from .rows import Rows
 from .state import load_arrangement, save_arrangement
 
@@ -46,8 +47,7 @@ class Known(ChangeOperator):
         deleted, self._deleted = self._deleted, []
         for rows, hashes in deleted:
             found = self._counts.find(hashes)
-            totals: Numbers = np.zeros(len(rows), dtype=np.int64)
-            np.add.at(totals, found.asked, found.weights)
+            totals = sums_at(found, (), len(rows))
             wrong = np.flatnonzero(totals < 0)
             if len(wrong):
                 raise self._not_there(rows.take(wrong[:1]), int(totals[wrong[0]]))

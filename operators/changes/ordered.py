@@ -15,7 +15,7 @@ from .arrangement import Arrangement
 from .change import Numbers
 from .codes import canonical_orders, order_of
 from .columns import Index, Mask
-from .consolidate import Entries, sum_groups
+from .consolidate import Entries, group_starts, sum_groups
 from .present import Present, leading, same_as_before
 from .rows import Rows
 
@@ -80,7 +80,7 @@ class OrderedArrangement(Arrangement):
     def _summed(self, keys: Rows, rows: Rows, weights: Numbers, asked: Index, cut: Mask) -> _Some:
         order = order_of(rows, self._orders, after=[asked])
         rows, weights, asked, cut = rows.take(order), weights[order], asked[order], cut[order]
-        starts = np.flatnonzero(np.concatenate([[True], ~same_as_before(asked, rows)]))
+        starts = group_starts(~same_as_before(asked, rows))
         sums = sum_groups(weights, starts)
         cut = np.logical_or.reduceat(cut, starts)
         asked, rows = asked[starts], rows.take(starts)

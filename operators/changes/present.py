@@ -12,7 +12,7 @@ from .arrangement import Found
 from .change import Numbers, Rounds
 from .codes import order_of
 from .columns import Index
-from .consolidate import sum_groups
+from .consolidate import group_starts, sum_groups
 from .history import counts_at
 from .rows import Rows
 
@@ -33,7 +33,7 @@ def present(found: Found, time: Rounds, orders: Sequence[Order]) -> Present:
     now = now.take(order_of(now.rows, orders, after=[now.asked]))
     if not len(now):
         return Present(now.asked, now.rows, now.weights)
-    starts = np.flatnonzero(np.concatenate([[True], ~same_as_before(now.asked, now.rows)]))
+    starts = group_starts(~same_as_before(now.asked, now.rows))
     sums = sum_groups(now.weights, starts)
     there = np.flatnonzero(sums > 0)
     at = starts[there]
@@ -49,6 +49,24 @@ def same_as_before(asked: Index, rows: Rows) -> np.ndarray[tuple[int], np.dtype[
 
 def leading(asked: Index) -> Index:
     """The place of each key's first row; a key's rows are together."""
+    return group_starts(asked[1:] != asked[:-1]) if len(asked) else asked
+
+
+def sums_at(found: Found, time: Rounds, keys: int) -> Numbers:
+    """What the entries that count at this time sum to, for each of so many keys."""
+    asked, weights = found.asked, found.weights
+    counted = counts_at(found.rounds, time)
+    if counted is not None:
+        asked, weights = asked[counted], weights[counted]
+    sums = np.zeros((keys, *weights.shape[1:]), dtype=np.int64)
     if not len(asked):
-        return asked
-    return np.flatnonzero(np.concatenate([[True], asked[1:] != asked[:-1]]))
+        return sums
+    later = asked[1:] > asked[:-1]
+    if np.count_nonzero(later) == len(later):
+        sums[asked] = weights
+        return sums
+    order = asked.argsort(kind="stable")
+    asked = asked.take(order)
+    starts = leading(asked)
+    sums[asked[starts]] = sum_groups(weights.take(order, axis=0), starts)
+    return sums

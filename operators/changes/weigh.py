@@ -18,9 +18,10 @@ from .agenda import Agenda
 from .arrangement import Arrangement, Found
 from .change import Change, Numbers, Rounds, by_rounds, constant_rounds
 from .columns import Index, Mask
-from .consolidate import Entries, added, consolidated, sum_groups, without_zeros
-from .history import again, counts_at
+from .consolidate import Entries, added, consolidated, without_zeros
+from .history import again
 from .operator import ChangeOperator
+from .present import sums_at
 from .rows import Rows
 from .state import load_arrangement, save_arrangement
 
@@ -54,7 +55,7 @@ class Weigh(ChangeOperator):
         self._inputs = 1 if weighing is Weighing.DISTINCT else inputs
         self._depth = depth
         whole = range(len(schema))
-        self._received = Arrangement(schema.types, whole, depth=depth, width=inputs)
+        self._received = Arrangement(schema.types, whole, depth=depth, width=self._inputs)
         self._given = Arrangement(schema.types, whole, depth=depth)
         self._agenda: Agenda[tuple[Rows, Numbers]] = Agenda()
 
@@ -81,12 +82,12 @@ class Weigh(ChangeOperator):
         before = self._received.find(touched.rows, touched.key_hashes, rows=False)
         new = touched.weights
         if len(before):
-            old = self._sums(before, rounds, touched)
+            old = sums_at(before, rounds, len(touched))
             new = added(old, new)
         self._insert(touched, rounds)
         if self._depth:
             given = self._given.find(touched.rows, touched.key_hashes, rows=False)
-            weights = self._weights(new) - self._sums(given, rounds, touched, width=1)
+            weights = self._weights(new) - sums_at(given, rounds, len(touched))
             if self._depth == 1:
                 self._put_down_wrong(touched.rows, before, given, new, rounds)
             else:
@@ -139,25 +140,6 @@ class Weigh(ChangeOperator):
             numbers = np.concatenate([part[1] for part in parts])
         hashes = rows.hashes()
         return consolidated(Entries(hashes, hashes, rows, numbers, ()), keep_zeros=True)
-
-    def _sums(self, found: Found, rounds: Rounds, touched: Entries, *, width: int | None = None) -> Numbers:
-        """What the entries that count at this time sum to, for each touched row."""
-        width = self._inputs if width is None else width
-        sums = np.zeros(len(touched) if width == 1 else (len(touched), width), dtype=np.int64)
-        counted = counts_at(found.rounds, rounds)
-        asked, weights = found.asked, found.weights
-        if counted is not None:
-            asked, weights = asked[counted], weights[counted]
-        if len(asked):
-            later = asked[1:] > asked[:-1]
-            if np.count_nonzero(later) == len(later):
-                sums[asked] = weights
-                return sums
-            order = asked.argsort(kind="stable")
-            asked = asked.take(order)
-            starts = np.flatnonzero(np.concatenate([[True], asked[1:] != asked[:-1]]))
-            sums[asked[starts]] = sum_groups(weights.take(order, axis=0), starts)
-        return sums
 
     def _put_down(self, rows: Rows, histories: tuple[Found, ...], rounds: Rounds) -> None:
         asked = np.concatenate([history.asked for history in histories])
