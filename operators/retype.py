@@ -5,6 +5,8 @@ Values stay where they are. A required field may be null only below a null; then
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pyarrow as pa
 from pyarrow import types as kinds
@@ -48,9 +50,23 @@ def _nullable_field(field: pa.Field) -> pa.Field:
     return field.with_type(nullable(field.type)).with_nullable(True)
 
 
+@cache
+def requires(type_: pa.DataType) -> bool:
+    """Whether something inside values of a type is required (but the keys of maps)."""
+    if kinds.is_struct(type_):
+        return any(not field.nullable or requires(field.type) for field in type_)
+    if kinds.is_map(type_):
+        return not type_.item_field.nullable or requires(type_.item_type) or requires(type_.key_type)
+    if kinds.is_list(type_) or kinds.is_large_list(type_) or kinds.is_fixed_size_list(type_):
+        return not type_.value_field.nullable or requires(type_.value_type)
+    return False
+
+
 def retype(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """`array` as `target`, which has the same layout. Raises `NullInside`."""
-    if array.type.equals(target):
+    """`array` as `target`, which has the same layout; of its own type, with the nulls of what is required dropped that
+    lie below a null. Raises `NullInside`.
+    """
+    if array.type.equals(target) and not requires(target):
         return array
     if kinds.is_struct(target):
         return _struct(array, target)

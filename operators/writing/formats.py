@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from ...proto.errors import InvalidRequest
+from ...proto.errors import ExecutionError, InvalidRequest
+from ..retype import NullInside, retype
 
 
 class Writer(Protocol):
@@ -65,10 +66,19 @@ class _Parquet:
         self._writer = pyarrow.parquet.ParquetWriter(sink, schema, compression="zstd")
 
     def write(self, block: pa.RecordBatch) -> None:
-        self._writer.write_batch(block)
+        # Arrow's writer refuses nulls of a required field also where a null hides them.
+        columns = [_required(field, column) for field, column in zip(block.schema, block.columns, strict=True)]
+        self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=block.schema))
 
     def close(self) -> None:
         self._writer.close()
+
+
+def _required(field: pa.Field, column: pa.Array) -> pa.Array:
+    try:
+        return retype(column, column.type)
+    except NullInside as error:
+        raise ExecutionError(f"column {field.name!r}: {error}", reason="NULL_IN_REQUIRED_COLUMN") from error
 
 
 class _Batches:
