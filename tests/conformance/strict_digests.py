@@ -38,6 +38,7 @@ from tidegate.planner.spread import spreading
 from ..server.running import served
 from . import operator_queries as own
 from . import tpch
+from .loop_queries import loop_queries, out_of_order
 
 T = TypeVar("T")
 
@@ -139,6 +140,8 @@ class Way:
         manager = TaskManager(PlanEngine(["/"], folder), folder=folder, threads=self.threads, delay=self._delay())
         with contextlib.ExitStack() as stack:
             stack.callback(manager.close)
+            if self.shaken:
+                stack.enter_context(out_of_order(self.threads))
             if self.wire:
                 address = stack.enter_context(served(manager))
                 yield stack.enter_context(tidegate.connect(address))
@@ -230,6 +233,7 @@ def compute(folder: Path, tpch_folder: Path, way: Way, channels: Sequence[int]) 
             *queries(folder, tpch_folder, odd=way.odd),
             *operator_queries(folder, odd=way.odd, prefetch=way.prefetch),
             *ordered_queries(folder, tpch_folder, odd=way.odd),
+            *loop_queries(_oddly if way.odd else lambda table: table),
         ):
             for each in channels:
                 found[str(each)][query.name] = query.digest(client, each)

@@ -20,7 +20,7 @@ import pytest
 import tidegate
 from tidegate.executor.options import SMALLEST_MEMORY
 
-from . import operator_queries, strict_digests
+from . import loop_queries, operator_queries, strict_digests
 from .strict_digests import Query, Way
 
 PINNED: Final = Path(__file__).with_name("strict_digests.json")
@@ -76,6 +76,14 @@ def test_an_ordered_join_is_in_the_order_of_its_inputs_on_any_number_of_channels
     """Which the hash join is not: the inputs are large enough for the ordered form to run."""
     found = {digests[f"many_matches in order, {form}"] for digests in pinned().values() for form in ("inline", "files")}
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("name", [*loop_queries.ONE_STATEMENT, *loop_queries.ROUND_BY_ROUND, "ranks"])
+def test_neither_channels_nor_the_way_a_loop_runs_show_in_its_rows(name: str) -> None:
+    """Continuously it is changes that come out, which have a digest of their own."""
+    for ways in (("one statement", "round by round"), ("continuous",)):
+        names = [f"{name}, {way}" for way in ways]
+        assert len({digests[each] for digests in pinned().values() for each in names if each in digests}) == 1
 
 
 # --- across numbers of channels ----------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from substrait.plan_pb2 import Plan
 from ..continuous.histories import Changed, Row, multiset, planned, table
 
 NUMBERS: Final = pa.schema([("a", pa.int64()), ("b", pa.int64())])
-"""What goes round in every loop of a test."""
+"""What goes round in a loop of a test, two columns, where it does not say otherwise."""
 SCHEMAS: Final[Mapping[str, pa.Schema]] = {
     "edges": NUMBERS.append(pa.field("c", pa.int64())),
     "more": NUMBERS,
@@ -36,11 +36,13 @@ _WIDTH: Final = b"\x10\x02"
 
 @dataclass(frozen=True, slots=True)
 class Looped:
-    """A loop; one that has `rounds` returns what it has then."""
+    """A loop; one that has `rounds` returns what it has then, unless it `fails`."""
 
     body: str
     entering: str | None = None
     rounds: int | None = None
+    fails: bool = False
+    columns: pa.Schema = NUMBERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ class _Planning:
         return whole
 
     def _schemas(self) -> Mapping[str, pa.Schema]:
-        return {**SCHEMAS, **dict.fromkeys(self.loops, NUMBERS)}
+        return {**SCHEMAS, **{name: loop.columns for name, loop in self.loops.items()}}
 
     def _relation(self, sql: str, around: tuple[str, ...]) -> Rel:
         """The query's relation, with the loops in their places; functions are numbered over all queries."""
@@ -115,16 +117,22 @@ class _Planning:
         if loop.entering is not None:
             multi.inputs.append(self._relation(loop.entering, around))
         multi.detail.type_url = f"{_PREFIX}IterationRelation"
-        multi.detail.value = _named(name) + _limit(loop.rounds)
+        multi.detail.value = _named(name) + _limit(loop)
 
 
 def _named(name: str) -> bytes:
     return b"\x0a" + bytes([len(name)]) + name.encode()
 
 
-def _limit(rounds: int | None) -> bytes:
+def _limit(loop: Looped) -> bytes:
     """Fields 16 and 17: at most so many rounds, and what there is then."""
-    return b"" if rounds is None else b"\x80\x01" + bytes([rounds]) + b"\x88\x01\x02"
+    if loop.rounds is None:
+        return b""
+    return b"\x80\x01" + _varint(loop.rounds) + (b"" if loop.fails else b"\x88\x01\x02")
+
+
+def _varint(number: int) -> bytes:
+    return bytes([number]) if number < 128 else bytes([number % 128 + 128]) + _varint(number // 128)
 
 
 def _messages(message: Any) -> Iterator[Any]:
@@ -154,13 +162,13 @@ class _Answering:
         entering = Counter[Row]() if loop.entering is None else self.rows(loop.entering, tables)
         found = Counter[Row]()
         for _ in range(ENDLESS if loop.rounds is None else loop.rounds):
-            there = table(list(found.elements()), NUMBERS)
+            there = table(list(found.elements()), loop.columns)
             following = entering + self.rows(loop.body, {**tables, name: there})
             if following == found:
                 return there
             found = following
         assert loop.rounds is not None, f"loop {name} of a test does not end"
-        return table(list(found.elements()), NUMBERS)
+        return table(list(found.elements()), loop.columns)
 
 
 _STEP: Final = "select x.a, e.b from x join edges e on x.b = e.a"

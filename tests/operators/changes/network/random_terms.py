@@ -6,9 +6,9 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 
+from .per_key import GROWS, KINDS, Bag, Pair
 from .running import Changes
 from .terms import (
-    Bag,
     Compose,
     Distinct,
     DoesNotEnd,
@@ -16,7 +16,7 @@ from .terms import (
     Input,
     Iterate,
     Negate,
-    Pair,
+    PerKey,
     Ref,
     Swap,
     Term,
@@ -73,6 +73,22 @@ class RandomTerms:
         if self.random.random() < 0.3:
             body = Except(body, Input(1))
         return Iterate("outer", body, entering=Input(0))
+
+    def per_key(self, *, nested: bool = False) -> Iterate:
+        """A loop that answers for each key from all its rows; `nested`, so does one inside of it."""
+        kind, inner_kind = self.random.choice(list(KINDS)), self.random.choice(list(KINDS))
+        back, inner = Ref("x"), Ref("y")
+        steps: list[Term] = [Compose(back, Input(0)), Compose(back, back), Swap(back), Compose(Input(0), back)]
+        step = self.random.choice(steps)
+        if nested:
+            onward = self.random.choice([Compose(inner, Input(0)), Compose(inner, inner), Compose(inner, back)])
+            limit = 3 if inner_kind in GROWS else self.random.choice([None, None, 4])
+            step = Iterate("y", PerKey(inner_kind, Union((step, onward))), rounds=limit)
+        found: Term = Union((Input(1), step))
+        if self.random.random() < 0.3:
+            found = Distinct(found)
+        limit = 3 if kind in GROWS else self.random.choice([None, None, 5])
+        return Iterate("x", PerKey(kind, found), rounds=limit)
 
     def body(self, loops: tuple[str, ...], nested: int) -> Term:
         inner = self.loop(loops, nested=nested - 1) if nested else None

@@ -16,7 +16,8 @@ from tidegate.operators.changes.network.schedule import Work
 from tidegate.operators.changes.rows import Rows
 from tidegate.operators.testing import MemoryState
 
-from .terms import PAIRS, Bag, Pair, Term, answer, graph_of, nonzero, summed
+from .per_key import PAIRS, Bag, Pair
+from .terms import Term, answer, graph_of, nonzero, summed
 
 Changes: TypeAlias = Sequence[tuple[int, Pair, int]]
 """Port, row, weight: one epoch."""

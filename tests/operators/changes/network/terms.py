@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-import pyarrow as pa
-
 from tidegate.operators.changes.change import Change
 from tidegate.operators.changes.join import Join as JoinOperator
 from tidegate.operators.changes.join import JoinKey
@@ -28,10 +26,8 @@ from tidegate.operators.changes.network.graph import (
 from tidegate.operators.changes.operator import ChangeOperator
 from tidegate.operators.changes.weigh import Weigh, Weighing
 
-Pair: TypeAlias = tuple[int, int]
-Bag: TypeAlias = Counter[Pair]
+from .per_key import KINDS, PAIRS, Bag
 
-PAIRS = pa.schema([("a", pa.int64()), ("b", pa.int64())])
 _WHOLE = ByKey((0, 1))
 
 
@@ -80,6 +76,14 @@ class Swap:
 
 
 @dataclass(frozen=True)
+class PerKey:
+    """One of KINDS."""
+
+    kind: str
+    of: Term
+
+
+@dataclass(frozen=True)
 class Iterate:
     name: str
     body: Term
@@ -90,7 +94,7 @@ class Iterate:
     seconds: float | None = None
 
 
-Term: TypeAlias = Input | Ref | Compose | Distinct | Except | Union | Negate | Swap | Iterate
+Term: TypeAlias = Input | Ref | Compose | Distinct | Except | Union | Negate | Swap | PerKey | Iterate
 
 
 class DoesNotEnd(Exception):
@@ -122,6 +126,8 @@ def answer(term: Term, inputs: Sequence[Bag], refs: Mapping[str, Bag] | None = N
             return Counter({row: -weight for row, weight in of(part).items()})
         case Swap(part):
             return Counter({(b, a): weight for (a, b), weight in of(part).items()})
+        case PerKey(kind, part):
+            return KINDS[kind].answer(of(part))
         case Iterate():
             return _fixpoint(term, inputs, refs, most_rounds)
 
@@ -237,6 +243,9 @@ class _Scope:
             case Swap(of):
                 swap = lambda change: change.with_rows(change.rows.select((1, 0)))  # noqa: E731
                 return Operate(lambda _: Linear(swap), (self.link(of),), PAIRS, "swap")
+            case PerKey(name, of):
+                kind = KINDS[name]
+                return Operate(lambda _: kind.make(depth), (self.link(of, kind.route),), PAIRS, name)
             case Iterate():
                 return self._iterate(term)
 

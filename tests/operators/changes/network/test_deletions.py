@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from .per_key import Pair
 from .running import Changes, check_continuous, network_of, run_epochs
-from .terms import Compose, Distinct, Input, Iterate, Pair, Ref, Union
+from .terms import Compose, Distinct, Input, Iterate, Ref, Union
 
 EDGES, SEEDS = Input(0), Input(1)
 X = Ref("x")

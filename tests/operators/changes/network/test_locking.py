@@ -10,8 +10,9 @@ from tidegate.operators.changes.network.locking import Locking, Phase
 from tidegate.operators.changes.network.messages import Prepare
 from tidegate.operators.changes.network.network import Network
 
+from .per_key import Bag
 from .running import bag, change, feed, network_of, run_epochs
-from .terms import Bag, Compose, Distinct, Input, Iterate, Ref, Term, Union, answer, summed
+from .terms import Compose, Distinct, Input, Iterate, Ref, Term, Union, answer, summed
 
 E, S = Input(0), Input(1)
 REACHED = Iterate("x", Distinct(Compose(Ref("x"), E)), entering=S, rounds=None)

@@ -73,6 +73,17 @@ def test_a_continuous_loop_follows_any_history(seed: int, nested: int, channels:
 
 
 @settings(max_examples=60, deadline=None)
+@given(st.integers(0, 1 << 30), st.booleans(), st.integers(1, 3), st.booleans())
+def test_a_loop_that_aggregates_follows_any_history(seed: int, nested: bool, channels: int, ordered: bool) -> None:
+    """With least and greatest values, counts, sums, first rows, windows and recomputations in its body."""
+    terms = RandomTerms(seed)
+    loop = terms.per_key(nested=nested)
+    history = random_history(terms.random, epochs=5, nodes=5, at_first=8)
+    assume(ends(loop, history))
+    check_continuous(loop, history, channels=channels, seed=None if ordered else seed)
+
+
+@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 1 << 30), st.integers(0, 1), st.integers(1, 3))
 def test_a_per_epoch_loop_answers_each_epoch_by_itself(seed: int, nested: int, channels: int) -> None:
     terms = RandomTerms(seed)

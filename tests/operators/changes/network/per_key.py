@@ -1,0 +1,114 @@
+"""Terms that answer for each first number from all its rows: aggregates, first rows, a window, a recomputation."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.operators.changes.change import Change, Rounds
+from tidegate.operators.changes.group import Count, Extreme, Group, GroupMeasure, Sum
+from tidegate.operators.changes.network.graph import ByKey
+from tidegate.operators.changes.operator import ChangeOperator
+from tidegate.operators.changes.recompute import Recompute
+from tidegate.operators.changes.regroup import Regroup
+from tidegate.operators.changes.top import Top
+from tidegate.operators.operator import StateReader, StateWriter
+from tidegate.operators.ordering import Order
+
+Pair: TypeAlias = tuple[int, int]
+Bag: TypeAlias = Counter[Pair]
+
+PAIRS = pa.schema([("a", pa.int64()), ("b", pa.int64())])
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How it is made, at a depth of rounds, and what it gives for all rows of a key, which are in order."""
+
+    make: Callable[[int], ChangeOperator]
+    naive: Callable[[Sequence[Pair]], Iterable[Pair]]
+    key: tuple[int, ...] = (0,)
+
+    @property
+    def route(self) -> ByKey:
+        return ByKey(self.key)
+
+    def answer(self, rows: Bag) -> Bag:
+        groups: dict[tuple[int, ...], list[Pair]] = {}
+        for row in sorted(rows.elements()):
+            groups.setdefault(tuple(row[at] for at in self.key), []).append(row)
+        return Counter(row for members in groups.values() for row in self.naive(members))
+
+
+class _Behind(ChangeOperator):
+    """Another operator's rows without their key, which stands in front of them."""
+
+    schema = PAIRS
+
+    def __init__(self, operator: ChangeOperator) -> None:
+        self._operator = operator
+
+    def receive(self, port: int, change: Change) -> Iterable[Change]:
+        return map(_behind, self._operator.receive(port, change))
+
+    def due(self) -> Rounds | None:
+        return self._operator.due()
+
+    def decide(self, rounds: Rounds) -> Iterable[Change]:
+        return map(_behind, self._operator.decide(rounds))
+
+    def save(self, state: StateWriter) -> None:
+        self._operator.save(state)
+
+    def load(self, state: StateReader) -> None:
+        self._operator.load(state)
+
+
+def _behind(change: Change) -> Change:
+    return change.with_rows(change.rows.select((1, 2)))
+
+
+def _group(measure: GroupMeasure) -> Callable[[int], ChangeOperator]:
+    return lambda depth: Group(PAIRS, [0], [measure], PAIRS, place="group", depth=depth)
+
+
+def _first(depth: int) -> ChangeOperator:
+    return _Behind(Top(PAIRS, [0], [Order(column=1, descending=True)], offset=0, count=2, depth=depth))
+
+
+def _window(depth: int) -> ChangeOperator:
+    return Regroup(PAIRS, [0], PAIRS, _previous, depth=depth)
+
+
+def _previous(columns: Sequence[pa.Array]) -> list[pa.Array]:
+    """Of each row the value of the one before it in its group, its own for the first."""
+    _, values, number = (column.to_numpy() for column in columns)
+    before = np.concatenate([values[:1], values[:-1]])
+    starts = np.concatenate([[True], number[1:] != number[:-1]])[: len(number)]
+    return [pa.array(np.where(starts, values, before)), pa.array(number)]
+
+
+def _half(columns: Sequence[pa.Array]) -> list[pa.Array]:
+    """The first half of all rows."""
+    return [column.slice(0, (len(column) + 1) // 2) for column in columns]
+
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "least": Kind(_group(Extreme(1, greatest=False)), lambda rows: [rows[0]]),
+    "greatest": Kind(_group(Extreme(1, greatest=True)), lambda rows: [rows[-1]]),
+    "count": Kind(_group(Count()), lambda rows: [(rows[0][0], len(rows))]),
+    "sum": Kind(_group(Sum(1)), lambda rows: [(rows[0][0], sum(b for _, b in rows))]),
+    "first rows": Kind(_first, lambda rows: rows[-2:]),
+    "window": Kind(_window, lambda rows: [rows[0], *((a, b) for (_, b), (a, _) in itertools.pairwise(rows))]),
+    "recompute": Kind(
+        lambda depth: Recompute([PAIRS], PAIRS, _half, depth=depth), lambda rows: rows[: (len(rows) + 1) // 2], ()
+    ),
+}
+GROWS: Final = ("count", "sum")
+"""What may make numbers that were not there, so that a loop over it need not end."""
