@@ -22,11 +22,12 @@ from pyarrow import types as kinds
 
 from .blocks import blocks
 from .held import SpillRoom
-from .layout import dtype_of, values
-from .ordering import Order, Ordering, Words
+from .layout import Words, dtype_of, values
+from .ordering import Order, Ordering
 from .sizes import batch_bytes
 from .sorted_merge import merged
 from .streams import BatchStream
+from .stretches import Stretch, words_of
 
 MOST: Final = 1 << 30
 """Texts of more bytes than an array of them can have do not come together."""
@@ -93,7 +94,7 @@ def _sorted(batches: Sequence[pa.RecordBatch], schema: pa.Schema, ordering: Orde
     if packing is not None:
         return packing.sorted(batches, schema)
     together = pa.concat_batches(batches)
-    words = _few(ordering.keys(together).words())
+    words = _few(list(words_of([Stretch(ordering.keys(together), 0, together.num_rows)])))
     order = np.argsort(words[0]) if len(words) == 1 else np.lexsort(words[::-1])
     return pc.take(together, pa.array(order), boundscheck=False)
 

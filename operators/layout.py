@@ -14,6 +14,7 @@ from .casts import plain
 Values: TypeAlias = np.ndarray[tuple[int], np.dtype[Any]]
 Flags: TypeAlias = np.ndarray[tuple[int], np.dtype[np.bool_]]
 Places: TypeAlias = np.ndarray[tuple[int], np.dtype[np.int64]]
+Words: TypeAlias = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 _ONE_WORD_DIGITS = 18
 _LISTS = (kinds.is_list, kinds.is_large_list, kinds.is_fixed_size_list, kinds.is_map)

@@ -2,28 +2,26 @@
 
 A key column is turned into int64 words whose order is the column's: floats by their bits (NaN above numbers, -0.0 as
 0.0), unsigned and decimal ones with their sign moved, all of them complemented where the order descends. Words mean
-the same in every batch, so rows of two batches compare without looking at each other. Text and binary keys have no
-words; they are compared as bytes.
+the same in every batch, so rows of two batches compare without looking at each other. Those of texts and binaries do
+not: they are found for the rows that are compared.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import total_ordering
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as kinds
 
 from .casts import plain
-from .layout import flags, stored
+from .layout import Flags, Words, flags, stored
+from .texts import Texts
 
-Words: TypeAlias = np.ndarray[tuple[int], np.dtype[np.int64]]
-Bools: TypeAlias = np.ndarray[tuple[int], np.dtype[np.bool_]]
 Key: TypeAlias = tuple[Any, ...]
 
 _SIGN: Final = np.int64(-(2**63))
@@ -100,6 +98,8 @@ class SortedKeys:
             for after, equal in column.neighbours():
                 broken |= undecided & after
                 undecided &= equal
+                if not undecided.any():
+                    break
         if broken.any():
             return int(np.argmax(broken)) + 1
         self.distinct = not undecided.any()
@@ -112,21 +112,9 @@ class SortedKeys:
         broken = code[1:] < code[:-1]
         return int(np.argmax(broken)) + 1 if broken.any() else None
 
-    def words(self) -> list[Words]:
-        """The rows' order as words, the first to decide first. Ranks stand for texts: they mean nothing elsewhere."""
-        found: list[Words] = []
-        for column in self.columns:
-            ranks = column.ranks()
-            if ranks is not None:
-                found.append(ranks)
-            if column.text is not None:
-                found.append(text_ranks(column.text, descending=column.order.descending))
-            found += column.words
-        return found
-
-    def nulls(self, columns: Sequence[int], start: int, stop: int) -> Bools | None:
+    def nulls(self, columns: Sequence[int], start: int, stop: int) -> Flags | None:
         """Which of the rows have a null in one of these key columns; None where none has."""
-        found: Bools | None = None
+        found: Flags | None = None
         for i in columns:
             nulls = self.columns[i].nulls
             if nulls is not None:
@@ -136,18 +124,18 @@ class SortedKeys:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyColumn:
-    """One key column of a batch: `words`, most significant first, or the bytes in `text`. Words of nulls are 0."""
+    """One key column of a batch: `words`, most significant first, or `texts`. Words of nulls are 0."""
 
     order: Order
-    nulls: Bools | None
+    nulls: Flags | None
     words: tuple[Words, ...]
-    text: pa.Array | None
+    texts: Texts | None
 
     def at(self, row: int) -> Key:
         if self.nulls is not None and self.nulls[row]:
             return (0 if self.order.nulls_first else 2,)
-        if self.text is not None:
-            value = self.text[row].as_py()
+        if self.texts is not None:
+            value = self.texts.array[row].as_py()
             return (1, _Descending(value) if self.order.descending else value)
         return (1, *(int(word[row]) for word in self.words))
 
@@ -157,16 +145,13 @@ class KeyColumn:
             return None
         return np.where(self.nulls, 0 if self.order.nulls_first else 2, 1).astype(np.int64)
 
-    def neighbours(self) -> list[tuple[Bools, Bools]]:
+    def neighbours(self) -> Iterator[tuple[Flags, Flags]]:
         """For each word, whether a row comes after its successor in it, and whether the two are equal."""
         ranks = self.ranks()
-        words = self.words if ranks is None else (ranks, *self.words)
-        found = [(word[:-1] > word[1:], word[:-1] == word[1:]) for word in words]
-        if self.text is not None:
-            one, two = self.text.slice(0, len(self.text) - 1), self.text.slice(1)
-            after = pc.less(one, two) if self.order.descending else pc.greater(one, two)
-            found.append((flags(after), flags(pc.fill_null(pc.equal(one, two), True))))
-        return found
+        for word in self.words if ranks is None else (ranks, *self.words):
+            yield word[:-1] > word[1:], word[:-1] == word[1:]
+        if self.texts is not None:
+            yield from self.texts.neighbours(descending=self.order.descending)
 
 
 @total_ordering
@@ -197,9 +182,9 @@ def _single_code(columns: Sequence[KeyColumn]) -> Words | None:
 
 def _column(array: pa.Array, order: Order) -> KeyColumn:
     array = stored(array)
-    nulls = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
+    nulls = flags(array.is_null()) if array.null_count else None
     if _is_bytes(array.type):
-        return KeyColumn(order, nulls, (), array.cast(pa.large_binary()))
+        return KeyColumn(order, nulls, (), Texts(array.cast(pa.large_binary())))
     if kinds.is_null(array.type):
         return KeyColumn(order, np.ones(len(array), dtype=np.bool_), (), None)
     read = _reader(array.type)
@@ -210,11 +195,6 @@ def _column(array: pa.Array, order: Order) -> KeyColumn:
     if nulls is not None:
         words = tuple(np.where(nulls, np.int64(0), word) for word in words)
     return KeyColumn(order, nulls, words, None)
-
-
-def text_ranks(texts: pa.Array, *, descending: bool) -> Words:
-    ranks: Words = pc.rank(texts, tiebreaker="dense").to_numpy(zero_copy_only=False).astype(np.int64)
-    return -ranks if descending else ranks
 
 
 def _is_bytes(type_: pa.DataType) -> bool:

@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 
 from ..proto.errors import InternalError
 from .operator import Stream
-from .ordering import Key, Ordering, SortedKeys, Words, text_ranks
+from .ordering import Key, Ordering, SortedKeys
+from .stretches import Stretch, code_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,30 +112,5 @@ def _ready(waiting: Sequence[_Waiting]) -> list[_Part]:
 
 def _sorted(parts: Sequence[_Part]) -> pa.RecordBatch:
     together = pa.concat_batches([part.rows for part in parts])
-    order = np.lexsort(list(reversed(_words(parts))))  # stable, and its last key is the first to decide
+    order = np.argsort(code_of([Stretch(part.keys, part.start, part.stop) for part in parts]), kind="stable")
     return pc.take(together, pa.array(order), boundscheck=False)
-
-
-def _words(parts: Sequence[_Part]) -> list[Words]:
-    """The keys of all parts as words that compare, most significant first."""
-    words: list[Words] = []
-    for columns in zip(*(part.keys.columns for part in parts), strict=True):
-        cut = [slice(part.start, part.stop) for part in parts]
-        if any(column.nulls is not None for column in columns):
-            ranks = [column.ranks() for column in columns]
-            words.append(
-                np.concatenate(
-                    [
-                        np.ones(len(part), dtype=np.int64) if each is None else each[rows]
-                        for part, each, rows in zip(parts, ranks, cut, strict=True)
-                    ]
-                )
-            )
-        texts = [column.text[rows] for column, rows in zip(columns, cut, strict=True) if column.text is not None]
-        if texts:
-            words.append(text_ranks(pa.concat_arrays(texts), descending=columns[0].order.descending))
-        words += [
-            np.concatenate([word[rows] for word, rows in zip(each, cut, strict=True)])
-            for each in zip(*(column.words for column in columns), strict=True)
-        ]
-    return words

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ..blocks import BLOCK_ROWS
 from ..held_rows import HeldRows
-from ..ordering import Bools
+from ..layout import Flags
 from .matcher import Matcher, ProbeRows
 from .pieces import together
 
@@ -28,7 +28,7 @@ class KeyGroup:
         self._rows = rows
         self._fertile = fertile
         self._asked = False
-        self._hit: Bools | None = None
+        self._hit: Flags | None = None
         self._whole: pa.RecordBatch | None = None
 
     def add(self, rows: pa.RecordBatch) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...proto.errors import ExecutionError
-from ..ordering import Bools, Words
+from ..layout import Flags, Words
 from .kinds import Meaning
 from .pair_filter import PairFilter
 from .pieces import Insertion, Pieces, picked, together
@@ -55,7 +55,7 @@ class Matcher:
         mask = self.mask(probe, probe_rows, held, held_rows)
         return probe_rows[mask], held_rows[mask]
 
-    def mask(self, probe: pa.RecordBatch, probe_rows: Words, held: pa.RecordBatch, held_rows: Words | slice) -> Bools:
+    def mask(self, probe: pa.RecordBatch, probe_rows: Words, held: pa.RecordBatch, held_rows: Words | slice) -> Flags:
         assert self.condition is not None
         if self.meaning.probe_right:
             return self.condition.matches(held, held_rows, probe, probe_rows)
@@ -84,7 +84,7 @@ class Matcher:
         if len(probe_rows):
             yield self.pieces.pairs(probe.batch, together(probe_rows), held, together(held_rows))
 
-    def asked(self, probe: ProbeRows, hit: Bools) -> Iterator[pa.RecordBatch]:
+    def asked(self, probe: ProbeRows, hit: Flags) -> Iterator[pa.RecordBatch]:
         """What comes of probed rows of which it is enough to know whether they match."""
         wanted = np.flatnonzero(hit if self.meaning.matched else ~hit)
         if wanted.size:
@@ -113,7 +113,7 @@ class Matcher:
 _NONE: Final = -1
 
 
-def _marked(rows: Words, start: int, stop: int) -> Bools:
+def _marked(rows: Words, start: int, stop: int) -> Flags:
     """Which of the rows `start` to `stop` are among `rows`."""
     hit = np.zeros(stop - start, dtype=np.bool_)
     hit[rows - start] = True

@@ -13,8 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from ..held_rows import HeldRows, Holding
-from ..ordering import Key, Words
-from .codes import Stretch, codes
+from ..layout import Words
+from ..ordering import Key
+from ..stretches import Stretch
+from .codes import codes
 from .group import KeyGroup
 from .matcher import Lost, Matcher, ProbeRows
 from .ranges import expanded, parts, ranges

@@ -14,7 +14,7 @@ from ..blocks import BLOCK_ROWS
 from ..fragment import Fragment
 from ..inputs import StreamSource
 from ..instances import Instance
-from ..ordering import Bools
+from ..layout import Flags
 from ..streams import BatchStream
 from .pieces import Rows, picked
 
@@ -54,7 +54,7 @@ class PairFilter:
             place=place,
         )
 
-    def matches(self, left: pa.RecordBatch, left_rows: Rows, right: pa.RecordBatch, right_rows: Rows) -> Bools:
+    def matches(self, left: pa.RecordBatch, left_rows: Rows, right: pa.RecordBatch, right_rows: Rows) -> Flags:
         """Whether each of these pairs matches."""
         count = left_rows.stop - left_rows.start if isinstance(left_rows, slice) else len(left_rows)
         columns = [*_read(left, left_rows, self._left, count), *_read(right, right_rows, self._right, count)]

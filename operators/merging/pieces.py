@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyarrow import types as kinds
 
 from ..blocks import BLOCK_ROWS
-from ..ordering import Bools, Words
+from ..layout import Flags, Words
 from .kinds import Meaning
 
 Rows: TypeAlias = Words | slice
@@ -56,7 +56,7 @@ def picked(batch: pa.RecordBatch, rows: Rows) -> list[pa.Array]:
     return [column.take(indices) for column in batch.columns]
 
 
-def _padded(batch: pa.RecordBatch, rows: Words, missing: Bools) -> list[pa.Array]:
+def _padded(batch: pa.RecordBatch, rows: Words, missing: Flags) -> list[pa.Array]:
     """These rows' columns, null where they are missing."""
     if not batch.num_rows:
         return _nulls(batch.schema, len(rows))

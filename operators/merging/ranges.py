@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from ..blocks import BLOCK_ROWS
-from ..ordering import Words
+from ..layout import Words
 
 #: How many; or whether, where it is one at most.
 Counts: TypeAlias = np.ndarray[tuple[int], np.dtype[Any]]

@@ -10,7 +10,7 @@ from ...proto.errors import ExecutionError
 from ..blocks import BLOCK_ROWS
 from ..operator import Stream
 from ..ordering import Key, Ordering, SortedKeys
-from .codes import Stretch
+from ..stretches import Stretch
 
 
 class SortedInput:
