@@ -13,16 +13,16 @@ import os
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
 
-from .blocks import blocks
+from .blocks import BLOCK_ROWS, blocks
 from .held import SpillRoom
-from .layout import Words, dtype_of, values
+from .layout import Values, Words, dtype_of, values
 from .ordering import Order, Ordering
 from .sizes import batch_bytes
 from .sorted_merge import merged
@@ -33,6 +33,8 @@ MOST: Final = 1 << 30
 """Texts of more bytes than an array of them can have do not come together."""
 
 _WORD_BITS: Final = 63
+
+_Packed: TypeAlias = np.ndarray[tuple[int], np.dtype[Any]]
 
 
 def in_canonical_order(
@@ -48,15 +50,15 @@ def in_canonical_order(
             held.append(batch)
             size += batch_bytes(batch)
             if size > min(most, MOST):
-                runs.append(_Run(_sorted(held, schema, ordering), room))
+                runs.append(_Run(schema, _sorted(held, schema, ordering), room))
                 stack.callback(runs[-1].close)
                 held, size = [], 0
         if not runs:
-            yield from blocks([_sorted(held, schema, ordering)] if held else [])
+            yield from _sorted(held, schema, ordering)
             return
         streams = [run.stream() for run in runs]
         if held:
-            streams.append(BatchStream(schema, blocks([_sorted(held, schema, ordering)])))
+            streams.append(BatchStream(schema, _sorted(held, schema, ordering)))
             held = []
         rows = stack.enter_context(closing(merged(streams, ordering)))
         yield from blocks(rows)
@@ -65,12 +67,12 @@ def in_canonical_order(
 class _Run:
     """Sorted rows in a file."""
 
-    def __init__(self, rows: pa.RecordBatch, room: SpillRoom) -> None:
+    def __init__(self, schema: pa.Schema, rows: Iterable[pa.RecordBatch], room: SpillRoom) -> None:
         self._path = room.path()
-        self._schema = rows.schema
+        self._schema = schema
         try:
-            with pa.OSFile(self._path, "wb") as sink, pa.ipc.new_stream(sink, rows.schema) as writer:
-                for block in blocks([rows]):
+            with pa.OSFile(self._path, "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
+                for block in rows:
                     room.take(batch_bytes(block))
                     writer.write_batch(block)
         except BaseException:
@@ -89,14 +91,17 @@ class _Run:
             yield from reader
 
 
-def _sorted(batches: Sequence[pa.RecordBatch], schema: pa.Schema, ordering: Ordering) -> pa.RecordBatch:
+def _sorted(batches: Sequence[pa.RecordBatch], schema: pa.Schema, ordering: Ordering) -> Iterator[pa.RecordBatch]:
+    """All rows, in order, in blocks."""
+    if not batches:
+        return iter(())
     packing = _packing(batches, schema)
     if packing is not None:
         return packing.sorted(batches, schema)
     together = pa.concat_batches(batches)
     words = _few(list(words_of([Stretch(ordering.keys(together), 0, together.num_rows)])))
     order = np.argsort(words[0]) if len(words) == 1 else np.lexsort(words[::-1])
-    return pc.take(together, pa.array(order), boundscheck=False)
+    return blocks([pc.take(together, pa.array(order), boundscheck=False)])
 
 
 def _few(words: Sequence[Words]) -> list[Words]:
@@ -128,37 +133,51 @@ class _Field:
 
 @dataclass(frozen=True, slots=True)
 class _Packing:
-    """A word that is all of a row, most significant column first."""
+    """A word that is all of a row, most significant column first. Words are made and taken apart a block at a time:
+    what is in between stays in the processor's cache.
+    """
 
     fields: tuple[_Field, ...]
 
-    def sorted(self, batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    def sorted(self, batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         words = self._words(batches)
         words.sort()
-        return self._rows(words, schema)
+        starts = range(0, len(words), BLOCK_ROWS)
+        return (self._rows(words[start : start + BLOCK_ROWS], schema) for start in starts)
 
-    def _words(self, batches: Sequence[pa.RecordBatch]) -> np.ndarray[tuple[int], np.dtype[Any]]:
+    def _words(self, batches: Sequence[pa.RecordBatch]) -> _Packed:
         half = sum(field.bits for field in self.fields) <= 32
-        words = np.zeros(sum(batch.num_rows for batch in batches), np.uint32 if half else np.int64)
-        start = 0
+        words = np.empty(sum(batch.num_rows for batch in batches), np.uint32 if half else np.int64)
+        counted = np.empty(BLOCK_ROWS, words.dtype)
+        first, *others = self.fields
+        at = 0
         for batch in batches:
-            part = words[start : start + batch.num_rows]
-            for column, field in zip(batch.columns, self.fields, strict=True):
-                np.left_shift(part, field.bits, out=part)
-                part |= (values(column).astype(np.int64, copy=False) - field.low).astype(words.dtype, copy=False)
-            start += batch.num_rows
+            for start in range(0, batch.num_rows, BLOCK_ROWS):
+                found = [values(column)[start : start + BLOCK_ROWS] for column in batch.columns]
+                part = words[at : at + len(found[0])]
+                at += len(part)
+                _count(found[0], first, part)
+                for column, field in zip(found[1:], others, strict=True):
+                    np.left_shift(part, field.bits, out=part)
+                    np.bitwise_or(part, _count(column, field, counted[: len(part)]), out=part)
         return words
 
-    def _rows(self, words: np.ndarray[tuple[int], np.dtype[Any]], schema: pa.Schema) -> pa.RecordBatch:
+    def _rows(self, words: _Packed, schema: pa.Schema) -> pa.RecordBatch:
         columns: list[pa.Array] = []
         shift = 0
         for field, kind in zip(reversed(self.fields), reversed(schema.types), strict=True):
-            found = ((words >> shift) & ((1 << field.bits) - 1)).astype(np.int64, copy=False)
-            found += field.low
-            buffer = pa.py_buffer(found.astype(dtype_of(kind), copy=False))
-            columns.append(pa.Array.from_buffers(kind, len(words), [None, buffer]))
+            part = words >> shift if shift else words
+            if len(columns) + 1 < len(self.fields):
+                part = part & ((1 << field.bits) - 1)
+            found = np.empty(len(words), dtype_of(kind))
+            np.add(part, field.low, out=found, dtype=np.int64, casting="unsafe")
+            columns.append(pa.Array.from_buffers(kind, len(words), [None, pa.py_buffer(found)]))
             shift += field.bits
         return pa.RecordBatch.from_arrays(columns[::-1], schema=schema)
+
+
+def _count(column: Values, field: _Field, into: _Packed) -> _Packed:
+    return np.subtract(column, field.low, out=into, dtype=np.int64, casting="unsafe")
 
 
 def _packing(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> _Packing | None:
@@ -170,9 +189,9 @@ def _packing(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> _Packing |
         arrays = [batch.column(at) for batch in batches if batch.num_rows]
         if not arrays or any(array.null_count for array in arrays):
             return None
-        found = [values(array) for array in arrays]
-        low = min(int(each.min()) for each in found)
-        fields.append(_Field(low, (max(int(each.max()) for each in found) - low).bit_length()))
+        bounds = [(int(found.min()), int(found.max())) for found in map(values, arrays)]
+        low, high = min(low for low, _ in bounds), max(high for _, high in bounds)
+        fields.append(_Field(low, (high - low).bit_length()))
     return _Packing(tuple(fields)) if sum(field.bits for field in fields) <= _WORD_BITS else None
 
 

@@ -113,7 +113,7 @@ class Fragment(Operator):
                 files=self._files,
                 context=None if context is None or self._context is None else (context.relation, self._context),
                 lazy=lazy,
-                recursive=bool(loops),
+                recursive_columns=max((loop.columns for loop in loops), default=0),
             )
         except BaseException as error:
             self.close()

@@ -26,12 +26,13 @@ _AGAIN_SECONDS: Final = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopBound:
-    """A loop of a statement. Beyond `max_rows` rows the statement fails with an error that says `mark(loop)`, or, where
-    its rows are the loop's, gives one more.
+    """A loop of a statement, with so many `columns`. Beyond `max_rows` rows the statement fails with an error that says
+    `mark(loop)`, or, where its rows are the loop's, gives one more.
     """
 
     loop: int
     name: str
+    columns: int
     max_rows: int
     place: str
 

@@ -22,7 +22,8 @@ from .quoting import identifier
 FETCHED_INPUT = 1_000_000
 #: ... and no more than this were every row of an input to meet every row of the others.
 FETCHED_ROWS = 10_000_000
-#: A recursion may make far more rows than it reads, mostly all pairs of values: so no input of it larger than this.
+#: A recursion of several columns may make far more rows than it reads, mostly all pairs of values: so no input of it
+#: larger than this. One of a single column only copies values that it has read.
 FETCHED_RECURSIVE = 1_000
 
 _PREPARED = "fragment"
@@ -31,7 +32,9 @@ _STREAM_SUFFIX = " stream"
 
 
 class Statement:
-    """`planned` counts how often DuckDB planned it. `joins` says whether it builds hash tables to join with, where
+    """`recursive_columns` are those of the loop that has most of them, among those that it recurses in.
+
+    `planned` counts how often DuckDB planned it. `joins` says whether it builds hash tables to join with, where
     that is known before its files are. `profile` is what its last run left, if that was counted and has ended.
     """
 
@@ -45,7 +48,7 @@ class Statement:
         files: Sequence[FileSource],
         context: tuple[str, Relation] | None,
         lazy: bool = False,
-        recursive: bool = False,
+        recursive_columns: int = 0,
     ) -> None:
         self.planned = 0
         self.profile: str | None = None
@@ -61,7 +64,8 @@ class Statement:
         self._replayed = [_materialized(source) for source, _ in streams if source.replayed]
         self._sql = with_definitions(sql, self._replayed)
         sources = [source for source, _ in streams]
-        self.prepared = not files and not lazy and _is_small(sources, FETCHED_RECURSIVE if recursive else FETCHED_INPUT)
+        most = FETCHED_RECURSIVE if recursive_columns > 1 else FETCHED_INPUT
+        self.prepared = not files and not lazy and _is_small(sources, most)
         self.joins: bool | None = None
         if not files:
             if self.prepared:

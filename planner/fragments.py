@@ -273,7 +273,7 @@ class _Fragment:
 
 
 def _bound(loop: ir.Recursion) -> LoopBound:
-    return LoopBound(loop=loop.loop, name=loop.name, max_rows=loop.max_rows, place=loop.place)
+    return LoopBound(loop=loop.loop, name=loop.name, columns=len(loop.schema), max_rows=loop.max_rows, place=loop.place)
 
 
 def _comes_lazily(node: PhysicalNode) -> bool:

@@ -81,6 +81,26 @@ def test_a_small_loop_is_planned_once_for_many_epochs() -> None:
         assert task.info().statistics.plans == 1
 
 
+def reachable() -> dict[str, object]:
+    """What edges lead to from the nodes of `a` in `roots`."""
+    back = {"@type": "x/flowtide.IterationReferenceReadRelation", "iterationName": "found"}
+    met = scalar("equal:any_any", column(0), column(1), type_=BOOL)
+    join = {"left": {"extensionLeaf": {"detail": back}}, "right": EDGES, "expression": met, "type": "JOIN_TYPE_INNER"}
+    step = {"join": {"common": {"emit": {"outputMapping": [2]}}, **join}}
+    union = {"set": {"inputs": [read("roots", "a"), step], "op": "SET_OP_UNION_DISTINCT"}}
+    detail = {"@type": "x/flowtide.IterationRelation", "iterationName": "found"}
+    return {"extensionMulti": {"inputs": [union], "detail": detail}}
+
+
+def test_a_loop_of_one_column_copies_what_it_reads_and_is_planned_once_over_many_rows_too() -> None:
+    made = str(plan(reachable(), "a").json)
+    with tidegate.local() as client, client.create_task(made) as task:
+        for length in (2_000, 3_000):
+            found = task.run_epoch({"edges": circle(length), "roots": pa.table({"a": [7]})}).table()
+            assert found.column(0).to_pylist() == list(range(length))
+        assert task.info().statistics.plans == 1
+
+
 CHEAPEST = QUERIES["cheapest path"].plan()
 """A least value goes round, and a sum is computed in every round."""
 LINE = pa.table({"a": range(20), "b": range(1, 21), "c": [1] * 20})
