@@ -1,6 +1,7 @@
 """What a plan becomes, for people and for programs: relations, pipelines, fragments, sources, and why.
 
-In the text a relation stands above its only input; where there are several, each is indented. The JSON has the same
+In the text a relation stands above its only input; where there are several, each is indented. Below a loop that goes
+round by round stand the operators that it runs over changes, and then what feeds it. The JSON has the same
 content, its relations as a flat list that refers to inputs by number, because plans can be thousands of levels deep.
 """
 
@@ -15,6 +16,8 @@ import pyarrow as pa
 
 from ..proto.values import Determinism, Explanation, TaskOptions
 from . import ir, tree
+from .changes.explain import operators_json, operators_text
+from .changes.lower import input_name, lower_loop
 from .divide import DEPTH, Division, Section, read_by
 from .explain_channels import Spread, spread_json, spread_text
 from .fragments import is_blocking, is_row_wise
@@ -221,13 +224,15 @@ def _json(division: Division, fragments: Sequence[_Fragment]) -> list[dict[str, 
 
 
 def _relation(division: Division, line: _Line) -> dict[str, Any]:
-    return {
+    found = {
         "number": line.number,
         "parent": line.parent,
         "role": line.role.rstrip(", :"),
         "relation": _describe(division, line),
         "place": line.relation.place,
     }
+    loop = _loop_run_here(line)
+    return found if loop is None else {**found, "operators": operators_json(lower_loop(loop), _called(loop))}
 
 
 # ------------------------------------------------------------------------------------------------- as text
@@ -279,10 +284,22 @@ def _fragment_lines(division: Division, fragments: Sequence[_Fragment]) -> Itera
         yield "  " + ", ".join([each.name, *marks, *([each.why] if each.why else [])])
         for line in each.lines:
             yield _line(division, line, 2)
+            loop = _loop_run_here(line)
+            if loop is not None:
+                yield from ("  " * (line.depth + 3) + text for text in operators_text(lower_loop(loop), _called(loop)))
 
 
 def _line(division: Division, line: _Line, indent: int) -> str:
     return f"{'  ' * (indent + line.depth)}{line.role}{_describe(division, line)}  [{line.relation.place}]"
+
+
+def _loop_run_here(line: _Line) -> ir.Rounds | None:
+    """Where a loop is read by another fragment, its operators are not shown again."""
+    return line.relation if isinstance(line.relation, ir.Rounds) and line.parent is None else None
+
+
+def _called(loop: ir.Rounds) -> dict[str, str]:
+    return {input_name(port): f"input {port} of the loop" for port in range(len(loop.inputs))}
 
 
 def _describe(division: Division, line: _Line) -> str:

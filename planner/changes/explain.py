@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, assert_never
+from typing import Any, Final, TypeAlias, assert_never
 
 import pyarrow as pa
 
@@ -41,6 +41,11 @@ _PROMISE: Final = (
 )
 
 
+Called: TypeAlias = Mapping[str, str]
+
+_SOURCES: Final[Called] = {}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Line:
     """An operator where it is read; `first` is whether it is shown here."""
@@ -58,8 +63,6 @@ def explain(
     options: TaskOptions,
     warnings: Sequence[str],
 ) -> Explanation:
-    lines = tuple(_lines(root))
-    numbers = {id(line.node): line.number for line in lines}
     content = {
         "mode": options.mode.value,
         "determinism": options.determinism.value,
@@ -76,10 +79,24 @@ def explain(
             }
             for each in sources
         ],
-        "operators": [_operator(line, numbers) for line in lines if line.first],
+        "operators": operators_json(root),
         "warnings": list(warnings),
     }
-    return Explanation(text=_text(content, lines), json=json.dumps(content, indent=1))
+    return Explanation(text=_text(content, root), json=json.dumps(content, indent=1))
+
+
+def operators_json(root: ChangeNode, called: Called = _SOURCES) -> list[dict[str, Any]]:
+    """Every operator once, numbered from 1, the root's. `called` is what sources are called that are none of the
+    plan's.
+    """
+    lines = tuple(_lines(root))
+    numbers = {id(line.node): line.number for line in lines}
+    return [_operator(line, numbers, called) for line in lines if line.first]
+
+
+def operators_text(root: ChangeNode, called: Called = _SOURCES) -> list[str]:
+    """A line for each place where an operator is read, those below others indented."""
+    return [_line(line, called) for line in _lines(root)]
 
 
 def nodes_of(root: ChangeNode) -> Iterator[ChangeNode]:
@@ -105,11 +122,11 @@ def _lines(root: ChangeNode) -> Iterator[_Line]:
             stack.extend((each, depth + (len(below) > 1)) for each in reversed(below))
 
 
-def _operator(line: _Line, numbers: Mapping[int, int]) -> dict[str, Any]:
+def _operator(line: _Line, numbers: Mapping[int, int], called: Called) -> dict[str, Any]:
     how, why = _work(line.node)
     return {
         "number": line.number,
-        "operator": _name(line.node),
+        "operator": _name(line.node, called),
         "incremental": how != "everything",
         "work": how,
         "why": why,
@@ -123,7 +140,7 @@ def _fields(schema: pa.Schema) -> list[dict[str, Any]]:
     return [{"name": each.name, "type": str(each.type), "nullable": each.nullable} for each in schema]
 
 
-def _text(content: Mapping[str, Any], lines: Sequence[_Line]) -> str:
+def _text(content: Mapping[str, Any], root: ChangeNode) -> str:
     found = [
         f"{content['mode']} ({content['promise']}), channels: {content['channels']}",
         f"columns: {_columns(content['columns'])}",
@@ -132,21 +149,21 @@ def _text(content: Mapping[str, Any], lines: Sequence[_Line]) -> str:
         found.append(f"source {source['name']} ({source['kind']}): {_columns(source['columns'])}")
         found.extend(f"  file {path}" for path in source["files"])
     found.append("operators")
-    found.extend(_line(line) for line in lines)
-    again = [line for line in lines if line.first and isinstance(line.node, RecomputeNode)]
+    found.extend(f"  {each}" for each in operators_text(root))
+    again = [line for line in _lines(root) if line.first and isinstance(line.node, RecomputeNode)]
     if again:
         found.append(f"not incremental: {', '.join(str(line.number) for line in again)}")
     found.extend(f"warning: {each}" for each in content["warnings"])
     return "\n".join(found) + "\n"
 
 
-def _line(line: _Line) -> str:
-    indent = "  " * (line.depth + 1)
+def _line(line: _Line, called: Called) -> str:
+    indent = "  " * line.depth
     if not line.first:
         return f"{indent}{line.number}, as above"
     how, why = _work(line.node)
     marks = {"change": "", "touched keys": f"; {why}", "everything": f"; computed again from all rows: {why}"}
-    return f"{indent}{line.number} {_name(line.node)}{marks[how]}  [{line.node.place}]"
+    return f"{indent}{line.number} {_name(line.node, called)}{marks[how]}  [{line.node.place}]"
 
 
 def _columns(columns: Sequence[Mapping[str, Any]]) -> str:
@@ -164,8 +181,10 @@ def _work(node: ChangeNode) -> tuple[str, str]:
             return "change", ""
 
 
-def _name(node: ChangeNode) -> str:  # noqa: C901 (a line per node)
+def _name(node: ChangeNode, called: Called) -> str:  # noqa: C901 (a line per node)
     match node:
+        case SourceNode(source=name) if name in called:
+            return called[name]
         case SourceNode():
             return f"source {node.source} ({', '.join(node.columns)})"
         case ConstantNode():

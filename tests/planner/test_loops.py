@@ -184,6 +184,33 @@ def test_explain_says_that_a_loop_goes_round_by_round_and_why() -> None:
     assert "loop 'loop1', round by round: it has a limit on rounds" in text
 
 
+def test_explain_shows_the_operators_of_a_loop_that_goes_round_by_round_below_it() -> None:
+    made = prepared(closure(max_rounds=5)).explain()
+    lines = [line.split("  [")[0] for line in made.text.splitlines()]
+    at = lines.index("      1 loop loop1")
+    assert lines[at:] == [
+        "      1 loop loop1",
+        "      2 distinct, 2 inputs",
+        "        3 input 0 of the loop",
+        "        4 join on c1 = c0",
+        "          5 what has come back in loop 1",
+        "          6 input 0 of the loop",
+        "    fragment 3, read edges (a, b)",
+        "  fragment 3, row-wise",
+        "    read edges (a, b)",
+    ]
+    relations = json.loads(made.json)["pipelines"][0]["fragments"][1]["relations"]
+    assert [(each["number"], each["inputs"]) for each in relations[0]["operators"]] == [
+        (1, [2]),
+        (2, [3, 4]),
+        (3, []),
+        (4, [5, 6]),
+        (5, []),
+        (6, []),
+    ]
+    assert "operators" not in relations[1]
+
+
 # ------------------------------------------------------------------------------------------ rewrites around loops
 
 
