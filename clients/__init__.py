@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from .connecting import connect as connect
     from .connecting import local as local
     from .epoch import Epoch as Epoch
+    from .graph import SPREAD as SPREAD
+    from .graph import TaskGraph as TaskGraph
+    from .proto.dataset import Dataset as Dataset
     from .proto.errors import CheckpointError as CheckpointError
     from .proto.errors import EpochError as EpochError
     from .proto.errors import ExecutionError as ExecutionError
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from .proto.errors import Forbidden as Forbidden
     from .proto.errors import InternalError as InternalError
     from .proto.errors import InvalidRequest as InvalidRequest
+    from .proto.errors import NodeError as NodeError
     from .proto.errors import NotFound as NotFound
     from .proto.errors import OutOfRange as OutOfRange
     from .proto.errors import PlanError as PlanError
@@ -40,6 +44,7 @@ if TYPE_CHECKING:
     from .proto.errors import TaskFailed as TaskFailed
     from .proto.errors import TidegateError as TidegateError
     from .proto.errors import Unavailable as Unavailable
+    from .proto.graph import Executor as Executor
     from .proto.values import Barrier as Barrier
     from .proto.values import Blocked as Blocked
     from .proto.values import BlockedState as BlockedState
@@ -62,6 +67,9 @@ _NAMES: Final = {
     "task": ("Task",),
     "epoch": ("Epoch",),
     "splits": ("Changes", "upload"),
+    "graph": ("TaskGraph", "SPREAD"),
+    "proto.dataset": ("Dataset",),
+    "proto.graph": ("Executor",),
     "proto.values": (
         "FileSplit",
         "Checkpoint",
@@ -90,6 +98,7 @@ _NAMES: Final = {
         "SplitError",
         "CheckpointError",
         "ExecutionError",
+        "NodeError",
         "EpochError",
         "TaskFailed",
         "TaskCancelled",

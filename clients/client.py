@@ -9,10 +9,13 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from .graph.builder import TaskGraph
 from .numbers import not_negative
 from .options import chosen
 from .plans import Plan, plan_bytes
+from .proto.dataset import Dataset
 from .proto.errors import InvalidRequest, Problem
+from .proto.graph import Graph, RowBatches
 from .proto.service import Service
 from .proto.values import Capabilities, Checkpoint, Cursor, Explanation, Split, TaskInfo
 from .splits import SplitLike, Upload, several, split
@@ -33,7 +36,7 @@ class Client:
 
     def create_task(
         self,
-        plan: Plan,
+        plan: Plan | TaskGraph | Graph,
         *,
         tables: Mapping[str, SplitLike | Sequence[SplitLike]] | None = None,
         restore: str | None = None,
@@ -45,7 +48,18 @@ class Client:
         With the id of a checkpoint to `restore` (`Epoch.checkpoint`) the task goes on behind that epoch: its next one
         has the next number, and so have its sources' next splits. Plan, tables and options have to be those of the task
         that the checkpoint was taken of.
+
+        A graph of one's own operators is run as a plan is, in this process: its fed sources take splits, and an epoch
+        has the rows of its result. It takes neither `tables` nor `restore`.
         """
+        if isinstance(plan, TaskGraph | Graph):
+            if tables is not None or restore is not None:
+                raise InvalidRequest(
+                    "a graph has no tables (its nodes read files, iterables and Datasets) and no checkpoints (its "
+                    "executors keep nothing across a barrier): leave tables and restore out",
+                    reason="GRAPH_OPTION",
+                )
+            return Task(self._service, self._service.graphs.create_task(_graph(plan), chosen(options)))
         return Task(self._service, self._create(plan, tables, options, restore))
 
     def checkpoints(self, task: str) -> Sequence[Checkpoint]:
@@ -65,6 +79,28 @@ class Client:
         with Task(self._service, info, eager=True, hold_bytes=math.inf) as task:
             return task.run_epoch(splits or {}).table()
 
+    def run_graph(
+        self,
+        graph: TaskGraph | Graph,
+        splits: Mapping[str, SplitLike | Sequence[SplitLike]] | None = None,
+        **options: Any,
+    ) -> Dataset:
+        """One shot: one epoch of a graph, kept as a Dataset, which outlives graph and client; strict as tasks are."""
+        graphs = self._service.graphs
+        info = graphs.create_task(_graph(graph), chosen(options), keep=True)
+        with Task(self._service, info, eager=True) as task:
+            return graphs.take(info.id, task.run_epoch(splits or {}).number)
+
+    def dataset(self, rows: Any) -> Dataset:
+        """A Dataset of Arrow data: a table, an epoch, whatever speaks the Arrow C stream protocol."""
+        if not hasattr(rows, "__arrow_c_stream__"):
+            raise InvalidRequest(
+                f"a Dataset is made of Arrow data (anything with __arrow_c_stream__), not {type(rows).__name__}",
+                reason="NOT_ROWS",
+            )
+        reader = pa.RecordBatchReader.from_stream(rows)
+        return self._service.graphs.keep(RowBatches(schema=reader.schema, batches=reader))
+
     def task(self, id: str, *, cursor: Cursor | None = None) -> Task:  # noqa: A002 (what a task's handle is called)
         """Attach to a task again, at `cursor`, or after all that was acknowledged."""
         return Task(self._service, self._service.get_task(id), cursor)
@@ -83,17 +119,20 @@ class Client:
 
     def explain(
         self,
-        plan: Plan,
+        plan: Plan | TaskGraph | Graph,
         *,
         static_sources: Iterable[str] = (),
         rows: Mapping[str, int] | None = None,
         **options: Any,
     ) -> Explanation:
-        """Relations, pipelines and fragments of a plan: `.text` for people, `.json` for programs.
+        """Relations, pipelines and fragments of a plan: `.text` for people, `.json` for programs. Of a graph, its
+        pipelines.
 
         With several channels, how the plan is spread over them where its sources have so many `rows`; 10 million where
         nothing is said.
         """
+        if isinstance(plan, TaskGraph | Graph):
+            return self._service.graphs.explain(_graph(plan), chosen(options))
         for source, count in (rows or {}).items():
             not_negative(f"rows of source {source!r}", count)
         return self._service.explain(plan_bytes(plan), chosen(options), tuple(static_sources), rows)
@@ -132,3 +171,9 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _graph(graph: TaskGraph | Graph) -> Graph:
+    if not isinstance(graph, TaskGraph | Graph):
+        raise InvalidRequest(f"a graph is a tidegate.TaskGraph, not {type(graph).__name__}", reason="NOT_A_GRAPH")
+    return graph.value if isinstance(graph, TaskGraph) else graph

@@ -14,8 +14,9 @@ import pyarrow as pa
 from .channel import Channel
 from .options import ChosenOptions
 from .proto import messages
-from .proto.errors import NotFound, Problem
+from .proto.errors import NotFound, Problem, Refused
 from .proto.frames import decode_frames, decode_read
+from .proto.graph import GraphService
 from .proto.tidegate.v1 import plans_pb2 as plans
 from .proto.tidegate.v1 import tasks_pb2 as pb
 from .proto.values import (
@@ -51,6 +52,14 @@ class RemoteService:
         self._schemas: dict[str, pa.Schema] = {}
         self._ahead: dict[str, ReadAhead] = {}
         self._sent: dict[tuple[str, str, int | None], FileSplit] = {}
+
+    @property
+    def graphs(self) -> GraphService:
+        raise Refused(
+            "a graph's executors are code of this process, which does not travel to a server: run the graph with "
+            "tidegate.local()",
+            reason="GRAPH_NOT_LOCAL",
+        )
 
     def create_task(
         self, plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]], *, restore: str = ""

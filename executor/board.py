@@ -72,7 +72,9 @@ class Board:
     def failure(self) -> TaskFailed:
         if self.error is None:
             raise RuntimeError("a task failed without an error")
-        return TaskFailed(f"the task has failed: {self.error}", reason=self.error.reason)
+        failed = TaskFailed(f"the task has failed: {self.error}", reason=self.error.reason)
+        failed.__cause__ = self.error
+        return failed
 
     def forget(self, splits: Iterable[AcceptedSplit]) -> None:
         for split in splits:

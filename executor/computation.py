@@ -12,7 +12,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from ..operators.operator import StateReader, StateWriter
+from ..operators.operator import StateReader, StateWriter, Stream
 from ..operators.piece import FilePiece, Piece
 from ..operators.writing.staged import Written
 from ..proto.values import FileSplit, InlineSplit, LoopStatistics, OperatorStatistics
@@ -38,6 +38,22 @@ class Effect(Protocol):
     def drop(self) -> None:
         """It is not done. More than once is harmless, and so is dropping what was never begun."""
         ...
+
+
+class RowEffect(Effect, Protocol):
+    """An effect made of an epoch's rows, which are of the schema `table`; those of `schema` are handed on. `begin`
+    comes before each `run`, and a run ends in `commit` or `drop`.
+    """
+
+    schema: pa.Schema
+    table: pa.Schema
+    place: str
+
+    def begin(self, epoch: int) -> None: ...
+
+    def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]: ...
+
+    def close(self) -> None: ...
 
 
 class EpochRun(Protocol):

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Container, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -25,12 +26,11 @@ from ..operators.operator import StateReader, StateWriter, Stream
 from ..operators.piece import FilePiece, InlinePiece, Piece
 from ..operators.splits import expand, open_pieces
 from ..operators.submit import Submit
-from ..operators.write import Write
 from ..planner.pipelines import PhysicalNode, PhysicalPlan, Pipeline, SourceShape, Start, received_by
-from ..planner.prepare import Prepared
+from ..planner.sources import PlannedSource
 from ..proto.errors import ExecutionError, Exhausted, InternalError, InvalidRequest
 from ..proto.values import Determinism, FileSplit, InlineSplit, LoopStatistics, OperatorStatistics, Split, TaskOptions
-from .computation import Source
+from .computation import RowEffect, Source
 from .keeping import Keeping, index_memory
 from .lookups import Lane, LookupThreads
 from .loop_statistics import combined, told
@@ -49,6 +49,21 @@ FILE_KINDS = ("file:parquet", "file:arrow", "file:orc", "file:csv", "file:json")
 _SHAPES_KEPT = 16
 
 
+class Planned(Protocol):
+    """What the planner has prepared. `physical` is pure."""
+
+    @property
+    def schema(self) -> pa.Schema: ...
+
+    @property
+    def sources(self) -> tuple[PlannedSource, ...]: ...
+
+    @property
+    def warnings(self) -> tuple[str, ...]: ...
+
+    def physical(self, shape: Mapping[str, SourceShape], without: Container[str] = ()) -> PhysicalPlan: ...
+
+
 class PlanComputation:
     """`tables` are the pieces of the static sources, opened. `roots` are where splits may be read from. `write` is
     what the plan's rows go through at last; one that writes waits for the seal.
@@ -56,7 +71,7 @@ class PlanComputation:
 
     def __init__(
         self,
-        prepared: Prepared,
+        prepared: Planned,
         options: TaskOptions,
         *,
         pool: InstancePool,
@@ -69,9 +84,9 @@ class PlanComputation:
         databases: Mapping[str, Database],
         lookups: LookupThreads,
         later: Later,
-        write: Write | None = None,
+        write: RowEffect | None = None,
     ) -> None:
-        self.schema = prepared.schema
+        self.schema = prepared.schema if write is None else write.schema
         self.warnings = prepared.warnings
         self.sources = tuple(_source(each.name, each.columns, static=each.static) for each in prepared.sources)
         self.options = options
@@ -87,8 +102,8 @@ class PlanComputation:
         self._nominal |= {
             name: shape_of(pieces, self.columns[name], options.channels) for name, pieces in self.tables.items()
         }
-        self._meters = Meters()
-        self._keeping = Keeping(self._kept_rows, options, space, self._meters)
+        self.meters = Meters()
+        self._keeping = Keeping(self._kept_rows, options, space, self.meters)
         self._without: set[str] = set()
         self._databases = databases
         self._lookups = lookups
@@ -102,7 +117,7 @@ class PlanComputation:
             space=SpillSpace(space.files, Quota(options.spill_quota)),
             exchange_bytes=options.queue_bytes,
             result_bytes=options.output_bytes,
-            meters=self._meters,
+            meters=self.meters,
             run=self.run,
         )
         self._stopped = threading.Event()
@@ -193,15 +208,11 @@ class PlanComputation:
 
     def make(self, root: PhysicalNode, channel: int, memory_limit: int, number: int) -> PipelineInstance:
         """Operators on the instance of this number among those with so much memory."""
-        instance = self._instances.get((memory_limit, number))
-        if instance is None:
-            settings = replace(self._settings, memory_limit=memory_limit)
-            instance = self._instances[memory_limit, number] = self._pool.take(settings)
         workshop = Workshop(
-            instance=instance,
+            take=lambda: self._instance(memory_limit, number),
             strict=self.options.determinism is Determinism.STRICT,
             spill=self.options.spill,
-            meter=lambda operator, place: self._meters.of(operator, place, channel),
+            meter=lambda operator, place: self.meters.of(operator, place, channel),
             index=self._keeping.index,
             tables=self.tables,
             databases=self._databases,
@@ -210,8 +221,16 @@ class PlanComputation:
             channels=self.options.channels,
             loop_seconds=self.options.loop_seconds,
             later=self._later,
+            channel=channel,
         )
         return PipelineInstance(root, workshop=workshop, kept=self._keeping.rows)
+
+    def _instance(self, memory_limit: int, number: int) -> Instance:
+        instance = self._instances.get((memory_limit, number))
+        if instance is None:
+            settings = replace(self._settings, memory_limit=memory_limit)
+            instance = self._instances[memory_limit, number] = self._pool.take(settings)
+        return instance
 
     def _count(self, made: PipelineInstance | Pipelines) -> None:
         """It is about to be closed."""
@@ -257,11 +276,11 @@ class PlanComputation:
 
     # ------------------------------------------------------------------------------------------------- the rest
 
-    def meter(self, write: Write) -> Meter:
-        return self._meters.of("Write", write.place)
+    def meter(self, write: RowEffect) -> Meter:
+        return self.meters.of("Write", write.place)
 
     def operators(self) -> tuple[OperatorStatistics, ...]:
-        return self._meters.statistics()
+        return self.meters.statistics()
 
     def loops(self) -> tuple[LoopStatistics, ...]:
         return told((*self._ended_loops, *(each for made in tuple(self._made.values()) for each in made.loops)))
@@ -297,7 +316,7 @@ class PlanRun:
     def __init__(self, computation: PlanComputation, clock_us: int, number: int) -> None:
         self._computation = computation
         self._clock_us = clock_us
-        self._number = number
+        self.number = number
         self._read = Read()
         self._led = False
 
@@ -314,7 +333,7 @@ class PlanRun:
         return self._read.at_least
 
     @property
-    def effect(self) -> Write | None:
+    def effect(self) -> RowEffect | None:
         return self._computation.write
 
     def early(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
@@ -337,9 +356,9 @@ class PlanRun:
         rows = self._sealed(pieces)
         return rows if self.effect is None else self._written(self.effect, rows)
 
-    def _written(self, write: Write, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _written(self, write: RowEffect, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         meter = self._computation.meter(write)
-        write.begin(self._number)
+        write.begin(self.number)
         stream = MeteredStream(write.table, rows, Meter("Result", ""))
         stream.readers.append(meter)
         with closing(MeteredStream(write.schema, write.run([stream]), meter)) as returned:
@@ -366,7 +385,7 @@ class PlanRun:
         supply = computation.supply({**computation.tables, **pieces}, self._clock_us, self._read)
         if made.parallel and not _is_one_hand(made.physical.pipelines[first:last], supply.whole):
             surroundings = computation.surroundings
-            run = ParallelRun(made, first, last, epoch=self._number, supply=supply, surroundings=surroundings)
+            run = ParallelRun(made, first, last, epoch=self.number, supply=supply, surroundings=surroundings)
             yield from run.rows()
             return
         for index in range(first, last):

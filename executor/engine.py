@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+import pyarrow as pa
 
 from ..proto.errors import Problem
+from ..proto.graph import Graph
 from ..proto.values import Capabilities, Explanation, PlanBytes, Split, TaskOptions
-from .computation import Computation
+from .computation import Computation, RowEffect
 from .scheduler import Scheduler
 from .store import SpillSpace
+
+MakeEffect: TypeAlias = Callable[[pa.Schema], RowEffect]
+"""What rows of this schema are to go through at last."""
 
 
 class Engine(Protocol):
@@ -27,6 +33,17 @@ class Engine(Protocol):
         threads that may help with its epochs.
         """
         ...
+
+    def prepare_graph(
+        self,
+        graph: Graph,
+        options: TaskOptions,
+        space: SpillSpace,
+        scheduler: Scheduler,
+        effect: MakeEffect | None,
+    ) -> Computation: ...
+
+    def explain_graph(self, graph: Graph, options: TaskOptions) -> Explanation: ...
 
     def validate(self, plan: PlanBytes, options: TaskOptions) -> tuple[Sequence[Problem], Sequence[str]]: ...
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias, assert_never
 
+from ..operators.batch_function import BatchFunctionOperator
 from ..operators.file_relations import FileSource
 from ..operators.fragment import Fragment
 from ..operators.held_rows import Holding
@@ -14,6 +15,7 @@ from ..operators.indexes import Index, IndexHost, open_index
 from ..operators.indexes.sql import Database
 from ..operators.inputs import ContextSource, StreamSource
 from ..operators.instances import Instance
+from ..operators.iterate import Iterate
 from ..operators.loop_bounds import Later
 from ..operators.merge_join import MergeJoin
 from ..operators.operator import Operator, ReadsPieces
@@ -22,11 +24,16 @@ from ..operators.scan import Scan
 from ..operators.select import Select
 from ..operators.streaming_aggregate import StreamingAggregate
 from ..operators.submit import Submit, at_once
+from ..operators.union import Union
 from ..operators.unnest import Unnest
+from ..operators.user import User
 from ..planner.ir import Clock
 from ..planner.pipelines import (
+    BatchFunctionNode,
     FileInput,
     FragmentNode,
+    GraphOperatorNode,
+    IterateNode,
     LookupNode,
     MergeJoinNode,
     OperatorNode,
@@ -36,7 +43,9 @@ from ..planner.pipelines import (
     ScanNode,
     SelectNode,
     StreamingAggregateNode,
+    UnionNode,
     UnnestNode,
+    UserNode,
     inputs,
 )
 from ..proto.values import Spill
@@ -55,14 +64,15 @@ RunNode: TypeAlias = ScanNode | FragmentNode | OperatorNode
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Workshop:
-    """What operators are made with. `index` gives a kept index by its name; `tables` and `databases` are what others
+    """What operators are made with. `take` gives the DuckDB instance of the channel, made when the first operator wants
+    it. `index` gives a kept index by its name; `tables` and `databases` are what others
     are opened from, with as many look-ups at a time as `lane` is asked for. What does not fit into memory goes to
     `space`. `meter` gives an operator's counters by its name and place. Statements with loops must have their first row
     within `loop_seconds`, if these are not 0; `later` makes calls at a later time. Loops that go round by round have
-    `channels` of their own.
+    `channels` of their own. The operators are those of `channel`.
     """
 
-    instance: Instance
+    take: Callable[[], Instance]
     strict: bool
     spill: Spill
     meter: Callable[[str, str], Meter]
@@ -74,6 +84,11 @@ class Workshop:
     loop_seconds: float
     later: Later
     channels: int
+    channel: int = 0
+
+    @property
+    def instance(self) -> Instance:
+        return self.take()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,6 +143,43 @@ def make(node: RunNode, workshop: Workshop) -> Made:
                 workshop.meter("Loop", node.place),
                 inputs(node),
             )
+        case UserNode() | BatchFunctionNode() | UnionNode() | IterateNode():
+            return _of_graph(node, workshop)
+        case _:
+            assert_never(node)
+
+
+def _of_graph(node: GraphOperatorNode, workshop: Workshop) -> Made:
+    operator: Operator
+    match node:
+        case UserNode():
+            operator = User(
+                node.place,
+                node.streams,
+                schema=node.schema,
+                make=node.make,
+                channel=workshop.channel,
+                recut=workshop.strict,
+            )
+            return Made(node, operator, workshop.meter("User", node.place), inputs(node))
+        case BatchFunctionNode():
+            operator = BatchFunctionOperator(
+                node.place,
+                node.function,
+                schema=node.schema,
+                channel=workshop.channel,
+                stride=node.stride,
+                recut=workshop.strict,
+            )
+            return Made(node, operator, workshop.meter("BatchFunction", node.place), inputs(node))
+        case UnionNode():
+            return Made(node, Union(node.schema), workshop.meter("Union", node.place), inputs(node))
+        case IterateNode():
+            source = node.source
+            operator = Iterate(
+                source.name, source.items, schema=node.schema, epoch_rows=source.epoch_rows, stride=source.stride
+            )
+            return Made(node, operator, workshop.meter("Iterate", node.place), ())
         case _:
             assert_never(node)
 

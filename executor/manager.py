@@ -6,6 +6,7 @@ import secrets
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..proto.errors import NotFound, Problem, Refused
@@ -24,9 +25,11 @@ from ..proto.values import (
 from .checkpoints.fitting import origin_of, restored
 from .checkpoints.root import CheckpointRoot
 from .checkpoints.taking import Checkpoints
+from .computation import Computation
 from .digest import creation_digest
 from .engine import Engine
-from .ledger import FIRST
+from .graph.service import Graphs
+from .ledger import FIRST, Start
 from .options import check_options, check_rows
 from .requests import Requests
 from .scheduler import Scheduler
@@ -35,6 +38,17 @@ from .store import Quota, SpillFiles, SpillSpace
 from .tables import hold_tables
 from .task import Task
 from .timers import Timers
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What a task is made of. `held` are the bytes of its tables that stay in memory."""
+
+    computation: Computation
+    checkpoints: Checkpoints | None = None
+    start: Start = FIRST
+    warnings: tuple[str, ...] = ()
+    held: int = 0
 
 
 class TaskManager:
@@ -67,6 +81,7 @@ class TaskManager:
         self._lock = threading.Lock()
         self._closed = False
         self._ended = ended
+        self.graphs = Graphs(self, engine, folder.parent)
 
     # ---------------------------------------------------------------------------------------------------- tasks
 
@@ -94,33 +109,47 @@ class TaskManager:
         self, plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]], restore: str
     ) -> str:
         found = self._checkpoints.find(restore) if restore else None
+
+        def prepare(identity: str, space: SpillSpace) -> Begun:
+            held_tables, held = hold_tables(self._staging.take(tables, space), options, space)
+            computation = self._engine.prepare(plan, options, held_tables, space, self._scheduler)
+            if not self._checkpoints.kept:
+                return Begun(computation, held=held)
+            try:
+                origin = origin_of(plan, options, computation, self._engine)
+                start, warnings = (FIRST, ()) if found is None else restored(found, origin, computation)
+                checkpoints = Checkpoints(identity, self._checkpoints.folder(identity), origin)
+            except BaseException:
+                computation.close()
+                raise
+            return Begun(computation, checkpoints, start, warnings, held)
+
+        return self._begin(options, prepare)
+
+    def start(self, options: TaskOptions, prepare: Callable[[SpillSpace, Scheduler], Computation]) -> str:
+        """A task over what is prepared for it in its own space; its id. It has no checkpoints."""
+        return self._begin(options, lambda identity, space: Begun(prepare(space, self._scheduler)))  # noqa: ARG005
+
+    def _begin(self, options: TaskOptions, prepare: Callable[[str, SpillSpace], Begun]) -> str:
         identity = secrets.token_hex(16)
         space = SpillSpace(SpillFiles(self._folder / identity), Quota(options.spill_quota))
         try:
-            tables, held = hold_tables(self._staging.take(tables, space), options, space)
-            computation = self._engine.prepare(plan, options, tables, space, self._scheduler)
+            begun = prepare(identity, space)
         except BaseException:
-            space.files.remove()
-            raise
-        try:
-            origin = origin_of(plan, options, computation, self._engine) if self._checkpoints.kept else None
-            start, warnings = (FIRST, ()) if not (found and origin) else restored(found, origin, computation)
-        except BaseException:
-            computation.close()
             space.files.remove()
             raise
         task = Task(
             identity,
             options,
-            computation,
+            begun.computation,
             space=space,
             scheduler=self._scheduler,
             timers=self._timers,
-            checkpoints=None if origin is None else Checkpoints(identity, self._checkpoints.folder(identity), origin),
-            start=start,
-            warnings=warnings,
+            checkpoints=begun.checkpoints,
+            start=begun.start,
+            warnings=begun.warnings,
         )
-        task.hold(held)
+        task.hold(begun.held)
         with self._lock:
             closed = self._closed
             if not closed:
@@ -157,6 +186,7 @@ class TaskManager:
         found.delete()
 
     def _forget(self, task: str) -> Task | None:
+        self.graphs.forget(task)
         self._requests.forget(task)
         with self._lock:
             return self._tasks.pop(task, None)

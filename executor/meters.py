@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from ..operators.sizes import batch_bytes
-from ..proto.values import OperatorStatistics
+from ..proto.values import NodeStatistics, OperatorStatistics
 
 
 class Meter:
@@ -49,23 +49,31 @@ class Meters:
         return channels.setdefault(channel, Meter(operator, place))
 
     def statistics(self) -> tuple[OperatorStatistics, ...]:
-        return tuple(_sum(tuple(channels.values())) for channels in tuple(self._meters.values()))
+        return tuple(OperatorStatistics(**_sum(tuple(each.values()))) for each in tuple(self._meters.values()))
+
+    def by_channel(self) -> tuple[OperatorStatistics, ...]:
+        """The same of each channel for itself."""
+        return tuple(
+            NodeStatistics(**_sum((meter,)), channel=channel)
+            for channels in tuple(self._meters.values())
+            for channel, meter in sorted(channels.items())
+        )
 
 
-def _sum(meters: Sequence[Meter]) -> OperatorStatistics:
+def _sum(meters: Sequence[Meter]) -> dict[str, Any]:
     first = meters[0]
-    return OperatorStatistics(
-        operator=first.operator,
-        place=first.place,
-        rows_in=sum(meter.rows_in for meter in meters),
-        rows_out=sum(meter.rows_out for meter in meters),
-        bytes_in=sum(meter.bytes_in for meter in meters),
-        bytes_out=sum(meter.bytes_out for meter in meters),
-        runs=sum(meter.runs for meter in meters),
-        run_us=sum(meter.run_ns for meter in meters) // 1000,
-        at_least=any(meter.at_least for meter in meters),
-        spilled_bytes=sum(meter.spilled_bytes for meter in meters),
-    )
+    return {
+        "operator": first.operator,
+        "place": first.place,
+        "rows_in": sum(meter.rows_in for meter in meters),
+        "rows_out": sum(meter.rows_out for meter in meters),
+        "bytes_in": sum(meter.bytes_in for meter in meters),
+        "bytes_out": sum(meter.bytes_out for meter in meters),
+        "runs": sum(meter.runs for meter in meters),
+        "run_us": sum(meter.run_ns for meter in meters) // 1000,
+        "at_least": any(meter.at_least for meter in meters),
+        "spilled_bytes": sum(meter.spilled_bytes for meter in meters),
+    }
 
 
 class Counts(Protocol):

@@ -240,6 +240,11 @@ def _routing(exchange: planned.Exchange) -> routing.Routing:
             return routing.Broadcast(exchange.consumers)
         case Routing.ROUND_ROBIN:
             return routing.RoundRobinBlocks(exchange.consumers)
+        case Routing.FORWARD:
+            return routing.Forward(exchange.consumers)
+        case Routing.FUNCTION:
+            assert exchange.choose is not None
+            return routing.FunctionRouting(exchange.schema, exchange.choose, exchange.consumers, exchange.place)
         case _:
             assert_never(exchange.routing)
 

@@ -23,15 +23,21 @@ from ..planner import ir
 from ..planner.changes.prepare import PreparedChanges, prepare_changes
 from ..planner.decode import Decoded, decode_plan
 from ..planner.dialect import dialect
+from ..planner.graph.prepare import PreparedGraph, prepare_graph
+from ..planner.graph.structure import ordered
 from ..planner.meaning import meaning
 from ..planner.prepare import Prepared, prepare
 from ..planner.sources import PlannedSource, reads
 from ..planner.visit import relations
 from ..proto.errors import InvalidRequest, NotFound, PlanError, Problem
+from ..proto.graph import Graph
 from ..proto.values import Capabilities, Explanation, FileSplit, InlineSplit, Mode, PlanBytes, Split, TaskOptions
 from .changes.computation import ContinuousComputation
 from .computation import Computation
 from .dataflow import PlanComputation, instance_settings, refuse_changes
+from .engine import MakeEffect
+from .graph.computation import GraphComputation
+from .graph.sources import GraphFiles, find_files, opened
 from .lookups import LookupThreads
 from .scheduler import Scheduler
 from .store import SpillSpace
@@ -104,6 +110,39 @@ class PlanEngine:
             later=self._timers.call_later,
             write=self._write(prepared, options, space.files.folder.name),
         )
+
+    def prepare_graph(
+        self,
+        graph: Graph,
+        options: TaskOptions,
+        space: SpillSpace,
+        scheduler: Scheduler,
+        effect: MakeEffect | None,
+    ) -> Computation:
+        prepared, files = self._prepared_graph(graph)
+        return GraphComputation(
+            prepared,
+            options,
+            pool=self._pool,
+            settings=instance_settings(options, (*self._roots, str(self._folder))),
+            roots=(*self._roots, str(space.files.folder)),
+            space=space,
+            scheduler=scheduler,
+            side=self._side,
+            tables=opened(files, prepared.schemas),
+            databases=self._databases,
+            lookups=self._lookups,
+            later=self._timers.call_later,
+            write=None if effect is None else effect(prepared.schema),
+        )
+
+    def explain_graph(self, graph: Graph, options: TaskOptions) -> Explanation:  # noqa: ARG002 - the same for all
+        return self._prepared_graph(graph)[0].explain()
+
+    def _prepared_graph(self, graph: Graph) -> tuple[PreparedGraph, GraphFiles]:
+        nodes = ordered(graph)
+        files = find_files(nodes, self._roots, self._side)
+        return prepare_graph(graph, nodes, files.schemas), files
 
     def _write(self, prepared: Prepared, options: TaskOptions, task: str) -> Write | None:
         """What a plan's rows go through that are written; `task` is a name that no other task has."""

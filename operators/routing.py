@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..proto.errors import ExecutionError
+from ..proto.graph import Choose
 from .hashing import MAX_CHANNELS, channel_of, hash_columns, hashable
+from .user_code import UserCode
 
 Slices: TypeAlias = tuple[pa.RecordBatch, ...]
 
@@ -47,11 +50,52 @@ class HashRouting:
     def slices(self, block: pa.RecordBatch, producer: int, number: int) -> Slices:  # noqa: ARG002 - not by place
         if self.channels == 1:
             return (block,)
-        channel = channel_of(hash_columns([block.column(key) for key in self.keys]), self.channels)
-        # A stable sort of one or two bytes is a radix sort.
-        order = np.argsort(channel, kind="stable")
-        counts = np.bincount(channel, minlength=self.channels)
-        return _cut(pc.take(block, pa.array(order), boundscheck=False), counts.tolist())
+        return _dealt(
+            block, channel_of(hash_columns([block.column(key) for key in self.keys]), self.channels), self.channels
+        )
+
+
+class FunctionRouting:
+    """A function of the user's says where each row goes, for a node that errors name."""
+
+    def __init__(self, schema: pa.Schema, choose: Choose, channels: int, node: str) -> None:
+        _check(channels)
+        self.channels = channels
+        self._choose = choose
+        self._code = UserCode(node, schema)
+
+    def slices(self, block: pa.RecordBatch, producer: int, number: int) -> Slices:  # noqa: ARG002 - not by place
+        given = self._code.call("its partition function", self._choose, block, self.channels)
+        return _dealt(block, self._checked(given, block.num_rows), self.channels)
+
+    def _checked(self, given: object, rows: int) -> npt.NDArray[np.uint8 | np.uint16]:
+        """The channels, if there is one for each row."""
+        try:
+            channel = np.asarray(given)
+        except (TypeError, ValueError) as error:
+            raise self._wrong(f"gave {type(given).__name__}") from error
+        if channel.shape != (rows,) or channel.dtype.kind not in "iu":
+            raise self._wrong(f"gave {channel.dtype} of shape {channel.shape} for {rows} rows")
+        if rows and (channel.min() < 0 or channel.max() >= self.channels):
+            raise self._wrong(f"gave channels from {channel.min()} to {channel.max()}")
+        return channel.astype(np.uint8 if self.channels <= 1 << 8 else np.uint16)
+
+    def _wrong(self, what: str) -> ExecutionError:
+        right = f"a whole number from 0 to {self.channels - 1} for each row is right"
+        return self._code.wrong(f"its partition function {what}; {right}", "BAD_CHANNEL")
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """A producer's rows to the channel of its own number."""
+
+    channels: int
+
+    def __post_init__(self) -> None:
+        _check(self.channels)
+
+    def slices(self, block: pa.RecordBatch, producer: int, number: int) -> Slices:  # noqa: ARG002 - not by number
+        return tuple(block if channel == producer else block.slice(0, 0) for channel in range(self.channels))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +142,13 @@ class Broadcast:
 
     def slices(self, block: pa.RecordBatch, producer: int, number: int) -> Slices:  # noqa: ARG002 - not by place
         return (block,) * self.channels
+
+
+def _dealt(block: pa.RecordBatch, channel: npt.NDArray[np.uint8 | np.uint16], channels: int) -> Slices:
+    """Each channel's rows, in their order."""
+    order = np.argsort(channel, kind="stable")  # of one or two bytes: a radix sort
+    counts = np.bincount(channel, minlength=channels)
+    return _cut(pc.take(block, pa.array(order), boundscheck=False), counts.tolist())
 
 
 def _cut(block: pa.RecordBatch, counts: list[int]) -> Slices:

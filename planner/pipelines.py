@@ -7,7 +7,7 @@ it has made per shape, so the second epoch of a shape plans nothing.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
@@ -22,6 +22,8 @@ from ..operators.merge_join import JoinKey
 from ..operators.merging.kinds import MergeJoinType
 from ..operators.merging.pair_filter import PairCondition
 from ..operators.ordering import Order
+from ..operators.user import UserStream
+from ..proto.graph import BatchFunction, Choose, Executor, IterableSource
 from .changes.nodes import ChangeNode
 from .ir import Clock, Routing
 from .ordering.form import OrderedForm
@@ -239,7 +241,56 @@ class RoundsNode:
     place: str
 
 
-OperatorNode: TypeAlias = UnnestNode | LookupNode | MergeJoinNode | StreamingAggregateNode | SelectNode | RoundsNode
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class UserNode:
+    """An executor of the user's over the nodes it reads, each as the stream at its place in `streams`."""
+
+    inputs: tuple[PhysicalNode, ...]
+    streams: tuple[UserStream, ...]
+    make: Callable[[], Executor]
+    schema: pa.Schema
+    size_class: int
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BatchFunctionNode:
+    """A function of the user's over the input's batches."""
+
+    input: PhysicalNode
+    function: BatchFunction
+    stride: int
+    schema: pa.Schema
+    size_class: int
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class UnionNode:
+    """The inputs' rows, one input after the other."""
+
+    inputs: tuple[PhysicalNode, ...]
+    schema: pa.Schema
+    size_class: int
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class IterateNode:
+    """The rows of an iterable of the user's."""
+
+    source: IterableSource
+    schema: pa.Schema
+    size_class: int
+    place: str
+
+
+GraphOperatorNode: TypeAlias = UserNode | BatchFunctionNode | UnionNode | IterateNode
+"""What only graphs are made of."""
+
+OperatorNode: TypeAlias = (
+    UnnestNode | LookupNode | MergeJoinNode | StreamingAggregateNode | SelectNode | RoundsNode | GraphOperatorNode
+)
 """What has an operator of its own, neither a scan nor a fragment."""
 
 PhysicalNode: TypeAlias = ScanNode | FragmentNode | KeptNode | ReceiveNode | OperatorNode
@@ -248,15 +299,15 @@ PhysicalNode: TypeAlias = ScanNode | FragmentNode | KeptNode | ReceiveNode | Ope
 def inputs(node: PhysicalNode) -> tuple[PhysicalNode, ...]:
     """The nodes whose rows it reads, in order."""
     match node:
-        case ScanNode() | KeptNode() | ReceiveNode():
+        case ScanNode() | KeptNode() | ReceiveNode() | IterateNode():
             return ()
         case FragmentNode():
             return tuple(each.node for each in node.streams)
-        case UnnestNode() | LookupNode() | StreamingAggregateNode() | SelectNode():
+        case UnnestNode() | LookupNode() | StreamingAggregateNode() | SelectNode() | BatchFunctionNode():
             return (node.input,)
         case MergeJoinNode():
             return (node.left, node.right)
-        case RoundsNode():
+        case RoundsNode() | UserNode() | UnionNode():
             return node.inputs
         case _:
             assert_never(node)
@@ -325,8 +376,8 @@ class Start(enum.Enum):
 class Exchange:
     """Moves a pipeline's rows to the channels of another, which reads them with a `ReceiveNode` of this `number`.
 
-    `keys` are the columns that HASH hashes. A consumer reads in (block, producer) order, or, where there is an
-    `order`, merges the producers' rows by it, ties by producer.
+    `keys` are the columns that HASH hashes, `choose` is the function of FUNCTION, for the node `place`. A consumer
+    reads in (block, producer) order, or, where there is an `order`, merges the producers' rows by it, ties by producer.
     """
 
     number: int
@@ -335,6 +386,8 @@ class Exchange:
     consumers: int
     keys: tuple[int, ...] = ()
     order: tuple[Order, ...] = ()
+    choose: Choose | None = None
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -14,6 +14,7 @@
     ├── SplitError                a split cannot be read: missing, changed, corrupt, wrong columns
     ├── CheckpointError           a checkpoint that cannot be written, or gone on from: damaged, another plan's
     ├── ExecutionError            the data made the plan fail: overflow, bad cast, a declared order broken
+    │   └── NodeError             the user's own code in a node of a graph failed; carries node, channel and epoch
     ├── EpochError                one epoch of a task failed; carries the epoch and the cause
     ├── TaskFailed                the task has ended with an error
     ├── TaskCancelled             the task was cancelled
@@ -121,6 +122,32 @@ class ExecutionError(TidegateError):
     """The plan met data it cannot process; the message names the place in the plan where it is known."""
 
     default_reason = "EXECUTION_FAILED"
+
+
+class NodeError(ExecutionError):
+    """The user's own code in a node of a graph raised, or gave what it must not. What it raised is `__cause__`, and its
+    traceback is in the message. It travels as an `ExecutionError`: a graph runs in the process of whoever made it.
+    """
+
+    default_reason = "NODE_FAILED"
+
+    def __init__(
+        self, what: str, *, node: str, channel: int | None = None, epoch: int | None = None, reason: str | None = None
+    ) -> None:
+        self.what = what
+        self.node = node
+        self.channel = channel
+        self.epoch = epoch
+        places = [f"node {node!r}"]
+        places += [] if channel is None else [f"channel {channel}"]
+        places += [] if epoch is None else [f"epoch {epoch}"]
+        super().__init__(f"{', '.join(places)}: {what}", reason=reason)
+
+    def in_epoch(self, epoch: int) -> NodeError:
+        """The same, with the epoch it happened in."""
+        made = NodeError(self.what, node=self.node, channel=self.channel, epoch=epoch, reason=self.reason)
+        made.__cause__ = self.__cause__
+        return made
 
 
 class EpochError(TidegateError):

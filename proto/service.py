@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from .errors import Problem
+from .graph import GraphService
 from .values import (
     Added,
     Capabilities,
@@ -26,6 +27,11 @@ from .values import (
 
 class Service(Protocol):
     """All calls are thread-safe. Those that name a task raise `NotFound` when there is none of that id."""
+
+    @property
+    def graphs(self) -> GraphService:
+        """What it does with graphs of the caller's own operators; `Refused` where it is not in the caller's process."""
+        ...
 
     def create_task(
         self, plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]], *, restore: str = ""

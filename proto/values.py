@@ -275,6 +275,15 @@ class OperatorStatistics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStatistics(OperatorStatistics):
+    """What an operator of a graph did on one of its channels. `place` is the name of its node, for an exchange that of
+    the node and its stream.
+    """
+
+    channel: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoopStatistics:
     """What a loop did that goes round by round, over its task's life. `last_rows` are those of the last rounds, the
     newest last; of the `prepares_sent` those in `prepares_resent` were sent again because an input was awaited;

@@ -37,27 +37,30 @@ from .checks import (
     works_after_a_broken_epoch,
 )
 from .inputs import CUTS, Boom, WatchedStream, one_row_each
+from .nodes import Checked, OfGraph, operators_of
 from .running import Case, Epoch, MemoryState, Reordered
 
 
 def check_operator(
-    make: Callable[[], Operator],
+    make: Checked,
     epochs: Sequence[Epoch],
     *,
     before: Callable[[Operator], None] | None = None,
-    ordered: bool = True,
+    ordered: bool | None = None,
     expected: Sequence[pa.Table] | None = None,
     reordered: Reordered | None = None,
 ) -> None:
     """Put an operator through all checks; `AssertionError` names the operator, the rule it broke, and how.
 
-    `make` gives a new operator each time. `epochs` are what it is fed: for each epoch a table for each input. Two or
-    three epochs of five to twenty rows show most mistakes, if keys repeat and there are nulls; the first one should
-    have rows in every input, for it is the one that is broken off in every place.
+    `make` gives a new operator each time, or is a node of a `tidegate.TaskGraph`, whose executor (or function) is then
+    given its streams in batches as they are cut here. `epochs` are what it is fed: for each epoch a table for each
+    input. Two or three epochs of five to twenty rows show most mistakes, if keys repeat and there are nulls; the first
+    one should have rows in every input, for it is the one that is broken off in every place.
 
     - `expected`: the right answer of each epoch. Without it the checks compare the operator with itself alone, and one
       that always drops the same rows passes.
-    - `ordered=False`: the rows of an epoch may come in any order. Strict tasks are made of operators that keep one.
+    - `ordered=False`: the rows of an epoch may come in any order. Strict tasks are made of operators that keep one; of
+      nodes it is not asked unless told, because a strict task hands them their rows in the same batches always.
     - `reordered`: gives an epoch's tables with their rows in another order, if that changes no row of the answer.
     - `before`: called before each run, to assign pieces to an operator that reads sources itself, say.
 
@@ -67,9 +70,12 @@ def check_operator(
     an input's error passed on.
     """
     options = {} if before is None else {"before": before}
-    case = Case(make=make, epochs=epochs, ordered=ordered, expected=expected, reordered=reordered, **options)
+    if ordered is None:
+        ordered = not isinstance(make, OfGraph)
+    operators = operators_of(make, epochs[0] if epochs else ())
+    case = Case(make=operators, epochs=epochs, ordered=ordered, expected=expected, reordered=reordered, **options)
     for check in CHECKS:
-        rule = f"{_name(case)} breaks the rule {check.__name__!r}"
+        rule = f"{_name(make, case)} breaks the rule {check.__name__!r}"
         try:
             check(case)
         except AssertionError as wrong:
@@ -79,7 +85,9 @@ def check_operator(
             raise
 
 
-def _name(case: Case) -> str:
+def _name(make: Checked, case: Case) -> str:
+    if isinstance(make, OfGraph):
+        return f"node {make.node.name!r}"
     operator = case.make()
     operator.close()
     return type(operator).__name__

@@ -42,13 +42,16 @@ class FinalAggregate:
 
 class Routing(enum.Enum):
     """Where an exchange sends a row: to the channel that the hash of its keys says, to every channel, to each channel
-    in turn block by block, or to the only one there is.
+    in turn block by block, or to the only one there is; between nodes of a graph also to the channel of its producer's
+    number, or to the one that a function of the user's says.
     """
 
     HASH = "hash"
     BROADCAST = "broadcast"
     ROUND_ROBIN = "round_robin"
     GATHER = "gather"
+    FORWARD = "forward"
+    FUNCTION = "function"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -1,0 +1,10 @@
+"""Graphs of one's own operators: `tidegate.TaskGraph` builds them, `tidegate.local()` runs them."""
+
+from __future__ import annotations
+
+from ..proto.graph import Executor, Graph, Spread
+from .builder import TaskGraph
+from .partitions import SPREAD
+from .stream import Result, Stream
+
+__all__ = ["SPREAD", "Executor", "Graph", "Result", "Spread", "Stream", "TaskGraph"]

@@ -1,0 +1,44 @@
+"""What the nodes of a graph are to whoever builds it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ..proto.graph import BatchFunction, GraphNode
+
+if TYPE_CHECKING:
+    from .builder import TaskGraph
+
+
+class _OfGraph:
+    """A node that has been added to a graph."""
+
+    def __init__(self, graph: TaskGraph, name: str) -> None:
+        self.graph = graph
+        self.name = name
+
+    @property
+    def node(self) -> GraphNode:
+        """The node, as a value."""
+        return next(node for node in self.graph.value.nodes if node.name == self.name)
+
+    def __repr__(self) -> str:
+        return f"<tidegate.graph.{type(self).__name__} {self.name!r}>"
+
+
+class Stream(_OfGraph):
+    """The rows of a node, for other nodes to read. Made by a `TaskGraph`."""
+
+    def map(self, function: BatchFunction, *, schema: pa.Schema | None = None, name: str | None = None) -> Stream:
+        """What a function makes of each batch: Arrow data, several, or None for no rows.
+
+        What it makes of a row must not depend on the rows beside it: where batches are cut is nobody's promise but a
+        strict task's. The schema, unless given, is that of what it makes of an empty batch.
+        """
+        return self.graph.add_map(self, function, schema, name)
+
+
+class Result(_OfGraph):
+    """The node that a graph ends in."""

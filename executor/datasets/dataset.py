@@ -1,0 +1,58 @@
+"""A Dataset over files of the checkpoint store."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from ...proto.dataset import Dataset
+from ...proto.errors import Refused
+from ...proto.values import FileSplit
+from ..checkpoints.manifest import Part
+
+
+class KeptDataset(Dataset):
+    """Its rows are those of `parts`, one after the other, which are files in `folder`. `remove` takes them away; it is
+    called when nothing refers to the Dataset any more, and when the process ends.
+    """
+
+    def __init__(self, schema: pa.Schema, parts: Sequence[Part], folder: Path, remove: Callable[[], None]) -> None:
+        self.schema = schema
+        self.rows = sum(part.rows for part in parts)
+        self._parts = tuple(parts)
+        self._folder = folder
+        self._remove = weakref.finalize(self, remove)
+
+    @property
+    def size(self) -> int:
+        return sum({part.digest: part.size for part in self._parts}.values())
+
+    @property
+    def closed(self) -> bool:
+        return not self._remove.alive
+
+    def splits(self) -> Sequence[FileSplit]:
+        self._check()
+        return tuple(FileSplit(str(self._folder / part.file), format="arrow") for part in self._parts)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        self._check()
+        return self._batches()
+
+    def close(self) -> None:
+        self._remove()
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        for part in self._parts:
+            self._check()
+            with pa.memory_map(str(self._folder / part.file)) as source:
+                reader = pa.ipc.open_file(source)
+                batches = [reader.get_batch(at) for at in range(reader.num_record_batches)]
+            yield from batches
+
+    def _check(self) -> None:
+        if self.closed:
+            raise Refused("the Dataset was closed, and its files are gone: make it again", reason="DATASET_CLOSED")

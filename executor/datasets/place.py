@@ -1,0 +1,53 @@
+"""Where Datasets are: a folder of this process's in each place that services spill to, there as long as it is needed.
+
+A Dataset outlives its service, so its files are not in the service's folder.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..folder import ServiceFolder
+
+_lock = threading.RLock()  # a finalizer may run wherever its thread is, here too
+_places: dict[Path, _Place] = {}
+
+
+@dataclass(slots=True, eq=False)
+class _Place:
+    """`process` is the one that made the folder: another, forked from it, has none."""
+
+    folder: ServiceFolder
+    process: int
+    used: int = 0
+
+
+def new_folder(parent: Path) -> tuple[Path, Callable[[], None]]:
+    """A name for a folder that is not there yet, and what removes it with all that is in it, once or more often."""
+    with _lock:
+        place = _places.get(parent)
+        if place is None or place.process != os.getpid():
+            place = _places[parent] = _Place(ServiceFolder(parent), os.getpid())
+        place.used += 1
+        folder = place.folder.path / secrets.token_hex(8)
+    removed = False
+
+    def remove() -> None:
+        nonlocal removed
+        with _lock:
+            if removed or place.process != os.getpid():
+                return
+            removed = True
+            shutil.rmtree(folder, ignore_errors=True)
+            place.used -= 1
+            if not place.used and _places.get(parent) is place:
+                del _places[parent]
+                place.folder.release()
+
+    return folder, remove

@@ -1,0 +1,1 @@
+"""Graphs of users' own operators as tasks of this process."""

@@ -1,0 +1,134 @@
+"""Calls of the user's own code: what it gives, as batches of one schema; what it raises, as an error with its node."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Final, TypeVar
+
+import pyarrow as pa
+
+from ..proto.errors import NodeError
+
+T = TypeVar("T")
+
+_END: Final = object()
+
+
+class UserCode:
+    """The code of one node, as it runs on one channel. `schema` is what its batches must have."""
+
+    def __init__(self, node: str, schema: pa.Schema, channel: int | None = None) -> None:
+        self.node = node
+        self.schema = schema
+        self.channel = channel
+        self._required = tuple(at for at, field in enumerate(schema) if not field.nullable)
+
+    def call(self, doing: str, function: Callable[..., T], *arguments: object) -> T:
+        """What the function gives; what it raises becomes a `NodeError` that says what it was `doing`."""
+        try:
+            return function(*arguments)
+        except Exception as error:
+            raise self._raised(doing, error) from error
+
+    def batches(self, doing: str, function: Callable[..., Any], *arguments: object) -> Iterator[pa.RecordBatch]:
+        """The rows that the function gives, no batch of them empty. A generator of theirs is closed with this one."""
+        given = self.call(doing, function, *arguments)
+        if given is None:
+            return
+        if isinstance(given, pa.RecordBatch):
+            if given.num_rows:
+                yield self._fitted(given, doing)
+        elif _is_arrow(given):
+            yield from self._of_data(given, doing)
+        else:
+            yield from self._of_items(given, doing)
+
+    def wrong(self, what: str, reason: str) -> NodeError:
+        return NodeError(what, node=self.node, channel=self.channel, reason=reason)
+
+    # ---------------------------------------------------------------------------------------------------- inside
+
+    def _of_items(self, given: object, doing: str) -> Iterator[pa.RecordBatch]:
+        if not isinstance(given, Iterable) or isinstance(given, Mapping | str | bytes):
+            raise self._no_rows(given, doing)
+        items = self.call(doing, iter, given)
+        try:
+            while (item := self.call(doing, next, items, _END)) is not _END:
+                if isinstance(item, pa.RecordBatch):
+                    if item.num_rows:
+                        yield self._fitted(item, doing)
+                elif _is_arrow(item):
+                    yield from self._of_data(item, doing)
+                elif item is not None:
+                    raise self._no_rows(item, doing)
+        finally:
+            close = getattr(items, "close", None)
+            if close is not None:
+                self.call(doing, close)
+
+    def _of_data(self, given: Any, doing: str) -> Iterator[pa.RecordBatch]:
+        for batch in self.call(doing, arrow_batches, given):
+            if batch.num_rows:
+                yield self._fitted(batch, doing)
+
+    def _fitted(self, batch: pa.RecordBatch, doing: str) -> pa.RecordBatch:
+        """The batch under the node's schema, in which nothing but whether columns may be null can differ."""
+        schema = batch.schema
+        if not schema.equals(self.schema):
+            if schema.names != self.schema.names or schema.types != self.schema.types:
+                raise self.wrong(
+                    f"{doing} gave rows of ({shown(schema)}), but the node's schema is ({shown(self.schema)}): the "
+                    "same columns in the same order and of the same types are right",
+                    "SCHEMA_MISMATCH",
+                )
+            batch = pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
+        for at in self._required:
+            if batch.column(at).null_count:
+                raise self.wrong(
+                    f"{doing} gave a null in column {self.schema.names[at]!r}, which the node's schema says has none",
+                    "NULL_IN_REQUIRED",
+                )
+        return batch
+
+    def _no_rows(self, given: object, doing: str) -> NodeError:
+        return self.wrong(
+            f"{doing} gave {type(given).__name__}, which is no rows: None, a record batch, a table, anything that "
+            "speaks the Arrow C stream protocol, and iterables of these are right",
+            "NOT_ROWS",
+        )
+
+    def _raised(self, doing: str, error: Exception) -> NodeError:
+        text = "".join(traceback.format_exception(type(error), error, _of_user(error.__traceback__))).rstrip()
+        said = " ".join(str(error).split())
+        return self.wrong(f"{doing} raised {type(error).__name__}{f': {said}' if said else ''}\n{text}", "NODE_FAILED")
+
+
+def arrow_batches(data: Any) -> Iterable[pa.RecordBatch]:
+    """The batches of Arrow data in any shape."""
+    match data:
+        case pa.RecordBatch():
+            return (data,)
+        case pa.Table():
+            return data.to_batches()  # type: ignore[no-any-return]
+        case _ if hasattr(data, "__arrow_c_stream__"):
+            return pa.RecordBatchReader.from_stream(data)  # type: ignore[no-any-return]
+        case _:
+            return (pa.record_batch(data),)
+
+
+def _is_arrow(data: object) -> bool:
+    return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
+
+
+def shown(schema: pa.Schema) -> str:
+    """A schema in a sentence."""
+    return ", ".join(f"{field.name}: {field.type}{'' if field.nullable else ' not null'}" for field in schema)
+
+
+def _of_user(trace: TracebackType | None) -> TracebackType | None:
+    """Without the frames of this module that led there."""
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__ and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace

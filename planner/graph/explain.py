@@ -1,0 +1,120 @@
+"""What a graph runs as, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, assert_never
+
+import pyarrow as pa
+
+from ...operators.user_code import shown
+from ...proto.graph import (
+    DatasetSource,
+    ExecutorNode,
+    FedSource,
+    FileSource,
+    Graph,
+    GraphNode,
+    IterableSource,
+    MapNode,
+    UnionNode,
+)
+from ...proto.values import Explanation
+from .lower import Edge, Lowered, edges_of
+
+
+def explain(
+    graph: Graph, nodes: Sequence[GraphNode], schemas: Mapping[str, pa.Schema], lowered: Lowered
+) -> Explanation:
+    """Pipelines with their nodes, in the order in which rows pass through them."""
+    told = [_node(node, schemas[node.name], lowered) for node in nodes]
+    document = {"nodes": told, "pipelines": len(lowered.physical.pipelines), "result": graph.result}
+    return Explanation(text="\n".join(_lines(document)), json=json.dumps(document))
+
+
+def _node(node: GraphNode, schema: pa.Schema, lowered: Lowered) -> dict[str, Any]:
+    return {
+        "name": node.name,
+        "kind": _kind(node),
+        "what": _what(node),
+        "schema": shown(schema),
+        "pipeline": lowered.homes[node.name] + 1,
+        "channels": lowered.channels[node.name],
+        "streams": [_stream(node, edge, lowered) for edge in edges_of(node)],
+    }
+
+
+def _stream(node: GraphNode, edge: Edge, lowered: Lowered) -> dict[str, Any]:
+    exchange = lowered.exchanges.get(edge)
+    after = node.inputs[edge.at].after if isinstance(node, ExecutorNode) else ()
+    return {
+        "name": edge.stream,
+        "from": edge.source,
+        "partition": str(edge.partition),
+        "exchange": exchange.number if exchange is not None else None,
+        "routing": exchange.routing.value if exchange is not None else "direct",
+        "after": list(after),
+    }
+
+
+def _lines(document: Mapping[str, Any]) -> Iterator[str]:
+    nodes = document["nodes"]
+    yield f"{len(nodes)} nodes in {document['pipelines']} pipelines, result {document['result']}"
+    for pipeline in range(1, document["pipelines"] + 1):
+        mine = [node for node in nodes if node["pipeline"] == pipeline]
+        yield f"pipeline {pipeline}: {_counted(mine[-1]['channels'], 'channel')}"
+        for node in mine:
+            yield f"  {node['name']}: {node['what']} -> ({node['schema']})"
+            for stream in node["streams"]:
+                way = "in the same pipeline" if stream["exchange"] is None else f"exchange {stream['exchange']}"
+                after = f", after {', '.join(stream['after'])}" if stream["after"] else ""
+                yield f"    {stream['name']}: from {stream['from']}, {stream['partition']}, {way}{after}"
+
+
+def _kind(node: GraphNode) -> str:
+    match node:
+        case FedSource():
+            return "fed"
+        case FileSource():
+            return "files"
+        case DatasetSource():
+            return "dataset"
+        case IterableSource():
+            return "iterable"
+        case MapNode():
+            return "map"
+        case UnionNode():
+            return "union"
+        case ExecutorNode():
+            return "executor"
+        case _:
+            assert_never(node)
+
+
+def _what(node: GraphNode) -> str:
+    match node:
+        case FedSource():
+            return "splits that the task is fed"
+        case FileSource():
+            return f"files {', '.join(each.path for each in node.files)}"
+        case DatasetSource():
+            return f"a Dataset of {node.dataset.rows:,} rows"
+        case IterableSource():
+            return "an iterable"
+        case MapNode():
+            return f"function {_name_of(node.function)}"
+        case UnionNode():
+            return "union"
+        case ExecutorNode():
+            return f"executor {_name_of(node.make)}"
+        case _:
+            assert_never(node)
+
+
+def _name_of(code: object) -> str:
+    return str(getattr(getattr(code, "func", code), "__name__", type(code).__name__))
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

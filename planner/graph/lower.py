@@ -1,0 +1,286 @@
+"""From a checked graph to pipelines: which nodes run together, where rows are exchanged, and how.
+
+A node runs in the pipeline of its only reader where that has as many channels and takes rows as they are; all others
+are the root of a pipeline of their own, which feeds an exchange for each of their readers. So rows that two nodes read
+are made once, and wait in exchanges, which spill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, assert_never
+
+import pyarrow as pa
+
+from ...operators.column import Column
+from ...operators.user import UserStream
+from ...proto.graph import (
+    STRIDE,
+    Broadcast,
+    ByFunction,
+    ByKey,
+    DatasetSource,
+    ExecutorNode,
+    FedSource,
+    FileSource,
+    Graph,
+    GraphNode,
+    IterableSource,
+    MapNode,
+    Partition,
+    Spread,
+    UnionNode,
+    read_by,
+)
+from ..ir import Routing
+from ..pipelines import (
+    BatchFunctionNode,
+    Exchange,
+    IterateNode,
+    PhysicalNode,
+    PhysicalPlan,
+    Pipeline,
+    ReceiveNode,
+    ScanNode,
+    Start,
+    UserNode,
+    walk,
+)
+from ..pipelines import UnionNode as PhysicalUnion
+
+_DEEPEST: Final = 32
+"""Operators that ask each other for rows stand on one stack of calls, which has an end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """What `reader` reads of `source`, as its input number `at`."""
+
+    source: str
+    reader: str
+    at: int
+    stream: str
+    partition: Partition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Lowered:
+    """`channels` are those of each node, `homes` the number of its pipeline. `exchanges` are those of the edges that
+    have one.
+    """
+
+    physical: PhysicalPlan
+    channels: Mapping[str, int]
+    homes: Mapping[str, int]
+    exchanges: Mapping[Edge, Exchange]
+
+
+def lower(graph: Graph, nodes: Sequence[GraphNode], schemas: Mapping[str, pa.Schema]) -> Lowered:
+    """`nodes` are the graph's, in order."""
+    return _Lowering(graph, nodes, schemas).lowered()
+
+
+def edges_of(node: GraphNode) -> Iterator[Edge]:
+    """What a node reads, in order."""
+    if isinstance(node, ExecutorNode):
+        for at, each in enumerate(node.inputs):
+            yield Edge(source=each.source, reader=node.name, at=at, stream=each.name, partition=each.partition)
+        return
+    for at, source in enumerate(read_by(node)):
+        yield Edge(source=source, reader=node.name, at=at, stream=source, partition=Spread())
+
+
+class _Lowering:
+    def __init__(self, graph: Graph, nodes: Sequence[GraphNode], schemas: Mapping[str, pa.Schema]) -> None:
+        self._graph = graph
+        self._nodes = nodes
+        self._schemas = schemas
+        self._edges = {node.name: tuple(edges_of(node)) for node in nodes}
+        self._readers: dict[str, list[Edge]] = {node.name: [] for node in nodes}
+        for edges in self._edges.values():
+            for edge in edges:
+                self._readers[edge.source].append(edge)
+        self._channels = _channels(nodes, self._readers)
+        self._strides = _strides(nodes)
+        self._exchanges: dict[Edge, Exchange] = {}
+        self._trees: dict[str, PhysicalNode] = {}
+        self._depths: dict[str, int] = {}
+
+    def lowered(self) -> Lowered:
+        for node in self._nodes:
+            inputs = tuple(self._input(edge) for edge in self._edges[node.name])
+            self._trees[node.name] = self._tree(node, inputs)
+        return self._cut()
+
+    def _cut(self) -> Lowered:
+        pipelines: list[Pipeline] = []
+        homes: dict[str, int] = {}
+        for node in self._nodes:
+            into = tuple(self._exchanges[edge] for edge in self._readers[node.name] if edge in self._exchanges)
+            if into or node.name == self._graph.result:
+                root = self._trees[node.name]
+                homes |= dict.fromkeys(self._beside(node.name), len(pipelines))
+                scans = (each.source for each in walk(root) if isinstance(each, ScanNode))
+                pipelines.append(
+                    Pipeline(
+                        root=root,
+                        sources=tuple(dict.fromkeys(scans)),
+                        start=Start.SEAL,
+                        channels=self._channels[node.name],
+                        into=into,
+                    )
+                )
+        physical = PhysicalPlan(pipelines=tuple(pipelines), kept=())
+        return Lowered(physical=physical, channels=self._channels, homes=homes, exchanges=self._exchanges)
+
+    def _beside(self, name: str) -> Iterator[str]:
+        """The node, and those that run in its pipeline."""
+        stack = [name]
+        while stack:
+            name = stack.pop()
+            yield name
+            stack.extend(edge.source for edge in self._edges[name] if edge not in self._exchanges)
+
+    # -------------------------------------------------------------------------------------------------- edges
+
+    def _input(self, edge: Edge) -> PhysicalNode:
+        """Where the rows of an edge come from: the operator that makes them, or an exchange."""
+        if self._direct(edge):
+            self._depths[edge.reader] = max(self._depths.get(edge.reader, 0), self._depths.get(edge.source, 0) + 1)
+            return self._trees[edge.source]
+        exchange = self._exchanges[edge] = self._exchange(edge)
+        return ReceiveNode(
+            exchange=exchange.number,
+            schema=exchange.schema,
+            size_class=0,
+            rows=0,
+            place=f"{edge.reader}.{edge.stream}",
+        )
+
+    def _direct(self, edge: Edge) -> bool:
+        channels = self._channels[edge.source]
+        return (
+            len(self._readers[edge.source]) == 1
+            and channels == self._channels[edge.reader]
+            and (channels == 1 or isinstance(edge.partition, Spread))
+            and self._depths.get(edge.source, 0) < _DEEPEST
+        )
+
+    def _exchange(self, edge: Edge) -> Exchange:
+        schema, consumers = self._schemas[edge.source], self._channels[edge.reader]
+        partition = edge.partition if consumers > 1 else Spread()
+        routing, keys, choose = Routing.ROUND_ROBIN, (), None
+        match partition:
+            case Spread():
+                if consumers == self._channels[edge.source]:
+                    routing = Routing.FORWARD
+            case Broadcast():
+                routing = Routing.BROADCAST
+            case ByKey():
+                routing = Routing.HASH
+                keys = tuple(schema.names.index(column) for column in partition.columns)
+            case ByFunction():
+                routing, choose = Routing.FUNCTION, partition.choose
+            case _:
+                assert_never(partition)
+        number = len(self._exchanges) + 1
+        return Exchange(
+            number=number,
+            routing=routing,
+            schema=schema,
+            consumers=consumers,
+            keys=keys,
+            choose=choose,
+            place=edge.reader,
+        )
+
+    # -------------------------------------------------------------------------------------------------- nodes
+
+    def _tree(self, node: GraphNode, inputs: tuple[PhysicalNode, ...]) -> PhysicalNode:
+        name, schema = node.name, self._schemas[node.name]
+        match node:
+            case FedSource() | FileSource() | DatasetSource():
+                return ScanNode(source=name, columns=columns_of(schema), schema=schema, size_class=0, place=name)
+            case IterableSource():
+                return IterateNode(source=node, schema=schema, size_class=0, place=name)
+            case MapNode():
+                return BatchFunctionNode(
+                    input=inputs[0],
+                    function=node.function,
+                    stride=self._strides[name],
+                    schema=schema,
+                    size_class=0,
+                    place=name,
+                )
+            case UnionNode():
+                return PhysicalUnion(inputs=inputs, schema=schema, size_class=0, place=name)
+            case ExecutorNode():
+                return UserNode(
+                    inputs=inputs,
+                    streams=user_streams(node, self._strides),
+                    make=node.make,
+                    schema=schema,
+                    size_class=0,
+                    place=name,
+                )
+            case _:
+                assert_never(node)
+
+
+def user_streams(node: ExecutorNode, strides: Mapping[str, int]) -> tuple[UserStream, ...]:
+    """A node's streams as its operator reads them; `strides` are those of the nodes that it reads."""
+    return tuple(
+        UserStream(name=each.name, after=each.after, stride=strides.get(each.source, STRIDE)) for each in node.inputs
+    )
+
+
+def columns_of(schema: pa.Schema) -> tuple[Column, ...]:
+    return tuple(Column(name=field.name, type=field.type, nullable=field.nullable) for field in schema)
+
+
+def _strides(nodes: Sequence[GraphNode]) -> Mapping[str, int]:
+    """Rows of the batches of each node: an input's own, also through functions and unions; else as many as always."""
+    found: dict[str, int] = {}
+    for node in nodes:
+        match node:
+            case MapNode():
+                found[node.name] = found[node.source]
+            case UnionNode():
+                found[node.name] = min(found[source] for source in node.sources)
+            case ExecutorNode():
+                found[node.name] = STRIDE
+            case _:
+                found[node.name] = node.stride
+    return found
+
+
+def _channels(nodes: Sequence[GraphNode], readers: Mapping[str, Sequence[Edge]]) -> Mapping[str, int]:
+    """An executor has those it says. What is read in pieces has as many as the most of its readers that do not all want
+    all of it; an iterable has one; a function stays where its rows are, and a union where most of its rows are.
+    """
+    wanted: dict[str, int] = {}
+    executors = {node.name: node.channels for node in nodes if isinstance(node, ExecutorNode)}
+    for node in reversed(nodes):
+        reading = [
+            executors.get(edge.reader, wanted.get(edge.reader, 1))
+            for edge in readers[node.name]
+            if not isinstance(edge.partition, Broadcast)
+        ]
+        wanted[node.name] = max(reading, default=1)
+    found: dict[str, int] = {}
+    for node in nodes:
+        match node:
+            case ExecutorNode():
+                found[node.name] = node.channels
+            case IterableSource():
+                found[node.name] = 1
+            case MapNode():
+                found[node.name] = found[node.source]
+            case UnionNode():
+                found[node.name] = max(found[source] for source in node.sources)
+            case FedSource() | FileSource() | DatasetSource():
+                found[node.name] = wanted[node.name]
+            case _:
+                assert_never(node)
+    return found

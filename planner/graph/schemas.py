@@ -1,0 +1,157 @@
+"""The schema of every node, and what is wrong with what is asked of its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+from pyarrow import types as kinds
+
+from ...operators.batch_function import mapped_schema
+from ...operators.casts import plain
+from ...operators.hashing import hashable
+from ...operators.user_code import shown
+from ...proto.errors import NodeError, PlanError, Problem
+from ...proto.graph import ByKey, ExecutorNode, FileSource, GraphNode, Input, MapNode, UnionNode
+from .structure import problem
+
+Schemas = Mapping[str, pa.Schema]
+
+_KINDS: Final = (
+    (kinds.is_integer, "whole numbers"),
+    (kinds.is_floating, "floats"),
+    (kinds.is_decimal, "decimals"),
+    (kinds.is_date, "dates"),
+    (kinds.is_time, "times"),
+    (kinds.is_timestamp, "timestamps"),
+    (kinds.is_duration, "durations"),
+    (kinds.is_fixed_size_binary, "binary"),
+)
+
+
+def schemas_of(nodes: Sequence[GraphNode], files: Schemas) -> Schemas:
+    """Of each node, `nodes` being in order and `files` the schemas of the files that are read. Raises `PlanError` with
+    all that does not fit.
+    """
+    found: dict[str, pa.Schema] = {}
+    problems: list[Problem] = []
+    for node in nodes:
+        schema = _schema(node, found, files, problems)
+        if schema is not None and not len(schema):
+            problems.append(problem(node.name, "NO_COLUMNS", "its rows have no columns"))
+        elif schema is not None:
+            found[node.name] = schema
+        if isinstance(node, ExecutorNode):
+            problems += _partitions(node, found)
+    if problems:
+        raise PlanError(*problems)
+    return found
+
+
+def _schema(node: GraphNode, found: Schemas, files: Schemas, problems: list[Problem]) -> pa.Schema | None:
+    """None where it cannot be known, of which the problem is told."""
+    match node:
+        case FileSource():
+            return _of_files(node, files, problems)
+        case MapNode():
+            source = found.get(node.source)
+            return _mapped(node, source, problems) if source is not None else None
+        case UnionNode():
+            return _united(node, found, problems)
+        case ExecutorNode(schema=None):
+            if len(node.inputs) == 1:
+                return found.get(node.inputs[0].source)
+            problems.append(
+                problem(node.name, "NO_SCHEMA", "it has several streams, so the schema of its rows is needed")
+            )
+            return None
+        case _:
+            return node.schema
+
+
+def _of_files(node: FileSource, files: Schemas, problems: list[Problem]) -> pa.Schema | None:
+    schema = node.schema or files.get(node.name)
+    if schema is None:
+        text = "its files do not tell the types of their columns, so a schema is needed"
+        problems.append(problem(node.name, "NO_SCHEMA", text))
+        return None
+    if node.columns is None:
+        return schema
+    missing = [column for column in node.columns if column not in schema.names]
+    problems.extend(problem(node.name, "UNKNOWN_COLUMN", _no_column(column, schema)) for column in missing)
+    return None if missing else pa.schema([schema.field(column) for column in node.columns])
+
+
+def _mapped(node: MapNode, source: pa.Schema, problems: list[Problem]) -> pa.Schema | None:
+    if node.schema is not None:
+        return node.schema
+    try:
+        return mapped_schema(node, source)
+    except NodeError as error:
+        text = (
+            f"{error.what}\nThis was an empty batch, given to learn the schema: take it, or give map(..., schema=...)"
+        )
+        problems.append(problem(node.name, "BAD_FUNCTION", text))
+        return None
+
+
+def _united(node: UnionNode, found: Schemas, problems: list[Problem]) -> pa.Schema | None:
+    known = [(name, found[name]) for name in node.sources if name in found]
+    if len(known) < len(node.sources):
+        return None
+    first_name, first = known[0]
+    for name, schema in known[1:]:
+        if schema.names != first.names or schema.types != first.types:
+            text = f"it unites {first_name!r} ({shown(first)}) and {name!r} ({shown(schema)}): these must be the same"
+            problems.append(problem(node.name, "SCHEMA_MISMATCH", text))
+            return None
+    fields = zip(*(schema for _, schema in known), strict=True)
+    return pa.schema([same[0].with_nullable(any(field.nullable for field in same)) for same in fields])
+
+
+def _partitions(node: ExecutorNode, found: Schemas) -> Iterator[Problem]:
+    keyed: list[tuple[Input, list[str]]] = []
+    for each in node.inputs:
+        schema = found.get(each.source)
+        if not isinstance(each.partition, ByKey) or schema is None:
+            continue
+        wrong = list(_wrong_keys(node.name, each, each.partition, schema))
+        yield from wrong
+        if not wrong:
+            keyed.append((each, [_kind(schema.field(column).type) for column in each.partition.columns]))
+    for other, types in keyed[1:]:
+        first, expected = keyed[0]
+        if types != expected:
+            yield problem(
+                node.name,
+                "KEY_TYPES",
+                f"streams {first.name!r} ({', '.join(expected)}) and {other.name!r} ({', '.join(types)}) are "
+                "partitioned by keys of other types, so equal keys would go to different channels: cast one of them",
+            )
+
+
+def _wrong_keys(node: str, each: Input, key: ByKey, schema: pa.Schema) -> Iterator[Problem]:
+    if not key.columns:
+        yield problem(node, "UNKNOWN_COLUMN", f"stream {each.name!r} is partitioned by no column")
+    for column in key.columns:
+        if schema.names.count(column) != 1:
+            text = f"stream {each.name!r} is partitioned by {column!r}: {_no_column(column, schema)}"
+            yield problem(node, "UNKNOWN_COLUMN", text)
+        elif not hashable(schema.field(column).type):
+            type_ = schema.field(column).type
+            text = f"stream {each.name!r} is partitioned by {column!r}, whose type {type_} cannot be a hash key"
+            yield problem(node, "UNSUPPORTED_TYPE", text)
+
+
+def _no_column(column: str, schema: pa.Schema) -> str:
+    there = ", ".join(schema.names)
+    if column in schema.names:
+        return f"several of the columns {there} are called {column!r}"
+    return f"there is no column {column!r}; there are: {there}"
+
+
+def _kind(type_: pa.DataType) -> str:
+    """What types whose equal values hash alike have in common."""
+    type_ = plain(type_)
+    return next((name for of_kind, name in _KINDS if of_kind(type_)), str(type_))
