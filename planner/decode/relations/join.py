@@ -9,7 +9,7 @@ from .. import poison
 from ..nodes import Message
 from ..place import Place
 from ..scope import Scope
-from .joining import LOGICAL, filtered, join_schema, join_type
+from .joining import LOGICAL, filtered, has_columns, join_schema, join_type
 
 if TYPE_CHECKING:
     from ..decoder import Decoder, Steps
@@ -25,7 +25,7 @@ def convert_join(decoder: Decoder, message: Message, place: Place, outer: Scope 
         condition = yield from decoder.condition(message.expression, place / "expression", scope)
     type_ = join_type(decoder, message.type, LOGICAL, place)
     join: ir.Relation = poison.RELATION
-    if type_ is not None and left is not poison.RELATION and right is not poison.RELATION:
+    if type_ is not None and has_columns(decoder, left, right, type_):
         join = ir.Join(
             left=left,
             right=right,

@@ -40,12 +40,28 @@ PHYSICAL: Final = LOGICAL | {
 """`HashJoinRel.JoinType`, and those of merge and nested-loop joins."""
 
 
+_OF_LEFT: Final = {JoinType.LEFT_SEMI, JoinType.LEFT_ANTI, JoinType.LEFT_MARK}
+_OF_RIGHT: Final = {JoinType.RIGHT_SEMI, JoinType.RIGHT_ANTI, JoinType.RIGHT_MARK}
+
+
 def join_type(decoder: Decoder, number: int, numbering: dict[int, JoinType], place: Place) -> JoinType | None:
     """The type of a join; None, once reported, where it has none."""
     found = numbering.get(number)
     if found is None:
         decoder.problems.add(place / "type", "MISSING", "the join type is missing or unknown")
     return found
+
+
+def has_columns(decoder: Decoder, left: ir.Relation, right: ir.Relation, type_: JoinType) -> bool:
+    """Whether a join's columns are known: where what goes round in a loop is not yet, a side of which only the matches
+    count keeps nobody from finding it out.
+    """
+    sides: tuple[ir.Relation, ...] = (left, right)
+    if decoder.loops.guessing and type_ in _OF_LEFT:
+        sides = (left,)
+    elif decoder.loops.guessing and type_ in _OF_RIGHT:
+        sides = (right,)
+    return all(each is not poison.RELATION for each in sides)
 
 
 def join_schema(left: ir.Schema, right: ir.Schema, type_: JoinType) -> ir.Schema:

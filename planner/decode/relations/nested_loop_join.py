@@ -9,7 +9,7 @@ from .. import poison
 from ..nodes import Message
 from ..place import Place
 from ..scope import Scope
-from .joining import PHYSICAL, join_schema, join_type
+from .joining import PHYSICAL, has_columns, join_schema, join_type
 
 if TYPE_CHECKING:
     from ..decoder import Decoder, Steps
@@ -25,7 +25,7 @@ def convert_nested_loop_join(
     if message.expression:
         condition = yield from decoder.condition(message.expression, place / "expression", scope)
     type_ = join_type(decoder, message.type, PHYSICAL, place)
-    if type_ is None or left is poison.RELATION or right is poison.RELATION:
+    if type_ is None or not has_columns(decoder, left, right, type_):
         return poison.RELATION
     return ir.Join(
         left=left,

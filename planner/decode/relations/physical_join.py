@@ -14,7 +14,7 @@ from ..extensions import Declared
 from ..nodes import Message
 from ..place import Place
 from ..scope import Scope
-from .joining import PHYSICAL, filtered, join_schema, join_type
+from .joining import PHYSICAL, filtered, has_columns, join_schema, join_type
 
 if TYPE_CHECKING:
     from ..decoder import Decoder, Steps
@@ -44,7 +44,7 @@ def _convert(
         parts.append((yield from decoder.condition(message.residual_expression, place / "residual_expression", scope)))
     type_ = join_type(decoder, message.type, PHYSICAL, place)
     join: ir.Relation = poison.RELATION
-    if type_ is not None and left is not poison.RELATION and right is not poison.RELATION:
+    if type_ is not None and has_columns(decoder, left, right, type_):
         join = ir.Join(
             left=left,
             right=right,

@@ -216,6 +216,35 @@ def test_a_message_may_declare_what_goes_round() -> None:
     assert found.schema == (ROUND,)
 
 
+@pytest.mark.parametrize("length", [2, None])
+@pytest.mark.parametrize(
+    ("kind", "left", "right"),
+    [
+        ("JOIN_TYPE_LEFT_ANTI", "rows", "reference"),
+        ("JOIN_TYPE_LEFT_SEMI", "rows", "reference"),
+        ("JOIN_TYPE_RIGHT_ANTI", "reference", "rows"),
+        ("JOIN_TYPE_RIGHT_SEMI", "reference", "rows"),
+    ],
+)
+def test_the_side_of_a_semi_or_anti_join_whose_rows_are_kept_says_what_goes_round(
+    kind: str, left: str, right: str, length: int | None
+) -> None:
+    sides = {"rows": table(I64, I64), "reference": reference(length)}
+    body = join(sides[left], sides[right], 0, 2)
+    body["join"]["type"] = kind
+    found = only(decode(plan(loop(body), ["a", "b"])).plan.root, ir.Iterate)
+    assert found.schema == (ROUND, ROUND)
+    assert [each.schema for each in references(found)] == [(ROUND, ROUND)]
+
+
+def test_an_anti_join_that_keeps_only_what_came_back_cannot_say_what_that_is() -> None:
+    body = join(reference(), table(I64, I64), 0, 2)
+    body["join"]["type"] = "JOIN_TYPE_LEFT_ANTI"
+    found = problem(plan(loop(body), ["a", "b"]))
+    assert (found.place, found.reason) == ("relations[0].root.input.extension_multi", "UNKNOWN_TYPES")
+    assert "second input" in found.message
+
+
 @pytest.mark.parametrize("length", [1, None])
 def test_where_nothing_says_what_goes_round_it_is_asked_for(length: int | None) -> None:
     found = problem(plan(loop(filter_(reference(length), TRUE)), ["a"]))
