@@ -1,0 +1,151 @@
+"""Datasets: rows in files that never change, outlive what made them, and go with whoever holds them."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import tidegate
+from tidegate import Client, Dataset, TaskGraph
+
+from .executors import NUMBERS, SUMS, HashJoin, PassOn, SumByKey, fed, numbers, sums
+
+
+def made(client: Client, table: pa.Table) -> Dataset:
+    graph = TaskGraph()
+    graph.blocking("kept", PassOn, fed(graph))
+    return client.run_graph(graph, {"numbers": table})
+
+
+def files(place: Path) -> list[Path]:
+    return [path for path in place.rglob("*") if path.is_file()]
+
+
+def test_a_dataset_has_its_graphs_rows_in_order_as_often_as_one_likes(client: Client) -> None:
+    dataset = made(client, numbers(300_000))
+    assert (dataset.rows, dataset.schema) == (300_000, NUMBERS)
+    assert dataset.table() == pa.Table.from_batches(list(dataset)) == numbers(300_000)
+    assert pa.table(dataset) == numbers(300_000)
+
+
+def test_it_is_there_when_its_graph_and_client_are_gone() -> None:
+    with tidegate.local() as client:
+        dataset = made(client, numbers(10))
+    assert dataset.table() == numbers(10)
+
+
+def test_a_graph_may_be_run_without_a_client() -> None:
+    graph = TaskGraph()
+    graph.blocking("sums", SumByKey, fed(graph), schema=SUMS)
+    assert graph.run({"numbers": numbers(100)}).table() == sums(numbers(100))
+
+
+def test_its_files_are_gone_when_nothing_refers_to_it(tmp_path: Path) -> None:
+    with tidegate.local(spill_directory=tmp_path) as client:
+        dataset = made(client, numbers(10))
+    kept = [Path(split.path) for split in dataset.splits()]
+    assert all(path.exists() for path in kept)
+    del dataset
+    gc.collect()
+    assert files(tmp_path) == []
+
+
+def test_closing_it_removes_its_files_and_leaves_what_was_read(tmp_path: Path) -> None:
+    with tidegate.local(spill_directory=tmp_path) as client, made(client, numbers(100)) as dataset:
+        table = dataset.table()
+        assert dataset.size > 0
+    assert dataset.closed
+    assert files(tmp_path) == []
+    assert table == numbers(100)
+    for use in (dataset.table, dataset.splits, lambda: iter(dataset)):
+        with pytest.raises(tidegate.Refused, match="was closed") as raised:
+            use()
+        assert raised.value.reason == "DATASET_CLOSED"
+
+
+def test_a_dataset_without_rows_has_a_schema(client: Client) -> None:
+    dataset = made(client, numbers(0))
+    assert dataset.table() == numbers(0)
+    graph = TaskGraph()
+    graph.collect(graph.read_dataset(dataset))
+    assert client.run_graph(graph).rows == 0
+
+
+def test_it_is_a_stream_of_a_later_graph(client: Client) -> None:
+    dataset = made(client, numbers(100_000))
+    graph = TaskGraph()
+    stream = graph.read_dataset(dataset)
+    del dataset
+    gc.collect()  # the graph keeps it
+    graph.blocking("sums", SumByKey, stream, channels=2, partition="k", schema=SUMS)
+    assert client.run_graph(graph).table().sort_by("k") == sums(numbers(100_000))
+
+
+def test_it_is_a_static_side_in_every_epoch_of_a_task(client: Client) -> None:
+    graph = TaskGraph()
+    streams = {"build": graph.read_dataset(made(client, numbers(7, start=70))), "probe": fed(graph)}
+    options = {"partition": {"build": None, "probe": tidegate.SPREAD}, "after": {"probe": "build"}}
+    graph.blocking("join", HashJoin, streams, channels=2, schema=HashJoin.schema, **options)
+    with client.create_task(graph) as task:
+        for start in (0, 1000):
+            rows = task.run_epoch({"numbers": numbers(50, start=start)}).table()
+            assert sorted(rows["v"].to_pylist()) == list(range(start, start + 50))
+            assert all(row["w"] == 70 + row["k"] for row in rows.to_pylist())
+
+
+def test_rounds_of_a_loop_are_graphs_over_datasets(client: Client) -> None:
+    dataset = client.dataset(numbers(10))
+    for _ in range(5):
+        graph = TaskGraph()
+        doubled = graph.read_dataset(dataset).map(
+            lambda batch: pa.record_batch(
+                [batch["k"], pa.array([2 * v for v in batch["v"].to_pylist()])], schema=NUMBERS
+            )
+        )
+        graph.collect(doubled)
+        dataset = client.run_graph(graph)
+    assert dataset.table()["v"].to_pylist() == [32 * v for v in range(10)]
+
+
+def test_a_failed_graph_leaves_no_files(tmp_path: Path) -> None:
+    class Breaks(PassOn):
+        def done(self, channel: int) -> None:
+            raise ValueError("at the very end")
+
+    graph = TaskGraph()
+    graph.blocking("breaks", Breaks, fed(graph))
+    with tidegate.local(spill_directory=tmp_path) as client, pytest.raises(tidegate.TaskFailed):
+        client.run_graph(graph, {"numbers": numbers(300_000)})
+    assert files(tmp_path) == []
+
+
+def test_a_dataset_that_was_closed_is_refused_as_an_input(client: Client) -> None:
+    dataset = made(client, numbers(1))
+    graph = TaskGraph()
+    graph.collect(graph.read_dataset(dataset))
+    dataset.close()
+    with pytest.raises(tidegate.Refused, match="was closed"):
+        client.run_graph(graph)
+
+
+def test_a_dataset_is_made_of_any_arrow_data(client: Client) -> None:
+    reader = pa.RecordBatchReader.from_batches(NUMBERS, iter(numbers(200_000).to_batches(max_chunksize=999)))
+    assert client.dataset(reader).table() == numbers(200_000)
+    words = pa.table({"w": pa.array(["a", "b", None, "a"]).dictionary_encode()})
+    assert client.dataset(words).table() == words
+    with pytest.raises(tidegate.InvalidRequest, match="not list"):
+        client.dataset([1, 2])
+
+
+def test_its_files_are_a_checkpoints(client: Client) -> None:
+    from tidegate.executor.checkpoints.disk import LocalDisk
+    from tidegate.executor.checkpoints.folder import CheckpointFolder
+
+    dataset = made(client, numbers(300_000))
+    folder = CheckpointFolder(LocalDisk(), Path(dataset.splits()[0].path).parent)
+    manifest = folder.manifest("dataset")
+    parts = [folder.table(manifest, part) for part in manifest.parts]
+    assert pa.concat_tables(parts) == numbers(300_000)
