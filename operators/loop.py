@@ -11,11 +11,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from ..proto.errors import ExecutionError
+from ..proto.errors import ExecutionError, Exhausted
 from .blocks import BLOCK_ROWS
 from .changes.change import Change
 from .changes.evaluator import Evaluators
@@ -24,16 +25,22 @@ from .changes.network.schedule import InOrder, Work
 from .changes.network.statistics import LoopStatistics
 from .operator import Operator, Stream
 
+_WEIGH_EVERY: Final = 256
+"""Steps of the network between looks at its size."""
+
 
 class Loop(Operator):
     """`make` gives a network whose entries are the inputs, by their places, and whose result are the loop's rows. Its
-    operators' statements are those of `evaluators`.
+    operators' statements are those of `evaluators`. What it keeps may take `memory` bytes.
     """
 
-    def __init__(self, schema: pa.Schema, make: Callable[[InOrder], Network], evaluators: Evaluators) -> None:
+    def __init__(
+        self, schema: pa.Schema, make: Callable[[InOrder], Network], evaluators: Evaluators, *, memory: int
+    ) -> None:
         self.schema = schema
         self._interrupted = threading.Event()
-        self._network = make(_Interruptible(self._interrupted))
+        self._network = make(_Watched(self._check, self._weigh))
+        self._memory = memory
         self._evaluators = evaluators
         self._used = False
 
@@ -80,21 +87,49 @@ class Loop(Operator):
         self._network.end(port, watermark=stream.watermark)
 
     def _rows(self, change: Change) -> Generator[pa.RecordBatch]:
-        """Each row as often as it is there."""
-        rows = np.repeat(np.arange(len(change)), change.weights)
-        for start in range(0, len(rows), BLOCK_ROWS):
-            part = change.rows.take(rows[start : start + BLOCK_ROWS])
+        """Each row as often as it is there, a block at a time: few rows may be there very often."""
+        ends = change.weights.cumsum()
+        total = int(ends[-1]) if len(ends) else 0
+        for start in range(0, total, BLOCK_ROWS):
+            stop = min(start + BLOCK_ROWS, total)
+            first, last = ends.searchsorted([start, stop - 1], side="right")
+            copies = np.diff(np.minimum(ends[first : last + 1], stop), prepend=start)
+            part = change.rows.take(np.arange(first, last + 1).repeat(copies))
             yield pa.RecordBatch.from_arrays(part.to_arrays(self.schema.types), schema=self.schema)
 
-
-class _Interruptible(InOrder):
-    """Stops the work at its next step once it is told to."""
-
-    def __init__(self, interrupted: threading.Event) -> None:
-        super().__init__()
-        self._interrupted = interrupted
-
-    def next(self) -> Work | None:
+    def _check(self) -> None:
         if self._interrupted.is_set():
             raise ExecutionError("interrupted", reason="INTERRUPTED")
+
+    def _weigh(self) -> None:
+        size = self._network.nbytes
+        if size > self._memory:
+            names = ", ".join(repr(loop.name) for loop in self.loops)
+            raise Exhausted(
+                f"loop {names} keeps {size:,} bytes, and may keep as much as memory_limit, {self._memory:,} bytes: "
+                "raise it, or let fewer rows or columns go round",
+                reason="MEMORY_LIMIT",
+            )
+
+
+class _Watched(InOrder):
+    """Stops the work at its next step where `check` raises; once in a while, and where much is under way, also where
+    `weigh` does.
+    """
+
+    def __init__(self, check: Callable[[], None], weigh: Callable[[], None]) -> None:
+        super().__init__()
+        self._check = check
+        self._weigh = weigh
+        self._steps = 0
+
+    def next(self) -> Work | None:
+        self._check()
+        self._steps += 1
+        if self._steps % _WEIGH_EVERY == 0:
+            self._weigh()
         return super().next()
+
+    def pressed(self) -> None:
+        self._check()
+        self._weigh()

@@ -151,8 +151,9 @@ class ContinuousComputation:
         operators = sorted(self._network.statistics().operators, key=lambda each: each.nbytes, reverse=True)
         largest = "; ".join(f"{each.operator} at {each.place}: {each.nbytes:,}" for each in operators[:_LARGEST])
         raise Exhausted(
-            f"the state of a continuous task may take three quarters of its memory_limit, {self._memory:,} bytes, and "
-            f"has come to {size:,} ({largest}): raise memory_limit, or keep fewer rows or columns",
+            f"the state of a continuous task and an epoch's change may take three quarters of its memory_limit, "
+            f"{self._memory:,} bytes, and have come to {size:,} ({largest}): raise memory_limit, or keep fewer rows or "
+            "columns",
             reason="STATE_TOO_LARGE",
         )
 
@@ -245,3 +246,6 @@ class _Watched(InOrder):
         else:
             self._computation.check()
         return super().next()
+
+    def pressed(self) -> None:
+        self._computation.check()

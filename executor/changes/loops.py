@@ -19,4 +19,5 @@ def loop_of(node: RoundsNode, instance: Instance, channels: int) -> Loop:
     }
     evaluators = Evaluators(instance)
     graph = graph_of(node.root, sources, evaluators, counted=False)
-    return Loop(node.schema, lambda schedule: Network(graph, channels, schedule=schedule), evaluators)
+    memory = instance.settings.memory_limit * channels
+    return Loop(node.schema, lambda schedule: Network(graph, channels, schedule=schedule), evaluators, memory=memory)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
 from .change import Rounds
@@ -17,6 +17,7 @@ class Agenda(Generic[Item]):
     def __init__(self) -> None:
         self._items: dict[Rounds, list[Item]] = {}
         self._times: list[Rounds] = []
+        self._measured: dict[Rounds, tuple[int, int]] = {}
 
     def add(self, rounds: Rounds, item: Item) -> None:
         found = self._items.get(rounds)
@@ -34,4 +35,16 @@ class Agenda(Generic[Item]):
         if not self._times or self._times[0] != rounds:
             return ()
         heapq.heappop(self._times)
+        self._measured.pop(rounds, None)
         return self._items.pop(rounds)
+
+    def nbytes(self, of: Callable[[Item], int]) -> int:
+        """Bytes of all items, those `of` each: each is asked once."""
+        total = 0
+        for rounds, items in self._items.items():
+            count, size = self._measured.get(rounds, (0, 0))
+            if count < len(items):
+                size += sum(map(of, items[count:]))
+                self._measured[rounds] = len(items), size
+            total += size
+        return total

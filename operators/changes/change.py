@@ -35,6 +35,10 @@ class Change:
     def __len__(self) -> int:
         return len(self.weights)
 
+    @property
+    def nbytes(self) -> int:
+        return self.rows.nbytes + int(self.weights.nbytes) + sum(int(numbers.nbytes) for numbers in self.rounds)
+
     def take(self, rows: Index) -> Change:
         """Different rows of it, by their places."""
         rounds = tuple(number.take(rows) for number in self.rounds)

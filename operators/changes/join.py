@@ -24,6 +24,8 @@ from .state import load_arrangement, save_arrangement
 
 _PAIRS: Final = 1 << 18
 """Pairs that are made at a time."""
+_CROSSED: Final = 1 << 22
+"""Pairs of rows that are looked for at a time, where every row meets every other one."""
 
 PairCondition: TypeAlias = Callable[[Rows], Mask]
 """Of pairs, left columns then right ones, those that match."""
@@ -68,6 +70,15 @@ class Join(ChangeOperator):
         )
 
     def receive(self, port: int, change: Change) -> Iterator[Change]:
+        whole = len(change)
+        step = whole if self._keys[port] else max(1, _CROSSED // max(1, self._sides[1 - port].rows))
+        if step >= whole:
+            yield from self._receive(port, change)
+            return
+        for start in range(0, whole, step):
+            yield from self._receive(port, change.take(np.arange(start, min(start + step, whole))))
+
+    def _receive(self, port: int, change: Change) -> Iterator[Change]:
         keys = change.rows.select(self._keys[port])
         kept = keys.select(self._strict).without_nulls() if self._strict else None
         if kept is not None:

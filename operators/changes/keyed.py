@@ -97,7 +97,7 @@ class Keyed(ChangeOperator):
 
     @property
     def nbytes(self) -> int:
-        return self._given.nbytes
+        return self._given.nbytes + self._agenda.nbytes(lambda item: item.nbytes)
 
     @abstractmethod
     def _absorb(self, change: Change) -> None:

@@ -57,5 +57,5 @@ class ChangeOperator(ABC):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its state."""
+        """Bytes of its state, and of what waits to be decided."""
         return 0

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
+from ...proto.errors import ExecutionError
 from ..ordering import Order
 from .arrangement import Found
 from .change import Numbers, Rounds
@@ -16,6 +18,9 @@ from .consolidate import group_starts, sum_groups
 from .history import counts_at
 from .rows import Rows
 
+MOST_COPIES: Final = 1 << 27
+"""Rows that a statement is run over, at most: a row with a large weight is as many."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Present:
@@ -24,6 +29,17 @@ class Present:
     asked: Index
     rows: Rows
     weights: Numbers
+
+    def copies(self) -> Index:
+        """The place of each row, as often as it is there."""
+        total = self.weights.sum(dtype=np.float64)
+        if total > MOST_COPIES:
+            raise ExecutionError(
+                f"about {total:.0f} rows, copies counted, are to be computed again at once; {MOST_COPIES:,} may be: "
+                "keep fewer rows of a key, or give them smaller weights",
+                reason="TOO_MANY_COPIES",
+            )
+        return np.repeat(np.arange(len(self.asked)), self.weights)
 
 
 def present(found: Found, time: Rounds, orders: Sequence[Order]) -> Present:

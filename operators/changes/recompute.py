@@ -98,14 +98,14 @@ class Recompute(ChangeOperator):
 
     @property
     def nbytes(self) -> int:
-        return self._given.nbytes + sum(each.nbytes for each in self._inputs)
+        waiting = self._agenda.nbytes(lambda item: 0 if item is None else item[1].nbytes)
+        return self._given.nbytes + sum(each.nbytes for each in self._inputs) + waiting
 
     def _evaluated(self, everything: Sequence[Found], rounds: Rounds) -> Rows:
         inputs = []
         for found, schema in zip(everything, self._schemas, strict=True):
             there = present(found, rounds, canonical_orders(len(schema)))
-            copies = np.repeat(np.arange(len(there.asked)), there.weights)
-            inputs.append(there.rows.take(copies).to_arrays(schema.types))
+            inputs.append(there.rows.take(there.copies()).to_arrays(schema.types))
         columns = self._evaluate(*inputs)
         return Rows.of_arrays(columns, len(columns[0]) if columns else 0)
 

@@ -70,7 +70,7 @@ class Regroup(Keyed):
     def _answer(self, keys: Rows, hashes: Hashes, rounds: Rounds) -> Answer:
         found = self._rows.find(keys, hashes)
         now = present(found, rounds, self._orders)
-        copies = np.repeat(np.arange(len(now.asked)), now.weights)
+        copies = now.copies()
         columns, of = self._evaluated(now.rows.take(copies), now.asked[copies])
         return Answer(
             of, Rows.of_arrays(columns, len(of)), np.ones(len(of), dtype=np.int64), (found.asked, found.rounds)

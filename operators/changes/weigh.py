@@ -122,7 +122,8 @@ class Weigh(ChangeOperator):
 
     @property
     def nbytes(self) -> int:
-        return self._received.nbytes + self._given.nbytes
+        waiting = self._agenda.nbytes(lambda item: item[0].nbytes + int(item[1].nbytes))
+        return self._received.nbytes + self._given.nbytes + waiting
 
     def _insert(self, touched: Entries, rounds: Rounds) -> None:
         if self._depth:

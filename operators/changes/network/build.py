@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from .graph import Back, ByKey, Entry, Graph, Link, Loop, Operate, Route
-from .lanes import Emitter, connect
+from .lanes import Emitter, Lane, connect
 from .locking import Locked, Locking
 from .loop import Ingress, Inlet, LoopNode
 from .nodes import Node, OperatorNode, Sink, Source
@@ -29,6 +29,7 @@ class Nodes:
     loops: dict[str, LoopNode] = field(default_factory=dict)
     """By path."""
     sinks: list[Sink] = field(default_factory=list)
+    lanes: list[Lane] = field(default_factory=list)
 
 
 def build(graph: Graph, channels: int, schedule: Schedule, locking: MakeLocking) -> Nodes:
@@ -74,6 +75,7 @@ class _Builder:
     def connect(self, sources: Sequence[Emitter], route: Route, targets: Sequence[Node | Ingress], port: int) -> None:
         for target, lanes in zip(targets, connect(sources, route, targets, port, self.schedule), strict=True):
             target.lanes.extend(lanes)
+            self.nodes.lanes.extend(lanes)
 
     def _entry(self, entry: Entry, loop: LoopNode | None) -> Sequence[Emitter]:
         if loop is not None:

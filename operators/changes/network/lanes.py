@@ -56,13 +56,23 @@ class Lane:
     def __len__(self) -> int:
         return len(self._queue)
 
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes wait in it."""
+        first = next((each for each in self._queue if type(each) is Change), None) if self._rows else None
+        return self._rows * first.nbytes // len(first) if first is not None else 0
+
     def push(self, message: Message) -> None:
+        over = False
         if type(message) is Change:
             self._rows += message.rows.count
-            if self._rows > BOUND and not self._over_since:
+            over = self._rows > BOUND
+            if over and not self._over_since:
                 self._over_since = perf_counter()
         self._queue.append(message)
         self._enqueue()
+        if over:
+            self._schedule.pressed()
 
     def work(self) -> None:
         """Deliver the next message; all of them, if the schedule wants that."""

@@ -89,11 +89,8 @@ class Network:
         sinks = self._nodes.sinks
         if not all(sink.complete for sink in sinks):
             raise RuntimeError("there is no complete epoch to take")
-        parts = [part for sink in sinks for part in sink.parts]
-        watermarks: list[int | None] = []
-        for sink in sinks:
-            sink.parts, sink.complete = [], False
-            watermarks.append(sink.release())
+        parts = [part for sink in sinks for part in sink.take_parts()]
+        watermarks = [sink.release() for sink in sinks]
         self._spent = self._once
         known = [value for value in watermarks if value is not None]
         self.watermark = min(known) if len(known) == len(watermarks) else None
@@ -134,9 +131,12 @@ class Network:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all state."""
-        operators = sum(node.operator.nbytes for node in self._nodes.operators.values())
-        return operators + sum(loop.progress.nbytes for loop in self._nodes.loops.values())
+        """Bytes of all state, of what is under way, and of the result as far as it is known."""
+        nodes = self._nodes
+        state = sum(node.operator.nbytes for node in nodes.operators.values())
+        state += sum(loop.progress.nbytes for loop in nodes.loops.values())
+        under_way = sum(lane.nbytes for lane in nodes.lanes)
+        return state + under_way + sum(sink.nbytes for sink in nodes.sinks)
 
     def _build(self) -> Nodes:
         return build(self._graph, self.channels, self._schedule, self._locking)

@@ -170,10 +170,17 @@ class Sink(Node):
     def __init__(self) -> None:
         super().__init__()
         self.parts: list[Change] = []
+        self.nbytes = 0
         self.complete = False
 
     def receive(self, _port: int, change: Change) -> None:
         self.parts.append(change)
+        self.nbytes += change.nbytes
+
+    def take_parts(self) -> list[Change]:
+        """How the result has changed."""
+        parts, self.parts, self.nbytes, self.complete = self.parts, [], 0, False
+        return parts
 
     def prepared(self, _prepare: Prepare) -> None:
         raise AssertionError("a prepare has left its loop")

@@ -58,6 +58,10 @@ class Heap:
                 newest = Change.concat([self._large.pop(), newest])
             self._large.append(newest)
 
+    @property
+    def nbytes(self) -> int:
+        return sum(change.nbytes for change in (*self._large, *self._small))
+
     def take(self) -> Change | None:
         parts = [*self._large, *self._small]
         self._large, self._small = [], []
@@ -181,7 +185,9 @@ class Progress:
 
     @property
     def nbytes(self) -> int:
-        return sum(parked.nbytes for parked in self._parked)
+        waiting = sum(pending.nbytes(lambda change: change.nbytes) for pending in self._pending)
+        found = sum(heap.nbytes for heap in self._changed)
+        return waiting + found + sum(parked.nbytes for parked in self._parked)
 
     def _put(self, channel: int, change: Change, number: int) -> None:
         """File it under its rounds; where they are not counted, under `number`."""

@@ -21,6 +21,9 @@ class Schedule(Protocol):
     def next(self) -> Work | None:
         """What to do now; None when there is nothing."""
 
+    def pressed(self) -> None:
+        """Much waits to be delivered, and more is coming: raises where that is not to be."""
+
     def clear(self) -> None:
         """Forget all work."""
 
@@ -38,6 +41,9 @@ class InOrder:
 
     def next(self) -> Work | None:
         return self._ready.popleft() if self._ready else None
+
+    def pressed(self) -> None:
+        pass
 
     def clear(self) -> None:
         self._ready.clear()

@@ -1,0 +1,81 @@
+"""What tasks that work on changes may keep, what is under way and what comes out of it counted too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+import tidegate
+
+from ..continuous.histories import planned, table
+from .queries import QUERIES, SCHEMAS, Looped, Query
+
+LIMIT = 64 << 20
+NUMBERS = pa.schema([("x", pa.int64())])
+
+
+def numbers(count: int) -> pa.Table:
+    return pa.table({"x": pa.array(range(count), pa.int64())})
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[tidegate.Client]:
+    with tidegate.local(roots=()) as client:
+        yield client
+
+
+@pytest.mark.parametrize(("mode", "reason"), [("per_epoch", "MEMORY_LIMIT"), ("continuous", "STATE_TOO_LARGE")])
+def test_a_loop_that_keeps_more_than_it_may_is_an_error(client: tidegate.Client, mode: str, reason: str) -> None:
+    plan = QUERIES["reachability"].plan()
+    seeds = table([(at, 0) for at in range(2_000)], SCHEMAS["seeds"])
+    edges = table([(0, at, 0) for at in range(1_000)], SCHEMAS["edges"])
+    with (
+        client.create_task(plan, mode=mode, loops="general", memory_limit=LIMIT) as task,
+        pytest.raises(tidegate.TaskFailed, match="memory_limit") as caught,
+    ):
+        task.run_epoch({"edges": edges, "seeds": seeds}).table()
+    assert caught.value.reason == reason
+
+
+def test_an_epochs_change_counts_though_nothing_keeps_it(client: tidegate.Client) -> None:
+    """Every row meets every other one: few rows are kept, and many come out."""
+    plan = planned("select a.x, b.x as y from a cross join b", dict.fromkeys("ab", NUMBERS))
+    with client.create_task(plan, mode="continuous", memory_limit=LIMIT) as task:
+        assert task.run_epoch({"a": numbers(100), "b": numbers(100)}).rows == 10_000
+        with pytest.raises(tidegate.TaskFailed, match="an epoch's change may take") as caught:
+            task.run_epoch({"a": numbers(50_000), "b": numbers(50_000)}).table()
+    assert caught.value.reason == "STATE_TOO_LARGE"
+
+
+def test_what_waits_for_the_barrier_counts(client: tidegate.Client) -> None:
+    plan = planned("select count(*) as n from (select distinct x from a)", {"a": NUMBERS})
+    same = pa.table({"x": pa.array([7] * 1_000_000, pa.int64())})
+    with client.create_task(plan, mode="continuous", memory_limit=LIMIT) as task:
+        for _ in range(5):
+            task.add_split("a", same)
+        task.request_barrier()
+        with pytest.raises(tidegate.TaskFailed, match="Weigh at") as caught:
+            task.read_epoch()
+    assert caught.value.reason == "STATE_TOO_LARGE"
+
+
+def test_rows_that_are_there_very_often_come_out_block_by_block(client: tidegate.Client) -> None:
+    """Whole blocks but for the last, wherever a row's copies end."""
+    twice = "select a, b from seeds union all select a, b from x union all select a, b from x"
+    seeds = table([(0, 0), (1, 1), (2, 2)], SCHEMAS["seeds"])
+    with client.create_task(Query({"x": Looped(twice, rounds=17)}).plan(), memory_limit=LIMIT) as task:
+        found = task.run_epoch({"seeds": seeds}).table()
+    assert found["a"].to_pylist() == sorted([0, 1, 2] * (2**17 - 1))
+
+
+def test_more_copies_than_can_be_computed_again_are_an_error(client: tidegate.Client) -> None:
+    plan = planned("select sum(x) as s from a", {"a": pa.schema([("x", pa.float64())])})
+    many = pa.table({"x": [0.5], "_weight": pa.array([1 << 40], pa.int64())})
+    with (
+        client.create_task(plan, mode="continuous") as task,
+        pytest.raises(tidegate.TaskFailed, match="1099511627776 rows, copies counted") as caught,
+    ):
+        task.run_epoch({"a": tidegate.Changes(many)}).table()
+    assert caught.value.reason == "TOO_MANY_COPIES"
