@@ -142,14 +142,14 @@ class OutputLog:
             return None
         taken: list[pa.RecordBatch] = []
         room = max_bytes
-        for batch, size in _from_row(output, cursor.row):
-            if size > room:
-                part = _cut(batch, size, room, at_least=0 if taken else 1)
-                if part.num_rows:
-                    taken.append(part)
-                break
-            taken.append(batch)
-            room -= size
+        for batch, first, size in _from_row(output, cursor.row):
+            if size <= room:
+                taken.append(_part(batch, first, size, room) if first else batch)
+                room -= size
+                continue
+            if not taken or 2 * room > max_bytes:
+                taken.append(_part(batch, first, size, room))
+            break
         return Data(cursor=cursor, rows=sum(batch.num_rows for batch in taken), batches=tuple(taken))
 
     # ------------------------------------------------------------------------------------------ acknowledging
@@ -194,21 +194,28 @@ def _place(cursor: Cursor) -> str:
     return f"row {cursor.row} of epoch {cursor.epoch}"
 
 
-def _from_row(output: EpochOutput, row: int) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """The batches from a row on, and their bytes."""
-    first = bisect_right(output.starts, row) - 1
-    skip = row - output.starts[first]
-    for chunk in output.chunks[first:]:
+def _from_row(output: EpochOutput, row: int) -> Iterator[tuple[pa.RecordBatch, int, int]]:
+    """The batches from a row on, each with the first row of it that is meant, and about the bytes from there."""
+    place = bisect_right(output.starts, row) - 1
+    skip = row - output.starts[place]
+    for chunk in output.chunks[place:]:
         for batch in chunk.batches():
-            if skip < batch.num_rows:
-                rest = batch.slice(skip) if skip else batch
-                yield rest, chunk.size if rest is batch and chunk.count == 1 else batch_bytes(rest)
-            skip = max(0, skip - batch.num_rows)
+            rows = batch.num_rows
+            if skip < rows:
+                size = chunk.size if chunk.count == 1 else batch_bytes(batch)
+                yield batch, skip, size * (rows - skip) // rows
+            skip = max(0, skip - rows)
 
 
-def _cut(batch: pa.RecordBatch, size: int, room: int, *, at_least: int) -> pa.RecordBatch:
-    """About as many of the first rows as fit, wide rows first or last."""
-    rows = max(at_least, batch.num_rows * room // size)
-    while rows > at_least and batch_bytes(batch.slice(0, rows)) > room + room // 8:
-        rows = max(at_least, rows // 2)
-    return batch.slice(0, rows)
+def _part(batch: pa.RecordBatch, first: int, size: int, room: int) -> pa.RecordBatch:
+    """The rows from `first` on, or about as many of them as fit, at least one; wide rows may stand first or last.
+
+    They are cut into equal parts, so that no answer has only what was left over by those before it.
+    """
+    parts = max(1, -(-8 * size // (9 * room)))
+    rows = -(-(batch.num_rows - first) // parts)
+    while True:
+        part = batch.slice(first, rows)
+        if rows == 1 or batch_bytes(part) <= room + room // 4:
+            return part
+        rows //= 2

@@ -8,6 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from ..operators.sizes import batch_bytes
 from ..proto.values import Data, Frame
 
 SMALL_BYTES: Final = 32_768
@@ -20,6 +21,6 @@ def joined(frames: Sequence[Frame]) -> list[Frame]:
 
 def _joined(data: Data) -> Data:
     count = len(data.batches)
-    if count < 2 or sum(batch.nbytes for batch in data.batches) >= count * SMALL_BYTES:
+    if count < 2 or sum(map(batch_bytes, data.batches)) >= count * SMALL_BYTES:
         return data
     return replace(data, batches=(pa.concat_batches(data.batches),))
