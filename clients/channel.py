@@ -24,6 +24,7 @@ _OPTIONS: Final = (
     ("grpc.max_receive_message_length", -1),  # the server's answers are bounded by what we ask for
     ("grpc.max_send_message_length", -1),  # what is too much, the server says
     ("grpc.http2.max_frame_size", 1 << 20),
+    ("SingleThreadedUnaryStream", 1),  # who reads a stream takes it from the network: no other thread hands it on
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.min_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 1_000),

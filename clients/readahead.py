@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 
 import grpc
 import pyarrow as pa
@@ -18,7 +20,11 @@ ACKNOWLEDGE = "/tidegate.v1.TaskService/Acknowledge"
 
 
 class ReadAhead:
-    """A `Results` stream that follows `frames`. It is `done` at the epoch's barrier, and when anything goes wrong."""
+    """A `Results` stream that follows `frames`. It is `done` at the epoch's barrier, and when anything goes wrong.
+
+    The server ends it; `close` is for who stops before. gRPC keeps a little of each call that was cancelled (of those
+    read by one thread, see `Channel`) until the channel is closed, so that is not what is done at every barrier.
+    """
 
     def __init__(self, channel: Channel, task: str, schema: pa.Schema, frames: Sequence[Frame]) -> None:
         self._channel = channel
@@ -28,7 +34,7 @@ class ReadAhead:
         self._unsaid: Cursor | None = None
         self._saying: grpc.Future[bytes] | None = None
         self.done = False
-        request = pb.ResultsRequest(task=task)
+        request = pb.ResultsRequest(task=task, ready=True)
         getattr(request, "from").CopyFrom(messages.cursor_message(self._cursor))
         self._stream = channel.stream(RESULTS, request)
 
@@ -46,15 +52,15 @@ class ReadAhead:
         try:
             frames = decode_frames(next(self._stream), self._schema)
         except (grpc.RpcError, StopIteration):
-            self.close()  # asking for them says why, or comes through again
+            self.done = True  # asking for them says why, or comes through again
             return ()
         if isinstance(frames[-1], Blocked):
-            self.close()
+            self.end()
             return frames[:-1]
         self._cursor = after(frames[-1], self._cursor)
         if not self.worthwhile(frames):
             self._acknowledge(None, last=True)
-            self.close()
+            self.end()
         return frames
 
     def _acknowledge(self, cursor: Cursor | None, *, last: bool = False) -> None:
@@ -69,6 +75,14 @@ class ReadAhead:
         """The newest of `cursor` and what has not been acknowledged yet."""
         return max((each for each in (cursor, self._unsaid) if each is not None), default=None)
 
-    def close(self) -> None:
+    def end(self) -> None:
+        """Once the server has ended it, or is about to: take what is left of it."""
         self.done = True
-        self._stream.cancel()
+        with suppress(grpc.RpcError):
+            deque(self._stream, maxlen=0)
+
+    def close(self) -> None:
+        """Stop the server where it is."""
+        if not self.done:
+            self.done = True
+            self._stream.cancel()

@@ -226,10 +226,15 @@ class RemoteService:
         self._channel.call(TASKS + "CancelTask", pb.CancelTaskRequest(task=task), pb.CancelTaskResponse.FromString)
 
     def delete_task(self, task: str) -> None:
-        if (ahead := self._ahead.pop(task, None)) is not None:
-            ahead.close()
+        ahead = self._ahead.pop(task, None)
         self._schemas.pop(task, None)
-        self._channel.call(TASKS + "DeleteTask", pb.DeleteTaskRequest(task=task), pb.DeleteTaskResponse.FromString)
+        try:
+            self._channel.call(TASKS + "DeleteTask", pb.DeleteTaskRequest(task=task), pb.DeleteTaskResponse.FromString)
+            if ahead is not None:
+                ahead.end()  # with its task
+        finally:
+            if ahead is not None:
+                ahead.close()
 
     def validate(self, plan: PlanBytes, options: TaskOptions) -> tuple[Sequence[Problem], Sequence[str]]:
         given = options.given if isinstance(options, ChosenOptions) else messages.OPTIONS

@@ -11,7 +11,7 @@ from ..proto import messages
 from ..proto.errors import InvalidRequest
 from ..proto.frames import FramesEncoder, encode_added, encode_frames
 from ..proto.tidegate.v1 import tasks_pb2 as pb
-from ..proto.values import MIB, Added, Blocked, Finished, Frame, TaskInfo, TaskOptions, TaskState, after
+from ..proto.values import MIB, Added, Barrier, Blocked, Finished, Frame, TaskInfo, TaskOptions, TaskState, after
 from .answering import Context, Endpoint
 from .backend import Backend
 from .joining import joined
@@ -143,6 +143,8 @@ class Tasks(Endpoint):
             yield encoder.encode(joined(frames))
             for said in frames:
                 cursor = after(said, cursor)
+            if request.ready and isinstance(said, Barrier | Blocked):
+                return
 
     async def acknowledge(self, request: pb.AcknowledgeRequest, _: Context) -> pb.AcknowledgeResponse:
         await self.blocking(self._backend.acknowledge, request.task, messages.cursor_value(request.cursor))

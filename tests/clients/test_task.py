@@ -193,6 +193,21 @@ def test_an_epoch_larger_than_an_answer_comes_whole(inject: Start) -> None:
     assert values(task.run_epoch({"a": numbers(*range(100))}).table()) == [*range(100)] * 200
 
 
+def test_reading_may_go_elsewhere_or_end_in_the_middle_of_a_large_epoch(inject: Start) -> None:
+    task = inject(FakeEngine(repeat=200))
+    task.add_split("a", numbers(*range(10_000)))
+    task.request_barrier()
+    for first in (7, 500_008, 20_009):
+        frames = [*task.next(tidegate.Cursor(1, first), wait=60), *task.next(), *task.next()]
+        for frame in frames:
+            if isinstance(frame, tidegate.Data):
+                assert values(frame.batches[0])[0] == frame.cursor.row % 10_000
+        assert task.cursor > tidegate.Cursor(1, first)
+    task.delete()
+    with pytest.raises(tidegate.NotFound, match="no task"):
+        task.info()
+
+
 def test_output_beyond_every_limit_is_read_while_it_is_made(inject: Start) -> None:
     task = inject(FakeEngine(repeat=100), output_bytes=100_000, spill_quota=200_000)
     assert task.run_epoch({"a": numbers(*range(5_000))}).rows == 500_000

@@ -103,6 +103,16 @@ def test_results_say_once_that_nothing_comes_and_then_wait(stubs: Stubs) -> None
     assert [kinds(answer.frames) for answer in answers] == [["finished"]]
 
 
+def test_results_that_are_ready_end_with_a_barrier_or_where_nothing_is_there(stubs: Stubs) -> None:
+    task = stubs.create()
+    stubs.tasks.AddSplit(pb.AddSplitRequest(task=task, source="a", split=inline(1)))
+    stubs.tasks.RequestBarrier(pb.RequestBarrierRequest(task=task))
+    stubs.next(task, wait_ms=60_000)
+    for epoch, expected in ((1, ["data", "barrier"]), (2, ["blocked"])):
+        request = pb.ResultsRequest(task=task, ready=True, **{"from": pb.Cursor(epoch=epoch)})
+        assert [kind for answer in stubs.tasks.Results(request) for kind in kinds(answer.frames)] == expected
+
+
 def test_watching_a_task_shows_its_statistics_change_and_ends_with_it(stubs: Stubs) -> None:
     task = stubs.create()
     watch = iter(stubs.tasks.WatchTask(pb.WatchTaskRequest(task=task, interval_ms=50)))

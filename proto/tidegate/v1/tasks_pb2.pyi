@@ -479,13 +479,15 @@ class Finished(_message.Message):
     def __init__(self) -> None: ...
 
 class ResultsRequest(_message.Message):
-    __slots__ = ("task", "max_bytes")
+    __slots__ = ("task", "max_bytes", "ready")
     TASK_FIELD_NUMBER: _ClassVar[int]
     FROM_FIELD_NUMBER: _ClassVar[int]
     MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    READY_FIELD_NUMBER: _ClassVar[int]
     task: str
     max_bytes: int
-    def __init__(self, task: _Optional[str] = ..., max_bytes: _Optional[int] = ..., **kwargs) -> None: ...
+    ready: bool
+    def __init__(self, task: _Optional[str] = ..., max_bytes: _Optional[int] = ..., ready: _Optional[bool] = ..., **kwargs) -> None: ...
 
 class AcknowledgeRequest(_message.Message):
     __slots__ = ("task", "cursor")

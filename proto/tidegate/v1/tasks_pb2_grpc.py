@@ -166,7 +166,7 @@ class TaskServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Results(self, request, context):
-        """The same frames as a stream, until the task has finished.
+        """The same frames as a stream, until the task has finished (or as far as they are ready).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
