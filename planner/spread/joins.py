@@ -78,13 +78,18 @@ def join_ways(
     if joining.left.named and type_ in WHOLE_LEFT:
         yield from joining.left_whole()
         return
-    if type_ in WHOLE_RIGHT and joining.small(joining.right, joining.left):
+    if type_ in WHOLE_RIGHT and is_small(right.estimate, left.estimate, movement):
         yield from joining.right_whole()
-    if type_ in WHOLE_LEFT and joining.small(joining.left, joining.right):
+    if type_ in WHOLE_LEFT and is_small(left.estimate, right.estimate, movement):
         yield from joining.left_whole()
     if pairs and not type_.marks:
         yield from joining.both_ranged(pairs)
         yield from joining.both_hashed(pairs)
+
+
+def is_small(side: Estimate, other: Estimate, movement: Movement) -> bool:
+    """Whether a side is small enough beside the other to be whole in every channel."""
+    return (movement.channels - 1) * side.rows <= other.base / 2
 
 
 def join_estimate(relation: ir.Join | ir.Cross, left: Estimate, right: Estimate) -> Estimate:
@@ -119,9 +124,6 @@ class _Joining:
         self._channels = movement.channels
         self.left = left
         self.right = right
-
-    def small(self, side: _Side, other: _Side) -> bool:
-        return (self._channels - 1) * side.estimate.rows <= other.estimate.base / 2
 
     def together(self) -> Iterator[Way]:
         """Both sides at one place."""

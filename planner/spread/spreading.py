@@ -20,7 +20,7 @@ from .joins import WHOLE_RIGHT, join_estimate, join_ways
 from .ordering import fetch_ways, sort_ways, top_n_ways
 from .origins import Key
 from .sorted import merge_join_ways, streaming_aggregate_ways
-from .ways import Movement, Placement, Ranged, Way, Ways
+from .ways import Movement, Placement, Ranged, Reading, Way, Ways
 
 _READ, _COMPUTE, _HASHED = 6.0, 4.0, 60.0
 WORTHWHILE = 75e6
@@ -33,6 +33,12 @@ _MATCH: Final = 100.0
 """To look for a pattern in a text, reading the text included."""
 
 _MATCHING: Final = frozenset({"like", "contains", "regexp_match_substring", "regexp_replace", "strpos"})
+_AS_ASKED: Final = (
+    *(ir.Read, ir.LocalFiles, ir.Filter, ir.Project, ir.Expand, ir.Unnest, ir.IndexLookup),
+    *(ir.MergeJoin, ir.StreamingAggregate),
+)
+"""What takes rows only as its own are asked for."""
+
 _CUT: Final = 1.1
 _GROWTH: Final = 4.0
 """Rows that come out of a loop for one that it reads: a guess."""
@@ -130,8 +136,10 @@ class _Finding:
         if inner:
             relation = with_subqueries(relation, inner)
         estimate = self._estimate(relation, below)
-        ways = [replace(way, cost=way.cost + cost) for way in self._of(relation, below, estimate)]
-        return self._movement.closed(estimate, ways)
+        found = Ways(estimate=estimate, ways=tuple(self._of(relation, below, estimate)))
+        if not isinstance(relation, _AS_ASKED):
+            found = found.wholly_read
+        return self._movement.closed(estimate, [replace(way, cost=way.cost + cost) for way in found.ways])
 
     def _of_loop(self, relation: ir.Recursion | ir.Rounds) -> Generator[ir.Relation, Ways, Ways]:
         """All of it in one place, from where its rows, which are sorted, may be dealt out."""
@@ -157,7 +165,7 @@ class _Finding:
 
     def _of_shared(self, relation: ir.Shared) -> Generator[ir.Relation, Ways, Ways]:
         """All of it computed in every channel that uses it, once for all its uses there; or computed once and sent."""
-        definition = yield self._spreading.shared[relation.ordinal]
+        definition = (yield self._spreading.shared[relation.ordinal]).wholly_read
         self._shared[relation.ordinal] = definition.whole.relation
         uses = self._uses[relation.ordinal]
         whole = replace(definition.whole, relation=relation, cost=definition.whole.cost / uses)
@@ -192,7 +200,8 @@ class _Finding:
                 named = self._is_named(relation.left), self._is_named(relation.right)
                 yield from join_ways(relation, below[0], below[1], movement, named)
             case ir.MergeJoin():
-                yield from merge_join_ways(relation, below[0], below[1], movement)
+                named = self._is_named(relation.left), self._is_named(relation.right)
+                yield from merge_join_ways(relation, below[0], below[1], movement, named)
             case ir.StreamingAggregate():
                 yield from streaming_aggregate_ways(relation, below[0], movement)
             case ir.LateralJoin():
@@ -208,7 +217,9 @@ class _Finding:
 
     def _of_read(self, relation: ir.Read | ir.LocalFiles, estimate: Estimate) -> Iterator[Way]:
         cost = _READ * estimate.rows * len(relation.names)
-        yield Way(placement=Placement.WHOLE, cost=_OPEN + cost, relation=replace(relation, whole=True))
+        reading = Reading.ASKED if relation.order else Reading.ALL
+        whole = replace(relation, whole=True)
+        yield Way(placement=Placement.WHOLE, cost=_OPEN + cost, relation=whole, reading=reading)
         if not relation.order:
             yield Way(placement=Placement.SHARES, cost=_OPEN + cost / self._spreading.channels, relation=relation)
         for at, name in enumerate(relation.names):
@@ -221,6 +232,7 @@ class _Finding:
                     ranged=Ranged(at, ranges),
                     order=relation.order,
                     in_turn=bool(relation.order),
+                    reading=reading,
                 )
 
     def _clusters(self, relation: ir.Read | ir.LocalFiles) -> Collection[str]:

@@ -30,6 +30,16 @@ class Placement(enum.Enum):
     ONE = "one"
 
 
+class Reading(enum.Enum):
+    """How far sources are read. ALL: to their end, or it makes no difference. ASKED: those that are sorted as far as
+    rows are asked for, so that who closes the rows stops them. AHEAD: further, because an exchange is between.
+    """
+
+    ALL = "all"
+    ASKED = "asked"
+    AHEAD = "ahead"
+
+
 class Ranged(NamedTuple):
     column: int
     ranges: int
@@ -42,7 +52,7 @@ class Way:
     `hashed` are the columns by whose hash rows are at their channel, None where it is not so; `ranged` is the column
     by whose value they are, and which ranges those are. `order` is what every channel's rows are sorted by, where the
     relation's order says something: merged by it, they are the rows of one channel. `in_turn` says that one channel's
-    after the other's are so too.
+    after the other's are so too. `reading` is how far it reads what is sorted.
     """
 
     placement: Placement
@@ -52,6 +62,7 @@ class Way:
     ranged: Ranged | None = None
     order: tuple[ir.ColumnOrder, ...] = ()
     in_turn: bool = False
+    reading: Reading = Reading.ALL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +88,16 @@ class Ways:
     def shares(self) -> tuple[Way, ...]:
         return tuple(way for way in self.ways if way.placement is Placement.SHARES)
 
+    @property
+    def as_asked(self) -> Ways:
+        """Those that read sources no further than is asked."""
+        return replace(self, ways=tuple(way for way in self.ways if way.reading is not Reading.AHEAD))
+
+    @property
+    def wholly_read(self) -> Ways:
+        """The same, for who needs all rows in any case."""
+        return replace(self, ways=tuple(replace(way, reading=Reading.ALL) for way in self.ways))
+
 
 class Movement:
     """Moves rows between channels, with an exchange where that is needed."""
@@ -99,18 +120,22 @@ class Movement:
         each = self._row(way)
         cost = each * estimate.rows / self.channels + each * estimate.rows
         relation = self._exchange(way, ir.Routing.GATHER, estimate, in_order=bool(way.order))
-        return Way(placement=Placement.ONE, cost=way.cost + cost + PIPELINE, relation=relation, order=way.order)
+        cost += way.cost + PIPELINE
+        return Way(placement=Placement.ONE, cost=cost, relation=relation, order=way.order, reading=_beyond(way))
 
     def hashed(self, ways: Ways, keys: tuple[int, ...]) -> Way:
         """In shares by the hash of these columns, in this order."""
         found = [self._rehashed(way, ways.estimate, keys) for way in ways.ways]
         return min(found, key=lambda way: way.cost)
 
-    def hashed_in_order(self, ways: Ways, keys: tuple[int, ...]) -> Way:
-        """The same of rows that are sorted: every channel's are in the order that they have on one."""
-        found = [self._rehashed(ways.one, ways.estimate, keys, in_order=True)]
-        found += [self._rehashed(way, ways.estimate, keys, in_order=True) for way in ways.shares if way.order]
-        return min(found, key=lambda way: way.cost)
+    def hashed_in_order(self, ways: Ways, keys: tuple[int, ...]) -> Way | None:
+        """The same of rows that are sorted: every channel's are in the order that they have on one. None where that
+        would read sources further than is asked.
+        """
+        sorted_ = [way for way in ways.ways if way.placement is not Placement.SHARES or way.order]
+        found = [self._rehashed(way, ways.estimate, keys, in_order=True) for way in sorted_]
+        asked = (way for way in found if way.reading is not Reading.AHEAD)
+        return min(asked, key=lambda way: way.cost, default=None)
 
     def dealt(self, ways: Ways) -> Way:
         """In shares, however."""
@@ -129,14 +154,15 @@ class Movement:
         sent = estimate.rows / (self.channels if way.placement is Placement.SHARES else 1)
         cost = self._row(way) * (sent + estimate.rows / self.channels)
         relation = self._exchange(way, ir.Routing.HASH, estimate, keys=keys, in_order=in_order)
-        return Way(placement=Placement.SHARES, cost=way.cost + cost + PIPELINE, relation=relation, hashed=keys)
+        cost += way.cost + PIPELINE
+        return Way(placement=Placement.SHARES, cost=cost, relation=relation, hashed=keys, reading=_beyond(way))
 
     def _broadcast(self, way: Way, estimate: Estimate) -> Way:
         sent = estimate.rows / (self.channels if way.placement is Placement.SHARES else 1)
         cost = self._row(way) * (sent + estimate.rows)
         relation = self._exchange(way, ir.Routing.BROADCAST, estimate)
-        # Never better than a gather where that is enough.
-        return Way(placement=Placement.WHOLE, cost=way.cost + cost + 2 * PIPELINE, relation=relation)
+        cost += way.cost + 2 * PIPELINE  # never better than a gather where that is enough
+        return Way(placement=Placement.WHOLE, cost=cost, relation=relation, reading=_beyond(way))
 
     def _row(self, way: Way) -> float:
         return SEND + COLUMN * len(way.relation.schema)
@@ -170,11 +196,16 @@ class Movement:
         )
 
 
+def _beyond(way: Way) -> Reading:
+    """What an exchange makes of how far a way reads."""
+    return Reading.ALL if way.reading is Reading.ALL else Reading.AHEAD
+
+
 def _cheapest(ways: Iterable[Way]) -> Iterator[Way]:
     """The cheapest of each kind."""
     found: dict[tuple[object, ...], Way] = {}
     for way in ways:
-        kind = (way.placement, way.hashed, way.ranged, bool(way.order), way.in_turn)
+        kind = (way.placement, way.hashed, way.ranged, bool(way.order), way.in_turn, way.reading)
         if kind not in found or way.cost < found[kind].cost:
             found[kind] = way
     shares = sorted((way for way in found.values() if way.placement is Placement.SHARES), key=lambda way: way.cost)

@@ -94,6 +94,22 @@ def test_joins_on_two_channels_give_the_rows_of_their_sql(
     assert found == answer(expected, **tables)
 
 
+@pytest.mark.parametrize("type_", ["INNER", "LEFT", "LEFT_SEMI", "LEFT_ANTI"])
+def test_a_small_side_that_every_channel_has_whole_changes_no_row(
+    type_: str, tables: Mapping[str, pa.Table], files: Mapping[str, Path], tmp_path: Path
+) -> None:
+    """Its keys are in the ranges of all channels, repeated."""
+    few = tables["b"].slice(ROWS // 3, 500)
+    few = pa.concat_tables([few, few, tables["b"].slice(ROWS - 500)]).sort_by("k")
+    pq.write_table(few, tmp_path / "few.parquet")
+    given = {"a": files["a"], "b": tmp_path / "few.parquet"}
+    width = 2 if type_.endswith(("SEMI", "ANTI")) else 4
+    found = [epoch(merged(SORTED_A, SORTED_B, 2, type_), width, given, channels) for channels in (1, 2, 3)]
+    assert len({digest(each.schema, each.to_batches()) for each in found}) == 1
+    expected = f"SELECT {SUMMARY[width]} FROM ({SQL[type_].format(on=ON)}) AS found({COLUMNS[width]})"
+    assert summary(found[1], width) == answer(expected, a=tables["a"], b=few)
+
+
 COLUMNS = {2: "c0, c1", 4: "c0, c1, c2, c3"}
 SUMMARY = {2: "count(*), sum(hash(c0, c1))", 4: "count(*), sum(hash(c0, c1, c2, c3))"}
 

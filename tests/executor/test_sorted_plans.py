@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import duckdb
@@ -232,6 +232,45 @@ def test_a_side_that_nothing_more_can_match_is_not_decoded(
         found = task.run_epoch({large: distinct, small: few}).table()
     assert found.num_rows == (0 if type_.endswith("ANTI") else 2)
     assert set(range(10)) <= groups_touched(distinct, handler.reads) <= set(range(12))
+
+
+def few_rows(last: int) -> pa.Table:
+    return pa.table({"k": [5, last], "w": [1, 2]})
+
+
+def many_rows(last: int) -> pa.Table:
+    return pa.table({"k": np.arange(last + 1), "w": np.arange(last + 1)})
+
+
+@pytest.mark.parametrize("channels", [2, 3])
+@pytest.mark.parametrize(
+    ("right", "rows"),
+    [(SORTED_B, few_rows), (SORTED_B, many_rows), (sorted_by(B, 0, 1), many_rows)],
+    ids=["whole", "ranges", "sorted by the plan"],
+)
+def test_on_several_channels_each_stops_within_two_row_groups_of_its_last_match(
+    right: object,
+    rows: Callable[[int], pa.Table],
+    channels: int,
+    distinct: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where nothing matches in a channel's range, within two of its start."""
+    handler = CountingHandler()
+    monkeypatch.setattr(scan, "LocalFileSystem", lambda **_: PyFileSystem(handler))
+    table = rows(9 * GROUP_ROWS + 7)
+    pq.write_table(table, tmp_path / "b.parquet", row_group_size=100_000)
+    roots, options = [distinct.parent, tmp_path], {"channels": channels}
+    with (
+        tidegate.local(roots=roots, threads=4) as client,
+        client.create_task(names(merged(SORTED_A, right, 2), 4), **options) as task,
+    ):
+        found = task.run_epoch({"a": distinct, "b": tmp_path / "b.parquet"}).table()
+    assert found.column(0).equals(table.column(0))
+    touched = groups_touched(distinct, handler.reads)
+    assert set(range(10)) <= touched
+    assert len(touched) <= 10 + 2 * channels
 
 
 def test_small_row_groups_are_decoded_one_by_one(tmp_path: Path) -> None:

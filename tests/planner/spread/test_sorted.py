@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import pytest
 
 from tidegate.planner import ir
 from tidegate.planner.pipelines import Feed, PhysicalPlan, ScanNode, SourceShape, walk
 from tidegate.planner.prepare import prepare
+from tidegate.planner.spread import ways
 from tidegate.proto.values import TaskOptions
 
-from ..build import I64, aggregate, asc, col, desc, eq, join, measure, plan, read, sort, topn
+from ..build import I64, aggregate, asc, col, desc, eq, filtered, join, lit, measure, plan, read, sort, topn
 
 LARGE, SMALL = 1 << 23, 1 << 12
 UP, DOWN = ir.Direction.ASC_NULLS_LAST, ir.Direction.DESC_NULLS_FIRST
@@ -35,11 +37,19 @@ def summed(relation: ir.Relation) -> ir.Relation:
 
 
 def physical(
-    root: ir.Relation, *, rows: int = LARGE, clustered: Sequence[str] = ("k",), rising: Sequence[str] = ("k",)
+    root: ir.Relation,
+    *,
+    rows: int = LARGE,
+    clustered: Sequence[str] = ("k",),
+    rising: Sequence[str] = ("k",),
+    inline: Mapping[str, int] = MappingProxyType({}),
+    broadcast: Sequence[str] = (),
 ) -> PhysicalPlan:
-    prepared = prepare(plan(root), TaskOptions(channels=2), ())
+    """`inline` are sources that come with the calls, of so many rows."""
+    prepared = prepare(plan(root), TaskOptions(channels=2, broadcast=tuple(broadcast)), ())
     shape = SourceShape(feed=Feed.FILES, size_class=rows, clustered=frozenset(clustered), rising=frozenset(rising))
-    return prepared.physical({source.name: shape for source in prepared.sources})
+    few = {name: SourceShape(feed=Feed.STREAM, size_class=size) for name, size in inline.items()}
+    return prepared.physical({source.name: few.get(source.name, shape) for source in prepared.sources})
 
 
 def channels(found: PhysicalPlan) -> list[int]:
@@ -50,6 +60,11 @@ def moved(found: PhysicalPlan) -> list[tuple[str, tuple[int, ...], list[int]]]:
     """The exchanges: how they route, by which columns, and what they merge by."""
     exchanges = [each for pipeline in found.pipelines for each in pipeline.into]
     return [(each.routing.value, each.keys, [key.column for key in each.order]) for each in exchanges]
+
+
+def reads(found: PhysicalPlan) -> dict[str, str]:
+    nodes = [node for pipeline in found.pipelines for node in walk(pipeline.root) if isinstance(node, ScanNode)]
+    return {node.source: "whole" if node.whole else "range" if node.cut else "share" for node in nodes}
 
 
 def cuts(found: PhysicalPlan) -> set[tuple[str, int] | None]:
@@ -108,3 +123,43 @@ def test_top_n_of_all_rows_is_sorted_on_one_channel() -> None:
     found = physical(summed(topn(ANY_A, [asc(col(0))], 9)), clustered=())
     assert channels(found) == [2, 1]
     assert moved(found) == [("gather", (), [])]
+
+
+@pytest.mark.parametrize(
+    ("type_", "small"),
+    [
+        (ir.JoinType.INNER, "b"),
+        (ir.JoinType.LEFT, "b"),
+        (ir.JoinType.LEFT_ANTI, "b"),
+        (ir.JoinType.INNER, "a"),
+        (ir.JoinType.RIGHT, "a"),
+    ],
+)
+def test_a_small_side_is_whole_beside_each_range_of_the_other(type_: ir.JoinType, small: str) -> None:
+    found = physical(joined(A, B, type_), inline={small: SMALL})
+    (large,) = {"a", "b"} - {small}
+    assert (channels(found), moved(found)) == ([2], [])
+    assert reads(found) == {small: "whole", large: "range"}
+
+
+@pytest.mark.parametrize("type_", [ir.JoinType.RIGHT, ir.JoinType.OUTER])
+def test_a_side_whose_unmatched_rows_are_wanted_is_never_whole_in_several_channels(type_: ir.JoinType) -> None:
+    assert channels(physical(joined(A, B, type_), inline={"b": SMALL})) == [1]
+
+
+def test_a_sorted_side_that_is_named_is_whole_whatever_its_size() -> None:
+    assert channels(physical(joined(A, B), inline={"b": LARGE})) == [1]
+    assert reads(physical(joined(A, B), inline={"b": LARGE}, broadcast=["b"])) == {"a": "range", "b": "whole"}
+    assert reads(physical(joined(A, B), broadcast=["b"])) == {"a": "range", "b": "whole"}
+
+
+@pytest.mark.parametrize("above", [joined, lambda a, b: summed(joined(a, b))], ids=["join", "aggregate of a join"])
+def test_what_a_merge_join_may_stop_is_never_read_through_an_exchange(
+    above: Callable[[ir.Relation, ir.Relation], ir.Relation], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even where rows could be moved at no cost; those that a sort has read to their end may."""
+    for cost in ("SEND", "COLUMN", "PIPELINE"):
+        monkeypatch.setattr(ways, cost, 0.0)
+    found = physical(above(filtered(A, eq(col(1), lit(7))), sort(ANY_B, asc(col(0)))))
+    (reader,) = [each for each in found.pipelines if "a" in each.sources]
+    assert "MergeJoinNode" in {type(node).__name__ for node in walk(reader.root)}
