@@ -30,7 +30,7 @@ from .pipelines import (
     walk,
 )
 from .sorted_nodes import order_of
-from .spread.spreading import Spreading, spread
+from .spread.spreading import Spread, Spreading, spread
 from .spread.stages import stages
 
 _WEIGHT: Final = 4
@@ -53,16 +53,20 @@ def cut(
         nodes |= {use: node for use, used in division.uses.items() if used == name}
         kept.append(Kept(name=name, root=root, sources=sources_of(root)))
     pipelines: list[Pipeline] = []
+    saved: float | None = None
     for planned in division.sections:
         top = look_up(planned.root)
         part = planned
         if top is not planned.root or making.shared != division.shared:
             part = section(making.shared, top, division.facts, nodes, row_wise=planned.row_wise)
         if options.channels > 1 and not part.row_wise:
-            pipelines += _spread(division, part, making, nodes, output, options)
+            found = _spread(division, part.root, making, options)
+            pipelines += _pipelines(division, found, making, nodes, output)
+            saved = found.saved
         else:
             pipelines.append(_pipeline(part, making, nodes, output, options.channels))
-    return _used(PhysicalPlan(pipelines=tuple(pipelines), kept=tuple(kept), indexes=tuple(indexes.values())))
+    physical = PhysicalPlan(pipelines=tuple(pipelines), kept=tuple(kept), indexes=tuple(indexes.values()), saved=saved)
+    return _used(physical)
 
 
 def _index(index: Indexed, division: Division, making: Making) -> KeptIndex:
@@ -105,15 +109,8 @@ def _pipeline(part: Section, making: Making, nodes: dict[int, PhysicalNode], out
     return Pipeline(root=node, sources=sources, start=start, channels=channels if sources else 1)
 
 
-def _spread(
-    division: Division,
-    whole: Section,
-    making: Making,
-    nodes: dict[int, PhysicalNode],
-    output: Output,
-    options: TaskOptions,
-) -> Iterator[Pipeline]:
-    """A section as pipelines on several channels. A plan that is not row-wise has one section."""
+def _spread(division: Division, root: ir.Relation, making: Making, options: TaskOptions) -> Spread:
+    """A section's root on several channels. A plan that is not row-wise has one section."""
     spreading = Spreading(
         channels=options.channels,
         rows={source: each.size_class for source, each in making.shape.items()},
@@ -125,7 +122,13 @@ def _spread(
         clustered={source: each.clustered for source, each in making.shape.items()},
         rising={source: each.rising for source, each in making.shape.items()},
     )
-    found = spread(whole.root, spreading)
+    return spread(root, spreading)
+
+
+def _pipelines(
+    division: Division, found: Spread, making: Making, nodes: dict[int, PhysicalNode], output: Output
+) -> Iterator[Pipeline]:
+    """What is spread, taken apart at its exchanges."""
     making = replace(making, shared=found.shared)
     received: dict[int, PhysicalNode] = {}
     parts = stages(found)

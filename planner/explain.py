@@ -19,7 +19,7 @@ from . import ir, tree
 from .changes.explain import operators_json, operators_text
 from .changes.lower import input_name, lower_loop
 from .divide import DEPTH, Division, Section, read_by
-from .explain_channels import Spread, spread_json, spread_text
+from .explain_channels import Spread, saved_ms, spread_json, spread_text
 from .fragments import is_blocking, is_row_wise
 from .operated import key_columns
 from .selection import selection
@@ -86,7 +86,7 @@ def explain(
     kept = {name: _fragments(division, section, naming) for name, section in division.kept.items()}
     pipelines = [_fragments(division, section, naming) for section in division.sections]
     shared = [_lines(division, each, {}, naming) for each in plan.shared]
-    content = {
+    content: dict[str, Any] = {
         "mode": options.mode.value,
         "determinism": options.determinism.value,
         "promise": _PROMISES[options.determinism],
@@ -117,7 +117,8 @@ def explain(
     if spread is not None:
         content["spread"] = found = spread_json(spread)
         content["spread_for"] = dict(spread.rows)
-        text += "".join(f"{line}\n" for line in spread_text(found, spread.rows))
+        content["spread_saves_ms"] = saved_ms(spread)
+        text += "".join(f"{line}\n" for line in spread_text(found, spread.rows, saved_ms(spread)))
     return Explanation(text=text, json=json.dumps(content, indent=1))
 
 

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from .pipelines import Exchange, FileInput, PhysicalPlan, Pipeline, ScanNode, read_from_sources, received_by, walk
+from .spread import spreading
 
 ROWS: Final = 10_000_000
+_MS: Final = 1e6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -39,8 +41,17 @@ def spread_json(spread: Spread) -> list[dict[str, Any]]:
     ]
 
 
-def spread_text(pipelines: Sequence[Mapping[str, Any]], rows: Mapping[str, int]) -> Iterator[str]:
+def saved_ms(spread: Spread) -> float | None:
+    """What several channels are estimated to save, used or not; None where it was not to decide."""
+    saved = spread.physical.saved
+    return None if saved is None else round(saved / _MS, 1)
+
+
+def spread_text(pipelines: Sequence[Mapping[str, Any]], rows: Mapping[str, int], saved: float | None) -> Iterator[str]:
     yield f"spread over channels, for {_sizes(rows)} (the sizes of sealed splits decide):"
+    if saved is not None and len(pipelines) == 1 and pipelines[0]["channels"] == 1:
+        least = spreading.WORTHWHILE / _MS
+        yield f"  one channel, as several are estimated to save {max(saved, 0.0):.0f} ms; {least:.0f} are worth it"
     for each in pipelines:
         reads = "; ".join(f"{read['source']}, {read['rows']}" for read in each["reads"])
         received = ", ".join(f"exchange {number}" for number in each["receives"])

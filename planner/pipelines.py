@@ -411,9 +411,11 @@ class Pipeline:
 class PhysicalPlan:
     """A pipeline stands after those whose exchanges it reads. The result is the rows of those that feed no exchange,
     pipeline after pipeline and in each channel after channel (the gather at the root). An index stands after those that
-    its rows are looked up in; what is kept may use them all.
+    its rows are looked up in; what is kept may use them all. `saved`, where it was to decide, is what several channels
+    are estimated to save over one, in nanoseconds, whether they are used or not.
     """
 
     pipelines: tuple[Pipeline, ...]
     kept: tuple[Kept, ...]
     indexes: tuple[KeptIndex, ...] = ()
+    saved: float | None = None

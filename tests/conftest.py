@@ -19,7 +19,14 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
 # Tests have few rows: they are to be spread over channels where that saves anything at all.
+SHIPPED_WORTHWHILE = spreading.WORTHWHILE
 spreading.WORTHWHILE = 0.0
+
+
+@pytest.fixture
+def as_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans are spread where a service would spread them."""
+    monkeypatch.setattr(spreading, "WORTHWHILE", SHIPPED_WORTHWHILE)
 
 
 @pytest.fixture(scope="session")

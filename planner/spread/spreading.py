@@ -64,11 +64,14 @@ class Spreading:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """`root` on `channels` channels, with exchanges below; `shared` are the shared relations as it uses them."""
+    """`root` on `channels` channels, with exchanges below; `shared` are the shared relations as it uses them. `saved`
+    is what several channels are estimated to save, in nanoseconds, taken or not.
+    """
 
     root: ir.Relation
     channels: int
     shared: tuple[ir.Relation, ...]
+    saved: float
 
 
 def spread(root: ir.Relation, spreading: Spreading) -> Spread:
@@ -80,10 +83,11 @@ def spread(root: ir.Relation, spreading: Spreading) -> Spread:
     finding = _Finding(root, spreading)
     ways = unroll(finding.step, root)
     best = min((*(way for way in ways.shares if not way.order or way.in_turn), ways.one), key=lambda way: way.cost)
-    if one.cost - best.cost < WORTHWHILE:
-        return Spread(one.relation, 1, alone.shared())
+    saved = one.cost - best.cost
+    if saved < WORTHWHILE:
+        return Spread(one.relation, 1, alone.shared(), saved)
     channels = spreading.channels if best.placement is Placement.SHARES else 1
-    return Spread(best.relation, channels, finding.shared())
+    return Spread(best.relation, channels, finding.shared(), saved)
 
 
 class _Finding:

@@ -10,7 +10,6 @@ import pytest
 from tidegate.planner import ir
 from tidegate.planner.pipelines import Feed, FileInput, FragmentNode, PhysicalPlan, Pipeline, SourceShape, Start, walk
 from tidegate.planner.prepare import prepare
-from tidegate.planner.spread import spreading
 from tidegate.proto.values import TaskOptions
 
 from ..build import (
@@ -89,8 +88,8 @@ def test_one_channel_needs_no_exchange() -> None:
     assert moved(found) == []
 
 
-def test_a_plan_stays_on_one_channel_where_several_would_save_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spreading, "WORTHWHILE", 75e6)
+@pytest.mark.usefixtures("as_shipped")
+def test_a_plan_stays_on_one_channel_where_several_would_save_little() -> None:
     exchanged = {
         rows: moved(physical(aggregate(A, [], measure("count")), {"a": rows})) for rows in (MIDDLE // 4, LARGE)
     }
@@ -233,6 +232,17 @@ def test_an_explanation_is_for_the_sizes_that_are_given() -> None:
     assert "reads a, a share; b, all rows" in small.text
     assert "pipeline 1 on one channel reads a, all rows; b, all rows" in large.text
     assert json.loads(small.json)["spread_for"] == {"a": 10_000_000, "b": 100}
+
+
+@pytest.mark.usefixtures("as_shipped")
+def test_an_explanation_says_why_a_plan_stays_on_one_channel() -> None:
+    prepared = prepare(plan(aggregate(A, [], measure("count"))), TaskOptions(channels=2), ())
+    found = {rows: prepared.explain({"a": rows}) for rows in (MIDDLE // 4, LARGE)}
+    saved = {rows: json.loads(each.json)["spread_saves_ms"] for rows, each in found.items()}
+    assert 0 <= saved[MIDDLE // 4] < 75 <= saved[LARGE]
+    reason = f"  one channel, as several are estimated to save {saved[MIDDLE // 4]:.0f} ms; 75 are worth it\n"
+    assert reason in found[MIDDLE // 4].text
+    assert "are worth it" not in found[LARGE].text
 
 
 def test_an_explanation_says_what_moves_where() -> None:
