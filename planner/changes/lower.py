@@ -18,7 +18,7 @@ from .aggregates import lower_aggregate
 from .joins import lower_cross, lower_join, lower_merge_join
 from .loops import lower_iterate, lower_unreferenced
 from .nodes import BackNode, ChangeNode, ConstantNode, SourceNode
-from .orders import lower_fetch, lower_sort, lower_top, top_of
+from .orders import counts_by_subquery, limit_without_order, lower_fetch, lower_sort, lower_top, ordered_by_all, top_of
 from .recompute import lower_by_recomputing
 from .rendering import render
 from .rowwise import chain_below, lower_chain, lower_unnest
@@ -71,6 +71,9 @@ class _Lowering:
             if relation.ordinal not in self._common:
                 self._common[relation.ordinal] = yield self.shared[relation.ordinal]
             return self._common[relation.ordinal]
+        if isinstance(relation, ir.Fetch | ir.TopN) and counts_by_subquery(relation):
+            why = "how many rows it keeps is computed"
+            return (yield from self._recomputed(ordered_by_all(relation), why))
         if not needs_rewriting(relation):
             return (yield from self._lowered(relation))
         try:
@@ -111,7 +114,7 @@ class _Lowering:
             case ir.Fetch(input=ir.Sort() as sort):
                 return lower_fetch(relation, sort, (yield sort.input))
             case ir.Fetch():
-                raise PlanError(_limit_without_order(relation))
+                raise PlanError(limit_without_order(relation))
             case ir.TopN(ties=False):
                 return lower_top(relation, (yield relation.input))
             case ir.TopN():
@@ -172,13 +175,6 @@ def _unsorted(relation: ir.StreamingAggregate) -> ir.Aggregate:
         schema=relation.schema,
         place=relation.place,
     )
-
-
-def _limit_without_order(relation: ir.Fetch) -> Problem:
-    message = (
-        "a limit without a sort keeps whatever rows come first, and changes come in no order; sort below the limit"
-    )
-    return Problem(place=relation.place, reason="LIMIT_WITHOUT_SORT", message=message)
 
 
 def _lookup_in_outside(relation: ir.IndexLookup | ir.IndexTable) -> Problem:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ...operators.ordering import Order
 from ...proto.errors import PlanError, Problem
 from .. import ir
-from ..visit import is_column, transform_relations
+from ..visit import is_column, subqueries, transform_relations
 from .nodes import ChangeNode, TopNode
 from .rendering import columns
 from .rowwise import compute, select
@@ -72,6 +72,36 @@ def top_of(relation: ir.Fetch, sort: ir.Sort) -> ir.TopN:
         schema=relation.schema,
         place=relation.place,
     )
+
+
+def counts_by_subquery(relation: ir.Fetch | ir.TopN) -> bool:
+    counts = (each for each in (relation.offset, relation.count) if each is not None)
+    return any(next(subqueries(each), None) is not None for each in counts)
+
+
+def ordered_by_all(relation: ir.Fetch | ir.TopN) -> ir.TopN:
+    """The limit over its sort as one relation that can be computed again: ties are broken by all columns, unless they
+    are wanted.
+    """
+    match relation:
+        case ir.TopN():
+            top = relation
+        case ir.Fetch(input=ir.Sort() as sort):
+            top = top_of(relation, sort)
+        case ir.Fetch():
+            raise PlanError(limit_without_order(relation))
+    if top.ties:
+        return top
+    direction = ir.Direction.ASC_NULLS_LAST
+    ties = (ir.SortKey(expression=each, direction=direction) for each in columns(top.input.schema))
+    return replace(top, keys=(*top.keys, *ties))
+
+
+def limit_without_order(relation: ir.Fetch) -> Problem:
+    message = (
+        "a limit without a sort keeps whatever rows come first, and changes come in no order; sort below the limit"
+    )
+    return Problem(place=relation.place, reason="LIMIT_WITHOUT_SORT", message=message)
 
 
 def lower_top(relation: ir.TopN, node: ChangeNode) -> ChangeNode:

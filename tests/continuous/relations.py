@@ -143,7 +143,13 @@ def firsts() -> Iterator[tuple[str, ir.Relation]]:
 INCREMENTAL: Final = dict([*rowwise(), *joins(), *aggregates(), *sets(), *windows(), *nested(), *firsts()])
 """What must never fall back to computing everything again."""
 
+COUNTED: Final = subquery(ir.SubqueryKind.SCALAR, aggregate(RIGHT, [], measure("count", col(0))))
+"""How many rows there are on the right, as a number of rows to keep."""
+
 RECOMPUTED: Final[Mapping[str, ir.Relation]] = {
+    "limit of as many rows as are counted": replace(
+        fetch(sort(LEFT, desc(col(1)), asc(col(2, F64)), asc(col(0)), asc(col(3, TEXT))), 0), count=COUNTED
+    ),
     "exists one of two kinds": filtered(
         LEFT,
         subquery(

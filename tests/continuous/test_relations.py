@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -12,12 +13,13 @@ import pytest
 
 from tidegate.planner import ir
 from tidegate.planner.changes.explain import recomputed
+from tidegate.proto.errors import PlanError
 
-from ..planner.build import plan
+from ..planner.build import asc, col, fetch, plan, sort
 from ..planner.running import rows as per_epoch
 from .histories import Changed, Integral, Row, multiset, total
 from .network import Running, prepared
-from .relations import INCREMENTAL, RECOMPUTED, SCHEMAS, unnest
+from .relations import COUNTED, INCREMENTAL, LEFT, RECOMPUTED, SCHEMAS, unnest
 
 ALL = {**INCREMENTAL, **RECOMPUTED}
 
@@ -78,6 +80,22 @@ def test_what_follows_the_change_is_never_computed_again_from_all_rows(name: str
 def test_what_is_computed_again_says_why(name: str) -> None:
     (node,) = recomputed(prepared(plan(RECOMPUTED[name])).root)
     assert node.why
+
+
+def test_ties_of_a_limit_whose_count_is_a_subquery_are_broken_by_all_columns() -> None:
+    limit = replace(fetch(sort(LEFT, asc(col(0))), 0), count=COUNTED)
+    rows: list[Row] = [(1, value, 0.0, text) for value in (5, 3, 4) for text in ("b", "a")]
+    found = Integral()
+    with Running(plan(limit)) as running:
+        for left, right in ((rows, rows[:3]), (rows[:0], rows[3:4])):  # three are kept, and then four
+            found.add(running.epoch({"l": [(row, 1) for row in left], "r": [(row, 1) for row in right]}, SCHEMAS))
+    assert found.rows == multiset(sorted(rows)[:4])
+
+
+def test_a_limit_whose_count_is_a_subquery_needs_a_sort_too() -> None:
+    with pytest.raises(PlanError) as caught:
+        prepared(plan(replace(fetch(LEFT, 0), count=COUNTED)))
+    assert [problem.reason for problem in caught.value.problems] == ["LIMIT_WITHOUT_SORT"]
 
 
 @pytest.mark.parametrize("outer", [False, True])
