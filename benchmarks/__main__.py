@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
+import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -48,15 +50,23 @@ def main() -> int:
     settings = Settings(scale=arguments.scale, rounds=arguments.rounds)
     print("# Tidegate beside its peers\n")
     print(", ".join(f"{name} {value}" for name, value in environment().items()) + "\n")
-    reports = []
-    for name in arguments.cases or CASES:
-        reports.append(CASES[name](settings))
-        print(reports[-1].markdown(), flush=True)
+    reports: list[Report] = []
+    failed: list[str] = []
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
-    arguments.json.write_text(to_json(reports))
-    print(f"figures: {arguments.json}", file=sys.stderr)
+    for name in arguments.cases or CASES:
+        start = time.perf_counter()
+        try:
+            reports.append(CASES[name](settings))
+        except Exception:  # noqa: BLE001 - told at once and by the exit code; the other cases go on
+            failed.append(name)
+            print(f"## Case {name} failed\n\n```\n{traceback.format_exc()}```\n", flush=True)
+            continue
+        print(reports[-1].markdown(), flush=True)
+        print(f"case {name} took {time.perf_counter() - start:.0f} s", file=sys.stderr)
+        arguments.json.write_text(to_json(reports))
+    print(f"figures: {arguments.json}" if reports else "no figures", file=sys.stderr)
     missed = [target.text for report in reports for target in report.targets if not target.reached]
-    return 1 if missed and arguments.fail_on_missed else 0
+    return 1 if failed or (missed and arguments.fail_on_missed) else 0
 
 
 def parser() -> argparse.ArgumentParser:

@@ -43,25 +43,31 @@ class Runs:
 def interleave(contenders: Mapping[str, Callable[[], object]], rounds: int) -> Runs:
     """Run each contender once to warm up and then once a round, the first one changing from round to round.
 
-    A contender whose warm-up fails is left out, with the error's first line.
+    A contender that fails is left out from then on, with the error's first line.
     """
-    running = dict(contenders)
-    left_out = {}
-    for name, run in contenders.items():
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    left_out: dict[str, str] = {}
+
+    def timed(name: str) -> float | None:
+        start = time.perf_counter()
         try:
-            run()
+            contenders[name]()
         except Exception as error:  # noqa: BLE001 - whatever a peer cannot do is reported, not fatal
             left_out[name] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
-            del running[name]
-    names = list(running)
-    seconds: dict[str, list[float]] = {name: [] for name in names}
+            del seconds[name]
+            return None
+        return time.perf_counter() - start
+
+    for name in contenders:
+        timed(name)
     for number in range(rounds):
+        names = list(seconds)
         first = number % len(names) if names else 0
         for name in names[first:] + names[:first]:
             gc.collect()
-            start = time.perf_counter()
-            running[name]()
-            seconds[name].append(time.perf_counter() - start)
+            took = timed(name)
+            if took is not None:
+                seconds[name].append(took)
     return Runs({name: tuple(values) for name, values in seconds.items()}, left_out)
 
 

@@ -46,6 +46,10 @@ def _process(command: Sequence[str], folder: Path) -> Iterator[str]:
         yield found.group()
     finally:
         process.terminate()
-        process.wait(timeout=30)
+        try:
+            process.wait(timeout=30)
+        except subprocess.TimeoutExpired:  # its case is measured; the next ones need the machine
+            process.kill()
+            process.wait()
         if process.stdout is not None:
             process.stdout.close()

@@ -13,7 +13,7 @@ import pytest
 from substrait.proto import Plan
 
 from benchmarks import answers, exchange, loops, tpch, tpch_queries
-from benchmarks.__main__ import CASES
+from benchmarks.__main__ import CASES, main
 from benchmarks.measure import Runs, Spread, interleave, summed
 from benchmarks.report import Report, Target
 from benchmarks.settings import Settings
@@ -37,6 +37,30 @@ def test_a_contender_that_cannot_run_is_left_out_with_its_reason() -> None:
     runs = interleave({"peer": broken, "other": list}, rounds=1)
     assert set(runs.seconds) == {"other"}
     assert runs.left_out == {"peer": "ValueError: no such relation"}
+
+
+def test_a_contender_that_fails_in_a_later_round_is_left_out_and_the_others_go_on() -> None:
+    answers = iter((1, 2))
+    runs = interleave({"peer": lambda: next(answers), "other": list}, rounds=3)
+    assert len(runs.seconds["other"]) == 3
+    assert (set(runs.seconds), runs.left_out) == ({"other"}, {"peer": "StopIteration: "})
+
+
+def test_a_case_that_fails_is_told_and_the_next_one_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def broken(_: Settings) -> Report:
+        raise RuntimeError("no room")
+
+    whole = Report(case="whole", title="The whole one", header=["", "ms"], rows=[["a", "1"]])
+    monkeypatch.setattr("benchmarks.__main__.CASES", {"broken": broken, "whole": lambda _: whole})
+    monkeypatch.setattr("sys.argv", ["benchmarks", "--json", str(tmp_path / "figures.json")])
+    assert main() == 1
+    said = capsys.readouterr().out
+    assert "Case broken failed" in said
+    assert "RuntimeError: no room" in said
+    assert "The whole one" in said
+    assert '"whole"' in (tmp_path / "figures.json").read_text()
 
 
 def test_a_ratio_is_taken_within_each_round() -> None:
