@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
@@ -14,6 +14,8 @@ from ..proto.errors import NodeError
 T = TypeVar("T")
 
 _END: Final = object()
+_NO_ITEMS: Final = (str, bytes, dict)
+"""What can be iterated, but not over rows. A tuple of types: a union of them would be made anew for each batch."""
 
 
 class UserCode:
@@ -51,11 +53,17 @@ class UserCode:
     # ---------------------------------------------------------------------------------------------------- inside
 
     def _of_items(self, given: object, doing: str) -> Iterator[pa.RecordBatch]:
-        if not isinstance(given, Iterable) or isinstance(given, Mapping | str | bytes):
+        if isinstance(given, _NO_ITEMS) or not hasattr(given, "__iter__"):
             raise self._no_rows(given, doing)
-        items = self.call(doing, iter, given)
+        items: Any = self.call(doing, iter, given)
         try:
-            while (item := self.call(doing, next, items, _END)) is not _END:
+            while True:
+                try:  # `call` would cost as much again as a small generator
+                    item = next(items, _END)
+                except Exception as error:
+                    raise self._raised(doing, error) from error
+                if item is _END:
+                    return
                 if isinstance(item, pa.RecordBatch):
                     if item.num_rows:
                         yield self._fitted(item, doing)
