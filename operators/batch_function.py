@@ -49,8 +49,9 @@ class BatchFunctionOperator(Operator):
         self._interrupted = False
 
     def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
+        [rows] = inputs
         self._interrupted = False
-        return self._run(*inputs)
+        return self._run(rows)
 
     def interrupt(self) -> None:
         self._interrupted = True

@@ -9,6 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from tidegate.operators.batch_function import BatchFunctionOperator
+from tidegate.operators.iterate import Iterate
+from tidegate.operators.operator import Operator
+from tidegate.operators.union import Union
+from tidegate.operators.user import User
+
+from ..operators.test_confluence import operators
 from .markdown import Example, documents, examples, links
 from .modules import TOP
 
@@ -45,6 +52,19 @@ def test_modules_that_a_document_names_exist(document: Path) -> None:
         r"`((?:proto|operators|planner|executor|server|clients|benchmarks|tests)/[\w/.]*)`", document.read_text()
     )
     assert [path for path in named if not (TOP / path).exists()] == []
+
+
+#: The operators of graphs of a user's own, which have a document together.
+OF_GRAPHS = {BatchFunctionOperator, Iterate, Union, User}
+
+
+@pytest.mark.parametrize("operator", sorted(operators() - OF_GRAPHS, key=lambda each: each.__name__))
+def test_an_operator_has_a_page_that_states_its_contract(operator: type[Operator]) -> None:
+    page = "-".join(re.findall("[A-Z][a-z]*", operator.__name__)).lower() + ".md"
+    folder = TOP / "docs" / "operators"
+    assert f"({page})" in (folder / "README.md").read_text()
+    stated = set(re.findall(r"^\| ([A-Z][\w -]*) \|", (folder / page).read_text(), re.MULTILINE))
+    assert {"Order", "Nulls", "Empty input", "Memory", "Barrier"} <= stated
 
 
 def test_the_readme_is_short_and_has_an_example_with_its_output() -> None:

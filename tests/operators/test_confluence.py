@@ -21,12 +21,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tidegate.operators
+from tidegate.operators.batch_function import BatchFunctionOperator
 from tidegate.operators.digest import digest
 from tidegate.operators.duckdb_private import PrivateEngine
 from tidegate.operators.fragment import Fragment
 from tidegate.operators.held_rows import Holding
 from tidegate.operators.index_lookup_join import IndexLookupJoin
 from tidegate.operators.instances import Instance, InstancePool, InstanceSettings
+from tidegate.operators.iterate import Iterate
 from tidegate.operators.loop import Loop
 from tidegate.operators.merge_join import MergeJoin
 from tidegate.operators.merging.kinds import MergeJoinType
@@ -38,7 +40,9 @@ from tidegate.operators.sorted_merge import merged
 from tidegate.operators.streaming_aggregate import StreamingAggregate
 from tidegate.operators.streams import BatchStream
 from tidegate.operators.submit import at_once
+from tidegate.operators.union import Union
 from tidegate.operators.unnest import Unnest
+from tidegate.operators.user import User, UserStream
 from tidegate.operators.write import Write
 from tidegate.proto.errors import InternalError
 from tidegate.testing import check_operator
@@ -226,14 +230,50 @@ def test_a_loop(warm: Instance, channels: int) -> None:
     check_operator(lambda: reached(warm, channels), SMALL, reordered=in_any_order)
 
 
+@pytest.mark.parametrize("inputs", [2, 3])
+def test_a_union_of_streams(inputs: int) -> None:
+    epochs = [[rows(5 * epoch + each, 7, 3) for each in range(inputs)] for epoch in range(2)]
+    check_operator(lambda: Union(SMALL[0][0].schema), epochs, reordered=in_any_order)
+
+
+class Pairs:
+    """A user's join: rows of the second stream beside those of the first, which has ended before."""
+
+    def __init__(self) -> None:
+        self._values: dict[object, list[object]] = {}
+
+    def execute(self, batches: Sequence[pa.RecordBatch], stream: str, channel: int) -> Iterator[pa.RecordBatch]:
+        for row in (row for batch in batches for row in batch.to_pylist()):
+            if stream == "build":
+                self._values.setdefault(row["k"], []).append(row["v"])
+            elif row["k"] in self._values:
+                found = self._values[row["k"]]
+                yield pa.record_batch({"k": pa.array([row["v"]] * len(found)), "v": pa.array(found)})
+
+    def done(self, channel: int) -> None:
+        return None
+
+
+@pytest.mark.parametrize("after", [("build",), ()], ids=["one after the other", "in turns"])
+def test_a_user_s_executor(after: tuple[str, ...]) -> None:
+    """In turns too, what it sees does not depend on how its streams are cut."""
+    streams = [UserStream(name="build"), UserStream(name="probe", after=after)]
+    schema = SMALL[0][0].schema
+    check_operator(
+        lambda: User("pairs", streams, schema=schema, make=Pairs), SMALL, reordered=in_any_order if after else None
+    )
+
+
 # --- no operator is left out -------------------------------------------------------------------------------------
 
 OF_SEVERAL_INPUTS = {
     Fragment: (test_a_fragment_of_two_inputs, test_a_fragment_of_three_inputs),
     MergeJoin: (test_a_merge_join,),
     Loop: (test_a_loop,),
+    Union: (test_a_union_of_streams,),
+    User: (test_a_user_s_executor,),
 }
-OF_ONE_AT_MOST = {IndexLookupJoin, Scan, Select, StreamingAggregate, Unnest, Write}
+OF_ONE_AT_MOST = {BatchFunctionOperator, IndexLookupJoin, Iterate, Scan, Select, StreamingAggregate, Unnest, Write}
 
 
 def operators() -> set[type[Operator]]:
@@ -258,4 +298,4 @@ def test_the_others_take_no_second_input(kind: type[Operator]) -> None:
     """Neither before they look at anything else, nor at their first row."""
     streams = [BatchStream(pa.schema([]), []) for _ in range(2)]
     with pytest.raises((InternalError, ValueError), match=r"input|unpack"):
-        list(kind.run(Mock(spec=kind, _place="here", _source="here"), streams))
+        list(kind.run(Mock(spec=kind, _place="here", _source="here", _code=Mock()), streams))
