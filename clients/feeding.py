@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import pyarrow as pa
+
 from .numbers import from_one, last_numbers
 from .proto.errors import InvalidRequest, NotFound, Refused
 from .proto.service import Service
@@ -111,7 +113,7 @@ class Feed:
                 made = split(each, self._upload)
                 last[source] += 1
                 held.append((source, made, last[source]))
-                size += sum(batch.nbytes for batch in made.batches) if isinstance(made, InlineSplit) else 0
+                size += sum(map(pa.ipc.get_record_batch_size, made.batches)) if isinstance(made, InlineSplit) else 0
         # Naming the last number of every source refuses to seal what somebody else has added meanwhile.
         yield Step(splits=held, through=last)
 

@@ -44,6 +44,7 @@ from .matching import (
 from .operator import Operator, Stream
 from .ordering import Order
 from .piece import FilePiece, InlinePiece, KeyRange, Piece
+from .sizes import batch_bytes
 
 T = TypeVar("T")
 
@@ -102,7 +103,7 @@ class Scan(Operator):
                     if self._interrupted:
                         raise ExecutionError(f"reading {describe(piece)} was interrupted", reason="INTERRUPTED")
                     self.rows_read += batch.num_rows
-                    self.bytes_read += batch.nbytes
+                    self.bytes_read += batch_bytes(batch)
                     yield batch
 
     def _inline(self, piece: InlinePiece) -> Generator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""Relations that are nothing but columns of an operator's rows: those need no statement."""
+"""Relations that are nothing but columns of an operator's rows, or of an exchange's: those need no statement."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .visit import is_column
 class Selection:
     """The columns of `input` at these places."""
 
-    input: ir.Operated | ir.Recursion
+    input: ir.Operated | ir.Recursion | ir.Exchange
     columns: tuple[int, ...]
 
 
 def selection(root: ir.Relation, ends: Container[int]) -> Selection | None:
-    """What `root` is if it only takes columns from a relation with an operator of its own. `ends` are relations, by
-    their ids, that something else computes.
+    """What `root` is if it only takes columns from a relation with an operator of its own, or from an exchange. `ends`
+    are relations, by their ids, that something else computes.
     """
     relation, columns = root, tuple(range(len(root.schema)))
     while isinstance(relation, ir.Project) and (relation is root or id(relation) not in ends):
@@ -29,7 +29,7 @@ def selection(root: ir.Relation, ends: Container[int]) -> Selection | None:
         if taken is None:
             return None
         relation, columns = relation.input, tuple(taken[column] for column in columns)
-    if relation is root or not columns or not isinstance(relation, ir.Operated | ir.Recursion):
+    if relation is root or not columns or not isinstance(relation, ir.Operated | ir.Recursion | ir.Exchange):
         return None
     fits = all(_fits(relation.schema[at], type_) for at, type_ in zip(columns, root.schema, strict=True))
     return Selection(input=relation, columns=columns) if fits else None

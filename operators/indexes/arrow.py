@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import types as kinds
 
 from ...proto.errors import ExecutionError, InternalError
@@ -49,7 +50,8 @@ class ArrowIndex(Index):
         # A column that is a key too is not looked for far away, where the key that was asked for is as good.
         alike = [i for i in keys if bits_say_equal(table.schema.field(i).type)]
         self._as_asked = [keys.index(i) if i in alike else None for i in columns]
-        self._columns = [None if i in alike else arrays[i] for i in columns]
+        far = [i for i in columns if i not in alike]
+        self._far = pa.RecordBatch.from_arrays([arrays[i] for i in far], names=[str(i) for i in far])
         self._hashes = _Hashes(hashes[order])
 
     def lookup(self, keys: pa.RecordBatch) -> Matches:
@@ -58,17 +60,16 @@ class ArrowIndex(Index):
         same = self._keys.same(places, asked, rows)
         if same is not None and not same.all():
             rows, places = rows[same], places[same]
-        taken = pa.array(places)
+        far = iter(pc.take(self._far, pa.array(places), boundscheck=False).columns if self._far.num_columns else ())
         arrays = [
-            given(asked[key], rows) if column is None else self._taken(column, taken, i)
-            for i, (key, column) in enumerate(zip(self._as_asked, self._columns, strict=True))
+            _in_type(next(far), type_) if key is None else given(asked[key], rows)
+            for key, type_ in zip(self._as_asked, self.schema.types, strict=True)
         ]
         return Matches(rows=rows, columns=pa.RecordBatch.from_arrays(arrays, schema=self.schema))
 
-    def _taken(self, column: pa.Array, rows: pa.Array, i: int) -> pa.Array:
-        found = column.take(rows)
-        wanted = self.schema.field(i).type
-        return found if found.type.equals(wanted) else found.cast(wanted)
+
+def _in_type(found: pa.Array, wanted: pa.DataType) -> pa.Array:
+    return found if found.type.equals(wanted) else found.cast(wanted)
 
 
 class _Hashes:

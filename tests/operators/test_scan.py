@@ -17,6 +17,7 @@ from tidegate.operators.column import Column
 from tidegate.operators.operator import Operator
 from tidegate.operators.piece import FilePiece, InlinePiece
 from tidegate.operators.scan import Scan
+from tidegate.operators.sizes import batch_bytes
 from tidegate.operators.splits import expand, open_pieces
 from tidegate.operators.testing import CHECKS, Case
 from tidegate.proto.errors import ExecutionError, SplitError
@@ -330,7 +331,7 @@ def test_rows_and_bytes_read_are_counted(root: Path) -> None:
     scan = Scan("t", [column("x", pa.int64())])
     scan.assign("t", pieces_of(write(root / "f.parquet", pa.table({"x": [1, 2], "y": ["a", "b"]})), root))
     batches = list(scan.run(()))
-    assert (scan.rows_read, scan.bytes_read) == (2, sum(batch.nbytes for batch in batches))
+    assert (scan.rows_read, scan.bytes_read) == (2, sum(map(batch_bytes, batches)))
 
 
 def test_an_interrupt_stops_a_scan(root: Path) -> None:

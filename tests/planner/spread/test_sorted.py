@@ -9,7 +9,7 @@ from types import MappingProxyType
 import pytest
 
 from tidegate.planner import ir
-from tidegate.planner.pipelines import Feed, PhysicalPlan, ScanNode, SourceShape, walk
+from tidegate.planner.pipelines import Feed, PhysicalPlan, ReceiveNode, ScanNode, SelectNode, SourceShape, walk
 from tidegate.planner.prepare import prepare
 from tidegate.planner.spread import ways
 from tidegate.proto.values import TaskOptions
@@ -82,6 +82,11 @@ def test_sorted_files_are_read_in_ranges_of_their_first_column_without_an_exchan
     assert channels(found) == [2]
     assert moved(found) == []
     assert cuts(found) == {("k", 0)}
+
+
+def test_rows_merged_at_the_root_need_no_statement_above() -> None:
+    *_, last = physical(sort(ANY_A, asc(col(0)))).pipelines
+    assert [type(node) for node in walk(last.root)] == [SelectNode, ReceiveNode]
 
 
 @pytest.mark.parametrize(
