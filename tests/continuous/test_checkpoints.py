@@ -104,7 +104,7 @@ def coming_and_going(example: LoopExample, seed: int) -> list[Splits]:
     return epochs
 
 
-@pytest.mark.parametrize("channels", [1, 2])
+@pytest.mark.parametrize("channels", [1, 2, 3])
 @pytest.mark.parametrize("name", LOOPS)
 def test_loops_go_on_from_every_barrier(client: tidegate.Client, name: str, channels: int) -> None:
     example = LOOPS[name]

@@ -49,6 +49,7 @@ class Network:
         self._earlier: tuple[LoopStatistics, ...] = ()
         """Of the loops, before the last reset."""
         self._begun = 0
+        self._taken = 0
         self._seconds = 0.0
         self._nothing = Change(Rows.empty(self.schema.types), np.empty(0, dtype=np.int64))
 
@@ -92,6 +93,7 @@ class Network:
         parts = [part for sink in sinks for part in sink.take_parts()]
         watermarks = [sink.release() for sink in sinks]
         self._spent = self._once
+        self._taken += 1
         known = [value for value in watermarks if value is not None]
         self.watermark = min(known) if len(known) == len(watermarks) else None
         if not parts:
@@ -105,10 +107,16 @@ class Network:
         self._nodes = self._build()
         self._spent = False
         self._begun = 0
+        self._taken = 0
         self._seconds = 0.0
 
     def save(self, state: StateWriter) -> None:
-        """Write all operators' and loops' state, each under its path, between two epochs."""
+        """Write all operators' and loops' state, each under its path. It is what each had when the checkpoint of the
+        epoch last taken passed it: RuntimeError if anything was fed or ended since.
+        """
+        sources = [source for entries in self._nodes.sources.values() for entry in entries for source in entry]
+        if self._begun > self._taken or any(source.begun or source.epoch != self._taken for source in sources):
+            raise RuntimeError("state is saved when an epoch has been taken and nothing of the next one is there")
         for (path, channel), node in self._nodes.operators.items():
             node.operator.save(_Under(state, _name(path, node, channel)))
         for path, loop in self._nodes.loops.items():

@@ -155,10 +155,17 @@ class Source(Emitter):
     def __init__(self) -> None:
         super().__init__()
         self.epoch = 0
+        self.begun = False
+        """Whether something has been emitted since the last barrier."""
+
+    def emit(self, change: Change) -> None:
+        self.begun = True
+        super().emit(change)
 
     def end(self, watermark: int | None) -> None:
         """The barrier: what is emitted after it belongs to the next epoch."""
         self.epoch += 1
+        self.begun = False
         if watermark is not None:
             self.tell(Watermark(watermark))
         self.tell(Checkpoint(self.epoch))

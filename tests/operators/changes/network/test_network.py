@@ -81,6 +81,25 @@ def test_restored_at_any_barrier_it_goes_on_as_if_undisturbed(term: Term, channe
         assert kept(restored) == kept(undisturbed)
 
 
+@pytest.mark.parametrize("term", [REACHED, Except(E, S)], ids=["loop", "flat"])
+def test_state_is_that_at_a_barrier_or_is_not_saved(term: Term) -> None:
+    """What came behind the checkpoint is in some operators already, and in others not."""
+    network, _ = network_of(term, channels=2)
+    network.save(MemoryState())
+    network.feed(0, 0, change([((1, 1), 1)]))
+    for step in (lambda: None, network.end, network.run, lambda: network.end(0)):
+        step()
+        with pytest.raises(RuntimeError, match="nothing of the next one is there"):
+            network.save(MemoryState())
+    network.take()
+    with pytest.raises(RuntimeError, match="nothing of the next one is there"):
+        network.save(MemoryState())
+    network.end(1)
+    network.run()
+    network.take()
+    network.save(MemoryState())
+
+
 def test_state_is_named_by_path_operator_and_channel() -> None:
     network, _ = network_of(REACHED, channels=2)
     state = MemoryState()
