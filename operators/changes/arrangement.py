@@ -22,7 +22,8 @@ _FACTOR: Final = 8
 
 _FEW: Final = 256
 _RECENT: Final = 2_048
-"""As few rows are kept as they come until one of their keys is asked for, or there are so many of them."""
+_PARTS: Final = 4
+"""As few rows are kept as they came until there are so many of them, or what is asked for lies in more parts."""
 
 _FIRST: Final = np.zeros(1, dtype=np.int64)
 
@@ -67,7 +68,8 @@ class Arrangement:
         self._runs: list[Entries] = []
         self._recent: list[Entries] = []
         self._recent_rows = 0
-        self._recent_keys: set[int] = set()
+        self._recent_keys: dict[int, list[tuple[int, int]]] = {}
+        """By the hash of a key which of the recent parts, and of their entries, have it."""
         self._measured = 0
         self._measured_bytes = 0
         self.touched = 0
@@ -113,9 +115,14 @@ class Arrangement:
         if len(run) > _FEW:
             self._insert_run(run)
         elif len(run):
+            part, keys = len(self._recent), self._recent_keys
+            for at, key in enumerate(run.key_hashes.tolist()):
+                if key in keys:
+                    keys[key].append((part, at))
+                else:
+                    keys[key] = [(part, at)]
             self._recent.append(run)
             self._recent_rows += len(run)
-            self._recent_keys.update(run.key_hashes.tolist())
             if self._recent_rows >= _RECENT:
                 self._gather()
 
@@ -152,8 +159,8 @@ class Arrangement:
 
     def matches(self, keys: Rows, hashes: Hashes) -> Iterator[tuple[Entries, Index, Index]]:
         """For each run that has any: which of `keys` has which of its entries, in pairs."""
-        if self._recent and (len(hashes) > _RECENT or not self._recent_keys.isdisjoint(hashes.tolist())):
-            self._gather()
+        if self._recent:
+            yield from self._recent_matches(keys, hashes)
         if len(hashes) == 1:
             yield from self._matches_of_one(keys, hashes)
             return
@@ -180,6 +187,27 @@ class Arrangement:
             else:
                 at = first
             yield self._of_same_key(keys, run, asked, at)
+
+    def _recent_matches(self, keys: Rows, hashes: Hashes) -> Iterator[tuple[Entries, Index, Index]]:
+        """`matches` in what is kept as it came, which becomes a run if they are in more parts than a few."""
+        if len(hashes) > _RECENT:
+            self._gather()
+            return
+        wanted = hashes.tolist()
+        if self._recent_keys.keys().isdisjoint(wanted):
+            return
+        found: dict[int, tuple[list[int], list[int]]] = {}
+        for number, key in enumerate(wanted):
+            for part, at in self._recent_keys.get(key, ()):
+                asked, places = found.setdefault(part, ([], []))
+                asked.append(number)
+                places.append(at)
+        if len(found) > _PARTS:
+            self._gather()
+            return
+        parts = self._recent
+        for part, (asked, places) in found.items():
+            yield self._of_same_key(keys, parts[part], np.array(asked), np.array(places))
 
     def _matches_of_one(self, keys: Rows, hashes: Hashes) -> Iterator[tuple[Entries, Index, Index]]:
         """`matches` of one key, as fast as it can be: in most rounds of many a loop there is but one."""

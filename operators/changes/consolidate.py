@@ -66,9 +66,14 @@ def entries(rows: Rows, key_hashes: Hashes, row_hashes: Hashes, weights: Numbers
 
 def consolidated(parts: Entries, *, keep_zeros: bool = False) -> Entries:
     """The same, in order, one entry for each row and time; what sums to 0 is left out unless it is wanted."""
-    if len(parts) <= 1:
+    if len(parts) <= 1 or _ascending(parts.key_hashes):
         return parts if keep_zeros else without_zeros(parts)
     return _consolidated(parts, _order(parts, "quicksort"), keep_zeros=keep_zeros)
+
+
+def _ascending(hashes: Hashes) -> bool:
+    """Whether they are different and in order: then so are the entries whose keys have them."""
+    return int(np.count_nonzero(hashes[1:] > hashes[:-1])) == len(hashes) - 1
 
 
 def merged(older: Entries, newer: Entries) -> Entries:

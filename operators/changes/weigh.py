@@ -1,7 +1,7 @@
 """Weigh: what a row's weight becomes, given its weights in each input: DISTINCT and the set operations.
 
 Confluent: the inputs' order and cuts do not enter. State: for each different row one number an input, at each time
-at which it changed; inside loops that count rounds also what was given out.
+at which it changed; inside loops that count rounds beside them one more, what was given out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .agenda import Agenda
 from .arrangement import Arrangement, Found
 from .change import Change, Numbers, Rounds, by_rounds, constant_rounds
 from .columns import Index, Mask
-from .consolidate import Entries, added, consolidated, without_zeros
+from .consolidate import Entries, added, consolidated, group_starts, without_zeros
 from .history import again
 from .operator import ChangeOperator
 from .present import sums_at
@@ -55,8 +55,7 @@ class Weigh(ChangeOperator):
         self._inputs = 1 if weighing is Weighing.DISTINCT else inputs
         self._depth = depth
         whole = range(len(schema))
-        self._received = Arrangement(schema.types, whole, depth=depth, width=self._inputs)
-        self._given = Arrangement(schema.types, whole, depth=depth)
+        self._kept = Arrangement(schema.types, whole, depth=depth, width=self._inputs + bool(depth))
         self._agenda: Agenda[tuple[Rows, Numbers]] = Agenda()
 
     def receive(self, port: int, change: Change) -> Iterable[Change]:
@@ -79,23 +78,7 @@ class Weigh(ChangeOperator):
         if not parts:
             return ()
         touched = self._together(parts)
-        before = self._received.find(touched.rows, touched.key_hashes, rows=False)
-        new = touched.weights
-        if len(before):
-            old = sums_at(before, rounds, len(touched))
-            new = added(old, new)
-        self._insert(touched, rounds)
-        if self._depth:
-            given = self._given.find(touched.rows, touched.key_hashes, rows=False)
-            weights = self._weights(new) - sums_at(given, rounds, len(touched))
-            if self._depth == 1:
-                self._put_down_wrong(touched.rows, before, given, new, rounds)
-            else:
-                self._put_down(touched.rows, (before, given), rounds)
-        else:
-            weights = self._weights(new)
-            if len(before):
-                weights -= self._weights(old)
+        weights = self._decided_at(touched, rounds) if self._depth else self._decided(touched)
         count = int(np.count_nonzero(weights))
         if not count:
             return ()
@@ -103,35 +86,51 @@ class Weigh(ChangeOperator):
         if count < len(weights):
             changed = weights.nonzero()[0]
             rows, hashes, weights = rows.take(changed), hashes.take(changed), weights.take(changed)
-        change = Change(rows.hashed(hashes), weights, constant_rounds(rounds, count), consolidated=True)
-        if self._depth:
-            self._given.insert(change, hashes)
-        return (change,)
+        return (Change(rows.hashed(hashes), weights, constant_rounds(rounds, count), consolidated=True),)
 
     def save(self, state: StateWriter) -> None:
-        save_arrangement(state, "received", self._received, self.schema)
-        save_arrangement(state, "given", self._given, self.schema)
+        save_arrangement(state, "kept", self._kept, self.schema)
 
     def load(self, state: StateReader) -> None:
-        load_arrangement(state, "received", self._received, self.schema)
-        load_arrangement(state, "given", self._given, self.schema)
+        load_arrangement(state, "kept", self._kept, self.schema)
 
     @property
     def touched(self) -> int:
-        return self._received.touched + self._given.touched
+        return self._kept.touched
 
     @property
     def nbytes(self) -> int:
         waiting = self._agenda.nbytes(lambda item: item[0].nbytes + int(item[1].nbytes))
-        return self._received.nbytes + self._given.nbytes + waiting
+        return self._kept.nbytes + waiting
 
-    def _insert(self, touched: Entries, rounds: Rounds) -> None:
-        if self._depth:
-            times = constant_rounds(rounds, len(touched))
-            self._received.insert_numbers(touched.rows, touched.weights, times, touched.key_hashes)
-        else:
-            self._received.touched += len(touched)
-            self._received.insert_entries(without_zeros(touched))
+    def _decided(self, touched: Entries) -> Numbers:
+        """How the weights of rows change, where there are no rounds."""
+        before = self._kept.find(touched.rows, touched.key_hashes, rows=False)
+        self._kept.touched += len(touched)
+        self._kept.insert_entries(without_zeros(touched))
+        if not len(before):
+            return self._weights(touched.weights)
+        old = sums_at(before, (), len(touched))
+        return self._weights(added(old, touched.weights)) - self._weights(old)
+
+    def _decided_at(self, touched: Entries, rounds: Rounds) -> Numbers:
+        """How they change at this time; rows that have to be decided again later are put down."""
+        before = self._kept.find(touched.rows, touched.key_hashes, rows=False)
+        new = np.zeros((len(touched), self._inputs + 1), dtype=np.int64)
+        new[:, :-1] = touched.weights.reshape(len(touched), self._inputs)
+        sums = new
+        if len(before):
+            sums = added(sums_at(before, rounds, len(touched)), new)
+        weights = self._weights(sums[:, :-1]) - sums[:, -1]
+        new[:, -1] = weights
+        self._kept.insert_numbers(touched.rows, new, constant_rounds(rounds, len(touched)), touched.key_hashes)
+        if len(before):
+            sums[:, -1] += weights
+            if self._depth == 1:
+                self._put_down_wrong(touched.rows, before, sums, rounds)
+            else:
+                self._put_down(touched.rows, before, rounds)
+        return weights
 
     def _together(self, parts: tuple[tuple[Rows, Numbers], ...]) -> Entries:
         """The different rows that are touched, with what came in for them: nothing, for those put down before."""
@@ -142,49 +141,43 @@ class Weigh(ChangeOperator):
         hashes = rows.hashes()
         return consolidated(Entries(hashes, hashes, rows, numbers, ()), keep_zeros=True)
 
-    def _put_down(self, rows: Rows, histories: tuple[Found, ...], rounds: Rounds) -> None:
-        asked = np.concatenate([history.asked for history in histories])
-        times = tuple(np.concatenate(n) for n in zip(*(history.rounds for history in histories), strict=True))
-        for later, which in again(asked, times, rounds):
+    def _put_down(self, rows: Rows, before: Found, rounds: Rounds) -> None:
+        for later, which in again(before.asked, before.rounds, rounds):
             self._put_nothing_down(rows, which, later)
 
-    def _put_down_wrong(self, rows: Rows, before: Found, given: Found, new: Numbers, rounds: Rounds) -> None:
+    def _put_down_wrong(self, rows: Rows, before: Found, sums: Numbers, rounds: Rounds) -> None:
         """In one loop it is known when a row is next to be decided again: at the first later round of its history at
-        which what was given out is not what holds there now. `new` is what holds at this one.
+        which what was given out is not what holds there now. `sums` are the rows' numbers at this one.
         """
-        numbers = np.concatenate([before.rounds[0], given.rounds[0]])
-        late = np.flatnonzero(numbers > rounds[0])
+        late = (before.rounds[0] > rounds[0]).nonzero()[0]
         if not len(late):
             return
-        asked, numbers = np.concatenate([before.asked, given.asked])[late], numbers[late]
+        asked, numbers = before.asked.take(late), before.rounds[0].take(late)
         order = np.lexsort((numbers, asked))
-        asked, numbers, late = asked[order], numbers[order], late[order]
-        nothing = np.zeros((len(given), *before.weights.shape[1:]), dtype=np.int64)
+        asked, numbers, late = asked.take(order), numbers.take(order), late.take(order)
         other_row = asked[1:] != asked[:-1]
-        held = _running(np.concatenate([before.weights, nothing])[late], other_row, new[asked])
-        told = np.concatenate([np.zeros(len(before), dtype=np.int64), given.weights])[late]
-        told = _running(told, other_row, self._weights(new)[asked])
-        wrong = self._weights(held) != told
+        later = _running(before.weights.take(late, axis=0), other_row, sums.take(asked, axis=0))
+        wrong = self._weights(later[:, :-1]) != later[:, -1]
         wrong[:-1] &= other_row | (numbers[1:] != numbers[:-1])
-        at = np.flatnonzero(wrong)
+        at = wrong.nonzero()[0]
         if len(at):
-            keys, first = np.unique(asked[at], return_index=True)
-            for later, which in by_rounds((numbers[at][first],)):
-                self._put_nothing_down(rows, keys if which is None else keys[which], later)
+            keys, first = np.unique(asked.take(at), return_index=True)
+            for time, which in by_rounds((numbers.take(at).take(first),)):
+                self._put_nothing_down(rows, keys if which is None else keys[which], time)
 
     def _put_nothing_down(self, rows: Rows, which: Index, time: Rounds) -> None:
         nothing = np.zeros(len(which) if self._inputs == 1 else (len(which), self._inputs), dtype=np.int64)
         self._agenda.add(time, (rows.take(which), nothing))
 
     def _weights(self, numbers: Numbers) -> Numbers:
-        first, others = (numbers, None) if self._inputs == 1 else (numbers[:, 0], numbers[:, 1:])
+        first, others = (numbers, None) if numbers.ndim == 1 else (numbers[:, 0], numbers[:, 1:])
         return _weighed(self._weighing, first, others)
 
 
 def _running(numbers: Numbers, other_row: Mask, before: Numbers) -> Numbers:
     """The sum of each row's numbers up to each of them, from what it was `before`; `other_row` says where rows end."""
     sums: Numbers = np.cumsum(numbers, axis=0)
-    starts = np.concatenate([[0], np.flatnonzero(other_row) + 1])
+    starts = group_starts(other_row)
     lengths = np.diff(np.append(starts, len(numbers)))
     sums -= np.repeat(sums[starts] - numbers[starts], lengths, axis=0)
     sums += before

@@ -109,7 +109,6 @@ WRONG_WITHOUT: Final = (
     "the shorter of two paths",
     "an edge beside a longer path",
     "a deletion that raises a least cost",
-    "a deletion that splits a component",
 )
 
 

@@ -1,0 +1,85 @@
+"""Every relation that is kept up to date: what a few changes cost does not grow with the state, by counter."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from tidegate.operators.changes.change import Change, Numbers
+from tidegate.operators.changes.network.network import Network
+
+from ..planner.build import plan
+from .network import bare
+from .relations import INCREMENTAL, SCHEMA
+
+SMALL, LARGE = 300, 3_000
+CHANGES: Final = 20
+PAIRED_WITH_ALL: Final = {name for name in INCREMENTAL if "no key" in name or name == "cross"}
+"""A row that comes has as many pairs as the other side has rows."""
+
+ONE_GROUP: Final = {
+    "aggregate without keys, averages",
+    "aggregate without keys, sums of floats",
+    "aggregate without keys, distinct ones",
+    "windows of several partitions",
+}
+"""A group whose floats or different values are added, or whose rows are numbered, is answered from all of its rows, and
+here all rows are one group.
+"""
+
+
+def rows(count: int) -> pa.Table:
+    """Two rows of each key, four of each text, and no number twice."""
+    numbers = np.arange(count)
+    values = np.random.default_rng(5).permutation(count)
+    texts = [f"text {number // 4}" for number in range(count)]
+    return pa.table({"k": numbers // 2, "v": values, "f": values / 4, "s": texts}, SCHEMA)
+
+
+def changed(table: pa.Table, entries: int) -> tuple[pa.Table, Numbers]:
+    """Some rows go, and come back with another number."""
+    some = table.take(np.arange(0, table.num_rows, table.num_rows // CHANGES)[:CHANGES] + entries)
+    moved = some.set_column(1, "v", pc.add(some["v"], table.num_rows))
+    return pa.concat_tables([some, moved]), np.repeat([-1, 1], CHANGES)
+
+
+def feed(network: Network, port: int, columns: list[str], table: pa.Table, weights: Numbers | None = None) -> None:
+    (batch,) = table.select(columns).combine_chunks().to_batches()
+    network.feed(port, 0, Change.of_batch(batch, weights))
+
+
+def touched(name: str, count: int) -> dict[str, int]:
+    """By operator how many rows it looks at for a few changes of each source."""
+    network, entries = bare(plan(INCREMENTAL[name]), 1)
+    table = rows(count)
+    for port, (_, columns) in enumerate(entries):
+        feed(network, port, list(columns), table)
+    complete(network)
+    before = {each.path: each.touched for each in network.statistics().operators}
+    for port, (_, columns) in enumerate(entries):
+        feed(network, port, list(columns), *changed(table, port))
+    complete(network)
+    return {
+        f"{each.operator} at {each.path}": each.touched - before[each.path] for each in network.statistics().operators
+    }
+
+
+def complete(network: Network) -> None:
+    network.end()
+    assert network.run()
+    network.take()
+
+
+@pytest.mark.parametrize("name", sorted(INCREMENTAL.keys() - PAIRED_WITH_ALL - ONE_GROUP))
+def test_ten_times_the_state_costs_no_more_rows_touched(name: str) -> None:
+    small, large = touched(name, SMALL), touched(name, LARGE)
+    assert {each: (small[each], large[each]) for each in small if large[each] > 1.3 * small[each]} == {}
+
+
+@pytest.mark.parametrize("name", sorted(ONE_GROUP))
+def test_where_all_rows_are_one_group_a_change_costs_that_group_once(name: str) -> None:
+    assert max(touched(name, LARGE).values()) <= 3 * LARGE
