@@ -1,0 +1,89 @@
+"""Loops of very many rounds, and gauges: what is kept a round is rows in arrays, and no share is beyond its bounds."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tidegate.operators.changes.change import Change
+from tidegate.operators.changes.network import lanes
+from tidegate.operators.changes.network.network import Network
+from tidegate.operators.changes.rows import Rows
+from tidegate.proto.errors import ExecutionError
+
+from .running import change, network_of
+from .terms import Compose, Distinct, Input, Iterate, Ref, Union
+
+EDGES, SEEDS = Input(0), Input(1)
+REACHED = Iterate("x", Distinct(Union((SEEDS, Compose(Ref("x"), EDGES)))))
+DEEP, SHORT = 5_000, 1_000
+
+
+def fed(continuous: bool, edges: int) -> Network:
+    """A chain of so many edges, to be followed from its beginning."""
+    network, _ = network_of(REACHED, continuous=continuous)
+    numbers = np.arange(edges)
+    rows = Rows.of_arrays([pa.array(numbers), pa.array(numbers + 1)], edges)
+    network.feed(0, 0, Change(rows, np.ones(edges, dtype=np.int64)))
+    network.feed(1, 0, change([((0, 0), 1)]))
+    network.end()
+    return network
+
+
+@pytest.fixture
+def shallow() -> Iterator[None]:
+    """So little room on the stack that a call for each round would not fit."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(500)
+    yield
+    sys.setrecursionlimit(limit)
+
+
+@pytest.mark.usefixtures("shallow")
+@pytest.mark.parametrize("continuous", [False, True], ids=["per epoch", "continuous"])
+def test_a_long_chain_neither_recurses_nor_keeps_objects_for_its_rounds(continuous: bool) -> None:
+    networks, held = [], []
+    for edges in (SHORT, DEEP):
+        gc.collect()
+        before = len(gc.get_objects())
+        network = fed(continuous, edges)
+        assert network.run()
+        assert len(network.take()) == edges + 1
+        gc.collect()
+        held.append(len(gc.get_objects()) - before)
+        networks.append(network)
+    assert networks[-1].statistics().loops[0].rounds >= DEEP
+    assert held[1] - held[0] < (DEEP - SHORT) // 2
+
+
+@pytest.mark.parametrize("continuous", [False, True], ids=["per epoch", "continuous"])
+def test_gauges_of_a_loops_operators_are_seen_and_between_0_and_1(
+    continuous: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lanes, "BOUND", 8)
+    doubled = Iterate("x", Distinct(Union((SEEDS, Compose(Ref("x"), Union((EDGES, EDGES)))))))
+    network, _ = network_of(doubled, continuous=continuous)
+    rows = Rows.of_arrays([pa.array([0] * 99), pa.array(range(1, 100))], 99)
+    network.feed(0, 0, Change(rows, np.ones(99, dtype=np.int64)))
+    network.feed(1, 0, change([((0, 0), 1)]))
+    network.end()
+    assert network.run()
+    said = network.statistics().operators
+    assert all(0 < each.busy <= 1 and 0 <= each.backpressure <= 1 and each.health == 1 for each in said)
+    assert any(each.backpressure > 0 for each in said)
+
+
+def test_an_operator_that_has_failed_is_not_healthy() -> None:
+    network, _ = network_of(REACHED)
+    network.feed(0, 0, change([((0, 1), 1 << 62)]))
+    network.feed(1, 0, change([((0, 0), 1)] * 2))
+    network.feed(0, 0, change([((0, 1), 1 << 62)]))
+    network.end()
+    with pytest.raises(ExecutionError, match="beyond 64 bits"):
+        network.run()
+    assert min(each.health for each in network.statistics().operators) == 0
