@@ -146,6 +146,7 @@ def report(edges: int, seconds: Mapping[str, list[float]], again: Runs, near: Ru
         header=["", "ms", "share of everything"],
         rows=rows,
         targets=[*targets, Target(f"{ROOTS} over {EVERYTHING}", near.ratio(ROOTS, EVERYTHING), 2)],
+        notes=[],
         figures={"seconds": dict(seconds), "everything": again.seconds, "root": near.seconds},
     )
 
