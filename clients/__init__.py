@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from .graph import SPREAD as SPREAD
     from .graph import TaskGraph as TaskGraph
     from .proto.dataset import Dataset as Dataset
+    from .proto.dataset import Hashed as Hashed
+    from .proto.dataset import KeyedDataset as KeyedDataset
+    from .proto.dataset import Ranged as Ranged
     from .proto.errors import CheckpointError as CheckpointError
     from .proto.errors import EpochError as EpochError
     from .proto.errors import ExecutionError as ExecutionError
@@ -68,7 +71,7 @@ _NAMES: Final = {
     "epoch": ("Epoch",),
     "splits": ("Changes", "upload"),
     "graph": ("TaskGraph", "SPREAD"),
-    "proto.dataset": ("Dataset",),
+    "proto.dataset": ("Dataset", "KeyedDataset", "Hashed", "Ranged"),
     "proto.graph": ("Executor",),
     "proto.values": (
         "FileSplit",

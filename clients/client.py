@@ -13,7 +13,7 @@ from .graph.builder import TaskGraph
 from .numbers import not_negative
 from .options import chosen
 from .plans import Plan, plan_bytes
-from .proto.dataset import Dataset
+from .proto.dataset import Dataset, Keyed
 from .proto.errors import InvalidRequest, Problem
 from .proto.graph import Graph, RowBatches
 from .proto.service import Service
@@ -83,23 +83,28 @@ class Client:
         self,
         graph: TaskGraph | Graph,
         splits: Mapping[str, SplitLike | Sequence[SplitLike]] | None = None,
+        *,
+        keyed: Keyed | None = None,
         **options: Any,
     ) -> Dataset:
-        """One shot: one epoch of a graph, kept as a Dataset, which outlives graph and client; strict as tasks are."""
+        """One shot: one epoch of a graph, kept as a Dataset, which outlives graph and client; strict as tasks are.
+
+        With `keyed=tidegate.Hashed(("k",))` or `tidegate.Ranged("k")` it is a `KeyedDataset`, which looks rows up.
+        """
         graphs = self._service.graphs
-        info = graphs.create_task(_graph(graph), chosen(options), keep=True)
+        info = graphs.create_task(_graph(graph), chosen(options), keep=True, keyed=keyed)
         with Task(self._service, info, eager=True) as task:
             return graphs.take(info.id, task.run_epoch(splits or {}).number)
 
-    def dataset(self, rows: Any) -> Dataset:
-        """A Dataset of Arrow data: a table, an epoch, whatever speaks the Arrow C stream protocol."""
+    def dataset(self, rows: Any, *, keyed: Keyed | None = None) -> Dataset:
+        """A Dataset of Arrow data: a table, an epoch, whatever speaks the Arrow C stream protocol. `keyed` as above."""
         if not hasattr(rows, "__arrow_c_stream__"):
             raise InvalidRequest(
                 f"a Dataset is made of Arrow data (anything with __arrow_c_stream__), not {type(rows).__name__}",
                 reason="NOT_ROWS",
             )
         reader = pa.RecordBatchReader.from_stream(rows)
-        return self._service.graphs.keep(RowBatches(schema=reader.schema, batches=reader))
+        return self._service.graphs.keep(RowBatches(schema=reader.schema, batches=reader), keyed)
 
     def task(self, id: str, *, cursor: Cursor | None = None) -> Task:  # noqa: A002 (what a task's handle is called)
         """Attach to a task again, at `cursor`, or after all that was acknowledged."""

@@ -4,12 +4,31 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeAlias
 
 import pyarrow as pa
 
 from .values import FileSplit
+
+
+@dataclass(frozen=True, slots=True)
+class Hashed:
+    """Rows in `partitions` parts by the hash of their key, in each as they came: one is looked up in one part."""
+
+    columns: tuple[str, ...]
+    partitions: int = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Ranged:
+    """Rows sorted by a column, ascending, nulls last, ties as they came: keys and ranges are found where they lie."""
+
+    column: str
+
+
+Keyed: TypeAlias = Hashed | Ranged
 
 
 class Dataset(ABC):
@@ -60,3 +79,19 @@ class Dataset(ABC):
 
     def __repr__(self) -> str:
         return f"<tidegate.Dataset: {self.rows:,} rows{', closed' if self.closed else ''}>"
+
+
+class KeyedDataset(Dataset):
+    """A Dataset whose rows can be looked up. Iterating it goes through its parts one after the other."""
+
+    keyed: Keyed
+
+    @abstractmethod
+    def lookup(self, *key: Any) -> pa.Table:
+        """The rows with this key, a value for each of its columns, in the order in which they came; None is null."""
+
+    @abstractmethod
+    def range(self, low: Any = None, high: Any = None) -> pa.Table:
+        """The rows whose key is at least `low` and below `high`, in order; a bound that is None is none, and rows
+        without a key are in no range. Only of `Ranged` ones.
+        """

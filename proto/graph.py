@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from .dataset import Dataset
+from .dataset import Dataset, Keyed
 from .values import Explanation, FileSplit, TaskInfo, TaskOptions
 
 STRIDE: Final = 65_536
@@ -212,15 +212,17 @@ class RowBatches:
 class GraphService(Protocol):
     """What a service in the user's own process does with graphs."""
 
-    def create_task(self, graph: Graph, options: TaskOptions, *, keep: bool = False) -> TaskInfo:
-        """A task over a graph. With `keep` its rows are not read but kept, as a Dataset an epoch."""
+    def create_task(
+        self, graph: Graph, options: TaskOptions, *, keep: bool = False, keyed: Keyed | None = None
+    ) -> TaskInfo:
+        """A task over a graph. With `keep` its rows are not read but kept, as a Dataset an epoch, `keyed` so."""
         ...
 
     def take(self, task: str, epoch: int) -> Dataset:
         """What is kept of an epoch, once."""
         ...
 
-    def keep(self, rows: RowBatches) -> Dataset:
+    def keep(self, rows: RowBatches, keyed: Keyed | None = None) -> Dataset:
         """A Dataset of these rows."""
         ...
 

@@ -48,11 +48,18 @@ class KeptDataset(Dataset):
     def _batches(self) -> Iterator[pa.RecordBatch]:
         for part in self._parts:
             self._check()
-            with pa.memory_map(str(self._folder / part.file)) as source:
-                reader = pa.ipc.open_file(source)
-                batches = [reader.get_batch(at) for at in range(reader.num_record_batches)]
-            yield from batches
+            yield from self._of(part)
+
+    def _of(self, part: Part) -> Sequence[pa.RecordBatch]:
+        return rows_of(self._folder, part)
 
     def _check(self) -> None:
         if self.closed:
             raise Refused("the Dataset was closed, and its files are gone: make it again", reason="DATASET_CLOSED")
+
+
+def rows_of(folder: Path, part: Part) -> Sequence[pa.RecordBatch]:
+    """The rows of a file, mapped into memory."""
+    with pa.memory_map(str(folder / part.file)) as source:
+        reader = pa.ipc.open_file(source)
+        return [reader.get_batch(at) for at in range(reader.num_record_batches)]

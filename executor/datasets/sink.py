@@ -11,9 +11,10 @@ import pyarrow as pa
 from ...operators.blocks import blocks
 from ...operators.operator import Stream
 from ...operators.writing.staged import Written
+from ...proto.dataset import Keyed
 from ...proto.errors import NotFound
 from .dataset import KeptDataset
-from .writing import DatasetWriter
+from .writing import DatasetWriter, writer_of
 
 
 class DatasetSink:
@@ -25,9 +26,11 @@ class DatasetSink:
     schema = pa.schema([])
     place = "result"
 
-    def __init__(self, table: pa.Schema, parent: Path) -> None:
+    def __init__(self, table: pa.Schema, parent: Path, keyed: Keyed | None) -> None:
+        writer_of(table, parent, keyed).drop()  # what cannot be kept so is refused before anything runs
         self.table = table
         self._parent = parent
+        self._keyed = keyed
         self._epoch = 0
         self._writer: DatasetWriter | None = None
         self._made: KeptDataset | None = None
@@ -39,7 +42,7 @@ class DatasetSink:
 
     def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
         [rows] = inputs
-        writer = self._writer = DatasetWriter(self.table, self._parent)
+        writer = self._writer = writer_of(self.table, self._parent, self._keyed)
         with closing(rows):
             for block in blocks(rows):
                 writer.add(block)

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from ...proto.dataset import Dataset
+from ...proto.dataset import Dataset, Keyed
 from ...proto.errors import InvalidRequest, NotFound
 from ...proto.graph import Graph, RowBatches
 from ...proto.values import Explanation, Mode, TaskInfo, TaskOptions
@@ -42,12 +42,14 @@ class Graphs:
         self._sinks: dict[str, DatasetSink] = {}
         self._lock = threading.Lock()
 
-    def create_task(self, graph: Graph, options: TaskOptions, *, keep: bool = False) -> TaskInfo:
+    def create_task(
+        self, graph: Graph, options: TaskOptions, *, keep: bool = False, keyed: Keyed | None = None
+    ) -> TaskInfo:
         _check(options)
         sinks: list[DatasetSink] = []
 
         def sink(schema: pa.Schema) -> DatasetSink:
-            sinks.append(DatasetSink(schema, self._parent))
+            sinks.append(DatasetSink(schema, self._parent, keyed))
             return sinks[-1]
 
         effect: MakeEffect | None = sink if keep else None
@@ -66,8 +68,8 @@ class Graphs:
             raise NotFound(f"task {task!r} keeps no Datasets, or is no task any more", reason="UNKNOWN_DATASET")
         return sink.take(epoch)
 
-    def keep(self, rows: RowBatches) -> Dataset:
-        return dataset_of(rows.schema, rows.batches, self._parent)
+    def keep(self, rows: RowBatches, keyed: Keyed | None = None) -> Dataset:
+        return dataset_of(rows.schema, rows.batches, self._parent, keyed)
 
     def explain(self, graph: Graph, options: TaskOptions) -> Explanation:
         return self._engine.explain_graph(graph, _check(options))
