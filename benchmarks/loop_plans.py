@@ -54,9 +54,25 @@ def closure() -> Loop:
     )
 
 
+def swapping(rounds: int) -> bytes:
+    """Of `edges(a, b)`: so many rounds in which each of them is turned round and handed on."""
+
+    def swapped(found: Any) -> Any:
+        return plan.select(found, [column(1), column(0)])
+
+    edges = plan.read_named_table("edges", _columns("a", "b"))
+    return _bytes(iterate("swapping", edges, swapped, max_rounds=rounds, at_limit="return"))
+
+
+def chains(edges: int, side_by_side: int) -> pa.Table:
+    """Chains of so many edges, the first of them from 0, the next one from 1, and so on."""
+    starts = np.arange(edges * side_by_side)
+    return _edges(starts, starts + side_by_side)
+
+
 def chain(edges: int) -> pa.Table:
     """0 to 1, 1 to 2, and so on: a round for every edge."""
-    return _edges(np.arange(edges), np.arange(1, edges + 1))
+    return chains(edges, 1)
 
 
 def grid(side: int) -> pa.Table:

@@ -8,11 +8,14 @@ A task is given its edges in every epoch, as Arrow tables, and gives its rows in
 the targets are over the query alone, of tables that were loaded before, in any order, which favours DuckDB; beside it
 DuckDB does the same work, loading the Arrow tables first and putting the rows in order. Every answer is fetched whole
 as an Arrow table.
+
+What a round costs is the difference between a loop of many rounds and one of few: one that only hands on a row, which
+is scheduling and bookkeeping, and one that joins a handful of rows and keeps the distinct ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +28,7 @@ import tidegate
 from . import loop_plans
 from .loop_peers import PATHWAY, loop_peers
 from .loop_plans import Loop
-from .measure import Runs, interleave
+from .measure import Runs, Spread, interleave
 from .report import Report, Target, spread_text
 from .settings import Settings
 
@@ -33,6 +36,9 @@ STATEMENT = "Tidegate, one statement"
 ROUNDS = "Tidegate, round by round"
 DUCKDB = "DuckDB, recursive CTE"
 SAME_WORK = "DuckDB, loading and in order"
+
+FEW_ROUNDS = 2
+HANDFUL = 8
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,14 @@ class Workload:
     loop: Loop
     tables: Mapping[str, pa.Table]
     rounds_bound: float
+
+
+@dataclass(frozen=True)
+class Fed:
+    """A plan, and what its sources are given."""
+
+    plan: bytes
+    tables: Mapping[str, pa.Table]
 
 
 def run(settings: Settings) -> Report:
@@ -55,11 +69,15 @@ def run(settings: Settings) -> Report:
             runs = interleave(contenders, settings.rounds)
         for contender in runs.seconds:
             ratio = runs.ratio(contender, DUCKDB)
-            milliseconds = runs.spread(contender).scaled(1e3)
-            rows.append([name, contender, spread_text(milliseconds), spread_text(ratio) if ratio else "-"])
+            rows.append([name, contender, _milliseconds(runs.spread(contender)), spread_text(ratio) if ratio else "-"])
         targets += targets_of(name, workload, runs)
         notes += [f"{name}: {contender}: {why}" for contender, why in runs.left_out.items()]
         figures[name] = {"seconds": runs.seconds}
+    for name, bound, many, few in rounds_loops(settings.loop_chain):
+        spread, seconds = a_round(many, few, settings.loop_chain - FEW_ROUNDS, settings.rounds)
+        rows.append([name, ROUNDS, _milliseconds(spread), "-"])
+        targets.append(Target(f"{name}: microseconds", spread.scaled(1e6), bound))
+        figures[name] = {"seconds": seconds}
     return Report(
         case="loops",
         title="Loops, per epoch, one channel",
@@ -85,6 +103,30 @@ def workloads(settings: Settings) -> dict[str, Workload]:
         "closure, chain": Workload(closure, {"edges": chain}, 10),
         "closure, grid": Workload(closure, {"edges": small_grid}, 4),
     }
+
+
+def rounds_loops(rounds: int) -> Iterator[tuple[str, float, Fed, Fed]]:
+    """For each kind of round its name, how many microseconds it may take, and a loop of many of them and one of few."""
+    row = pa.table({"a": [1], "b": [2]})
+    swap = [Fed(loop_plans.swapping(each), {"edges": row}) for each in (rounds, FEW_ROUNDS)]
+    yield ("a round that hands on a row", 150, *swap)
+    roots = pa.table({"a": range(HANDFUL)})
+    reach = loop_plans.reachable().plan
+    chains = [{"edges": loop_plans.chains(each, HANDFUL), "roots": roots} for each in (rounds, FEW_ROUNDS)]
+    yield ("a round of join and distinct with a handful of rows", 500, *(Fed(reach, each) for each in chains))
+
+
+def a_round(many: Fed, few: Fed, more: int, times: int) -> tuple[Spread, Mapping[str, tuple[float, ...]]]:
+    """What a round takes, if `many` has so many `more` of them than `few`; and what both took."""
+    with ExitStack() as stack:
+        client = stack.enter_context(tidegate.local())
+        contenders = {}
+        for name, fed in (("many", many), ("few", few)):
+            task = stack.enter_context(client.create_task(fed.plan, channels=1, loops="general"))
+            contenders[name] = partial(epoch, task, fed.tables)
+        seconds = interleave(contenders, times).seconds
+    pairs = zip(seconds["many"], seconds["few"], strict=True)
+    return Spread.of(tuple((long - short) / max(more, 1) for long, short in pairs)), seconds
 
 
 def made(workload: Workload, stack: ExitStack) -> tuple[dict[str, Callable[[], int]], list[str]]:
@@ -137,3 +179,7 @@ def targets_of(name: str, workload: Workload, runs: Runs) -> list[Target]:
     if PATHWAY in runs.seconds:
         found.append(Target(f"{name}: Pathway over one statement", runs.ratio(PATHWAY, STATEMENT), 10, "at least"))
     return found
+
+
+def _milliseconds(spread: Spread) -> str:
+    return spread_text(spread.scaled(1e3))

@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,12 +20,9 @@ from .blocks import BLOCK_ROWS
 from .changes.change import Change
 from .changes.evaluator import Evaluators
 from .changes.network.network import Network
-from .changes.network.schedule import InOrder, Work
+from .changes.network.schedule import InOrder, Watched
 from .changes.network.statistics import LoopStatistics
 from .operator import Operator, Stream
-
-_WEIGH_EVERY: Final = 256
-"""Steps of the network between looks at its size."""
 
 
 class Loop(Operator):
@@ -39,7 +35,7 @@ class Loop(Operator):
     ) -> None:
         self.schema = schema
         self._interrupted = threading.Event()
-        self._network = make(_Watched(self._check, self._weigh))
+        self._network = make(Watched(self._check, self._weigh))
         self._memory = memory
         self._evaluators = evaluators
         self._used = False
@@ -110,26 +106,3 @@ class Loop(Operator):
                 "raise it, or let fewer rows or columns go round",
                 reason="MEMORY_LIMIT",
             )
-
-
-class _Watched(InOrder):
-    """Stops the work at its next step where `check` raises; once in a while, and where much is under way, also where
-    `weigh` does.
-    """
-
-    def __init__(self, check: Callable[[], None], weigh: Callable[[], None]) -> None:
-        super().__init__()
-        self._check = check
-        self._weigh = weigh
-        self._steps = 0
-
-    def next(self) -> Work | None:
-        self._check()
-        self._steps += 1
-        if self._steps % _WEIGH_EVERY == 0:
-            self._weigh()
-        return super().next()
-
-    def pressed(self) -> None:
-        self._check()
-        self._weigh()

@@ -17,7 +17,7 @@ import pyarrow as pa
 from ...operators.changes.change import Change
 from ...operators.changes.evaluator import Evaluators
 from ...operators.changes.network.network import Network
-from ...operators.changes.network.schedule import InOrder, Work
+from ...operators.changes.network.schedule import Watched
 from ...operators.conform import Conform
 from ...operators.instances import InstancePool, InstanceSettings
 from ...operators.operator import StateReader, StateWriter
@@ -40,8 +40,6 @@ _STATEMENTS: Final = 4
 """Statements have this part of the task's memory, state has the rest."""
 _LARGEST: Final = 3
 """Operators that are named where state is too large."""
-_WEIGH_EVERY: Final = 256
-"""Steps of the network between looks at the size of its state."""
 
 
 class ContinuousComputation:
@@ -87,7 +85,7 @@ class ContinuousComputation:
         self._evaluators = Evaluators(self._instance)
         try:
             graph = graph_of(prepared.root, entries, self._evaluators)
-            self._network = Network(graph, options.channels, schedule=_Watched(self))
+            self._network = Network(graph, options.channels, schedule=Watched(self.check_stopped, self.check))
         except BaseException:
             pool.give_back(self._instance)
             raise
@@ -229,23 +227,3 @@ class ContinuousRun:
                 self.bytes_in += size
                 yield nothing
         yield from computation.complete()
-
-
-class _Watched(InOrder):
-    """First come, first served, until the task is to stop."""
-
-    def __init__(self, computation: ContinuousComputation) -> None:
-        super().__init__()
-        self._computation = computation
-        self._steps = 0
-
-    def next(self) -> Work | None:
-        self._steps += 1
-        if self._steps % _WEIGH_EVERY:
-            self._computation.check_stopped()
-        else:
-            self._computation.check()
-        return super().next()
-
-    def pressed(self) -> None:
-        self._computation.check()

@@ -130,10 +130,10 @@ class _Making:
         )
 
     def _operated(self, level: _Level, node: Operated, inputs: tuple[int, ...]) -> Operate:
-        depth, late = level.depth, self._late(level, node)
+        depth, late, once = level.depth, self._late(level, node), not self.counted
         links = tuple(Link(vertex, route) for vertex, route in zip(inputs, routes_to(node), strict=True))
         return Operate(
-            make=lambda channel: self.workbench.operator(node, channel, depth, late),
+            make=lambda channel: self.workbench.operator(node, channel, depth, late, once=once),
             inputs=links,
             schema=node.schema,
             place=node.place,

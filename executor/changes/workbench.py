@@ -51,10 +51,10 @@ class Workbench:
         self._sources = sources
 
     def operator(  # noqa: C901 (a line per node)
-        self, node: Operated, channel: int, depth: int, late: frozenset[int] = frozenset()
+        self, node: Operated, channel: int, depth: int, late: frozenset[int] = frozenset(), *, once: bool = False
     ) -> ChangeOperator:
         """The operator of a channel, where rows have `depth` rounds. Its inputs `late` have rows only once the others
-        have ended, for good.
+        have ended, for good. `once` says that there is but one epoch.
         """
         match node:
             case SourceNode():
@@ -83,7 +83,7 @@ class Workbench:
             case OnlyOneNode():
                 return OnlyOne(node.schema, node.left.schema, place=node.place, depth=depth)
             case WeighNode():
-                return Weigh(node.schema, node.weighing, inputs=len(node.inputs), depth=depth)
+                return Weigh(node.schema, node.weighing, inputs=len(node.inputs), depth=depth, once=once)
             case GroupNode():
                 return Group(
                     node.input.schema,

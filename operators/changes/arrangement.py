@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -13,6 +14,7 @@ from ..hashing import Hashes, one_to_one
 from .change import Change, ManyRounds, Numbers
 from .columns import Index
 from .consolidate import Entries, consolidated, entries, merged
+from .directory import Directory
 from .rows import Rows
 
 _NEWEST: Final = 512
@@ -24,6 +26,9 @@ _FEW: Final = 256
 _RECENT: Final = 2_048
 _PARTS: Final = 4
 """As few rows are kept as they came until there are so many of them, or what is asked for lies in more parts."""
+
+PAIRS: Final = 1 << 18
+"""Pairs of a key and a row that are made at a time, but for those of a single key."""
 
 _FIRST: Final = np.zeros(1, dtype=np.int64)
 
@@ -63,6 +68,8 @@ class Arrangement:
         self._key = tuple(key)
         self._whole = self._key == tuple(range(len(self._types)))
         self._one_word = len(self._key) == 1 and one_to_one(self._types[self._key[0]])
+        self._directory = Directory(self._key[0]) if self._one_word else None
+        """Of the oldest run, which is the longest."""
         self._depth = depth
         self._width = width
         self._runs: list[Entries] = []
@@ -87,7 +94,8 @@ class Arrangement:
         new = self._recent[self._measured :]
         self._measured += len(new)
         self._measured_bytes += sum(run.nbytes for run in new)
-        return sum(run.nbytes for run in self._runs) + self._measured_bytes
+        directory = 0 if self._directory is None else self._directory.nbytes
+        return sum(run.nbytes for run in self._runs) + self._measured_bytes + directory
 
     @property
     def runs(self) -> tuple[Entries, ...]:
@@ -143,8 +151,6 @@ class Arrangement:
         """All entries whose key is one of `keys`, run by run; without their `rows`, which then have no columns, if only
         the rest is wanted.
         """
-        if hashes is None:
-            hashes = keys.hashes()
         parts = [self._entries_at(run, asked, at, rows=rows) for run, asked, at in self.matches(keys, hashes)]
         if not parts:
             return self._nothing
@@ -157,36 +163,28 @@ class Arrangement:
             tuple(np.concatenate(numbers) for numbers in zip(*(part.rounds for part in parts), strict=True)),
         )
 
-    def matches(self, keys: Rows, hashes: Hashes) -> Iterator[tuple[Entries, Index, Index]]:
+    def matches(self, keys: Rows, hashes: Hashes | None = None) -> Iterator[tuple[Entries, Index, Index]]:
         """For each run that has any: which of `keys` has which of its entries, in pairs."""
         if self._recent:
+            hashes = keys.hashes() if hashes is None else hashes
             yield from self._recent_matches(keys, hashes)
-        if len(hashes) == 1:
+        if not len(keys):
+            return
+        if len(keys) == 1:
             yield from self._matches_of_one(keys, hashes)
             return
-        for run in self._runs:
-            first = run.key_hashes.searchsorted(hashes)
-            hit = run.key_hashes.take(first, mode="clip") == hashes
-            hits = np.count_nonzero(hit)
-            if not hits:
-                continue
-            asked = hit.nonzero()[0]
-            of = hashes
-            if hits < len(hashes):
-                first, of = first.take(asked), hashes.take(asked)
-            counts = run.key_hashes.searchsorted(of, side="right")
-            counts -= first
-            found = int(counts.sum())
-            if found > hits:
-                starts = first
-                starts += counts
-                starts -= counts.cumsum()
-                at = starts.repeat(counts)
-                at += np.arange(found)
-                asked = asked.repeat(counts)
-            else:
-                at = first
-            yield self._of_same_key(keys, run, asked, at)
+        for number, run in enumerate(self._runs):
+            if number == 0 and self._directory is not None:
+                ranges = self._directory.ranges(run, keys.columns[0])
+                if ranges is not None:
+                    for asked, at in _pairs(None, *ranges):
+                        self.touched += len(asked)
+                        yield run, asked, at
+                    continue
+            if hashes is None:
+                hashes = keys.hashes()
+            for asked, at in _searched(run.key_hashes, hashes):
+                yield self._of_same_key(keys, run, asked, at)
 
     def _recent_matches(self, keys: Rows, hashes: Hashes) -> Iterator[tuple[Entries, Index, Index]]:
         """`matches` in what is kept as it came, which becomes a run if they are in more parts than a few."""
@@ -209,16 +207,23 @@ class Arrangement:
         for part, (asked, places) in found.items():
             yield self._of_same_key(keys, parts[part], np.array(asked), np.array(places))
 
-    def _matches_of_one(self, keys: Rows, hashes: Hashes) -> Iterator[tuple[Entries, Index, Index]]:
+    def _matches_of_one(self, keys: Rows, hashes: Hashes | None) -> Iterator[tuple[Entries, Index, Index]]:
         """`matches` of one key, as fast as it can be: in most rounds of many a loop there is but one."""
-        for run in self._runs:
-            at = run.key_hashes.searchsorted(hashes)
-            first, end = at.item(), run.key_hashes.searchsorted(hashes, side="right").item()
-            if first < end:
-                asked = _FIRST
-                if end - first > 1:
-                    asked, at = np.zeros(end - first, dtype=np.int64), np.arange(first, end)
-                yield self._of_same_key(keys, run, asked, at)
+        for number, run in enumerate(self._runs):
+            if number == 0 and self._directory is not None:
+                found = self._directory.range(run, keys.columns[0])
+                if found is not None:
+                    first, count = found
+                    if count:
+                        self.touched += count
+                        yield run, *_of_one(first, count)
+                    continue
+            if hashes is None:
+                hashes = keys.hashes()
+            first = run.key_hashes.searchsorted(hashes).item()
+            count = run.key_hashes.searchsorted(hashes, side="right").item() - first
+            if count:
+                yield self._of_same_key(keys, run, *_of_one(first, count))
 
     def _of_same_key(self, keys: Rows, run: Entries, asked: Index, at: Index) -> tuple[Entries, Index, Index]:
         """Those of the pairs, which have one hash each, that have one key."""
@@ -247,6 +252,8 @@ class Arrangement:
     def clear(self) -> None:
         self._runs = []
         self._forget_recent()
+        if self._directory is not None:
+            self._directory.forget()
 
     def _forget_recent(self) -> None:
         self._recent, self._recent_rows = [], 0
@@ -266,3 +273,58 @@ class Arrangement:
     def _entries_at(run: Entries, asked: Index, at: Index, *, rows: bool) -> Found:
         found = run.rows.take(at) if rows else Rows((), len(at))
         return Found(asked, found, run.weights.take(at, axis=0), tuple(number.take(at) for number in run.rounds))
+
+
+def _searched(kept: Hashes, hashes: Hashes) -> Iterator[tuple[Index, Index]]:
+    """Which of `hashes` are which of those that are kept, in order, in pairs."""
+    first = kept.searchsorted(hashes)
+    hit = kept.take(first, mode="clip") == hashes
+    hits = np.count_nonzero(hit)
+    if not hits:
+        return
+    asked = hit.nonzero()[0]
+    of = hashes
+    if hits < len(hashes):
+        first, of = first.take(asked), hashes.take(asked)
+    counts = kept.searchsorted(of, side="right")
+    counts -= first
+    yield from _pairs(asked, first, counts)
+
+
+def _of_one(first: int, count: int) -> tuple[Index, Index]:
+    """The only key with so many rows."""
+    if count == 1:
+        return _FIRST, np.array((first,))
+    return np.zeros(count, dtype=np.int64), np.arange(first, first + count)
+
+
+def _pairs(asked: Index | None, first: Index, counts: Numbers) -> Iterator[tuple[Index, Index]]:
+    """Each of `asked` (of all, if that is None) with so many rows from its first on; not many more at a time than
+    `PAIRS`, as they might be more than there is room for.
+    """
+    ends = counts.cumsum()
+    total = int(ends[-1])
+    if not total:
+        return
+    if asked is None:
+        asked = np.arange(len(counts))
+    cuts = [0, len(counts)]
+    if total > PAIRS:
+        cuts[1:1] = np.unique(ends.searchsorted(np.arange(PAIRS, total, PAIRS), side="right")).tolist()
+    for start, stop in pairwise(cuts):
+        if start == stop:
+            continue
+        some = slice(start, stop)
+        before = int(ends[start - 1]) if start else 0
+        found = int(ends[stop - 1]) - before
+        if not found:
+            continue
+        if found == stop - start == np.count_nonzero(counts[some]):
+            yield asked[some], first[some]
+            continue
+        starts = first[some] - ends[some]
+        starts += counts[some]
+        starts += before
+        at = starts.repeat(counts[some])
+        at += np.arange(found)
+        yield asked[some].repeat(counts[some]), at

@@ -7,6 +7,9 @@ both, nulls and NaN are ordered as outside.
 
 from __future__ import annotations
 
+import numpy as np
+
+from .box import Box
 from .change import Change
 from .codes import canonical_orders, order_of
 
@@ -16,5 +19,21 @@ def canonical(change: Change) -> Change:
     if len(change) <= 1:
         return change
     alike = bool((change.weights == change.weights[0]).all())
+    if alike:
+        packed = _packed(change)
+        if packed is not None:
+            return packed
     orders = canonical_orders(len(change.rows.columns))
     return change.take(order_of(change.rows, orders, then=() if alike else [change.weights]))
+
+
+def _packed(change: Change) -> Change | None:
+    """The same change, whose weights are all alike, in canonical order; None if its rows are no single words."""
+    box = Box.around(change.rows)
+    places = None if box is None else box.places(change.rows)
+    if box is None or places is None:
+        return None
+    if np.count_nonzero(places[1:] < places[:-1]) == 0:
+        return change
+    places.sort()
+    return Change(box.rows(places), change.weights, consolidated=change.consolidated)

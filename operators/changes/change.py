@@ -42,7 +42,7 @@ class Change:
     def take(self, rows: Index) -> Change:
         """Different rows of it, by their places."""
         rounds = tuple(number.take(rows) for number in self.rounds)
-        return Change(self.rows.take(rows), self.weights.take(rows), rounds, self.consolidated)
+        return Change(self.rows.take(rows), take_weights(self.weights, rows), rounds, self.consolidated)
 
     def with_rows(self, rows: Rows) -> Change:
         return Change(rows, self.weights, self.rounds)
@@ -52,6 +52,8 @@ class Change:
 
     def at(self, rounds: Rounds) -> Change:
         """All of it, which has no rounds, at one time."""
+        if not rounds:
+            return self
         return Change(self.rows, self.weights, constant_rounds(rounds, len(self)), self.consolidated)
 
     @classmethod
@@ -69,17 +71,31 @@ class Change:
     def of_batch(cls, batch: pa.RecordBatch, weights: Numbers | None = None) -> Change:
         """A batch's rows outside any loop, each +1 if no weights are given."""
         if weights is None:
-            weights = np.ones(batch.num_rows, dtype=np.int64)
+            weights = ones(batch.num_rows)
         return cls(Rows([column(array) for array in batch.columns], batch.num_rows), weights)
+
+
+_ONES: Final[Numbers] = np.ones(1 << 16, dtype=np.int64)
+_ONES.flags.writeable = False
+
+
+def ones(count: int) -> Numbers:
+    """So many weights that are 1, which must not be changed."""
+    return _ONES[:count] if count <= len(_ONES) else np.ones(count, dtype=np.int64)
 
 
 def all_one(weights: Numbers) -> bool:
     """Whether each weight is 1, as most often: then nothing can overflow."""
-    return int(np.count_nonzero(weights == 1)) == weights.size
+    return weights.base is _ONES or int(np.count_nonzero(weights == 1)) == weights.size
+
+
+def take_weights(weights: Numbers, rows: Index) -> Numbers:
+    """Those of these rows."""
+    return ones(len(rows)) if weights.base is _ONES else weights.take(rows)
 
 
 def constant_rounds(rounds: Rounds, count: int) -> ManyRounds:
-    return tuple(np.full(count, number, dtype=np.int64) for number in rounds)
+    return tuple(np.full(count, number, dtype=np.int64) for number in rounds) if rounds else ()
 
 
 def later(left: ManyRounds, right: ManyRounds) -> ManyRounds:

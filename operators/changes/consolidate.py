@@ -9,11 +9,14 @@ from typing import Final, Literal
 import numpy as np
 
 from ..hashing import Hashes, combine_hashes
+from .box import Box
 from .change import Change, ManyRounds, Numbers, all_one
 from .columns import Index, Mask
 from .rows import Rows
 
 _LARGEST: Final = (1 << 63) - 1
+_MANY: Final = 4_096
+"""So many rows are sorted as words where they are that simple."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -104,6 +107,10 @@ def consolidate(change: Change) -> Change:
     """A change with one entry for each row and time, in no order."""
     if change.consolidated:
         return change
+    if not change.rounds and len(change) >= _MANY:
+        found_as_words = _consolidated_as_words(change)
+        if found_as_words is not None:
+            return found_as_words
     hashes = change.rows.hashes()
     if not change.rounds and _all_different(hashes):
         # As it is most often: all rows are different, and none has to be moved.
@@ -113,6 +120,28 @@ def consolidate(change: Change) -> Change:
     found = entries(change.rows, hashes, hashes, change.weights, change.rounds)
     rows = found.rows if change.rounds else found.rows.hashed(found.hashes)
     return Change(rows, found.weights, found.rounds, consolidated=True)
+
+
+def _consolidated_as_words(change: Change) -> Change | None:
+    """`consolidate` of rows that are single words, which come in canonical order; None if they are not."""
+    box = Box.around(change.rows)
+    places = None if box is None else box.places(change.rows)
+    if box is None or places is None:
+        return None
+    weights = change.weights
+    if all_one(weights):
+        places.sort()
+    else:
+        order = places.argsort()
+        places, weights = places.take(order), weights.take(order)
+    differs = places[1:] != places[:-1]
+    if np.count_nonzero(differs) < len(differs):
+        starts = group_starts(differs)
+        places, weights = places.take(starts), sum_groups(weights, starts)
+    if np.count_nonzero(weights) < len(weights):
+        there = weights.nonzero()[0]
+        places, weights = places.take(there), weights.take(there)
+    return Change(box.rows(places), weights, consolidated=True)
 
 
 def _all_different(hashes: Hashes) -> bool:

@@ -14,16 +14,14 @@ import numpy as np
 import pyarrow as pa
 
 from ..operator import StateReader, StateWriter
-from .arrangement import Arrangement
-from .change import Change, Numbers, all_one, later
+from .arrangement import PAIRS, Arrangement
+from .change import Change, Numbers, all_one, later, take_weights
 from .columns import Index, Mask
 from .consolidate import Entries
 from .operator import ChangeOperator
 from .rows import Rows
 from .state import load_arrangement, save_arrangement
 
-_PAIRS: Final = 1 << 18
-"""Pairs that are made at a time."""
 _CROSSED: Final = 1 << 22
 """Pairs of rows that are looked for at a time, where every row meets every other one."""
 
@@ -86,15 +84,14 @@ class Join(ChangeOperator):
             change, keys = change.take(which), keys.take(which)
         if not len(change):
             return
-        hashes = keys.hashes()
         if self._kept[port]:
-            self._sides[port].insert(change, hashes)
-        for run, mine, theirs in self._sides[1 - port].matches(keys, hashes):
-            if len(mine) <= _PAIRS:
+            self._sides[port].insert(change, keys.hashes())
+        for run, mine, theirs in self._sides[1 - port].matches(keys):
+            if len(mine) <= PAIRS:
                 yield from self._pairs(port, change, mine, run, theirs)
                 continue
-            for start in range(0, len(mine), _PAIRS):
-                part = slice(start, start + _PAIRS)
+            for start in range(0, len(mine), PAIRS):
+                part = slice(start, start + PAIRS)
                 yield from self._pairs(port, change, mine[part], run, theirs[part])
 
     def save(self, state: StateWriter) -> None:
@@ -127,7 +124,7 @@ class Join(ChangeOperator):
             left.columns[at].take(at_left) if is_left else right.columns[at].take(at_right)
             for is_left, at in self._output
         ]
-        weights = _products(change.weights.take(mine), run.weights.take(theirs))
+        weights = _products(take_weights(change.weights, mine), take_weights(run.weights, theirs))
         rounds = change.rounds and later(
             tuple(numbers.take(mine) for numbers in change.rounds),
             tuple(numbers.take(theirs) for numbers in run.rounds),

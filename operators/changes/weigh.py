@@ -24,6 +24,7 @@ from .operator import ChangeOperator
 from .present import sums_at
 from .rows import Rows
 from .state import load_arrangement, save_arrangement
+from .tally import Tally
 
 
 class Weighing(enum.Enum):
@@ -46,17 +47,24 @@ class Weighing(enum.Enum):
 
 
 class Weigh(ChangeOperator):
-    """Rows of all `inputs` with the weight that `weighing` gives them."""
+    """Rows of all `inputs` with the weight that `weighing` gives them. `once` says that there is but one epoch, and
+    that state is never saved: then it need not be the rows themselves.
+    """
 
-    def __init__(self, schema: pa.Schema, weighing: Weighing, *, inputs: int = 1, depth: int = 0) -> None:
+    def __init__(
+        self, schema: pa.Schema, weighing: Weighing, *, inputs: int = 1, depth: int = 0, once: bool = False
+    ) -> None:
         self.schema = schema
         self._weighing = weighing
         # At a time that is decided no sum of an input is below zero, so that of all inputs tells as much as each one.
         self._inputs = 1 if weighing is Weighing.DISTINCT else inputs
         self._depth = depth
+        self._tallied = 0
         whole = range(len(schema))
         self._kept = Arrangement(schema.types, whole, depth=depth, width=self._inputs + bool(depth))
         self._agenda: Agenda[tuple[Rows, Numbers]] = Agenda()
+        self._tally = Tally() if once and not depth and weighing is Weighing.DISTINCT else None
+        """In place of what was received, for as long as it can count it."""
 
     def receive(self, port: int, change: Change) -> Iterable[Change]:
         if not len(change):
@@ -77,7 +85,14 @@ class Weigh(ChangeOperator):
         parts = tuple(self._agenda.take(rounds))
         if not parts:
             return ()
-        touched = self._together(parts)
+        rows, numbers = _joined(parts)
+        if self._tally is not None:
+            found = self._tally.add(rows, numbers)
+            if found is not None:
+                self._tallied += len(rows)
+                return (found,)
+            self._leave_tally(self._tally)
+        touched = _together(rows, numbers)
         weights = self._decided_at(touched, rounds) if self._depth else self._decided(touched)
         count = int(np.count_nonzero(weights))
         if not count:
@@ -96,12 +111,13 @@ class Weigh(ChangeOperator):
 
     @property
     def touched(self) -> int:
-        return self._kept.touched
+        return self._tallied + self._kept.touched
 
     @property
     def nbytes(self) -> int:
+        tally = 0 if self._tally is None else self._tally.nbytes
         waiting = self._agenda.nbytes(lambda item: item[0].nbytes + int(item[1].nbytes))
-        return self._kept.nbytes + waiting
+        return tally + self._kept.nbytes + waiting
 
     def _decided(self, touched: Entries) -> Numbers:
         """How the weights of rows change, where there are no rounds."""
@@ -132,14 +148,11 @@ class Weigh(ChangeOperator):
                 self._put_down(touched.rows, before, rounds)
         return weights
 
-    def _together(self, parts: tuple[tuple[Rows, Numbers], ...]) -> Entries:
-        """The different rows that are touched, with what came in for them: nothing, for those put down before."""
-        rows, numbers = parts[0]
-        if len(parts) > 1:
-            rows = Rows.concat([part[0] for part in parts])
-            numbers = np.concatenate([part[1] for part in parts])
-        hashes = rows.hashes()
-        return consolidated(Entries(hashes, hashes, rows, numbers, ()), keep_zeros=True)
+    def _leave_tally(self, tally: Tally) -> None:
+        self._tally = None
+        counted = tally.contents()
+        if counted is not None:
+            self._kept.insert_numbers(*counted, ())
 
     def _put_down(self, rows: Rows, before: Found, rounds: Rounds) -> None:
         for later, which in again(before.asked, before.rounds, rounds):
@@ -172,6 +185,18 @@ class Weigh(ChangeOperator):
     def _weights(self, numbers: Numbers) -> Numbers:
         first, others = (numbers, None) if numbers.ndim == 1 else (numbers[:, 0], numbers[:, 1:])
         return _weighed(self._weighing, first, others)
+
+
+def _joined(parts: tuple[tuple[Rows, Numbers], ...]) -> tuple[Rows, Numbers]:
+    if len(parts) == 1:
+        return parts[0]
+    return Rows.concat([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+
+
+def _together(rows: Rows, numbers: Numbers) -> Entries:
+    """The different rows that are touched, with what came in for them: nothing, for those put down before."""
+    hashes = rows.hashes()
+    return consolidated(Entries(hashes, hashes, rows, numbers, ()), keep_zeros=True)
 
 
 def _running(numbers: Numbers, other_row: Mask, before: Numbers) -> Numbers:

@@ -87,7 +87,8 @@ class _Builder:
     def _operate(
         self, vertex: Operate, path: str, made: dict[int, Sequence[Emitter]], loop: LoopNode | None
     ) -> Sequence[Emitter]:
-        nodes = [OperatorNode(vertex.make(channel), vertex.place, loop) for channel in range(self.channels)]
+        channels = range(self.channels)
+        nodes = [OperatorNode(vertex.make(channel), vertex.place, loop, self.schedule) for channel in channels]
         for port, link in enumerate(vertex.inputs):
             self.connect(made[link.vertex], link.route, nodes, port)
         if not vertex.inputs:

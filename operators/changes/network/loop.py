@@ -168,6 +168,9 @@ class LoopNode(Locked):
     def overflow(self, error: OverflowError) -> ExecutionError:
         return self.progress.overflow(error)
 
+    def check_time(self) -> None:
+        self.progress.check_time()
+
     def begin(self) -> None:
         self._since = perf_counter()
         self.progress.begin()

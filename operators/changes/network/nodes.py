@@ -13,6 +13,7 @@ from ..change import Change
 from ..operator import ChangeOperator
 from .lanes import Emitter, Lane
 from .messages import Checkpoint, Gathering, Message, Prepare, Watermark, earliest
+from .schedule import Schedule
 
 Arguments = ParamSpec("Arguments")
 
@@ -21,6 +22,9 @@ class Surroundings(Protocol):
     """What is around a node: a loop, or nothing."""
 
     def overflow(self, error: OverflowError) -> ExecutionError: ...
+
+    def check_time(self) -> None:
+        """Raises if there is none left."""
 
 
 class Node(Emitter):
@@ -88,7 +92,7 @@ def least_watermark(lanes: Iterable[Lane]) -> int | None:
 class OperatorNode(Node):
     """An operator. It decides what is due at the time a prepare releases, and at a checkpoint everything."""
 
-    def __init__(self, operator: ChangeOperator, place: str, around: Surroundings | None) -> None:
+    def __init__(self, operator: ChangeOperator, place: str, around: Surroundings | None, schedule: Schedule) -> None:
         super().__init__()
         self.operator = operator
         self.place = place
@@ -97,6 +101,7 @@ class OperatorNode(Node):
         self.busy_seconds = 0.0
         self.healthy = True
         self._around = around
+        self._schedule = schedule
 
     def receive(self, port: int, change: Change) -> None:
         self.rows_in += change.rows.count
@@ -131,7 +136,9 @@ class OperatorNode(Node):
     ) -> None:
         started = perf_counter()
         try:
-            for change in step(*arguments, **more):
+            for number, change in enumerate(step(*arguments, **more)):
+                if number:
+                    self._check()
                 self.rows_out += change.rows.count
                 self.emit(change)
         except OverflowError as error:
@@ -142,6 +149,12 @@ class OperatorNode(Node):
             raise
         finally:
             self.busy_seconds += perf_counter() - started
+
+    def _check(self) -> None:
+        """Between the parts of one step, of which there may be many."""
+        self._schedule.check()
+        if self._around is not None:
+            self._around.check_time()
 
     def _overflow(self, error: OverflowError) -> ExecutionError:
         if self._around is not None:

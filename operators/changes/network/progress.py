@@ -169,6 +169,15 @@ class Progress:
             f"cannot go on in round {self._round}, with {self._total} rows (weights counted): {error}",
         )
 
+    def check_time(self) -> None:
+        """Within a round: raises if the loop's time is over."""
+        if self._late():
+            raise self._error(
+                "LOOP_SECONDS",
+                f"has not reached its fixpoint after {self._limits.seconds} seconds: it is in round {self._round}, with"
+                f" {self._total} rows (weights counted)",
+            )
+
     def save(self, state: StateWriter) -> None:
         numbers = [str(self._total), *map(str, self._latest)]
         state.write("totals", VERSION, pa.table({"number": numbers}))
@@ -229,21 +238,27 @@ class Progress:
 
     def _check_limits(self, time: Rounds, rows: int) -> None:
         # Rows of an earlier epoch that came later than this round are in the total and not yet undone.
-        if all(mine >= latest for mine, latest in zip(time, self._latest, strict=True)):
+        if self._too_many() and all(mine >= latest for mine, latest in zip(time, self._latest, strict=True)):
             self._check_rows()
-        if self._deadline is not None and monotonic() > self._deadline:
+        if self._late():
             raise self._error(
                 "LOOP_SECONDS",
                 f"has not reached its fixpoint after {self._limits.seconds} seconds: round {time[-1]} changes"
                 f" {rows} rows of the {self._total} (weights counted) it has",
             )
 
+    def _late(self) -> bool:
+        return self._deadline is not None and monotonic() > self._deadline
+
     def _check_rows(self) -> None:
-        if self._limits.rows is not None and self._total > self._limits.rows:
+        if self._too_many():
             raise self._error(
                 "LOOP_ROWS",
                 f"has {self._total} rows (weights counted) after round {self._round}; its limit is {self._limits.rows}",
             )
+
+    def _too_many(self) -> bool:
+        return self._limits.rows is not None and self._total > self._limits.rows
 
     def _error(self, reason: str, message: str) -> ExecutionError:
         return ExecutionError(f"loop {self.name!r} {message}", reason=reason)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Protocol
+from collections.abc import Callable
+from typing import Final, Protocol
+
+_WEIGH_EVERY: Final = 256
+"""Steps between looks at the size of what there is."""
 
 
 class Work(Protocol):
@@ -20,6 +24,9 @@ class Schedule(Protocol):
 
     def next(self) -> Work | None:
         """What to do now; None when there is nothing."""
+
+    def check(self) -> None:
+        """Raises if the work is to stop: asked within a step that goes on for long."""
 
     def pressed(self) -> None:
         """Much waits to be delivered, and more is coming: raises where that is not to be."""
@@ -42,8 +49,35 @@ class InOrder:
     def next(self) -> Work | None:
         return self._ready.popleft() if self._ready else None
 
+    def check(self) -> None:
+        pass
+
     def pressed(self) -> None:
         pass
 
     def clear(self) -> None:
         self._ready.clear()
+
+
+class Watched(InOrder):
+    """Stops the work where `check` raises; once in a while, and where much is under way, also where `weigh` does."""
+
+    def __init__(self, check: Callable[[], None], weigh: Callable[[], None]) -> None:
+        super().__init__()
+        self._check = check
+        self._weigh = weigh
+        self._steps = 0
+
+    def next(self) -> Work | None:
+        self._check()
+        self._steps += 1
+        if self._steps % _WEIGH_EVERY == 0:
+            self._weigh()
+        return super().next()
+
+    def check(self) -> None:
+        self._check()
+
+    def pressed(self) -> None:
+        self._check()
+        self._weigh()

@@ -72,3 +72,32 @@ def test_rows_of_one_key_are_summed_though_their_hashes_differ_in_the_last_bit_o
     ones = np.ones(5, dtype=np.int64)
     summed = consolidated(Entries(np.zeros(5, dtype=np.uint64), hashes, Rows([FixedColumn(values)], 5), ones, ()))
     assert summed.weights.tolist() == [3, 2]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(-40, 40), st.integers(0, 2)), min_size=1),
+    st.lists(st.lists(st.integers(-60, 60), min_size=2, unique=True), min_size=1),
+    st.sampled_from([1, 1 << 33]),
+)
+def test_keys_are_found_by_their_values_as_they_are_by_searching(
+    pairs: list[tuple[int, int]], asked: list[list[int]], factor: int
+) -> None:
+    """Asked often enough, a run of keys that lie close together gets a directory; one of keys far apart does not."""
+    arrangement = Arrangement(TYPES, [0], depth=0)
+    for _ in range(300 // len(pairs) + 1):  # a run of its own, not a few rows that are kept as they come
+        insert(arrangement, [(key * factor, value, 1) for key, value in pairs])
+    copies = 300 // len(pairs) + 1
+    for keys in asked * 3:
+        wanted = Counter({(k, v): n * copies for (k, v), n in Counter(pairs).items() if k in keys})
+        scaled = found(arrangement, [key * factor for key in keys])
+        assert Counter({(k // factor, v): n for (k, v), n in scaled.items()}) == wanted
+
+
+def test_a_directory_ends_with_its_run() -> None:
+    arrangement = Arrangement(TYPES, [0], depth=0)
+    many = [(key, 0, 1) for key in range(600)]
+    insert(arrangement, many)
+    assert found(arrangement, list(range(600))) == Counter({(key, 0): 1 for key in range(600)})
+    insert(arrangement, [(key, 1, 1) for key in range(-600, 700)])
+    assert found(arrangement, [-7, 5, 650]) == Counter({(-7, 1): 1, (5, 0): 1, (5, 1): 1, (650, 1): 1})

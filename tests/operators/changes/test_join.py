@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidegate.operators.changes.arrangement import PAIRS
 from tidegate.operators.changes.change import Change
 from tidegate.operators.changes.columns import Mask
 from tidegate.operators.changes.join import Join, JoinKey
@@ -63,3 +64,15 @@ def test_a_weight_beyond_64_bits_is_an_error() -> None:
     list(join.receive(0, Change(one.rows, np.array([1 << 40]), ())))
     with pytest.raises(OverflowError, match="a pair's weight is 1208925819614629174706176"):
         list(join.receive(1, Change(many.rows, np.array([1 << 40]), ())))
+
+
+@pytest.mark.parametrize("factor", [1, 1 << 40], ids=["keys close together", "keys far apart"])
+def test_pairs_beyond_all_bounds_are_made_part_by_part(factor: int) -> None:
+    """Whoever takes them can stop at any: all 400 million would not find room."""
+    both = pa.schema([("k", pa.int64()), ("v", pa.int64())])
+    join = Join(both, both, [JoinKey(0, 0)], [1, 3])
+    places = np.arange(200_000)
+    arrays = [pa.array(places % 100 * factor), pa.array(places)]
+    one = Change(Rows.of_arrays(arrays, len(places)), np.ones(len(places), dtype=np.int64))
+    assert list(join.receive(0, one)) == []
+    assert 0 < len(next(iter(join.receive(1, one)))) <= PAIRS

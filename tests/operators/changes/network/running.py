@@ -37,6 +37,9 @@ class Seeded:
     def add(self, work: Work) -> None:
         self._ready.append(work)
 
+    def check(self) -> None:
+        """Nothing stops it."""
+
     def next(self) -> Work | None:
         while self.arrivals and (not self._ready or self.random.random() < 0.1):
             self.arrivals.pop(0)()

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 
+from tidegate.operators.changes.change import Change
+from tidegate.operators.changes.network.graph import Limits
+from tidegate.operators.changes.network.nodes import OperatorNode
+from tidegate.operators.changes.network.progress import Progress
+from tidegate.operators.changes.network.schedule import InOrder, Watched
+from tidegate.operators.changes.operator import ChangeOperator
 from tidegate.proto.errors import ExecutionError
 
-from .running import feed, network_of, run_epochs
-from .terms import Compose, Distinct, Input, Iterate, OnLimit, Ref, Union, answer
+from .running import change, feed, network_of, run_epochs
+from .terms import PAIRS, Compose, Distinct, Input, Iterate, OnLimit, Ref, Union, answer
 
 E, S = Input(0), Input(1)
 CHAIN = [(1, (0, 0), 1), *[(0, (at, at + 1), 1) for at in range(5)]]
@@ -112,3 +119,37 @@ def test_an_error_shows_in_the_operators_health() -> None:
     with pytest.raises(ExecutionError, match="distinct: the weights of one row sum to"):
         network.run()
     assert [one.health for one in network.statistics().operators] == [1.0, 0.0]
+
+
+class Endless(ChangeOperator):
+    """Makes more and more of whatever it is given."""
+
+    schema = PAIRS
+
+    def receive(self, port: int, change: Change) -> Iterator[Change]:
+        while True:
+            yield change
+
+
+def test_a_single_step_can_be_stopped_between_its_parts() -> None:
+    asked = 0
+
+    def check() -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 5:
+            raise ExecutionError("interrupted", reason="INTERRUPTED")
+
+    node = OperatorNode(Endless(), "here", None, Watched(check, check))
+    with pytest.raises(ExecutionError, match="interrupted"):
+        node.receive(0, change([((1, 2), 1)]))
+    assert node.rows_out == 5
+
+
+def test_a_single_step_ends_with_its_loops_time() -> None:
+    limits = Limits(seconds=1e-9)
+    progress = Progress("endless", PAIRS, limits, channels=1, outer=0, counted=False)
+    progress.begin()
+    node = OperatorNode(Endless(), "here", progress, InOrder())
+    with pytest.raises(ExecutionError, match=r"loop 'endless' has not reached its fixpoint after 1e-09 seconds"):
+        node.receive(0, change([((1, 2), 1)]))

@@ -1,0 +1,85 @@
+"""Rows of whole numbers as single numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.operators.changes.box import Box
+from tidegate.operators.changes.rows import Rows
+
+TYPES = [pa.int64(), pa.int32()]
+PAIRS = st.lists(st.tuples(st.integers(-50, 50), st.integers(-9, 9)), min_size=1)
+LEAST, MOST = -(1 << 63), (1 << 63) - 1
+
+
+def rows(pairs: list[tuple[int, int]]) -> Rows:
+    return Rows.of_arrays(
+        [pa.array(each, type_) for each, type_ in zip(zip(*pairs, strict=True), TYPES, strict=True)], len(pairs)
+    )
+
+
+def single(*values: int | None) -> Rows:
+    return Rows.of_arrays([pa.array(values, pa.int64())], len(values))
+
+
+def listed(some: Rows) -> list[tuple[int, int]]:
+    return list(zip(*(array.to_pylist() for array in some.to_arrays(TYPES)), strict=True))
+
+
+@given(PAIRS)
+def test_places_are_in_the_order_of_rows_and_lead_back_to_them(pairs: list[tuple[int, int]]) -> None:
+    box = Box.around(rows(pairs))
+    assert box is not None
+    places = box.places(rows(pairs))
+    assert places is not None
+    assert 0 <= places.min() <= places.max() < box.size
+    assert listed(box.rows(np.sort(places))) == sorted(pairs)
+
+
+@given(PAIRS, PAIRS)
+def test_an_extended_box_holds_what_it_held_and_more(
+    before: list[tuple[int, int]], after: list[tuple[int, int]]
+) -> None:
+    box = Box.around(rows(before))
+    assert box is not None
+    larger = box.extended(rows(after))
+    assert larger is not None
+    places = larger.places(rows(before + after))
+    assert places is not None
+    assert listed(larger.rows(places)) == before + after
+
+
+@given(PAIRS, st.tuples(st.integers(LEAST, MOST), st.integers(-9, 9)))
+def test_only_a_row_inside_has_a_place(pairs: list[tuple[int, int]], row: tuple[int, int]) -> None:
+    box = Box.around(rows(pairs))
+    assert box is not None
+    inside = all(low <= value < low + size for value, low, size in zip(row, box.lows, box.shape, strict=True))
+    assert (box.places(rows([row])) is not None) == inside
+
+
+@pytest.mark.parametrize(
+    "some",
+    [
+        single(1, None),
+        single(LEAST, MOST),
+        single(MOST - 2, MOST - 1, MOST),
+        Rows.of_arrays([pa.array([1.0, 2.0])], 2),
+        Rows.of_arrays([pa.array(["a", "b"])], 2),
+        Rows((), 2),
+    ],
+    ids=["nulls", "far apart", "a box beyond 64 bits", "floats", "texts", "no columns"],
+)
+def test_not_all_rows_have_a_box(some: Rows) -> None:
+    assert Box.around(some) is None
+
+
+def test_a_box_is_extended_to_the_least_and_the_largest_numbers_there_are_or_not_at_all() -> None:
+    low = Box.around(single(LEAST + 1, LEAST + 4))
+    assert low is not None
+    extended = low.extended(single(LEAST))
+    assert extended is None or extended.places(single(LEAST, LEAST + 4)) is not None
+    assert low.extended(single(MOST)) is None
