@@ -9,10 +9,9 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Container, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Protocol
 
 import pyarrow as pa
 
@@ -27,7 +26,7 @@ from ..operators.piece import FilePiece, InlinePiece, Piece
 from ..operators.splits import expand, open_pieces
 from ..operators.submit import Submit
 from ..planner.pipelines import PhysicalNode, PhysicalPlan, Pipeline, SourceShape, Start, received_by
-from ..planner.sources import PlannedSource
+from ..planner.prepare import Planned
 from ..proto.errors import ExecutionError, Exhausted, InternalError, InvalidRequest
 from ..proto.values import Determinism, FileSplit, InlineSplit, LoopStatistics, OperatorStatistics, Split, TaskOptions
 from .computation import RowEffect, Source
@@ -47,21 +46,6 @@ from .tables import sizes
 
 FILE_KINDS = ("file:parquet", "file:arrow", "file:orc", "file:csv", "file:json")
 _SHAPES_KEPT = 16
-
-
-class Planned(Protocol):
-    """What the planner has prepared. `physical` is pure."""
-
-    @property
-    def schema(self) -> pa.Schema: ...
-
-    @property
-    def sources(self) -> tuple[PlannedSource, ...]: ...
-
-    @property
-    def warnings(self) -> tuple[str, ...]: ...
-
-    def physical(self, shape: Mapping[str, SourceShape], without: Container[str] = ()) -> PhysicalPlan: ...
 
 
 class PlanComputation:

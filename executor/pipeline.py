@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from ..operators.changes.network.statistics import LoopStatistics
 from ..operators.fragment import Fragment
+from ..operators.iterate import Iterate
 from ..operators.loop import Loop
 from ..operators.operator import Stream
 from ..operators.piece import Piece
@@ -107,7 +108,7 @@ class PipelineInstance:
                     made.operator.set_context(context_row(made.clocks, supply.clock_us, supply.time_zone))
                 streams = [self._stream(each, run, made.meter) for each in made.inputs]
                 stream = MeteredStream(made.operator.schema, made.operator.run(streams), made.meter)
-                if isinstance(made.operator, Scan):
+                if isinstance(made.operator, Scan | Iterate):
                     stream.readers += (made.meter, supply.read)
                 stack.callback(stream.close)
                 run.streams[_key(made.node)] = stream

@@ -36,7 +36,6 @@ class Iterate(Operator):
         stride: int = STRIDE,
     ) -> None:
         self.schema = schema
-        self.rows_read = 0
         self._items = items
         self._epoch_rows = epoch_rows
         self._stride = stride
@@ -117,16 +116,12 @@ class Iterate(Operator):
             if rows:
                 yield self._of_rows(rows)
                 rows = []
-            for batch in self._code.batches("iterating", arrow_batches, item):
-                self.rows_read += batch.num_rows
-                yield batch
+            yield from self._code.batches("iterating", arrow_batches, item)
         if rows:
             yield self._of_rows(rows)
 
     def _of_rows(self, rows: list[Any]) -> pa.RecordBatch:
-        batch = self._code.call("making a batch of its rows", self._made, rows)
-        self.rows_read += batch.num_rows
-        return batch
+        return self._code.call("making a batch of its rows", self._made, rows)
 
     def _made(self, rows: list[Any]) -> pa.RecordBatch:
         if not isinstance(rows[0], tuple):

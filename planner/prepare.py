@@ -46,6 +46,21 @@ class Decoded(Protocol):
     def warnings(self) -> tuple[str, ...]: ...
 
 
+class Planned(Protocol):
+    """What can be run: a `Prepared` plan, or a graph of a user's own operators. `physical` is pure."""
+
+    @property
+    def schema(self) -> pa.Schema: ...
+
+    @property
+    def sources(self) -> tuple[PlannedSource, ...]: ...
+
+    @property
+    def warnings(self) -> tuple[str, ...]: ...
+
+    def physical(self, shape: Shape, without: Container[str] = ()) -> PhysicalPlan: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Prepared:
     """A plan ready to be run for any shape of its sources. Immutable; `physical` is pure and linear in the plan."""
