@@ -18,6 +18,7 @@ from . import (
     exchange,
     lookup,
     loops,
+    pagerank,
     small_epochs,
     sorted_inputs,
     static_join,
@@ -41,6 +42,7 @@ CASES: dict[str, Callable[[Settings], Report]] = {
     "merge": sorted_inputs.run,
     "changes": changes.run,
     "loops": loops.run,
+    "pagerank": pagerank.run,
     "continuous-loops": continuous_loops.run,
 }
 

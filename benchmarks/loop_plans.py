@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from substrait.algebra_pb2 import JoinRel
+from substrait.algebra_pb2 import JoinRel, SetRel
 from substrait.builders import plan
-from substrait.builders.extended_expression import column, scalar_function
-from substrait.builders.type import i64, named_struct, struct
+from substrait.builders.extended_expression import aggregate_function, cast, column, literal, scalar_function
+from substrait.builders.type import fp64, i64, named_struct, struct
 from substrait.extension_registry import ExtensionRegistry
 
 from tidegate.plans import iterate
@@ -70,6 +70,32 @@ def chains(edges: int, side_by_side: int) -> pa.Table:
     return _edges(starts, starts + side_by_side)
 
 
+def ranks(damping: float, rounds: int) -> Loop:
+    """Of `edges(a, b)` and `nodes(a, jump)`: PageRank after so many rounds. A node has the rank it is jumped to with,
+    `jump`, and of every node that leads to it a share of the damped rank; in the first round all ranks are the jumps.
+    Its SQL is a round, from `ranks` to the next ones, over `links`, edges with their shares.
+    """
+    edges = plan.read_named_table("edges", _columns("a", "b"))
+    jump = named_struct(["a", "jump"], struct([i64(), fp64()], nullable=False))
+    nodes = plan.read_named_table("nodes", jump)
+    count = aggregate_function("extension:io.substrait:functions_aggregate_generic", "count", expressions=[])
+    degrees = plan.aggregate(edges, [column(0)], [count])
+    share = _arithmetic("divide", literal(damping, fp64()), cast(column(3), fp64()))
+    links = plan.select(plan.join(edges, degrees, _equal(0, 2), JoinRel.JOIN_TYPE_INNER), [column(0), column(1), share])
+
+    def handed_on(found: Any) -> Any:
+        onward = plan.join(found, links, _equal(0, 2), JoinRel.JOIN_TYPE_INNER)
+        shares = plan.select(onward, [column(3), _arithmetic("multiply", column(1), column(4))])
+        total = aggregate_function("extension:io.substrait:functions_arithmetic", "sum", expressions=[column(1)])
+        return plan.aggregate(plan.set([nodes, shares], SetRel.SET_OP_UNION_ALL), [column(0)], [total])
+
+    return Loop(
+        _bytes(iterate("ranks", None, handed_on, schema=jump, max_rounds=rounds, at_limit="return")),
+        "SELECT a, sum(rank) AS rank FROM (SELECT a, jump AS rank FROM nodes UNION ALL "
+        "SELECT b, rank * share FROM ranks JOIN links USING (a)) GROUP BY a",
+    )
+
+
 def chain(edges: int) -> pa.Table:
     """0 to 1, 1 to 2, and so on: a round for every edge."""
     return chains(edges, 1)
@@ -99,6 +125,10 @@ def _columns(*names: str) -> Any:
 def _equal(left: int, right: int) -> Any:
     both = [column(left), column(right)]
     return scalar_function("extension:io.substrait:functions_comparison", "equal", expressions=both)
+
+
+def _arithmetic(name: str, *values: Any) -> Any:
+    return scalar_function("extension:io.substrait:functions_arithmetic", name, expressions=values)
 
 
 def _bytes(unresolved: Callable[[ExtensionRegistry], Any]) -> bytes:

@@ -32,6 +32,7 @@ class Settings:
     loop_chain: int = 1_000
     loop_grid: int = 300
     loop_nodes: int = 20_000
+    ranked_edges: int = 1_000_000
     view_nodes: int = 333_333
     view_changes: int = 1_000
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
+from importlib.util import find_spec
 from pathlib import Path
 
 import duckdb
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from substrait.proto import Plan
 
-from benchmarks import answers, exchange, loops, tpch, tpch_queries
+from benchmarks import answers, exchange, loop_plans, loops, pagerank, tpch, tpch_queries
 from benchmarks.__main__ import CASES, main
 from benchmarks.measure import Runs, Spread, interleave, summed
 from benchmarks.report import Report, Target
@@ -119,6 +120,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Settings:
         loop_chain=20,
         loop_grid=12,
         loop_nodes=50,
+        ranked_edges=500,
         view_nodes=50,
         view_changes=6,
         changes_rows=5_000,
@@ -154,6 +156,19 @@ def test_the_loops_case_runs_both_ways_and_says_which_peers_are_not_there(tiny: 
     assert all(target.value is not None for target in report.targets)
     assert {row[1] for row in report.rows} == {loops.STATEMENT, loops.ROUNDS, loops.DUCKDB, loops.SAME_WORK}
     assert [note.split()[0] for note in report.notes] == ["Spark", "Pathway"]
+
+
+def test_the_ranks_of_all_contenders_are_right_and_a_missing_peer_is_said(tiny: Settings) -> None:
+    report = CASES["pagerank"](tiny)
+    there = [name for name in (pagerank.SCIPY, pagerank.PRODUCTS) if find_spec("scipy")]
+    assert [row[0] for row in report.rows] == [pagerank.OURS, pagerank.STATEMENTS, pagerank.RECURSIVE, *there]
+    assert report.notes == ([] if there else ["scipy is left out: it is not installed"])
+
+
+def test_wrong_ranks_are_not_measured() -> None:
+    right = pagerank.added_up(pagerank.Web(loop_plans.chain(3), 4))
+    with pytest.raises(AssertionError, match="peer has wrong ranks"):
+        pagerank.check("peer", right * (1 + 1e-8), right)
 
 
 @pytest.mark.parametrize(
