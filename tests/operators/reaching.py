@@ -56,4 +56,5 @@ def reached(instance: Instance, channels: int) -> Loop:
         vertices=(Entry(port=0, schema=EDGE), Entry(port=1, schema=EDGE), select, loop),
         result=3,
     )
-    return Loop(NODE, lambda schedule: Network(graph, channels, schedule=schedule), Evaluators(instance))
+    memory = instance.settings.memory_limit
+    return Loop(NODE, lambda schedule: Network(graph, channels, schedule=schedule), Evaluators(instance), memory=memory)
