@@ -10,9 +10,10 @@ from typing import Final
 import pyarrow as pa
 
 from .numbers import from_one, last_numbers
-from .proto.errors import InvalidRequest, NotFound, Refused
+from .proto.errors import InvalidRequest, Refused
 from .proto.service import Service
-from .proto.values import MIB, Added, Cursor, Frame, InlineSplit, Split, TaskInfo
+from .proto.sources import fed_source
+from .proto.values import MIB, Added, Cursor, Frame, InlineSplit, Split, TaskInfo, TaskState
 from .splits import SplitLike, Upload, several, split
 
 STEP_BYTES: Final = 8 * MIB  # of inline data in one call
@@ -50,13 +51,16 @@ class Feed:
     def _take(self, info: TaskInfo) -> None:
         self.sealed = info.sealed_epoch
         fed = [source for source in info.sources if not source.static]
+        self._static = {source.name for source in info.sources if source.static}
         self._last = {source.name: source.last_added for source in fed}
         self._unsealed = {source.name for source in fed if source.last_added > source.last_sealed}
 
-    def refresh(self) -> None:
-        """Learn what others have added and sealed."""
+    def refresh(self) -> bool:
+        """Learn what others have added and sealed, and whether the task still runs."""
         with self._lock:
-            self._take(self._service.get_task(self._task))
+            info = self._service.get_task(self._task)
+            self._take(info)
+            return info.state is TaskState.RUNNING
 
     def add(
         self,
@@ -71,10 +75,11 @@ class Feed:
         from_one("sequence", sequence)
         from_one("epoch", epoch)
         with self._lock:
-            number = self._last.get(source, 0) + 1 if sequence is None else sequence
+            source = fed_source(source, self._last, self._static)
+            number = self._last[source] + 1 if sequence is None else sequence
             made = split(data, self._upload, watermark=watermark, change_column=change_column)
             added, _ = self._service.add_splits(self._task, [(source, made, number)], epoch=epoch)
-            self._last[source] = max(number, self._last.get(source, 0))
+            self._last[source] = max(number, self._last[source])
             if added[0].epoch > self.sealed:
                 self._unsealed.add(source)
             return added[0]
@@ -97,16 +102,12 @@ class Feed:
                 f"splits of {names} are not sealed yet: request_barrier() and read_epoch() first",
                 reason="UNSEALED_SPLITS",
             )
-        if unknown := set(splits) - set(self._last):
-            raise NotFound(
-                f"no source to feed is called {', '.join(sorted(unknown))}; there are: {', '.join(self._last)}",
-                reason="UNKNOWN_SOURCE",
-            )
+        fed = [(fed_source(name, self._last, self._static), several(given)) for name, given in splits.items()]
         last = dict(self._last)
         held: list[Numbered] = []
         size = 0
-        for source, given in splits.items():
-            for each in several(given):
+        for source, given in fed:
+            for each in given:
                 if size >= STEP_BYTES or len(held) >= STEP_SPLITS:
                     yield Step(splits=held, through=None)
                     held, size = [], 0

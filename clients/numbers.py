@@ -26,6 +26,8 @@ def last_numbers(through: Mapping[str, int] | None) -> None:
 
 def check_place(name: str, cursor: Cursor | None) -> None:
     """A place in the result."""
+    if cursor is not None and not isinstance(cursor, Cursor):
+        raise InvalidRequest(f"{name} is a tidegate.Cursor(epoch, row), not {cursor!r}")
     if cursor is not None and not (1 <= cursor.epoch < BEYOND and 0 <= cursor.row < BEYOND):
         raise InvalidRequest(
             f"{name} is row {cursor.row} of epoch {cursor.epoch}: epochs count from 1, rows of an epoch from 0"

@@ -173,11 +173,12 @@ class Task:
     # Reading
 
     def read_epoch(self) -> pa.Table:
-        """The next unread epoch. Refused when nothing is sealed; raises `EpochError` where the epoch was skipped."""
+        """The next unread epoch. Refused when nothing is sealed, or the task has finished; raises `EpochError` where
+        the epoch was skipped, and what ended a task that was cancelled or has failed.
+        """
         with self._lock:
-            if self._position.epoch > self._feed.sealed:
-                self._feed.refresh()
-            if self._position.epoch > self._feed.sealed:
+            running = self._position.epoch <= self._feed.sealed or self._feed.refresh()
+            if running and self._position.epoch > self._feed.sealed:
                 raise Refused(
                     f"epoch {self._position.epoch} is not sealed: request_barrier() first", reason="NOTHING_SEALED"
                 )

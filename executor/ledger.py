@@ -10,7 +10,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..proto.errors import Exhausted, InvalidRequest, NotFound, Refused
+from ..proto.errors import Exhausted, InvalidRequest, Refused
+from ..proto.sources import fed_source
 from ..proto.values import Added
 from .computation import Source
 from .source import AcceptedSplit, SourceLedger
@@ -75,26 +76,7 @@ class Ledger:
 
     def source(self, name: str) -> SourceLedger:
         """The fed source of this name: exactly, else without regard to case where that is unambiguous."""
-        found = self.fed.get(name)
-        if found is not None:
-            return found
-        if name in self.static:
-            raise self._static(name)
-        alike = [known for known in (*self.fed, *self.static) if known.casefold() == name.casefold()]
-        if len(alike) == 1:
-            return self.source(alike[0])
-        known = ", ".join(sorted((*self.fed, *self.static))) or "none"
-        if alike:
-            raise NotFound(
-                f"source {name!r} could be any of {', '.join(sorted(alike))}: write it as the plan does",
-                reason="AMBIGUOUS_SOURCE",
-            )
-        raise NotFound(f"the plan has no source {name!r}; its sources are: {known}", reason="UNKNOWN_SOURCE")
-
-    def _static(self, name: str) -> Refused:
-        return Refused(
-            f"source {name!r} is static: it is whole in every epoch and takes no splits", reason="STATIC_SOURCE"
-        )
+        return self.fed[fed_source(name, self.fed, self.static)]
 
     def _resolve(self, through: Mapping[str, int] | None) -> dict[str, int]:
         resolved = {}

@@ -48,7 +48,8 @@ def expand(
     allowed = tuple(sorted((os.path.realpath(root) for root in roots), key=len))
     named = format_named(split.format) if split.format else None
     if _is_pattern(path):
-        found = _pattern(path, split, allowed)
+        _check_pattern(path, split, allowed)
+        found = _pattern(path)
     else:
         _check_allowed(path, split.path, allowed)
         if not os.path.exists(path):
@@ -61,6 +62,16 @@ def expand(
     pieces = tuple(_piece(file, split, named, allowed, origin) for file in found)
     _check_ranges(split, pieces)
     return pieces
+
+
+def files_of(path: str) -> list[str]:
+    """The files that a path stands for as `expand` has them, each a path of its own; none where there are none."""
+    path = _local_path(path)
+    if _is_pattern(path):
+        return _pattern(path)
+    if os.path.isdir(path):
+        return _folder(path)
+    return [path] if os.path.exists(path) else []
 
 
 def open_pieces(
@@ -153,16 +164,20 @@ def _named(path: str, split: FileSplit, allowed: Sequence[str]) -> str:
     return f"{path} (of {split.path})" if inside else f"a file that {split.path} leads to"
 
 
-def _pattern(path: str, split: FileSplit, allowed: Sequence[str]) -> list[str]:
+def _check_pattern(path: str, split: FileSplit, allowed: Sequence[str]) -> None:
     parts = path.split(os.sep)
     first = next(i for i, part in enumerate(parts) if not _MAGIC.isdisjoint(part))
     if ".." in parts[first:]:
         raise Forbidden(f"{split.path}: '..' after a wildcard is not allowed")
     _check_allowed(os.sep.join(parts[:first]) or os.sep, split.path, allowed)
+
+
+def _pattern(path: str) -> list[str]:
+    last = path.rpartition(os.sep)[2]
     found: set[str] = set()
     for match in glob.iglob(path, recursive=True):
         if os.path.isdir(match):
-            if parts[-1] != "**":
+            if last != "**":
                 found.update(_folder(match))
         elif not _skipped(os.path.basename(match)):
             found.add(match)
@@ -241,4 +256,4 @@ def _check_ranges(split: FileSplit, pieces: Sequence[FilePiece]) -> None:
         raise InvalidRequest(f"{split.path}: row groups count from 0, each at most once")
 
 
-__all__ = ["MAX_FILES", "estimated_rows", "expand", "native", "native_obstacle", "open_pieces"]
+__all__ = ["MAX_FILES", "estimated_rows", "expand", "files_of", "native", "native_obstacle", "open_pieces"]

@@ -46,10 +46,10 @@ class WriteFormat:
     def check(self, schema: pa.Schema) -> None:
         """InvalidRequest where a column is of a type that the format has not."""
         for field in schema:
-            one = pa.schema([field.with_nullable(True)])
+            one = pa.schema([field.with_nullable(True)])  # a null of it: CSV looks at a type where there is a row
             try:
                 writer = self.open(io.BytesIO(), one)
-                writer.write(pa.record_batch([pa.array([], field.type)], schema=one))
+                writer.write(pa.record_batch([pa.nulls(1, field.type)], schema=one))
                 writer.close()
             except (pa.ArrowException, ValueError, TypeError) as error:
                 raise InvalidRequest(

@@ -1,16 +1,21 @@
-"""Where `tidegate run` puts rows: a file, a folder with a file an epoch, or a few of them on the screen."""
+"""Where `tidegate run` puts rows: a file, a folder with a file an epoch, or a few of them on the screen.
+
+A column that the format cannot hold is an `InvalidRequest`, what else goes wrong an `OSError` in words.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
+
+from ...operators.writing.formats import WRITE_FORMATS
 
 SHOWN_ROWS: Final = 20
 FOLDER_FORMAT: Final = ".parquet"
@@ -24,35 +29,15 @@ class Output(AbstractContextManager["Output"], Protocol):
         ...
 
 
-def _arrow(path: str, schema: pa.Schema) -> AbstractContextManager[Any]:
-    return pa.ipc.new_file(path, schema)  # type: ignore[no-any-return]
-
-
-def _parquet(path: str, schema: pa.Schema) -> AbstractContextManager[Any]:
-    from pyarrow import parquet
-
-    return parquet.ParquetWriter(path, schema)  # type: ignore[no-any-return]
-
-
-def _csv(path: str, schema: pa.Schema) -> AbstractContextManager[Any]:
-    from pyarrow import csv
-
-    return csv.CSVWriter(path, schema)  # type: ignore[no-any-return]
-
-
-_WRITERS: Final[dict[str, Callable[[str, pa.Schema], AbstractContextManager[Any]]]] = {
-    ".arrow": _arrow,
-    ".parquet": _parquet,
-    ".csv": _csv,
-}
+_FORMATS: Final = {each.ending: each for each in WRITE_FORMATS.values()}
 
 
 def writable(text: str) -> Path:
     """A path whose ending says what to write; without an ending it is a folder."""
     path = Path(text)
-    if path.suffix not in _WRITERS and (path.suffix and not path.is_dir()):
-        raise ValueError(f"{text}: write a file that ends in {', '.join(_WRITERS)}, or into a folder")
-    if path.suffix in _WRITERS and not path.parent.is_dir():
+    if path.suffix not in _FORMATS and (path.suffix and not path.is_dir()):
+        raise ValueError(f"{text}: write a file that ends in {', '.join(_FORMATS)}, or into a folder")
+    if path.suffix in _FORMATS and not path.parent.is_dir():
         raise FileNotFoundError(f"{text} cannot be written: there is no folder {path.parent}")
     return path
 
@@ -60,7 +45,8 @@ def writable(text: str) -> Path:
 def open_output(path: Path | None, schema: pa.Schema, epochs_before: int = 0) -> Output:
     if path is None:
         return Screen(schema)
-    if path.suffix in _WRITERS and not path.is_dir():
+    _FORMATS.get(path.suffix, _FORMATS[FOLDER_FORMAT]).check(schema)
+    if path.suffix in _FORMATS and not path.is_dir():
         return File(path, schema)
     return Folder(path, schema, epochs_before)
 
@@ -71,26 +57,37 @@ class File(Output):
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._path = path
         self._partial = path.with_name(f"{path.name}.partial")
-        try:
-            self._writer: Any = _WRITERS[path.suffix](str(self._partial), schema)
-        except OSError as error:
-            raise OSError(f"{path} cannot be written: {os.strerror(error.errno) if error.errno else error}") from error
+        with _writing(path):
+            self._sink = self._partial.open("wb")
+            self._writer = _FORMATS[path.suffix].open(self._sink, schema)
 
     def epoch(self, batches: Iterable[pa.RecordBatch]) -> int:
         rows = 0
         for batch in batches:
-            self._writer.write_batch(batch)
+            with _writing(self._path):
+                self._writer.write(batch)
             rows += batch.num_rows
         return rows
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._writer.close()
-        if kind is None:
-            os.replace(self._partial, self._path)
-        else:
-            self._partial.unlink(missing_ok=True)
+        with ExitStack() as ends, _writing(self._path):
+            ends.callback(self._partial.unlink, missing_ok=True)
+            with self._sink:
+                self._writer.close()
+            if kind is None:
+                os.replace(self._partial, self._path)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Errors name the output."""
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        said = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+        raise OSError(f"{path} cannot be written: {' '.join(said.split())}") from error
 
 
 class Folder(Output):
@@ -100,7 +97,8 @@ class Folder(Output):
         self._path = path
         self._schema = schema
         self._epochs = epochs_before
-        path.mkdir(parents=True, exist_ok=True)
+        with _writing(path):
+            path.mkdir(parents=True, exist_ok=True)
 
     def epoch(self, batches: Iterable[pa.RecordBatch]) -> int:
         self._epochs += 1

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import glob
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import options as common
@@ -49,7 +47,8 @@ def register(commands: common.Subparsers) -> None:
         "--splits-per-epoch",
         metavar="N",
         type=common.at_least_one,
-        help="seal an epoch after N splits of each source (default: all in one epoch); globs become a split a file",
+        help="seal an epoch after N splits of each source (default: all in one epoch); without --server a folder or "
+        "glob becomes a split a file",
     )
     parser.add_argument(
         "--output",
@@ -122,11 +121,13 @@ def _grouped(named: list[tuple[str, str]]) -> dict[str, list[str]]:
 
 def _epochs(options: argparse.Namespace) -> list[dict[str, list[str]]]:
     """The splits of each epoch; one epoch at least."""
+    from ...operators.splits import files_of
+
     size = options.splits_per_epoch
     if size is None:
         return [_grouped(options.split)]
     here = options.server is None
-    each = [(source, file) for source, path in options.split for file in (_files(path) if here else [path])]
+    each = [(source, file) for source, path in options.split for file in ((here and files_of(path)) or [path])]
     groups = _grouped(each)
     count = max((-(-len(paths) // size) for paths in groups.values()), default=1)
     return [{name: paths[i * size : (i + 1) * size] for name, paths in groups.items()} for i in range(count)]
@@ -140,10 +141,3 @@ def _changes(epoch: Mapping[str, Sequence[str]], columns: Mapping[str, str]) -> 
         name: [FileSplit(path, change_column=columns[name]) if name in columns else path for path in paths]
         for name, paths in epoch.items()
     }
-
-
-def _files(path: str) -> list[str]:
-    """The files of a glob or folder of this machine, sorted; a path that is neither is itself."""
-    if Path(path).is_dir():
-        return sorted(str(file) for file in Path(path).iterdir() if file.is_file()) or [path]
-    return sorted(glob.glob(path, recursive=True)) or [path]

@@ -89,6 +89,18 @@ def test_a_query_of_static_tables_alone(client: Client, files: Files) -> None:
     assert client.query(plans.totals(), tables={"rows": path}).to_pylist() == [{"k": 1, "total": 3}]
 
 
+def test_a_static_table_takes_no_splits(client: Client) -> None:
+    with client.create_task(plans.totals(), tables={"rows": rows(k=[1], v=[2])}) as task:
+        for feed in (
+            lambda: task.run_epoch({"ROWS": rows(k=[1], v=[3])}),
+            lambda: task.add_split("rows", rows(k=[1], v=[3])),
+        ):
+            with pytest.raises(tidegate.Refused, match="source 'rows' is static") as refused:
+                feed()
+            assert refused.value.reason == "STATIC_SOURCE"
+        assert task.run_epoch({}).table().to_pylist() == [{"k": 1, "total": 2}]
+
+
 def test_uploads_as_split_and_as_table(client: Client, tmp_path: Path) -> None:
     file = tmp_path / "mine.parquet"
     parquet.write_table(rows(k=[1], v=[7]), file)

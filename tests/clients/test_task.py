@@ -66,6 +66,22 @@ def test_reading_when_nothing_is_sealed_is_an_error_and_no_hang(start: Start) ->
     assert refused.value.reason == "NOTHING_SEALED"
 
 
+def test_reading_behind_the_last_epoch_says_that_the_task_has_finished(start: Start) -> None:
+    task = start()
+    task.run_epoch({"a": numbers(1)})
+    task.no_more_splits()
+    with pytest.raises(tidegate.Refused, match="there is no further epoch") as refused:
+        task.read_epoch()
+    assert refused.value.reason == "TASK_FINISHED"
+
+
+def test_reading_behind_the_last_epoch_of_a_cancelled_task_says_so(start: Start) -> None:
+    task = start()
+    task.cancel()
+    with pytest.raises(tidegate.TaskCancelled):
+        task.read_epoch()
+
+
 def test_reading_what_another_client_sealed(start: Start) -> None:
     task = start()
     other = Task(task._service, task.info())
@@ -320,10 +336,19 @@ def test_deleting_twice_does_nothing(start: Start) -> None:
 
 
 def test_an_unknown_source_names_the_known_ones(start: Start) -> None:
-    with pytest.raises(tidegate.NotFound, match="is called b; there are: a"):
-        start().run_epoch({"b": numbers(1)})
-    with pytest.raises(tidegate.NotFound, match="a"):
-        start().add_split("b", numbers(1))
+    task = start()
+    for feed in (lambda: task.run_epoch({"b": numbers(1)}), lambda: task.add_split("b", numbers(1))):
+        with pytest.raises(tidegate.NotFound, match="no source 'b'; its sources are: a") as refused:
+            feed()
+        assert refused.value.reason == "UNKNOWN_SOURCE"
+
+
+def test_a_source_is_fed_whatever_the_case_of_its_name(start: Start) -> None:
+    task = start()
+    assert values(task.run_epoch({"A": numbers(1)}).table()) == [1]
+    assert [task.add_split(name, numbers(n)).sequence for name, n in (("A", 2), ("a", 3), ("A", 4))] == [2, 3, 4]
+    task.request_barrier(through={"A": 4})
+    assert values(task.read_epoch()) == [2, 3, 4]
 
 
 def test_statistics_count_splits_and_barriers(start: Start) -> None:
@@ -345,6 +370,7 @@ def test_watermarks_are_handed_on(start: Start) -> None:
     ("wrong", "call"),
     [
         ("epoch -1", lambda task: task.next(tidegate.Cursor(-1, 0))),
+        (r"Cursor\(epoch, row\), not \(1, 0\)", lambda task: task.next((1, 0))),
         ("row -1", lambda task: task.next(acknowledge=tidegate.Cursor(1, -1))),
         ("row -1", lambda task: task.acknowledge(tidegate.Cursor(1, -1))),
         ("epoch 9223372036854775808", lambda task: task.acknowledge(tidegate.Cursor(2**63, 0))),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import subprocess
@@ -19,7 +20,7 @@ from tidegate.server.cli import main
 
 from ..clients import plans
 from ..executor.fakes import FakeEngine
-from ..executor.plans import limited, passed_through, plan, read
+from ..executor.plans import I64, limited, passed_through, plan, read
 from .running import fake_server
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -73,6 +74,8 @@ def test_run_seals_an_epoch_after_so_many_splits(cli: Run, address: str, tmp_pat
     assert [parquet.read_table(file)["x"].to_pylist() for file in files] == [[0, 1], [2, 3], [4]]
 
 
+INTERVAL = {"intervalYear": {"nullability": "NULLABILITY_NULLABLE"}}
+LIST = {"list": {"type": {"string": {}}, "nullability": "NULLABILITY_NULLABLE"}}
 READERS = {
     "arrow": lambda path: pa.ipc.open_file(path).read_all(),
     "parquet": parquet.read_table,
@@ -87,6 +90,62 @@ def test_run_writes_a_file_of_the_kind_its_ending_says(cli: Run, address: str, t
     assert done.returncode == 0
     assert READERS[ending](str(file))["x"].to_pylist() == [1, 2]
     assert sorted(tmp_path.iterdir()) == [tmp_path / "plan.bin", file]
+
+
+@pytest.mark.parametrize(
+    ("column", "output", "sentence"),
+    [
+        (LIST, "rows.csv", "csv files cannot hold the column 'x', which is list"),
+        (INTERVAL, "rows.csv", "csv files cannot hold the column 'x', which is month_day_nano_interval"),
+        (INTERVAL, "rows.parquet", "parquet files cannot hold the column 'x'"),
+        (INTERVAL, "folder", "parquet files cannot hold the column 'x'"),
+        (INTERVAL, "new/folder", "parquet files cannot hold the column 'x'"),
+        (LIST, "plan.json/folder", "plan.json/folder cannot be written: Not a directory"),
+        (LIST, "plan.json/rows.csv", "plan.json/rows.csv cannot be written: there is no folder plan.json"),
+    ],
+)
+def test_an_output_that_cannot_be_is_one_line_and_leaves_nothing(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    column: dict[str, object],
+    output: str,
+    sentence: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    source = json.loads(json.dumps(read("a", "x")).replace(json.dumps(I64), json.dumps(column)))
+    (tmp_path / "plan.json").write_text(plan(source, "x").json or "")
+    assert main(["run", "plan.json", "--output", output]) == 1
+    said = capsys.readouterr()
+    assert said.err.startswith(f"tidegate: {sentence}")
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert [file.name for file in tmp_path.iterdir()] == ["plan.json"]
+
+
+def test_a_disk_that_is_full_is_one_line_and_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    full = tmp_path / "rows.arrow.partial"
+    full.symlink_to("/dev/full")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plan.json").write_text(passed_through("a").json or "")
+    (tmp_path / "a.csv").write_text("x\n" + "1\n" * 100_000)
+    assert main(["run", "plan.json", "--split", "a=a.csv", "--output", "rows.arrow"]) == 1
+    assert capsys.readouterr().err == "tidegate: rows.arrow cannot be written: No space left on device\n"
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.csv", "plan.json"]
+
+
+def test_a_folder_in_epochs_is_cut_into_the_files_that_it_is_without(cli: Run, tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text(passed_through("a").json or "")
+    for n, name in enumerate(("in/b/1.csv", "in/a.csv", "in/_SUCCESS", "in/.hidden/x.csv", "in/b/c/2.csv")):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"x\n{n}\n")
+    shown = [
+        cli("run", "plan.json", "--split", "a=in", *more).stdout.splitlines()
+        for more in ((), ("--splits-per-epoch", "1"))
+    ]
+    assert [[line for line in lines if line.isdigit()] for lines in shown] == [["1", "0", "4"]] * 2
+    assert shown[1][-1].startswith("3 rows in 3 epochs")
 
 
 def test_a_failed_run_is_one_line_and_leaves_no_file(cli: Run, address: str, tmp_path: Path) -> None:
@@ -111,7 +170,7 @@ def test_relaxed_is_said_on_the_last_line(cli: Run, address: str) -> None:
         (["run", "plan.bin", "--split", "a"], "not of the form NAME=PATH"),
         (["explain", "plan.bin", "--rows", "a=many"], "not of the form NAME=N"),
         (["run", "plan.bin", "--channels", "0"], "not a whole number from 1 on"),
-        (["run", "plan.bin", "--output", "rows.xlsx"], "ends in .arrow, .parquet, .csv"),
+        (["run", "plan.bin", "--output", "rows.xlsx"], "ends in .parquet, .arrow, .csv"),
         (["run", "plan.bin", "--write-root", ".", "--server", "here:1"], "a server has its own"),
         (["serve", "--write-root", "nowhere"], "nowhere is not a folder"),
         (["serve", "--memory-limit", "much"], "not a size such as 64MiB"),
