@@ -21,7 +21,7 @@ from typing import Protocol
 import duckdb
 import pyarrow as pa
 
-from ..proto.errors import ExecutionError, InternalError, SplitError
+from ..proto.errors import ExecutionError, InternalError, SplitError, TidegateError
 from ..proto.values import Spill
 from . import builds, failures, file_reads
 from .canonical_order import in_canonical_order
@@ -330,18 +330,24 @@ class Fragment(Operator):
 
     def _stop_if_interrupted(self) -> None:
         if self._interrupted.is_set():
-            raise failures.interrupted(self._place)
+            raise self._interruption()
+
+    def _interruption(self) -> TidegateError:
+        """Whoever notices it first, the statement or the reading of its inputs: a loop's that takes too long, or
+        somebody's from outside.
+        """
+        return self._watch.overdue() or failures.interrupted(self._place)
 
     def _cause(self, error: BaseException) -> BaseException:
         """Whose fault it is: a stream's, a file's, or the statement's."""
         for relation in self._inputs:
             if relation.failure is not None:
                 return relation.failure
+        if self._interrupted.is_set():
+            return self._interruption()
         loop = self._watch.cause(error)
         if loop is not None:
             return loop
-        if self._interrupted.is_set():
-            return failures.interrupted(self._place)
         if failures.is_fatal(error):
             self._instance.broken = True
         if failures.may_be_a_file(error):

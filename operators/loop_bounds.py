@@ -71,10 +71,10 @@ class LoopWatch:
 
     def begin(self) -> None:
         """A run begins."""
-        self._late = False
         if not self._seconds:
             return
         with self._lock:
+            self._late = False
             self._deadline = time.monotonic() + self._seconds
             if self._waiting:
                 return
@@ -92,16 +92,20 @@ class LoopWatch:
                 self._waiting = False
                 return
             left = self._deadline - time.monotonic()
-            self._late = left <= 0
-        if self._late:
-            self._interrupt()
+            if left <= 0:
+                self._late = True
+                self._interrupt()  # under the lock, so that it is this run's and not the next one's
         self._later(max(left, _AGAIN_SECONDS), self._look)
 
+    def overdue(self) -> TidegateError | None:
+        """The error of a run that was interrupted because its loops take too long."""
+        if not self._late:
+            return None
+        message = f"{self._names()} not done after {self._seconds:g} seconds (the option loop_seconds)"
+        return ExecutionError(f"{self._bounds[0].place}: {message}", reason="LOOP_SECONDS")
+
     def cause(self, error: BaseException) -> TidegateError | None:
-        """The error of a loop that has too many rows, or takes too long."""
-        if self._late:
-            message = f"{self._names()} not done after {self._seconds:g} seconds (the option loop_seconds)"
-            return ExecutionError(f"{self._bounds[0].place}: {message}", reason="LOOP_SECONDS")
+        """The error of a loop that has too many rows."""
         for bound in self._bounds:
             if mark(bound.loop) in str(error):
                 return _too_many(bound)

@@ -101,7 +101,7 @@ class Workbench:
             case RecomputeNode():
                 schemas = [each.schema for each in node.inputs]
                 evaluate = self._evaluator(node.sql, schemas, node.schema, node.place)
-                return Recompute(schemas, node.schema, evaluate, depth=depth, always=channel == 0)
+                return Recompute(schemas, node.schema, evaluate, place=node.place, depth=depth, always=channel == 0)
             case _:
                 assert_never(node)
 
@@ -114,6 +114,7 @@ class Workbench:
             node.key,
             node.schema,
             self._evaluator(node.sql, read, behind, node.place),
+            place=node.place,
             evaluate_nothing=nothing,
             depth=depth,
             always=nothing is not None and channel == 0,

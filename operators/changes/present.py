@@ -30,13 +30,13 @@ class Present:
     rows: Rows
     weights: Numbers
 
-    def copies(self) -> Index:
-        """The place of each row, as often as it is there."""
+    def copies(self, whose: str) -> Index:
+        """The place of each row, as often as it is there; an error that says `whose`, if there are too many."""
         total = self.weights.sum(dtype=np.float64)
         if total > MOST_COPIES:
             raise ExecutionError(
-                f"about {total:.0f} rows, copies counted, are to be computed again at once; {MOST_COPIES:,} may be: "
-                "keep fewer rows of a key, or give them smaller weights",
+                f"{whose} has to compute about {total:.0f} rows again at once, copies counted, and may"
+                f" {MOST_COPIES:,}: keep fewer rows of a key, or give them smaller weights",
                 reason="TOO_MANY_COPIES",
             )
         return np.repeat(np.arange(len(self.asked)), self.weights)

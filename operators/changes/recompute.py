@@ -36,11 +36,13 @@ class Recompute(ChangeOperator):
         schema: pa.Schema,
         evaluate: Evaluator,
         *,
+        place: str,
         depth: int = 0,
         always: bool = True,
     ) -> None:
         self.schema = schema
         self._schemas = tuple(inputs)
+        self._place = place
         self._evaluate = evaluate
         self._depth = depth
         self._inputs = [Arrangement(each.types, (), depth=depth) for each in inputs]
@@ -105,7 +107,8 @@ class Recompute(ChangeOperator):
         inputs = []
         for found, schema in zip(everything, self._schemas, strict=True):
             there = present(found, rounds, canonical_orders(len(schema)))
-            inputs.append(there.rows.take(there.copies()).to_arrays(schema.types))
+            copies = there.copies(f"{self._place}: Recompute")
+            inputs.append(there.rows.take(copies).to_arrays(schema.types))
         columns = self._evaluate(*inputs)
         return Rows.of_arrays(columns, len(columns[0]) if columns else 0)
 

@@ -38,11 +38,13 @@ class Regroup(Keyed):
         schema: pa.Schema,
         evaluate: Evaluator,
         *,
+        place: str,
         evaluate_nothing: Evaluator | None = None,
         depth: int = 0,
         always: bool = False,
     ) -> None:
         super().__init__(input_schema, key, schema, depth=depth, always=always)
+        self._place = place
         self._evaluate = evaluate
         self._evaluate_nothing = evaluate_nothing
         self._rows = Arrangement(input_schema.types, key, depth=depth)
@@ -70,7 +72,7 @@ class Regroup(Keyed):
     def _answer(self, keys: Rows, hashes: Hashes, rounds: Rounds) -> Answer:
         found = self._rows.find(keys, hashes)
         now = present(found, rounds, self._orders)
-        copies = now.copies()
+        copies = now.copies(f"{self._place}: Regroup")
         columns, of = self._evaluated(now.rows.take(copies), now.asked[copies])
         return Answer(
             of, Rows.of_arrays(columns, len(of)), np.ones(len(of), dtype=np.int64), (found.asked, found.rounds)

@@ -16,15 +16,21 @@ from .rows import Rows
 VERSION: Final = 1
 
 
-def save_arrangement(state: StateWriter, name: str, arrangement: Arrangement, schema: pa.Schema) -> None:
-    """Write it under `name`, a part for each run: the columns of its rows by their place, its numbers, its rounds."""
-    state.write_parts(name, VERSION, arrangement.runs, lambda run: _table(run, schema))
+def save_arrangement(
+    state: StateWriter, name: str, arrangement: Arrangement, schema: pa.Schema, version: int = VERSION
+) -> None:
+    """Write it under `name`, a part for each run: the columns of its rows by their place, its numbers, its rounds. An
+    operator whose numbers have come to mean something else has a `version` of its own.
+    """
+    state.write_parts(name, version, arrangement.runs, lambda run: _table(run, schema))
 
 
-def load_arrangement(state: StateReader, name: str, arrangement: Arrangement, schema: pa.Schema) -> None:
+def load_arrangement(
+    state: StateReader, name: str, arrangement: Arrangement, schema: pa.Schema, version: int = VERSION
+) -> None:
     """Take what `save_arrangement` wrote into an arrangement of the same form that is empty. It gets the same runs."""
-    version, tables = state.read_parts(name)
-    check_version(name, version, VERSION)
+    found, tables = state.read_parts(name)
+    check_version(name, found, version)
     for table in tables:
         if table.schema.types[: len(schema)] != schema.types:
             raise CheckpointError(

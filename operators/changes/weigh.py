@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from typing import assert_never
+from typing import Final, assert_never
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,9 @@ from .present import sums_at
 from .rows import Rows
 from .state import load_arrangement, save_arrangement
 from .tally import Tally
+
+VERSION: Final = 2
+"""In the first one what was given out was a table of its own."""
 
 
 class Weighing(enum.Enum):
@@ -104,10 +107,10 @@ class Weigh(ChangeOperator):
         return (Change(rows.hashed(hashes), weights, constant_rounds(rounds, count), consolidated=True),)
 
     def save(self, state: StateWriter) -> None:
-        save_arrangement(state, "kept", self._kept, self.schema)
+        save_arrangement(state, "received", self._kept, self.schema, VERSION)
 
     def load(self, state: StateReader) -> None:
-        load_arrangement(state, "kept", self._kept, self.schema)
+        load_arrangement(state, "received", self._kept, self.schema, VERSION)
 
     @property
     def touched(self) -> int:

@@ -8,7 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidegate.operators.changes.arrangement import Arrangement
+from tidegate.operators.changes.state import save_arrangement
 from tidegate.operators.changes.weigh import Weigh, Weighing
+from tidegate.operators.testing import MemoryState
+from tidegate.proto.errors import CheckpointError
 
 from .timed import Bag, Timed, check_timed, timed_epochs
 
@@ -47,3 +51,12 @@ def test_at_every_time_it_has_given_what_the_weights_up_to_then_make(weighing: W
         check_timed(operator, lambda bags: expected(weighing, bags), [SCHEMA] * inputs, epochs, depth)
 
     check()
+
+
+def test_the_format_before_what_was_given_out_was_kept_beside_what_came_in_is_refused_by_name() -> None:
+    state = MemoryState()
+    for name in ("received", "given"):
+        save_arrangement(state, name, Arrangement(SCHEMA.types, (0, 1), depth=1), SCHEMA, version=1)
+    with pytest.raises(CheckpointError, match="'received' has format version 1, and this build reads version 2") as no:
+        Weigh(SCHEMA, Weighing.DISTINCT, depth=1).load(state)
+    assert no.value.reason == "CHECKPOINT_VERSION"

@@ -83,7 +83,7 @@ def _first(depth: int) -> ChangeOperator:
 
 
 def _window(depth: int) -> ChangeOperator:
-    return Regroup(PAIRS, [0], PAIRS, _previous, depth=depth)
+    return Regroup(PAIRS, [0], PAIRS, _previous, place="here", depth=depth)
 
 
 def _previous(columns: Sequence[pa.Array]) -> list[pa.Array]:
@@ -107,7 +107,9 @@ KINDS: Final[Mapping[str, Kind]] = {
     "first rows": Kind(_first, lambda rows: rows[-2:]),
     "window": Kind(_window, lambda rows: [rows[0], *((a, b) for (_, b), (a, _) in itertools.pairwise(rows))]),
     "recompute": Kind(
-        lambda depth: Recompute([PAIRS], PAIRS, _half, depth=depth), lambda rows: rows[: (len(rows) + 1) // 2], ()
+        lambda depth: Recompute([PAIRS], PAIRS, _half, place="here", depth=depth),
+        lambda rows: rows[: (len(rows) + 1) // 2],
+        (),
     ),
 }
 GROWS: Final = ("count", "sum")
