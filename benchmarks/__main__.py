@@ -8,6 +8,7 @@ import time
 import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from . import (
@@ -26,7 +27,9 @@ from . import (
     throughput,
     tpch_queries,
 )
+from .limits import CASE_SECONDS, within
 from .report import Report, environment, to_json
+from .services import end_all
 from .settings import TOP, Settings
 
 CASES: dict[str, Callable[[Settings], Report]] = {
@@ -58,9 +61,10 @@ def main() -> int:
     for name in arguments.cases or CASES:
         start = time.perf_counter()
         try:
-            reports.append(CASES[name](settings))
+            reports.append(within(arguments.case_seconds, partial(CASES[name], settings)))
         except Exception:  # noqa: BLE001 - told at once and by the exit code; the other cases go on
             failed.append(name)
+            end_all()
             print(f"## Case {name} failed\n\n```\n{traceback.format_exc()}```\n", flush=True)
             continue
         print(reports[-1].markdown(), flush=True)
@@ -79,6 +83,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--scale", type=float, default=defaults.scale, help="TPC-H scale factor (%(default)s)")
     made.add_argument("--rounds", type=int, default=defaults.rounds, help="runs of each contender (%(default)s)")
     made.add_argument("--json", type=Path, default=TOP / "benchmarks" / "results" / f"{now}.json")
+    made.add_argument("--case-seconds", type=float, default=CASE_SECONDS, help="then a case is given up (%(default)s)")
     made.add_argument("--fail-on-missed", action="store_true", help="exit code 1 when a target is missed")
     return made
 

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from .limits import CALL_SECONDS, Patience
+
 
 @dataclass(frozen=True)
 class Spread:
@@ -40,23 +42,24 @@ class Runs:
         return Spread.of(tuple(a / b for a, b in zip(self.seconds[name], self.seconds[to], strict=True)))
 
 
-def interleave(contenders: Mapping[str, Callable[[], object]], rounds: int) -> Runs:
+def interleave(
+    contenders: Mapping[str, Callable[[], object]], rounds: int, *, call_seconds: float = CALL_SECONDS
+) -> Runs:
     """Run each contender once to warm up and then once a round, the first one changing from round to round.
 
-    A contender that fails is left out from then on, with the error's first line.
+    A contender that fails, or takes longer than `call_seconds`, is left out from then on, with the error's first line.
     """
+    patience = Patience(call_seconds)
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     left_out: dict[str, str] = {}
 
     def timed(name: str) -> float | None:
-        start = time.perf_counter()
         try:
-            contenders[name]()
+            return patience.call(lambda: _clocked(contenders[name]))
         except Exception as error:  # noqa: BLE001 - whatever a peer cannot do is reported, not fatal
             left_out[name] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
             del seconds[name]
             return None
-        return time.perf_counter() - start
 
     for name in contenders:
         timed(name)
@@ -69,6 +72,12 @@ def interleave(contenders: Mapping[str, Callable[[], object]], rounds: int) -> R
             if took is not None:
                 seconds[name].append(took)
     return Runs({name: tuple(values) for name, values in seconds.items()}, left_out)
+
+
+def _clocked(contender: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    contender()
+    return time.perf_counter() - start
 
 
 def summed(runs: Mapping[str, Runs], names: tuple[str, ...]) -> Runs:

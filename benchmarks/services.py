@@ -11,7 +11,10 @@ from pathlib import Path
 
 import tidegate
 
+from .limits import START_SECONDS, within
 from .settings import TOP
+
+_running: set[subprocess.Popen[str]] = set()
 
 
 @contextmanager
@@ -35,11 +38,18 @@ def peer(module: str, *arguments: str) -> Iterator[str]:
         yield address
 
 
+def end_all() -> None:
+    """End the processes of a case that was given up, and with them what it waits for."""
+    for process in list(_running):
+        process.kill()
+
+
 @contextmanager
-def _process(command: Sequence[str], folder: Path) -> Iterator[str]:
+def _process(command: Sequence[str], folder: Path, *, start_seconds: float = START_SECONDS) -> Iterator[str]:
     process = subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, text=True, cwd=folder)
+    _running.add(process)
     try:
-        line = process.stdout.readline() if process.stdout is not None else ""
+        line = within(start_seconds, lambda: process.stdout.readline() if process.stdout is not None else "")
         found = re.search(r"\S+:\d+", line)
         if found is None:
             raise RuntimeError(f"{' '.join(command)} did not say where it listens: {line!r}")
@@ -51,5 +61,6 @@ def _process(command: Sequence[str], folder: Path) -> Iterator[str]:
         except subprocess.TimeoutExpired:  # its case is measured; the next ones need the machine
             process.kill()
             process.wait()
+        _running.discard(process)
         if process.stdout is not None:
             process.stdout.close()

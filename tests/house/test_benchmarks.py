@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from decimal import Decimal
 from importlib.util import find_spec
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from substrait.proto import Plan
 
-from benchmarks import answers, exchange, loop_plans, loops, pagerank, tpch, tpch_queries
+from benchmarks import answers, exchange, loop_plans, loops, pagerank, services, tpch, tpch_queries
 from benchmarks.__main__ import CASES, main
 from benchmarks.measure import Runs, Spread, interleave, summed
 from benchmarks.report import Report, Target
@@ -45,6 +46,49 @@ def test_a_contender_that_fails_in_a_later_round_is_left_out_and_the_others_go_o
     runs = interleave({"peer": lambda: next(answers), "other": list}, rounds=3)
     assert len(runs.seconds["other"]) == 3
     assert (set(runs.seconds), runs.left_out) == ({"other"}, {"peer": "StopIteration: "})
+
+
+def test_a_contender_that_hangs_is_given_up_and_the_others_go_on() -> None:
+    never = threading.Event()
+    runs = interleave({"peer": never.wait, "other": list}, rounds=2, call_seconds=0.2)
+    assert runs.left_out == {"peer": "TimeoutError: no answer after 0.2 s: given up"}
+    assert len(runs.seconds["other"]) == 2
+    never.set()
+
+
+def test_a_contenders_own_time_out_is_told_as_its_own() -> None:
+    def broken() -> None:
+        raise TimeoutError("the peer's")
+
+    assert interleave({"peer": broken}, rounds=1).left_out == {"peer": "TimeoutError: the peer's"}
+
+
+def test_a_server_that_never_says_where_it_listens_is_ended() -> None:
+    silent = ["-c", "import time; time.sleep(60)"]
+    with pytest.raises(TimeoutError, match="given up"), services._process(silent, Path.cwd(), start_seconds=0.2):
+        raise AssertionError("it has said nothing")
+    assert not services._running
+
+
+def test_a_case_that_hangs_is_given_up_with_its_servers_and_the_next_one_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    left = threading.Event()
+
+    def hangs(_: Settings) -> Report:
+        with services._process(["-c", "print('here:1', flush=True); import time; time.sleep(60)"], tmp_path):
+            [process] = services._running
+            process.wait()
+        left.set()
+        raise AssertionError("it has been ended from outside")
+
+    whole = Report(case="whole", title="The whole one", header=["", "ms"], rows=[["a", "1"]])
+    monkeypatch.setattr("benchmarks.__main__.CASES", {"hangs": hangs, "whole": lambda _: whole})
+    monkeypatch.setattr("sys.argv", ["benchmarks", "--case-seconds", "3", "--json", str(tmp_path / "figures.json")])
+    assert main() == 1
+    assert "no answer after 3 s" in capsys.readouterr().out
+    assert left.wait(60)
+    assert '"whole"' in (tmp_path / "figures.json").read_text()
 
 
 def test_a_case_that_fails_is_told_and_the_next_one_runs(
