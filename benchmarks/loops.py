@@ -108,12 +108,13 @@ def workloads(settings: Settings) -> dict[str, Workload]:
 def rounds_loops(rounds: int) -> Iterator[tuple[str, float, Fed, Fed]]:
     """For each kind of round its name, how many microseconds it may take, and a loop of many of them and one of few."""
     row = pa.table({"a": [1], "b": [2]})
-    swap = [Fed(loop_plans.swapping(each), {"edges": row}) for each in (rounds, FEW_ROUNDS)]
-    yield ("a round that hands on a row", 150, *swap)
+    many, few = (Fed(loop_plans.swapping(each), {"edges": row}) for each in (rounds, FEW_ROUNDS))
+    yield "a round that hands on a row", 150, many, few
     roots = pa.table({"a": range(HANDFUL)})
     reach = loop_plans.reachable().plan
-    chains = [{"edges": loop_plans.chains(each, HANDFUL), "roots": roots} for each in (rounds, FEW_ROUNDS)]
-    yield ("a round of join and distinct with a handful of rows", 500, *(Fed(reach, each) for each in chains))
+    chains = ({"edges": loop_plans.chains(each, HANDFUL), "roots": roots} for each in (rounds, FEW_ROUNDS))
+    many, few = (Fed(reach, each) for each in chains)
+    yield "a round of join and distinct with a handful of rows", 500, many, few
 
 
 def a_round(many: Fed, few: Fed, more: int, times: int) -> tuple[Spread, Mapping[str, tuple[float, ...]]]:

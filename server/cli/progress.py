@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self
@@ -23,11 +24,13 @@ class Progress:
         self._thread = threading.Thread(target=self._draw, daemon=True) if sys.stderr.isatty() else None
 
     def _draw(self) -> None:
+        started = time.monotonic()
         while not self._ended.wait(INTERVAL):
             finished, rows = self._state()
             share = finished / self._total if self._total else 0.0
+            seconds = time.monotonic() - started  # a single large split shows no other progress
             bar = ("#" * round(share * WIDTH)).ljust(WIDTH)
-            sys.stderr.write(f"\r[{bar}] {finished}/{self._total} splits, {rows:,} rows")
+            sys.stderr.write(f"\r[{bar}] {finished}/{self._total} splits, {rows:,} rows, {seconds:.0f} s")
             sys.stderr.flush()
 
     def __enter__(self) -> Self:
