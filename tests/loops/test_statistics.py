@@ -1,0 +1,99 @@
+"""What a task says about its loops and the operators in them, and what of their work is seen outside: the fixpoint."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+import tidegate
+from tidegate.operators.changes.change import Change
+from tidegate.operators.changes.network import lanes
+from tidegate.operators.changes.network.lanes import Emitter
+from tidegate.operators.changes.network.loop import LoopNode
+from tidegate.operators.changes.network.messages import Event
+
+from ..continuous.histories import changes, rows_of, table
+from .queries import QUERIES, SCHEMAS, Looped, Query
+
+PLAN: Final = Query(
+    {"x": Looped("select x.a, e.b from x join edges e on x.b = e.a", "select a, b from seeds", rounds=50, fails=True)}
+).plan()
+FAN: Final = table([*((0, at, 1) for at in range(1, 99)), *((at, 100, 1) for at in range(1, 99))], SCHEMAS["edges"])
+SEED: Final = table([(0, 0)], SCHEMAS["seeds"])
+
+
+@pytest.mark.parametrize("mode", ["per_epoch", "continuous"])
+def test_a_task_says_how_its_loop_went(mode: str) -> None:
+    with tidegate.local(roots=()) as client, client.create_task(PLAN, mode=mode) as task:
+        task.run_epoch({"edges": FAN, "seeds": SEED}).table()
+        [loop] = task.info().statistics.loops
+    assert loop.name == "x"
+    assert (loop.rows, loop.most_rows_a_round, loop.last_rows[:3]) == (100, 98, (1, 98, 1))
+    assert loop.rounds >= 3
+    assert loop.prepares_sent > loop.rounds
+    assert loop.prepares_resent <= loop.prepares_sent
+    assert loop.quiesce_us > 0
+
+
+def test_gauges_of_a_loops_operators_are_seen_in_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lanes, "BOUND", 8)
+    with tidegate.local(roots=()) as client, client.create_task(PLAN, mode="continuous") as task:
+        task.run_epoch({"edges": FAN, "seeds": SEED}).table()
+        joins = [each for each in task.info().statistics.operators if each.operator == "Join"]
+        everything = task.info().statistics.operators
+    assert joins
+    assert all(0 < each.busy <= 1 and each.health == 1 and each.rows_out > 0 for each in joins)
+    assert any(0 < each.backpressure <= 1 for each in everything)
+
+
+def test_a_task_that_has_failed_says_whose_health_is_gone() -> None:
+    many = changes([((0, 1, 1), 1 << 62)], SCHEMAS["edges"])
+    seeds = changes([((0, 0), 4)], SCHEMAS["seeds"])
+    with tidegate.local(roots=()) as client, client.create_task(PLAN, mode="continuous") as task:
+        with pytest.raises(tidegate.TaskFailed, match="64 bits"):
+            task.run_epoch({"edges": many, "seeds": seeds}).table()
+        assert min(each.health for each in task.info().statistics.operators) == 0
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("mode", ["per_epoch", "continuous"])
+@pytest.mark.parametrize("name", ["reachability", "cheapest path", "components"])
+def test_no_row_leaves_a_loop_before_it_is_quiet(
+    name: str, mode: str, channels: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In an epoch that inserts a cycle, and in one that cuts it off: nothing is emitted until the loop passes on."""
+    early, passed, passing = [], [], []
+    emit, pass_on, made = Emitter.emit, LoopNode.pass_on, LoopNode.__init__
+    outputs: set[int] = set()
+
+    def emitted(self: Emitter, change: Change) -> None:
+        if id(self) in outputs and len(change):
+            (passed if passing else early).append(len(change))
+        emit(self, change)
+
+    def passes(self: LoopNode, event: Event, due: object) -> None:
+        passing.append(event)
+        pass_on(self, event, due)
+        passing.pop()
+
+    def makes(self: LoopNode, *arguments: object, **more: object) -> None:
+        made(self, *arguments, **more)
+        outputs.update(map(id, self.outputs))
+
+    monkeypatch.setattr(Emitter, "emit", emitted)
+    monkeypatch.setattr(LoopNode, "pass_on", passes)
+    monkeypatch.setattr(LoopNode, "__init__", makes)
+    cycle = [(0, 1, 1), (1, 2, 1), (2, 3, 1), (3, 1, 1), (0, 3, 9)]
+    with (
+        tidegate.local(roots=()) as client,
+        client.create_task(QUERIES[name].plan(), mode=mode, channels=channels, loops="general") as task,
+    ):
+        first = {"edges": table(cycle, SCHEMAS["edges"]), "seeds": SEED}
+        cut = changes([((0, 1, 1), -1), ((0, 3, 9), -1)], SCHEMAS["edges"])
+        epochs = (first, {"edges": cut} if mode == "continuous" else first)
+        fed = [{source: each[source] for source in task.sources if source in each} for each in epochs]
+        rows = [len(rows_of(task.run_epoch(each).table())) for each in fed]
+    assert all(rows)
+    assert early == []
+    assert sum(passed) == sum(rows)
