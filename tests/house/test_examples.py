@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import tidegate
 
 from .modules import TOP
+
+PAGES = 300
+
+
+def names_of(example: str) -> dict[str, Any]:
+    """What an example defines, without running it."""
+    return runpy.run_path(str(TOP / "examples" / f"{example}.py"))
 
 
 def shown(example: str, folder: Path) -> str:
@@ -88,6 +104,78 @@ def test_a_live_view_gives_only_what_has_changed(tmp_path: Path) -> None:
     assert lines[-1] == "now: ann 25, bob 20, cid 10"
 
 
+def test_the_page_with_most_links_to_it_hands_its_rank_to_another(tmp_path: Path) -> None:
+    assert shown("page_rank", tmp_path).splitlines() == [
+        "page 0: 0.3319",
+        "page 1: 0.3058",
+        "page 2: 0.1156",
+        "page 3: 0.1026",
+        "page 4: 0.0720",
+        "page 5: 0.0720",
+    ]
+
+
+@pytest.fixture(scope="module")
+def web() -> pa.Table:
+    """Links among `PAGES` pages, each once; some pages have none, and some are linked to by none."""
+    random = np.random.default_rng(11)
+    pairs = np.unique(random.integers(0, PAGES - 40, (900, 2)) + [0, 40], axis=0)
+    return pa.table({"page": pairs[:, 0], "to": pairs[:, 1]})
+
+
+@pytest.fixture(scope="module")
+def ranks(web: pa.Table) -> dict[int, float]:
+    """As the example finds them, in so many rounds that another changes nothing to speak of."""
+    with tidegate.local() as client:
+        found = names_of("page_rank")["page_rank"](client, web, PAGES, 100).table()
+    return dict(zip(found["page"].to_pylist(), found["rank"].to_pylist(), strict=True))
+
+
+def test_page_ranks_are_those_of_networkx(web: pa.Table, ranks: dict[int, float]) -> None:
+    networkx = pytest.importorskip("networkx")
+    pytest.importorskip("scipy", reason="networkx ranks pages with scipy")
+    graph = networkx.DiGraph()
+    graph.add_nodes_from(range(PAGES))
+    graph.add_edges_from(zip(web["page"].to_pylist(), web["to"].to_pylist(), strict=True))
+    assert ranks == pytest.approx(networkx.pagerank(graph, alpha=0.85, tol=1e-14, max_iter=1000), rel=1e-9)
+
+
+def test_page_ranks_are_those_of_a_loop_of_statements(web: pa.Table, ranks: dict[int, float]) -> None:
+    connection = duckdb.connect()
+    connection.register("web", web)
+    connection.execute(f"CREATE TABLE pages AS SELECT range AS page, 1 / {PAGES} AS rank FROM range({PAGES})")
+    connection.execute("CREATE TABLE links AS SELECT *, count(*) OVER (PARTITION BY page) AS many FROM web")
+    for _ in range(100):
+        connection.execute(
+            f"""CREATE OR REPLACE TABLE pages AS
+            WITH given AS (
+                SELECT "to" AS page, sum(rank / many) AS rank FROM links JOIN pages USING (page) GROUP BY ALL
+            ), lost AS (SELECT sum(rank) AS rank FROM pages ANTI JOIN links USING (page))
+            SELECT page, 0.15 / {PAGES} + 0.85 * (coalesce(given.rank, 0) + lost.rank / {PAGES}) AS rank
+            FROM pages LEFT JOIN given USING (page) CROSS JOIN lost"""
+        )
+    assert ranks == pytest.approx(dict(connection.sql("FROM pages").fetchall()), rel=1e-9)
+
+
+def test_the_words_of_files_are_counted(tmp_path: Path) -> None:
+    lines = shown("word_count", tmp_path).splitlines()
+    assert lines[:4] == ["4 the", "2 gate", "2 is", "2 tide"]
+    assert lines[4:] == ["1 high", "1 open", "1 shut", "1 wait", "1 won't"]
+
+
+def test_counts_of_words_are_duckdbs(tmp_path: Path) -> None:
+    for file in (TOP / "docs").glob("*.md"):
+        (tmp_path / f"{file.stem}.txt").write_text(file.read_text())
+    found = names_of("word_count")["word_count"](tmp_path).table()
+    words = rf"unnest(regexp_split_to_array(lower(content), '[^\pL'']+'))"
+    expected = duckdb.sql(
+        f"SELECT word, count(*) FROM (SELECT {words} AS word FROM read_text('{tmp_path}/*.txt')) "
+        "WHERE word <> '' GROUP BY word"
+    ).fetchall()
+    assert sorted(zip(*found.to_pydict().values(), strict=True)) == sorted(expected)
+    assert len(expected) > 1000
+
+
 def test_every_example_has_a_test() -> None:
     scripts = {path.stem for path in (TOP / "examples").glob("*.py")}
     assert scripts == {
@@ -100,4 +188,6 @@ def test_every_example_has_a_test() -> None:
         "cheapest_path",
         "connected_components",
         "top_customers",
+        "page_rank",
+        "word_count",
     }

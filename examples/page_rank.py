@@ -1,0 +1,119 @@
+"""How much each page counts: the links are cached once, in partitions; then there is one graph a round.
+
+A page hands on its rank along its links, in equal parts; one without links hands it on to all pages. Every graph ends
+in a Dataset, which the next one reads. All of them are partitioned by the hash of a page's number into as many parts as
+a node has channels, so that each channel reads the part that is its own and no row goes from one to another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+import tidegate
+
+LINKS = pa.schema([("page", pa.int64()), ("to", pa.int64())])
+RANKS = pa.schema([("page", pa.int64()), ("links", pa.int64()), ("rank", pa.float64())])
+CHANNELS = 2
+DAMPING = 0.85
+
+
+class Start:
+    """Pages with the number of their links and a first rank, the same for all."""
+
+    def __init__(self, pages: int) -> None:
+        self.links = np.zeros(pages, np.int64)
+        self.mine: list[pa.Array] = []
+
+    def execute(self, batches: Sequence[pa.RecordBatch], stream: str, channel: int) -> None:
+        for batch in batches:
+            if stream == "pages":
+                self.mine.append(batch["page"])
+            else:
+                self.links += np.bincount(batch["page"], minlength=len(self.links))
+
+    def done(self, channel: int) -> pa.RecordBatch:
+        pages = pa.concat_arrays([pa.array([], pa.int64()), *self.mine]).to_numpy()
+        ranks = np.full(len(pages), 1 / len(self.links))
+        return pa.record_batch([pages, self.links[pages], ranks], schema=RANKS)
+
+
+class Round:
+    """The ranks after another round. A channel has all former ranks, and the links that lead to its own pages."""
+
+    def __init__(self, pages: int) -> None:
+        self.pages = pages
+        self.given = np.zeros(pages)  # what goes along each link of a page
+        self.received = np.zeros(pages)
+        self.lost = 0.0  # the rank of pages without links
+        self.mine: list[pa.RecordBatch] = []
+
+    def execute(self, batches: Sequence[pa.RecordBatch], stream: str, channel: int) -> None:
+        for batch in batches:
+            match stream:
+                case "ranks":
+                    page, links, rank = (column.to_numpy() for column in batch.columns)
+                    self.given[page] = rank / np.maximum(links, 1)
+                    self.lost += rank[links == 0].sum()
+                case "pages":
+                    self.mine.append(batch)
+                case "links":
+                    page, to = (column.to_numpy() for column in batch.columns)
+                    self.received += np.bincount(to, self.given[page], self.pages)
+
+    def done(self, channel: int) -> pa.RecordBatch | None:
+        if not self.mine:
+            return None
+        mine = pa.concat_batches(self.mine)
+        received = self.received[mine["page"].to_numpy()] + self.lost / self.pages
+        ranks = (1 - DAMPING) / self.pages + DAMPING * received
+        return pa.record_batch([mine["page"], mine["links"], ranks], schema=RANKS)
+
+
+def page_rank(client: tidegate.Client, links: pa.Table, pages: int, rounds: int) -> tidegate.Dataset:
+    """The ranks of the pages 0, 1, ... below `pages`."""
+    by_page = tidegate.Hashed(("page",), CHANNELS)
+    cached = client.dataset(links, keyed=tidegate.Hashed(("to",), CHANNELS))
+    ranks = client.run_graph(first(links, pages), keyed=by_page)
+    for _ in range(rounds):
+        ranks = client.run_graph(another(cached, ranks, pages), keyed=by_page)
+    return ranks
+
+
+def first(links: pa.Table, pages: int) -> tidegate.TaskGraph:
+    graph = tidegate.TaskGraph()
+    streams = {
+        "links": graph.read_arrow(links),
+        "pages": graph.read_arrow(pa.table({"page": np.arange(pages)})),
+    }
+    graph.blocking("start", lambda: Start(pages), streams, partition="page", channels=CHANNELS, schema=RANKS)
+    return graph
+
+
+def another(links: tidegate.Dataset, ranks: tidegate.Dataset, pages: int) -> tidegate.TaskGraph:
+    graph = tidegate.TaskGraph()
+    before = graph.read_dataset(ranks)
+    graph.blocking(
+        "round",
+        lambda: Round(pages),
+        {"ranks": before, "pages": before, "links": graph.read_dataset(links)},
+        partition={"ranks": None, "pages": "page", "links": "to"},
+        after={"links": "ranks"},
+        channels=CHANNELS,
+        schema=RANKS,
+    )
+    return graph
+
+
+def main() -> None:
+    links = pa.table({"page": [1, 2, 3, 3, 4, 4, 5], "to": [0, 1, 1, 2, 1, 3, 1]}, schema=LINKS)
+    with tidegate.local() as client:
+        ranks = page_rank(client, links, pages=6, rounds=20)
+    for row in ranks.table().sort_by([("rank", "descending"), ("page", "ascending")]).to_pylist():
+        print(f"page {row['page']}: {row['rank']:.4f}")
+
+
+if __name__ == "__main__":
+    main()
