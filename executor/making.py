@@ -93,12 +93,15 @@ class Workshop:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadSource:
-    """A source that an operator reads itself; a fragment calls it `relation`."""
+    """A source that an operator reads itself; a fragment calls it `relation`. Of `part` the pieces of the partition of
+    this number are read.
+    """
 
     name: str
     relation: str | None
     whole: bool
     cut: Cut | None = None
+    part: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,7 +120,8 @@ class Made:
 def make(node: RunNode, workshop: Workshop) -> Made:
     match node:
         case ScanNode():
-            source = ReadSource(node.source, None, node.whole, _cut(node))
+            part = workshop.channel if node.parted else None
+            source = ReadSource(node.source, None, node.whole, _cut(node), part)
             scan = Scan(node.source, node.columns, order=node.order)
             return Made(node, scan, workshop.meter("Scan", node.place), (), (source,), reader=scan)
         case FragmentNode():

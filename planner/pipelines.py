@@ -54,9 +54,9 @@ Shape: TypeAlias = Mapping[str, SourceShape]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ScanNode:
-    """Read a source's pieces, in order, as Arrow in the plan's types: those of this channel, or all if `whole`, or the
-    rows in the channel's range of the ranges number `cut[1]` of column `cut[0]`. Where there is an `order`, a row that
-    is out of it is an error.
+    """Read a source's pieces, in order, as Arrow in the plan's types: those of this channel, or all if `whole`, or if
+    `parted` those of the partition of the channel's number, or the rows in the channel's range of the ranges number
+    `cut[1]` of column `cut[0]`. Where there is an `order`, a row that is out of it is an error.
     """
 
     source: str
@@ -65,6 +65,7 @@ class ScanNode:
     size_class: int
     place: str
     whole: bool = False
+    parted: bool = False
     cut: tuple[str, int] | None = None
     order: tuple[Order, ...] = ()
 

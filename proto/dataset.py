@@ -51,8 +51,12 @@ class Dataset(ABC):
     def closed(self) -> bool: ...
 
     @abstractmethod
+    def partitions(self) -> Sequence[Sequence[FileSplit]]:
+        """Its files, in order, as splits of a task's: those of each partition. They are there as long as it is."""
+
     def splits(self) -> Sequence[FileSplit]:
-        """Its files, in order, as splits of a task's; they are there as long as the Dataset is."""
+        """Its files, in order."""
+        return [split for each in self.partitions() for split in each]
 
     @abstractmethod
     def __iter__(self) -> Iterator[pa.RecordBatch]:

@@ -34,9 +34,9 @@ class KeptDataset(Dataset):
     def closed(self) -> bool:
         return not self._remove.alive
 
-    def splits(self) -> Sequence[FileSplit]:
+    def partitions(self) -> Sequence[Sequence[FileSplit]]:
         self._check()
-        return tuple(FileSplit(str(self._folder / part.file), format="arrow") for part in self._parts)
+        return [self._splits(self._parts)]
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         self._check()
@@ -49,6 +49,9 @@ class KeptDataset(Dataset):
         for part in self._parts:
             self._check()
             yield from self._of(part)
+
+    def _splits(self, parts: Sequence[Part]) -> Sequence[FileSplit]:
+        return [FileSplit(str(self._folder / part.file), format="arrow") for part in parts]
 
     def _of(self, part: Part) -> Sequence[pa.RecordBatch]:
         return rows_of(self._folder, part)

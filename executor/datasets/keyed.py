@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from ...operators.hashing import channel_of, hash_columns
 from ...proto.dataset import Hashed, KeyedDataset, Ranged
 from ...proto.errors import InvalidRequest
+from ...proto.values import FileSplit
 from ..checkpoints.manifest import Part
 from .dataset import KeptDataset
 
@@ -85,6 +86,10 @@ class HashedDataset(_Keyed):
         super().__init__(schema, [part for some in partitions for part in some], folder, remove, keyed.columns)
         self.keyed = keyed
         self._partitions = tuple(tuple(some) for some in partitions)
+
+    def partitions(self) -> Sequence[Sequence[FileSplit]]:
+        self._check()
+        return [self._splits(some) for some in self._partitions]
 
     def _with(self, values: Sequence[pa.Scalar]) -> Iterator[Part]:
         arrays = [pa.repeat(value, 1) for value in values]

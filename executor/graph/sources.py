@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -36,9 +36,7 @@ def find_files(nodes: Sequence[GraphNode], roots: Sequence[str], side: str) -> G
                 if schema is not None:
                     schemas[node.name] = schema
             case DatasetSource():
-                splits = node.dataset.splits()
-                folders = [str(_folder(split)) for split in splits]
-                pieces[node.name] = _expanded(node.name, splits, folders, side) if splits else ()
+                pieces[node.name] = tuple(_of_dataset(node, side))
             case _:
                 pass
     return GraphFiles(pieces=pieces, schemas=schemas)
@@ -57,6 +55,14 @@ def _expanded(name: str, splits: Sequence[FileSplit], roots: Sequence[str], side
                 reason="UNEXPECTED_CHANGES",
             )
     return tuple(piece for split in splits for piece in expand(split, roots, f"node {name!r}", side=side))
+
+
+def _of_dataset(node: DatasetSource, side: str) -> Iterator[FilePiece]:
+    """Its files, which may be read wherever they are, with the numbers of their partitions."""
+    for number, splits in enumerate(node.dataset.partitions()):
+        folders = sorted({_folder(split) for split in splits})
+        for piece in _expanded(node.name, splits, folders, side):
+            yield replace(piece, part=number)
 
 
 def _schema(pieces: Sequence[FilePiece]) -> pa.Schema | None:

@@ -46,7 +46,7 @@ def _node(node: GraphNode, schema: pa.Schema, lowered: Lowered) -> dict[str, Any
 
 
 def _stream(node: GraphNode, edge: Edge, lowered: Lowered) -> dict[str, Any]:
-    exchange = lowered.exchanges.get(edge)
+    exchange, reading = lowered.exchanges.get(edge), lowered.readings.get(edge)
     after = node.inputs[edge.at].after if isinstance(node, ExecutorNode) else ()
     return {
         "name": edge.stream,
@@ -54,6 +54,7 @@ def _stream(node: GraphNode, edge: Edge, lowered: Lowered) -> dict[str, Any]:
         "partition": str(edge.partition),
         "exchange": exchange.number if exchange is not None else None,
         "routing": exchange.routing.value if exchange is not None else "direct",
+        "read": reading.value if reading is not None else None,
         "after": list(after),
     }
 
@@ -67,9 +68,14 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
         for node in mine:
             yield f"  {node['name']}: {node['what']} -> ({node['schema']})"
             for stream in node["streams"]:
-                way = "in the same pipeline" if stream["exchange"] is None else f"exchange {stream['exchange']}"
                 after = f", after {', '.join(stream['after'])}" if stream["after"] else ""
-                yield f"    {stream['name']}: from {stream['from']}, {stream['partition']}, {way}{after}"
+                yield f"    {stream['name']}: from {stream['from']}, {stream['partition']}, {_way(stream)}{after}"
+
+
+def _way(stream: Mapping[str, Any]) -> str:
+    if stream["exchange"] is not None:
+        return f"exchange {stream['exchange']}"
+    return stream["read"] or "in the same pipeline"
 
 
 def _kind(node: GraphNode) -> str:

@@ -2,19 +2,22 @@
 
 A node runs in the pipeline of its only reader where that has as many channels and takes rows as they are; all others
 are the root of a pipeline of their own, which feeds an exchange for each of their readers. So rows that two nodes read
-are made once, and wait in exchanges, which spill.
+are made once, and wait in exchanges, which spill. A Dataset costs nothing to read again: each of its readers reads it
+in its own pipeline, unless that wants its rows dealt otherwise than they lie.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final, assert_never
 
 import pyarrow as pa
 
 from ...operators.column import Column
 from ...operators.user import UserStream
+from ...proto.dataset import Hashed, KeyedDataset
 from ...proto.graph import (
     STRIDE,
     Broadcast,
@@ -64,16 +67,26 @@ class Edge:
     partition: Partition
 
 
+class Reading(Enum):
+    """What of a Dataset each channel of its reader reads."""
+
+    SHARE = "a share of it in each channel"
+    WHOLE = "all of it in each channel"
+    PARTITION = "its partition in each channel"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Lowered:
-    """`channels` are those of each node, `homes` the number of its pipeline. `exchanges` are those of the edges that
-    have one.
+    """`channels` are those of each node, `homes` the number of its pipeline: of a Dataset that several read for
+    themselves, the first one's. `exchanges` are those of the edges that have one, `readings` those of Datasets that
+    have none.
     """
 
     physical: PhysicalPlan
     channels: Mapping[str, int]
     homes: Mapping[str, int]
     exchanges: Mapping[Edge, Exchange]
+    readings: Mapping[Edge, Reading]
 
 
 def lower(graph: Graph, nodes: Sequence[GraphNode], schemas: Mapping[str, pa.Schema]) -> Lowered:
@@ -103,7 +116,9 @@ class _Lowering:
                 self._readers[edge.source].append(edge)
         self._channels = _channels(nodes, self._readers)
         self._strides = _strides(nodes)
+        self._datasets = {node.name: node for node in nodes if isinstance(node, DatasetSource)}
         self._exchanges: dict[Edge, Exchange] = {}
+        self._readings: dict[Edge, Reading] = {}
         self._trees: dict[str, PhysicalNode] = {}
         self._depths: dict[str, int] = {}
 
@@ -120,7 +135,7 @@ class _Lowering:
             into = tuple(self._exchanges[edge] for edge in self._readers[node.name] if edge in self._exchanges)
             if into or node.name == self._graph.result:
                 root = self._trees[node.name]
-                homes |= dict.fromkeys(self._beside(node.name), len(pipelines))
+                homes = dict.fromkeys(self._beside(node.name), len(pipelines)) | homes
                 scans = (each.source for each in walk(root) if isinstance(each, ScanNode))
                 pipelines.append(
                     Pipeline(
@@ -132,7 +147,13 @@ class _Lowering:
                     )
                 )
         physical = PhysicalPlan(pipelines=tuple(pipelines), kept=())
-        return Lowered(physical=physical, channels=self._channels, homes=homes, exchanges=self._exchanges)
+        return Lowered(
+            physical=physical,
+            channels={name: pipelines[home].channels for name, home in homes.items()},
+            homes=homes,
+            exchanges=self._exchanges,
+            readings=self._readings,
+        )
 
     def _beside(self, name: str) -> Iterator[str]:
         """The node, and those that run in its pipeline."""
@@ -145,7 +166,11 @@ class _Lowering:
     # -------------------------------------------------------------------------------------------------- edges
 
     def _input(self, edge: Edge) -> PhysicalNode:
-        """Where the rows of an edge come from: the operator that makes them, or an exchange."""
+        """Where the rows of an edge come from: the Dataset, the operator that makes them, or an exchange."""
+        reading = self._reading(edge)
+        if reading is not None:
+            self._readings[edge] = reading
+            return self._scan(edge.source, reading)
         if self._direct(edge):
             self._depths[edge.reader] = max(self._depths.get(edge.reader, 0), self._depths.get(edge.source, 0) + 1)
             return self._trees[edge.source]
@@ -157,6 +182,25 @@ class _Lowering:
             rows=0,
             place=f"{edge.reader}.{edge.stream}",
         )
+
+    def _reading(self, edge: Edge) -> Reading | None:
+        """How the reader reads a Dataset for itself, if it can."""
+        node, channels = self._datasets.get(edge.source), self._channels[edge.reader]
+        if node is None:
+            return None
+        keyed = node.dataset.keyed if isinstance(node.dataset, KeyedDataset) else None
+        as_it_lies = ByKey(tuple(keyed.columns)) if isinstance(keyed, Hashed) and keyed.partitions == channels else None
+        match edge.partition:
+            case Spread():
+                return Reading.SHARE
+            case Broadcast():
+                return Reading.WHOLE
+            case _ if channels == 1:
+                return Reading.WHOLE
+            case ByKey() if edge.partition == as_it_lies:
+                return Reading.PARTITION
+            case _:
+                return None
 
     def _direct(self, edge: Edge) -> bool:
         channels = self._channels[edge.source]
@@ -197,11 +241,23 @@ class _Lowering:
 
     # -------------------------------------------------------------------------------------------------- nodes
 
+    def _scan(self, name: str, reading: Reading = Reading.SHARE) -> ScanNode:
+        schema = self._schemas[name]
+        return ScanNode(
+            source=name,
+            columns=columns_of(schema),
+            schema=schema,
+            size_class=0,
+            place=name,
+            whole=reading is Reading.WHOLE,
+            parted=reading is Reading.PARTITION,
+        )
+
     def _tree(self, node: GraphNode, inputs: tuple[PhysicalNode, ...]) -> PhysicalNode:
         name, schema = node.name, self._schemas[node.name]
         match node:
             case FedSource() | FileSource() | DatasetSource():
-                return ScanNode(source=name, columns=columns_of(schema), schema=schema, size_class=0, place=name)
+                return self._scan(name)
             case IterableSource():
                 return IterateNode(source=node, schema=schema, size_class=0, place=name)
             case MapNode():

@@ -11,7 +11,7 @@ import pytest
 import tidegate
 from tidegate import Client, Dataset, TaskGraph
 
-from .executors import NUMBERS, SUMS, HashJoin, PassOn, SumByKey, fed, numbers, sums
+from .executors import CALLS, NUMBERS, SUMS, Calls, HashJoin, PassOn, SumByKey, fed, numbers, sums
 
 
 def made(client: Client, table: pa.Table) -> Dataset:
@@ -149,3 +149,55 @@ def test_its_files_are_a_checkpoints(client: Client) -> None:
     manifest = folder.manifest("dataset")
     parts = [folder.table(manifest, part) for part in manifest.parts]
     assert pa.concat_tables(parts) == numbers(300_000)
+
+
+@pytest.mark.parametrize("channels", [1, 2, 5])
+def test_rows_partitioned_as_a_node_wants_them_stay_where_they_are(client: Client, channels: int) -> None:
+    dataset = client.dataset(numbers(1000, keys=50), keyed=tidegate.Hashed(("k",), channels))
+    graph = TaskGraph()
+    graph.blocking("sum", SumByKey, graph.read_dataset(dataset), schema=SUMS, channels=channels, partition="k")
+    assert "exchange" not in client.explain(graph).text
+    assert client.run_graph(graph).table().sort_by("k") == sums(numbers(1000, keys=50))
+
+
+@pytest.mark.parametrize(
+    ("key", "partitions", "wanted"), [(("k",), 4, "k"), (("k",), 2, ["k", "v"]), (("v", "k"), 2, ["k", "v"])]
+)
+def test_rows_partitioned_otherwise_are_exchanged(
+    client: Client, key: tuple[str, ...], partitions: int, wanted: str | list[str]
+) -> None:
+    dataset = client.dataset(numbers(100), keyed=tidegate.Hashed(key, partitions))
+    graph = TaskGraph()
+    graph.blocking("rows", PassOn, graph.read_dataset(dataset), channels=2, partition=wanted)
+    assert "exchange 1" in client.explain(graph).text
+    assert client.run_graph(graph).table().sort_by("v") == numbers(100)
+
+
+def test_partitions_of_one_key_meet_whether_they_were_exchanged_or_lie_so(client: Client) -> None:
+    build = client.dataset(numbers(500, keys=200), keyed=tidegate.Hashed(("k",), 3))
+    graph = TaskGraph()
+    streams = {"build": graph.read_dataset(build), "probe": fed(graph)}
+    join = HashJoin
+    graph.blocking("join", join, streams, after={"probe": "build"}, channels=3, partition="k", schema=join.schema)
+    with client.create_task(graph) as task:
+        assert task.run_epoch({"numbers": numbers(200, keys=200)}).rows == 500
+
+
+def test_each_node_reads_a_dataset_for_itself(client: Client) -> None:
+    graph = TaskGraph()
+    rows = graph.read_dataset(client.dataset(numbers(1000)), name="rows")
+    one = graph.node("one", PassOn, rows, channels=2, partition=tidegate.SPREAD)
+    streams = {"all": rows, "some": one, "shares": rows}
+    partition = {"all": None, "some": tidegate.SPREAD, "shares": tidegate.SPREAD}
+    graph.blocking("end", PassOn, streams, schema=NUMBERS, channels=2, partition=partition)
+    text = client.explain(graph).text
+    assert "all: from rows, broadcast, all of it in each channel" in text
+    assert "shares: from rows, spread, a share of it in each channel" in text
+    assert client.run_graph(graph).rows == 2 * 1000 + 1000 + 1000
+
+
+def test_a_partition_without_rows_is_a_channel_without_rows(client: Client) -> None:
+    dataset = client.dataset(numbers(10, keys=1), keyed=tidegate.Hashed(("k",), 4))
+    graph = TaskGraph()
+    graph.blocking("calls", Calls, graph.read_dataset(dataset), schema=CALLS, channels=4, partition="k")
+    assert sorted(client.run_graph(graph).table()["call"].to_pylist()) == ["done"] * 4 + ["rows"]

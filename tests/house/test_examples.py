@@ -119,7 +119,7 @@ def test_the_page_with_most_links_to_it_hands_its_rank_to_another(tmp_path: Path
 def web() -> pa.Table:
     """Links among `PAGES` pages, each once; some pages have none, and some are linked to by none."""
     random = np.random.default_rng(11)
-    pairs = np.unique(random.integers(0, PAGES - 40, (900, 2)) + [0, 40], axis=0)
+    pairs = np.unique(random.integers([0, 40], [PAGES - 40, PAGES], (900, 2)), axis=0)
     return pa.table({"page": pairs[:, 0], "to": pairs[:, 1]})
 
 
@@ -157,6 +157,16 @@ def test_page_ranks_are_those_of_a_loop_of_statements(web: pa.Table, ranks: dict
     assert ranks == pytest.approx(dict(connection.sql("FROM pages").fetchall()), rel=1e-9)
 
 
+def test_page_ranks_need_no_row_to_go_to_another_channel(web: pa.Table) -> None:
+    names = names_of("page_rank")
+    with tidegate.local() as client:
+        links, pages = (
+            client.dataset(rows, keyed=tidegate.Hashed((key,), 2))
+            for rows, key in ((web, "to"), (names["RANKS"].empty_table(), "page"))
+        )
+        assert "exchange" not in client.explain(names["another"](links, pages, PAGES)).text
+
+
 def test_the_words_of_files_are_counted(tmp_path: Path) -> None:
     lines = shown("word_count", tmp_path).splitlines()
     assert lines[:4] == ["4 the", "2 gate", "2 is", "2 tide"]
@@ -167,7 +177,7 @@ def test_counts_of_words_are_duckdbs(tmp_path: Path) -> None:
     for file in (TOP / "docs").glob("*.md"):
         (tmp_path / f"{file.stem}.txt").write_text(file.read_text())
     found = names_of("word_count")["word_count"](tmp_path).table()
-    words = rf"unnest(regexp_split_to_array(lower(content), '[^\pL'']+'))"
+    words = r"unnest(regexp_split_to_array(lower(content), '[^\pL'']+'))"
     expected = duckdb.sql(
         f"SELECT word, count(*) FROM (SELECT {words} AS word FROM read_text('{tmp_path}/*.txt')) "
         "WHERE word <> '' GROUP BY word"
