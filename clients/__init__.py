@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from .proto.errors import TidegateError as TidegateError
     from .proto.errors import Unavailable as Unavailable
     from .proto.graph import Executor as Executor
+    from .proto.user_operator import UserOperator as UserOperator
     from .proto.values import Barrier as Barrier
     from .proto.values import Blocked as Blocked
     from .proto.values import BlockedState as BlockedState
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from .proto.values import Statistics as Statistics
     from .proto.values import TaskInfo as TaskInfo
     from .proto.values import TaskState as TaskState
+    from .registering import user_operator as user_operator
     from .splits import Changes as Changes
     from .splits import upload as upload
     from .task import Task as Task
@@ -71,8 +73,10 @@ _NAMES: Final = {
     "epoch": ("Epoch",),
     "splits": ("Changes", "upload"),
     "graph": ("TaskGraph", "SPREAD"),
+    "registering": ("user_operator",),
     "proto.dataset": ("Dataset", "KeyedDataset", "Hashed", "Ranged"),
     "proto.graph": ("Executor",),
+    "proto.user_operator": ("UserOperator",),
     "proto.values": (
         "FileSplit",
         "Checkpoint",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from .client import Client
+from .proto.user_operator import UserOperators
 
 
 def connect(address: str, *, retry_seconds: float = 20.0) -> Client:
@@ -27,13 +28,15 @@ def local(
     write_root: str | os.PathLike[str] | None = None,
     checkpoint_root: str | os.PathLike[str] | None = None,
     databases: Mapping[str, str | os.PathLike[str]] | None = None,
+    operators: UserOperators | None = None,
 ) -> Client:
     """A service of one's own in this process: the same API, no server.
 
     Plans and splits may read files below `roots`: everything this process may, unless it is told otherwise. Tables that
     plans write are folders in `write_root`; unless it is given, plans that write are refused. `databases` are SQLite
     files whose tables plans may look rows up in, by the names that plans call them. Checkpoints are kept in
-    `checkpoint_root`, a folder for each task; unless it is given, none are taken.
+    `checkpoint_root`, a folder for each task; unless it is given, none are taken. `operators` are those of one's own
+    that plans may name, each made with `user_operator`.
     """
     from .executor.embedded import open_service
     from .proto.allocator import tune_allocator
@@ -47,5 +50,6 @@ def local(
             write_root=None if write_root is None else Path(write_root),
             checkpoint_root=None if checkpoint_root is None else Path(checkpoint_root),
             databases={name: Path(path) for name, path in (databases or {}).items()},
+            operators=operators,
         )
     )

@@ -13,6 +13,14 @@ from .proto.tidegate.v1.relations_pb2 import (
     IterationReferenceReadRelation,
     IterationRelation,
     Unnest,
+    UserOperator,
 )
 
-__all__ = ["DeclaredOrder", "IndexLookupJoin", "IterationReferenceReadRelation", "IterationRelation", "Unnest"]
+__all__ = [
+    "DeclaredOrder",
+    "IndexLookupJoin",
+    "IterationReferenceReadRelation",
+    "IterationRelation",
+    "Unnest",
+    "UserOperator",
+]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ from ..operators.loop_bounds import Later
 from ..operators.matching import match_columns
 from ..operators.operator import StateReader, StateWriter, Stream
 from ..operators.piece import FilePiece, InlinePiece, Piece
-from ..operators.splits import expand, open_pieces
+from ..operators.splits import expand
 from ..operators.submit import Submit
 from ..planner.pipelines import PhysicalNode, PhysicalPlan, Pipeline, SourceShape, Start, received_by
 from ..planner.prepare import Planned
@@ -34,13 +34,13 @@ from .keeping import Keeping, index_memory
 from .lookups import Lane, LookupThreads
 from .loop_statistics import combined, told
 from .making import Workshop
-from .meters import Meter, MeteredStream, Meters
-from .parallel import ParallelRun, Surroundings
+from .meters import Meter, Meters
+from .parallel import Surroundings
 from .pipeline import Pieces, PipelineInstance, Read, Supply
 from .pipelines import Pipelines
+from .plan_run import PlanRun
 from .scheduler import Scheduler
-from .shapes import NOTHING, same_feed, shape_of
-from .shares import hands
+from .shapes import NOTHING, shape_of
 from .store import Quota, SpillSpace
 from .tables import sizes
 
@@ -292,96 +292,6 @@ class PlanComputation:
         while self._instances:
             _, instance = self._instances.popitem()
             self._pool.give_back(instance)
-
-
-class PlanRun:
-    """One epoch: the pipelines before the early one, it piece by piece, and at the seal all the others."""
-
-    def __init__(self, computation: PlanComputation, clock_us: int, number: int) -> None:
-        self._computation = computation
-        self._clock_us = clock_us
-        self.number = number
-        self._read = Read()
-        self._led = False
-
-    @property
-    def rows_in(self) -> int:
-        return self._read.rows_in
-
-    @property
-    def bytes_in(self) -> int:
-        return self._read.bytes_in
-
-    @property
-    def at_least(self) -> bool:
-        return self._read.at_least
-
-    @property
-    def effect(self) -> RowEffect | None:
-        return self._computation.write
-
-    def early(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
-        computation, source = self._computation, self._computation.early_source or ""
-        yield from self._lead()
-        columns = computation.columns[source]
-        for group in same_feed(open_pieces(pieces, columns), columns):
-            made = computation.pipelines(
-                {source: shape_of(group, columns, computation.options.channels)}, self._clock_us
-            )
-            yield from self._rows(made, computation.lead, computation.lead + 1, {source: group})
-
-    def _lead(self) -> Iterator[pa.RecordBatch]:
-        if self._led or not self._computation.lead:
-            return
-        self._led = True
-        yield from self._rows(self._computation.pipelines({}, self._clock_us), 0, self._computation.lead, {})
-
-    def sealed(self, pieces: Mapping[str, Sequence[Piece]]) -> Iterator[pa.RecordBatch]:
-        rows = self._sealed(pieces)
-        return rows if self.effect is None else self._written(self.effect, rows)
-
-    def _written(self, write: RowEffect, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        meter = self._computation.meter(write)
-        write.begin(self.number)
-        stream = MeteredStream(write.table, rows, Meter("Result", ""))
-        stream.readers.append(meter)
-        with closing(MeteredStream(write.schema, write.run([stream]), meter)) as returned:
-            yield from returned
-
-    def _sealed(self, pieces: Mapping[str, Sequence[Piece]]) -> Iterator[pa.RecordBatch]:
-        computation = self._computation
-        first = 0
-        if computation.early_source is not None:
-            yield from self._lead()
-            first = computation.lead + 1
-        if computation.early_frees:
-            pieces = {name: given for name, given in pieces.items() if name != computation.early_source}
-        opened = {name: open_pieces(given, computation.columns[name]) for name, given in pieces.items()}
-        channels = computation.options.channels
-        shape = {name: shape_of(given, computation.columns[name], channels) for name, given in opened.items()}
-        made = computation.pipelines(shape, self._clock_us)
-        yield from self._rows(made, first, len(made), opened)
-
-    def _rows(self, made: Pipelines, first: int, last: int, pieces: Pieces) -> Iterator[pa.RecordBatch]:
-        """What the pipelines from `first` to `last` make of these pieces, and of the tables."""
-        computation = self._computation
-        computation.check_stopped()
-        supply = computation.supply({**computation.tables, **pieces}, self._clock_us, self._read)
-        if made.parallel and not _is_one_hand(made.physical.pipelines[first:last], supply.whole):
-            surroundings = computation.surroundings
-            run = ParallelRun(made, first, last, epoch=self.number, supply=supply, surroundings=surroundings)
-            yield from run.rows()
-            return
-        for index in range(first, last):
-            yield from computation.run(made.get(index), supply)
-
-
-def _is_one_hand(pipelines: Sequence[Pipeline], pieces: Pieces) -> bool:
-    """So little for a single pipeline that one of its channels has it all."""
-    if len(pipelines) != 1 or pipelines[0].start is not Start.PIECE or pipelines[0].into:
-        return False
-    dealt = hands(pieces[pipelines[0].sources[0]], pipelines[0].channels)
-    return next(dealt, None) is None or next(dealt, None) is None
 
 
 def _source(name: str, columns: Sequence[Column], *, static: bool) -> Source:

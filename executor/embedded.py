@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..operators.indexes.sql import Database, sqlite
+from ..proto.user_operator import UserOperators
 from ..proto.values import TaskOptions
 from .folder import ServiceFolder
 from .manager import TaskManager
@@ -25,6 +26,7 @@ def open_service(
     write_root: Path | None = None,
     checkpoint_root: Path | None = None,
     databases: Mapping[str, Path | Database] | None = None,
+    operators: UserOperators | None = None,
 ) -> TaskManager:
     """A service whose plans and splits may read files below `roots`, and write tables as folders of `write_root`.
 
@@ -33,7 +35,8 @@ def open_service(
     removes the folder. `threads` is how many tasks, or channels of tasks, run at once (as many as there are cores, and
     four at least). Messages about a missing file say that it was looked for at `side`. `databases` are those
     that plans may look rows up in, by the names that plans call them: SQLite files, or anything that ADBC connects to.
-    Checkpoints are in `checkpoint_root`, a folder for each task; they stay when the service ends.
+    `operators` are the owner's own that plans may name. Checkpoints are in `checkpoint_root`, a folder for each task;
+    they stay when the service ends.
     """
     for name, root in (("write_root", write_root), ("checkpoint_root", checkpoint_root)):
         if root is not None and not root.is_dir():
@@ -43,7 +46,12 @@ def open_service(
     try:
         written = None if write_root is None else os.path.realpath(write_root)
         engine = PlanEngine(
-            [os.path.realpath(root) for root in roots], folder.path, side, write_root=written, databases=opened
+            [os.path.realpath(root) for root in roots],
+            folder.path,
+            side,
+            write_root=written,
+            databases=opened,
+            operators=operators,
         )
     except BaseException:
         folder.release()

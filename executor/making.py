@@ -158,7 +158,7 @@ def _of_graph(node: GraphOperatorNode, workshop: Workshop) -> Made:
     match node:
         case UserNode():
             operator = User(
-                node.place,
+                node.name,
                 node.streams,
                 schema=node.schema,
                 make=node.make,

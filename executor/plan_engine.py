@@ -31,6 +31,7 @@ from ..planner.sources import PlannedSource, reads
 from ..planner.visit import relations
 from ..proto.errors import InvalidRequest, NotFound, PlanError, Problem
 from ..proto.graph import Graph
+from ..proto.user_operator import UserOperators
 from ..proto.values import Capabilities, Explanation, FileSplit, InlineSplit, Mode, PlanBytes, Split, TaskOptions
 from .changes.computation import ContinuousComputation
 from .computation import Computation
@@ -49,7 +50,7 @@ class PlanEngine:
 
     `side` is what a message about a missing file calls the place where it was looked for. `databases` are those whose
     tables plans may look rows up in, by the names that they have in plans. Tables that plans write are folders in
-    `write_root`; without one no plan may write.
+    `write_root`; without one no plan may write. `operators` are the owner's own that plans may name.
     """
 
     def __init__(
@@ -59,11 +60,13 @@ class PlanEngine:
         side: str = "on this machine",
         databases: Mapping[str, Database] | None = None,
         write_root: str | None = None,
+        operators: UserOperators | None = None,
     ) -> None:
         self._roots = tuple(roots)
         self._folder = folder
         self._side = side
         self._databases = dict(databases or {})
+        self._operators = dict(operators or {})
         self._lookups = LookupThreads()
         self._timers = Timers()
         self._write_root = write_root
@@ -77,7 +80,7 @@ class PlanEngine:
         space: SpillSpace,
         scheduler: Scheduler,
     ) -> Computation:
-        decoded = decode_plan(plan)
+        decoded = self._decoded(plan)
         bound = _bound_names(decoded.plan, tables)
         splits = {source: tables[given] for given, source in bound.items()}
         roots = (*self._roots, str(space.files.folder))
@@ -196,17 +199,20 @@ class PlanEngine:
     def _prepared(
         self, plan: PlanBytes, options: TaskOptions, static_sources: Sequence[str]
     ) -> Prepared | PreparedChanges:
-        decoded: Decoded = decode_plan(plan)
+        decoded = self._decoded(plan)
         bound = _bound_names(decoded.plan, static_sources)
         if options.mode is Mode.CONTINUOUS:
             return prepare_changes(decoded, options, tuple(bound.values()))
         return prepare(decoded, _with_plan_names(decoded.plan, options), tuple(bound.values()))
 
+    def _decoded(self, plan: PlanBytes) -> Decoded:
+        return decode_plan(plan, operators=self._operators)
+
     def capabilities(self) -> Capabilities:
         return Capabilities(version=importlib.metadata.version("tidegate"), dialect=dialect(), engines=self.versions())
 
     def meaning(self, plan: PlanBytes) -> str:
-        return meaning(decode_plan(plan).plan)
+        return meaning(self._decoded(plan).plan)
 
     def versions(self) -> Mapping[str, str]:
         return {"duckdb": duckdb.__version__, "pyarrow": pa.__version__}

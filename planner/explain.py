@@ -372,6 +372,8 @@ def _name(relation: ir.Relation) -> str:  # noqa: C901 (a line per relation)
         case ir.StreamingAggregate():
             functions = _functions(relation.measures)
             return f"streaming aggregate, {len(relation.keys)} keys: {functions or 'none'}; {relation.why}"
+        case ir.User():
+            return f"user operator {relation.name!r}: {', '.join(_streams(relation))}"
         case ir.IndexTable():
             return f"table of an index ({', '.join(relation.names)})"
         case ir.Shared():
@@ -384,6 +386,15 @@ def _name(relation: ir.Relation) -> str:  # noqa: C901 (a line per relation)
             return f"exchange, {relation.routing.value}"
         case _:
             assert_never(relation)
+
+
+def _streams(relation: ir.User) -> Iterator[str]:
+    for at, stream in enumerate(relation.streams):
+        dealing = None if relation.dealing is None else relation.dealing[at]
+        way = "to one channel" if dealing is None else dealing.routing.value
+        keys = "" if dealing is None or not dealing.keys else f" of columns {', '.join(map(str, dealing.keys))}"
+        after = f" after {', '.join(stream.after)}" if stream.after else ""
+        yield f"{stream.name} {way}{keys}{after}"
 
 
 def _declared(relation: ir.Read | ir.LocalFiles) -> str:

@@ -13,9 +13,9 @@ from .walk import unroll
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """`reach`: how many enclosing rows out it looks (0: it can be computed alone). `fed`: some of its rows may change
-    from epoch to epoch, because a source is fed or the clock is read. `reads`: the sources read, uses of shared
-    subtrees followed. `size`: relations, itself included. `row_wise`: every row comes from one row of a leaf, in order.
-    `leaves`: how many leaves. `loops`: the loops that it is inside of and reads what came back to.
+    from epoch to epoch, because a source is fed, the clock is read or a user's code makes them. `reads`: the sources
+    read, uses of shared subtrees followed. `size`: relations, itself included. `row_wise`: every row comes from one row
+    of a leaf, in order. `leaves`: how many leaves. `loops`: the loops that it is inside of and reads what came back to.
     """
 
     reach: int
@@ -102,7 +102,8 @@ class FactTable:
         )
 
     def _is_fed(self, relation: ir.Relation) -> bool:
-        return isinstance(relation, ir.Read) and not self._static(relation)
+        """Users' executors are made anew for each epoch, whatever they read."""
+        return isinstance(relation, ir.User) or (isinstance(relation, ir.Read) and not self._static(relation))
 
 
 def _keeps_rows(relation: ir.Relation) -> bool:

@@ -85,8 +85,8 @@ def _read_lazily(section: Section) -> set[int]:
     """Edges, by id, of which an operator may not want all rows, or wants the first ones soon."""
     found: set[int] = set()
     for edge in reversed(section.edges):
-        sorted_ = isinstance(edge, ir.MergeJoin | ir.StreamingAggregate)
-        if sorted_ or (isinstance(edge, ir.Operated) and id(edge) in found):
+        stops = isinstance(edge, ir.MergeJoin | ir.StreamingAggregate | ir.User)
+        if stops or (isinstance(edge, ir.Operated) and id(edge) in found):
             found.update(map(id, read_by(edge)))
     return found
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias, assert_never
+from typing import Final, TypeAlias, TypeVar, assert_never
+
+import pyarrow as pa
 
 from ..operators.column import Column
 from ..operators.index_lookup_join import LookupJoinType
@@ -13,7 +15,7 @@ from ..proto.errors import InternalError, PlanError, Problem
 from . import ir
 from .changes.lower import lower_loop
 from .facts import FactTable
-from .pipelines import LookupNode, OpenedIndex, OperatorNode, PhysicalNode, RoundsNode, UnnestNode
+from .pipelines import LookupNode, OpenedIndex, OperatorNode, PhysicalNode, RoundsNode, SelectNode, UnnestNode, UserNode
 from .sorted_nodes import merge_join_node, streaming_aggregate_node
 from .sql.types import arrow_schema, arrow_type
 from .visit import relations
@@ -23,6 +25,8 @@ KEPT_KIND: Final = "arrow"
 
 IndexKey: TypeAlias = tuple[int, tuple[int, ...]]
 """A relation, by its id, and the columns that its rows are found by."""
+
+N = TypeVar("N", bound=PhysicalNode)
 
 _JOINS: Final[Mapping[ir.JoinType, LookupJoinType]] = {ir.JoinType.INNER: "inner", ir.JoinType.LEFT: "left"}
 
@@ -102,6 +106,8 @@ def operator_node(
             return merge_join_node(relation, inputs[0], inputs[1])
         case ir.StreamingAggregate():
             return streaming_aggregate_node(relation, inputs[0])
+        case ir.User():
+            return _user_node(relation, inputs)
         case ir.Rounds():
             return RoundsNode(
                 inputs=tuple(inputs),
@@ -112,6 +118,31 @@ def operator_node(
             )
         case _:
             assert_never(relation)
+
+
+def _user_node(relation: ir.User, inputs: Sequence[PhysicalNode]) -> OperatorNode:
+    """Its code sees columns by the names that they have inside of plans, and gives its own names to those it makes."""
+    user = UserNode(
+        name=relation.name,
+        inputs=tuple(
+            _named(node, arrow_schema(each.schema), each.place)
+            for node, each in zip(inputs, relation.inputs, strict=True)
+        ),
+        streams=relation.streams,
+        make=relation.make,
+        schema=relation.declared,
+        size_class=max((each.size_class for each in inputs), default=0),
+        place=relation.place,
+    )
+    return _named(user, arrow_schema(relation.schema), relation.place)
+
+
+def _named(node: N, schema: pa.Schema, place: str) -> N | SelectNode:
+    """The node's rows with the names of a schema."""
+    if node.schema.names == schema.names:
+        return node
+    columns = tuple(range(len(schema)))
+    return SelectNode(input=node, columns=columns, schema=schema, size_class=node.size_class, place=place)
 
 
 def _index(relation: ir.IndexLookup, indexes: Mapping[IndexKey, Indexed]) -> str | OpenedIndex:

@@ -244,8 +244,11 @@ class RoundsNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class UserNode:
-    """An executor of the user's over the nodes it reads, each as the stream at its place in `streams`."""
+    """An executor of the user's over the nodes it reads, each as the stream at its place in `streams`. Errors call it
+    `name`.
+    """
 
+    name: str
     inputs: tuple[PhysicalNode, ...]
     streams: tuple[UserStream, ...]
     make: Callable[[], Executor]

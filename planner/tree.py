@@ -30,7 +30,7 @@ def inputs(relation: ir.Relation) -> tuple[ir.Relation, ...]:
             return (relation.input,)
         case ir.Join() | ir.LateralJoin() | ir.Cross() | ir.IndexLookup() | ir.MergeJoin():
             return (relation.left, relation.right)
-        case ir.Set() | ir.Rounds():
+        case ir.Set() | ir.Rounds() | ir.User():
             return relation.inputs
         case ir.Iterate():
             return (relation.body, *_given(relation.input))
@@ -58,7 +58,7 @@ def with_inputs(relation: ir.Relation, new: Iterable[ir.Relation]) -> ir.Relatio
             return replace(relation, input=new[0])
         case ir.Join() | ir.LateralJoin() | ir.Cross() | ir.IndexLookup() | ir.MergeJoin():
             return replace(relation, left=new[0], right=new[1])
-        case ir.Set() | ir.Rounds():
+        case ir.Set() | ir.Rounds() | ir.User():
             return replace(relation, inputs=new)
         case ir.Iterate():
             return replace(relation, body=new[0], input=new[1] if len(new) > 1 else None)
@@ -87,7 +87,7 @@ def expressions(  # noqa: C901 (a closed match, a line per case)
     match relation:
         case ir.Read() | ir.LocalFiles() | ir.Shared() | ir.IndexTable():
             return ()
-        case ir.Cross() | ir.Set() | ir.FinalAggregate() | ir.Exchange():
+        case ir.Cross() | ir.Set() | ir.FinalAggregate() | ir.Exchange() | ir.User():
             return ()
         case ir.Iterate() | ir.Reference() | ir.LoopInput() | ir.Recursion() | ir.Rounds():
             return ()
@@ -130,7 +130,7 @@ def with_expressions(  # noqa: C901 (a closed match, a line per case)
     match relation:
         case ir.Read() | ir.LocalFiles() | ir.Shared() | ir.IndexTable():
             return relation
-        case ir.Cross() | ir.Set() | ir.FinalAggregate() | ir.Exchange():
+        case ir.Cross() | ir.Set() | ir.FinalAggregate() | ir.Exchange() | ir.User():
             return relation
         case ir.Iterate() | ir.Reference() | ir.LoopInput() | ir.Recursion() | ir.Rounds():
             return relation

@@ -30,6 +30,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
+TRACEBACK: Final = "\nTraceback (most recent call last):"
+"""Where in a message the traceback of a user's code begins."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
@@ -126,7 +129,7 @@ class ExecutionError(TidegateError):
 
 class NodeError(ExecutionError):
     """The user's own code in a node of a graph raised, or gave what it must not. What it raised is `__cause__`, and its
-    traceback is in the message. It travels as an `ExecutionError`: a graph runs in the process of whoever made it.
+    traceback is in the message. It travels as an `ExecutionError`.
     """
 
     default_reason = "NODE_FAILED"

@@ -3,6 +3,7 @@
 The status code and its sentence are for everyone. Metadata says the rest to those who ask: `tidegate-error` the class
 in `proto.errors`, `tidegate-reason`, `tidegate-epoch`, and `tidegate-problems-bin`, a plan's problems as a
 `ValidateResponse`. gRPC refuses large metadata, so long texts and lists are cut there and say so; `Validate` has all.
+The traceback of a user's code is `tidegate-traceback-bin`, its last lines where it is long; the log has all of it.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ ERROR: Final = "tidegate-error"
 REASON: Final = "tidegate-reason"
 EPOCH: Final = "tidegate-epoch"
 PROBLEMS: Final = "tidegate-problems-bin"
+TRACEBACK: Final = "tidegate-traceback-bin"
 
 # gRPC gives up on headers beyond 8 KiB; the sentence is percent-encoded there (up to three bytes for one).
 SENTENCE_BYTES: Final = 1_200
 PROBLEMS_BYTES: Final = 2_400
+TRACEBACK_BYTES: Final = 2_400
 
 _CLASSES: Final = {each.__name__: each for each in errors.STATUS}
 _BY_STATUS: Final[Mapping[str, type[errors.TidegateError]]] = {
@@ -55,7 +58,10 @@ def failure(error: errors.TidegateError) -> Failure:
         metadata.append((EPOCH, str(error.epoch)))
     if isinstance(error, errors.PlanError):
         metadata.append((PROBLEMS, _problems_bytes(error.problems)))
-    return Failure(status=errors.STATUS[known], sentence=_cut(error.message, SENTENCE_BYTES), metadata=tuple(metadata))
+    sentence, start, frames = error.message.partition(errors.TRACEBACK)
+    if start:
+        metadata.append((TRACEBACK, _last_of(f"{start}{frames}")))
+    return Failure(status=errors.STATUS[known], sentence=_cut(sentence, SENTENCE_BYTES), metadata=tuple(metadata))
 
 
 def is_ours(metadata: Iterable[tuple[str, str | bytes]]) -> bool:
@@ -66,6 +72,7 @@ def is_ours(metadata: Iterable[tuple[str, str | bytes]]) -> bool:
 def error(status: str, sentence: str, metadata: Iterable[tuple[str, str | bytes]]) -> errors.TidegateError:
     """The error a server raised; one that is not Tidegate's (a proxy's, gRPC's own) gets the class its status has."""
     said = dict(metadata)
+    sentence += _text(said.get(TRACEBACK, b""))
     kind = _CLASSES.get(_text(said.get(ERROR, "")))
     if kind is None:
         return _BY_STATUS.get(status, errors.InternalError)(sentence or status, reason=status)
@@ -85,6 +92,13 @@ def _cut(sentence: str, size: int) -> str:
     if len(encoded) <= size:
         return sentence
     return encoded[: size - 4].decode(errors="ignore") + " ..."
+
+
+def _last_of(trace: str) -> bytes:
+    encoded = trace.encode()
+    if len(encoded) <= TRACEBACK_BYTES:
+        return encoded
+    return errors.TRACEBACK.encode() + b"\n  ...\n" + encoded[-TRACEBACK_BYTES:].partition(b"\n")[2]
 
 
 def _problems_bytes(problems: Sequence[errors.Problem]) -> bytes:

@@ -125,6 +125,8 @@ class _Lowering:
                 return lower_aggregate(_unsorted(relation), (yield relation.input))
             case ir.IndexLookup() | ir.IndexTable():
                 raise PlanError(_lookup_in_outside(relation))
+            case ir.User():
+                raise PlanError(_user_over_changes(relation))
             case ir.Recursion():
                 return (yield from self._recomputed(relation, "a recursive statement starts from all rows"))
             case ir.Iterate():
@@ -183,3 +185,12 @@ def _lookup_in_outside(relation: ir.IndexLookup | ir.IndexTable) -> Problem:
         "source and join with it"
     )
     return Problem(place=relation.place, reason="LOOKUP_OVER_CHANGES", message=message)
+
+
+def _user_over_changes(relation: ir.User) -> Problem:
+    message = (
+        f"user operator {relation.name!r} gives an epoch's rows for an epoch's rows, and keeps nothing from one to the "
+        "next: in a continuous task, or inside of a loop, nothing says how its answer changes with its input; run the "
+        "plan in per-epoch mode, the operator outside of loops"
+    )
+    return Problem(place=relation.place, reason="USER_OPERATOR_OVER_CHANGES", message=message)

@@ -10,6 +10,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeVar
 
+from ...proto.user_operator import UserOperators
 from .. import ir
 from ..types import Boolean
 from ..walk import unroll
@@ -79,12 +80,14 @@ class Decoder:
         types: Types,
         binder: Binder,
         habits: Habits,
+        operators: UserOperators,
     ) -> None:
         self.nodes = nodes
         self.problems = problems
         self.extensions = extensions
         self.habits = habits
         self.binder = binder
+        self.operators = operators
         self.types = types
         self.literals = Literals(nodes, problems, types)
         self.detached: Sequence[int] = ()

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ...proto.errors import PlanError, Problem
+from ...proto.user_operator import UserOperators
 from ...proto.values import PlanBytes
 from .. import ir
 from . import poison
@@ -26,6 +27,7 @@ MAX_SIZE: Final = 16 << 20
 
 _PER_RECORD: Final = 2
 _REGISTRY: Final = Registry()
+_NO_OPERATORS: Final[UserOperators] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -36,8 +38,8 @@ class Decoded:
     warnings: tuple[str, ...]
 
 
-def decode_plan(plan: PlanBytes, binder: Binder = _REGISTRY) -> Decoded:
-    """Decodes a plan, binary or JSON, of any Substrait release.
+def decode_plan(plan: PlanBytes, binder: Binder = _REGISTRY, operators: UserOperators = _NO_OPERATORS) -> Decoded:
+    """Decodes a plan, binary or JSON, of any Substrait release. `operators` are the owner's own that it may name.
 
     Raises `PlanError` with every problem found, each with its place in the plan, and nothing else whatever the
     bytes are. Takes time linear in the plan's size, at most `MAX_SIZE`, however deep it nests, up to
@@ -50,7 +52,7 @@ def decode_plan(plan: PlanBytes, binder: Binder = _REGISTRY) -> Decoded:
     first: PlanError | None = None
     for habits in candidates(message):
         try:
-            return _decode(_nodes(plan), binder, habits)
+            return _decode(_nodes(plan), binder, operators, habits)
         except PlanError as error:
             first = first or error
     raise first or AssertionError("there is a way to read every plan")
@@ -65,12 +67,12 @@ def _nodes(plan: PlanBytes) -> Nodes:
     return WireNodes(plan.binary) if plan.binary is not None else JsonNodes(plan.json or "")
 
 
-def _decode(nodes: Nodes, binder: Binder, habits: Habits) -> Decoded:
+def _decode(nodes: Nodes, binder: Binder, operators: UserOperators, habits: Habits) -> Decoded:
     problems = Problems()
     message = nodes.take(0)
     extensions = read_extensions(message, problems)
     types = Types(nodes, problems, extensions, habits.unsigned_variation)
-    decoder = Decoder(nodes, problems, extensions, types, binder, habits)
+    decoder = Decoder(nodes, problems, extensions, types, binder, habits, operators)
     _check_plan(decoder, message)
     plan = _root(decoder, message)
     problems.raise_any()

@@ -273,6 +273,7 @@ class _Lowering:
                 return PhysicalUnion(inputs=inputs, schema=schema, size_class=0, place=name)
             case ExecutorNode():
                 return UserNode(
+                    name=name,
                     inputs=inputs,
                     streams=user_streams(node, self._strides),
                     make=node.make,

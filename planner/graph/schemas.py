@@ -119,7 +119,7 @@ def _partitions(node: ExecutorNode, found: Schemas) -> Iterator[Problem]:
         wrong = list(_wrong_keys(node.name, each, each.partition, schema))
         yield from wrong
         if not wrong:
-            keyed.append((each, [_kind(schema.field(column).type) for column in each.partition.columns]))
+            keyed.append((each, [hash_kind(schema.field(column).type) for column in each.partition.columns]))
     for other, types in keyed[1:]:
         first, expected = keyed[0]
         if types != expected:
@@ -151,7 +151,7 @@ def _no_column(column: str, schema: pa.Schema) -> str:
     return f"there is no column {column!r}; there are: {there}"
 
 
-def _kind(type_: pa.DataType) -> str:
+def hash_kind(type_: pa.DataType) -> str:
     """What types whose equal values hash alike have in common."""
     type_ = plain(type_)
     return next((name for of_kind, name in _KINDS if of_kind(type_)), str(type_))

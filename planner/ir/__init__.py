@@ -59,6 +59,7 @@ from .plan import (
     Write,
 )
 from .planned import (
+    Dealing,
     Exchange,
     FinalAggregate,
     IndexLookup,
@@ -70,6 +71,7 @@ from .planned import (
     Routing,
     StreamingAggregate,
     Unnest,
+    User,
 )
 from .relation import (
     Operated,
@@ -114,6 +116,7 @@ __all__ = [
     "Construct",
     "ContextVariable",
     "Cross",
+    "Dealing",
     "Direction",
     "Exchange",
     "Expand",
@@ -169,6 +172,7 @@ __all__ = [
     "Switch",
     "TopN",
     "Unnest",
+    "User",
     "Values",
     "Window",
     "WindowCall",

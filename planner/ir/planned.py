@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
+from ...operators.user import UserStream
+from ...proto.graph import Executor
 from .expressions import Direction, Expression, Field, Measure
 from .relations import ColumnOrder, JoinType, Schema
 
@@ -166,5 +170,34 @@ class StreamingAggregate:
     measures: tuple[Measure, ...]
     order: tuple[ColumnOrder, ...]
     why: str
+    schema: Schema
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dealing:
+    """Which channels get which rows of a stream: those that the hash of columns `keys` says; all of them; or any."""
+
+    routing: Routing
+    keys: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class User:
+    """An operator of the service's owner, over an input for each of its streams.
+
+    `dealing` says of each stream which channels get its rows; without one there is one channel. `options` is JSON, and
+    `declared` the schema that the executors' batches have, whose columns are those of `schema`. What makes executors is
+    no part of what a plan means: `name` and `version` stand for it.
+    """
+
+    inputs: tuple[Relation, ...]
+    name: str
+    version: str
+    options: str
+    streams: tuple[UserStream, ...]
+    dealing: tuple[Dealing, ...] | None
+    make: Callable[[], Executor] = field(compare=False)
+    declared: pa.Schema
     schema: Schema
     place: str

@@ -20,6 +20,7 @@ from .planned import (
     PartialAggregate,
     StreamingAggregate,
     Unnest,
+    User,
 )
 from .relations import (
     Aggregate,
@@ -40,7 +41,7 @@ from .relations import (
     Window,
 )
 
-Operated: TypeAlias = Unnest | IndexLookup | MergeJoin | StreamingAggregate | Rounds
+Operated: TypeAlias = Unnest | IndexLookup | MergeJoin | StreamingAggregate | Rounds | User
 """Relations that have an operator of their own: what stands above and below them are fragments."""
 
 Relation: TypeAlias = (

@@ -71,7 +71,7 @@ def _is_loose(relation: ir.Relation, below: bool, closed: bool) -> bool:
             return False
         case ir.IndexTable() | ir.Unnest() | ir.IndexLookup() | ir.MergeJoin() | ir.StreamingAggregate():
             return False
-        case ir.Iterate() | ir.Rounds() | ir.LoopInput():
+        case ir.User() | ir.Iterate() | ir.Rounds() | ir.LoopInput():
             return False  # never inside of a fragment
         case _:
             assert_never(relation)

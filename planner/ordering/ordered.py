@@ -111,7 +111,7 @@ class _Ordering:
                 return Placed(relation, len(relation.schema))
             case ir.Exchange() | ir.IndexTable() | ir.Unnest() | ir.IndexLookup():
                 raise InternalError(f"{relation.place}: {type(relation).__name__} inside of a fragment")
-            case ir.MergeJoin() | ir.StreamingAggregate() | ir.Iterate() | ir.Rounds() | ir.LoopInput():
+            case ir.MergeJoin() | ir.StreamingAggregate() | ir.User() | ir.Iterate() | ir.Rounds() | ir.LoopInput():
                 raise InternalError(f"{relation.place}: {type(relation).__name__} inside of a fragment")
             case _:
                 assert_never(relation)

@@ -113,6 +113,9 @@ class _Used:
                         self.of(each).update(used)
                     else:
                         self._all(each)
+            case ir.User():  # its code is told of no column that is not there
+                for each in relation.inputs:
+                    self._all(each)
             case ir.Iterate():  # whether a row is there already depends on all of its columns
                 for each in tree.inputs(relation):
                     self._all(each)

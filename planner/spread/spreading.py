@@ -20,6 +20,7 @@ from .joins import WHOLE_RIGHT, join_estimate, join_ways
 from .ordering import fetch_ways, sort_ways, top_n_ways
 from .origins import Key
 from .sorted import merge_join_ways, streaming_aggregate_ways
+from .users import user_ways
 from .ways import Movement, Placement, Ranged, Reading, Way, Ways
 
 _READ, _COMPUTE, _HASHED = 6.0, 4.0, 60.0
@@ -212,6 +213,8 @@ class _Finding:
                 yield from self._of_lateral(relation, below[0])
             case ir.Set():
                 yield from self._of_set(relation, below)
+            case ir.User():
+                yield from user_ways(relation, below, movement)
             case ir.Shared() | ir.PartialAggregate() | ir.FinalAggregate() | ir.Exchange() | ir.IndexTable():
                 raise TypeError(f"{relation.place}: a plan is spread once")
             case ir.Iterate() | ir.Recursion() | ir.Rounds() | ir.Reference() | ir.LoopInput():

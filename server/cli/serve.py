@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,6 +40,13 @@ def register(commands: common.Subparsers) -> None:
         action="append",
         help="a SQLite file that plans may look rows up in under this name; may be repeated",
     )
+    parser.add_argument(
+        "--operators",
+        metavar="MODULE[:NAME]",
+        action="append",
+        help="a module of yours to import, whose mapping NAME (default: OPERATORS) has the operators that plans may "
+        "name; may be repeated",
+    )
     parser.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="warning")
     limits = parser.add_argument_group("limits of a task, unless its creator sets them (sizes such as 64MiB)")
     for name in _SIZES:
@@ -56,13 +64,20 @@ def serve(options: argparse.Namespace) -> int:
 
     from ...executor.embedded import open_service
     from ...proto.allocator import tune_allocator
+    from ...proto.errors import InvalidRequest
     from ...proto.values import TaskOptions
+    from ..registered import registered
     from ..serving import serve as serve_until_ended
     from ..settings import Settings
 
     logging.basicConfig(
         level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True
     )
+    try:
+        operators = registered(options.operators or ())
+    except InvalidRequest as error:
+        print(f"tidegate: {error.message}", file=sys.stderr)
+        return 2
     tune_allocator()
     defaults = TaskOptions(**_given(options, (*_SIZES, "max_pending_epochs", "idle_seconds")))
     roots = tuple(options.root or [Path.cwd()])
@@ -76,6 +91,7 @@ def serve(options: argparse.Namespace) -> int:
         write_root=options.write_root,
         checkpoint_root=options.checkpoint_root,
         databases=dict(options.database or ()),
+        operators=operators,
     )
     try:
         asyncio.run(serve_until_ended(service, settings, _ready))

@@ -13,7 +13,6 @@ from tidegate.operators.batch_function import BatchFunctionOperator
 from tidegate.operators.iterate import Iterate
 from tidegate.operators.operator import Operator
 from tidegate.operators.union import Union
-from tidegate.operators.user import User
 
 from ..operators.test_confluence import operators
 from .markdown import Example, documents, examples, links
@@ -55,7 +54,7 @@ def test_modules_that_a_document_names_exist(document: Path) -> None:
 
 
 #: The operators of graphs of a user's own, which have a document together.
-OF_GRAPHS = {BatchFunctionOperator, Iterate, Union, User}
+OF_GRAPHS = {BatchFunctionOperator, Iterate, Union}
 
 
 @pytest.mark.parametrize("operator", sorted(operators() - OF_GRAPHS, key=lambda each: each.__name__))

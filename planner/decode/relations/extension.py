@@ -18,6 +18,7 @@ from .index_lookup_join import convert_index_lookup_join
 from .iteration import convert_iteration
 from .iteration_reference import convert_iteration_reference
 from .unnest import convert_unnest
+from .user_operator import convert_user_operator, convert_user_operator_of_several
 
 if TYPE_CHECKING:
     from ..decoder import Decoder, Steps
@@ -25,10 +26,15 @@ if TYPE_CHECKING:
 ExtensionConverter: TypeAlias = "Callable[[Decoder, Any, Message, Place, Scope | None], Steps[ir.Relation]]"
 
 CONVERTERS: Final[Mapping[str, Mapping[str, ExtensionConverter]]] = {
-    "extension_single": {"tidegate.v1.Unnest": convert_unnest, "tidegate.v1.DeclaredOrder": convert_declared_order},
+    "extension_single": {
+        "tidegate.v1.Unnest": convert_unnest,
+        "tidegate.v1.DeclaredOrder": convert_declared_order,
+        "tidegate.v1.UserOperator": convert_user_operator,
+    },
     "extension_multi": {
         "tidegate.v1.IndexLookupJoin": convert_index_lookup_join,
         "tidegate.v1.IterationRelation": convert_iteration,
+        "tidegate.v1.UserOperator": convert_user_operator_of_several,
     },
     "extension_leaf": {"tidegate.v1.IterationReferenceReadRelation": convert_iteration_reference},
 }

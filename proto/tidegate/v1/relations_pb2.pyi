@@ -1,3 +1,4 @@
+from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -109,3 +110,11 @@ class IterationReferenceReadRelation(_message.Message):
     output_length: int
     schema: bytes
     def __init__(self, iteration_name: _Optional[str] = ..., output_length: _Optional[int] = ..., schema: _Optional[bytes] = ...) -> None: ...
+
+class UserOperator(_message.Message):
+    __slots__ = ("name", "options")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    options: _struct_pb2.Struct
+    def __init__(self, name: _Optional[str] = ..., options: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ...) -> None: ...

@@ -1,0 +1,77 @@
+"""Operators of one's own for plans: given to a service by its owner, named by plans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+
+from .graph.partitions import UNSAID, PartitionLike, Unsaid, check_streams, partition_of
+from .proto.errors import InvalidRequest
+from .proto.graph import ONLY_STREAM, Executor, Partition
+from .proto.user_operator import Options, UserOperator
+
+Partitioning: TypeAlias = PartitionLike | Mapping[str, PartitionLike]
+
+_SEVERAL: Final = 2
+"""As many channels as make it necessary to say which of them get a stream's rows."""
+
+
+def user_operator(
+    make: Callable[[Options], Executor],
+    *,
+    schema: pa.Schema | Callable[[Options, Sequence[pa.Schema]], pa.Schema] | None = None,
+    streams: Sequence[str] = (ONLY_STREAM,),
+    partition: Partitioning | Callable[[Options], Partitioning] | Unsaid = UNSAID,
+    after: Mapping[str, str | Sequence[str]] | None = None,
+    version: str = "",
+) -> UserOperator:
+    """An operator for `tidegate.local(operators={name: ...})` or `tidegate serve --operators`.
+
+    `make(options)` gives an executor, as for a node of a `TaskGraph`, anew for each channel and epoch. `schema` is that
+    of its rows, or a function of the options and the streams' schemas that gives it; unless given, that of its only
+    stream. It runs on one channel, unless `partition` says which channels get which rows: a column or several (called
+    c0, c1, ...), None (all rows to all) or `tidegate.SPREAD`, of all streams or by their names, or a function of the
+    options that gives one of these; then it has as many channels as the task, where that pays.
+    `after={"probe": "build"}` has a stream read once others have ended.
+    """
+    names = tuple(streams)
+    if not callable(make):
+        raise InvalidRequest(f"{make!r} makes no executors: give a function of the options", reason="NOT_A_FACTORY")
+    if not names or len(set(names)) < len(names):
+        raise InvalidRequest(f"an operator's streams have names, each its own, not {names!r}", reason="DUPLICATE_NAME")
+    waits = {} if after is None else after
+    check_streams("operator", "after", waits, names)
+    for others in waits.values():
+        check_streams("operator", "after", dict.fromkeys(_several(others)), names)
+
+    def partitions(options: Options) -> Mapping[str, Partition]:
+        return _partitions(names, _given(partition, options))
+
+    said = not isinstance(partition, Unsaid)
+    if said and not callable(partition):
+        _partitions(names, partition)  # what is wrong is said now
+    return UserOperator(
+        make=make,
+        schema=schema,
+        streams=names,
+        partitions=partitions if said else None,
+        after={name: _several(others) for name, others in waits.items()},
+        version=version,
+    )
+
+
+def _given(partition: Any, options: Options) -> Any:
+    return partition(options) if callable(partition) else partition
+
+
+def _partitions(names: Sequence[str], given: Any) -> Mapping[str, Partition]:
+    if not isinstance(given, Mapping):
+        return {name: partition_of("operator", name, given, _SEVERAL) for name in names}
+    check_streams("operator", "partition", given, names)
+    return {name: partition_of("operator", name, given.get(name, UNSAID), _SEVERAL) for name in names}
+
+
+def _several(names: str | Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)

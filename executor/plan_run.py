@@ -1,0 +1,128 @@
+"""An epoch of a plan or a graph, as its pipelines are run."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ..operators.piece import Piece
+from ..operators.splits import open_pieces
+from ..planner.pipelines import Pipeline, Start
+from ..proto.errors import NodeError
+from .computation import RowEffect
+from .meters import Meter, MeteredStream
+from .parallel import ParallelRun
+from .pipeline import Pieces, Read
+from .pipelines import Pipelines
+from .shapes import same_feed, shape_of
+from .shares import hands
+
+if TYPE_CHECKING:
+    from .dataflow import PlanComputation
+
+_log = logging.getLogger(__name__)
+
+
+class PlanRun:
+    """One epoch: the pipelines before the early one, it piece by piece, and at the seal all the others.
+
+    What users' code raises is told with the epoch, and logged with its traceback.
+    """
+
+    def __init__(self, computation: PlanComputation, clock_us: int, number: int) -> None:
+        self._computation = computation
+        self._clock_us = clock_us
+        self.number = number
+        self._read = Read()
+        self._led = False
+
+    @property
+    def rows_in(self) -> int:
+        return self._read.rows_in
+
+    @property
+    def bytes_in(self) -> int:
+        return self._read.bytes_in
+
+    @property
+    def at_least(self) -> bool:
+        return self._read.at_least
+
+    @property
+    def effect(self) -> RowEffect | None:
+        return self._computation.write
+
+    def early(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
+        computation, source = self._computation, self._computation.early_source or ""
+        yield from self._lead()
+        columns = computation.columns[source]
+        for group in same_feed(open_pieces(pieces, columns), columns):
+            made = computation.pipelines(
+                {source: shape_of(group, columns, computation.options.channels)}, self._clock_us
+            )
+            yield from self._rows(made, computation.lead, computation.lead + 1, {source: group})
+
+    def _lead(self) -> Iterator[pa.RecordBatch]:
+        if self._led or not self._computation.lead:
+            return
+        self._led = True
+        yield from self._rows(self._computation.pipelines({}, self._clock_us), 0, self._computation.lead, {})
+
+    def sealed(self, pieces: Mapping[str, Sequence[Piece]]) -> Iterator[pa.RecordBatch]:
+        rows = self._sealed(pieces)
+        return self._told(rows if self.effect is None else self._written(self.effect, rows))
+
+    def _told(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from rows
+        except NodeError as error:
+            told = error.in_epoch(self.number)
+            _log.error("a user's code failed: %s", told, exc_info=error.__cause__)
+            raise told from error.__cause__
+
+    def _written(self, write: RowEffect, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        meter = self._computation.meter(write)
+        write.begin(self.number)
+        stream = MeteredStream(write.table, rows, Meter("Result", ""))
+        stream.readers.append(meter)
+        with closing(MeteredStream(write.schema, write.run([stream]), meter)) as returned:
+            yield from returned
+
+    def _sealed(self, pieces: Mapping[str, Sequence[Piece]]) -> Iterator[pa.RecordBatch]:
+        computation = self._computation
+        first = 0
+        if computation.early_source is not None:
+            yield from self._lead()
+            first = computation.lead + 1
+        if computation.early_frees:
+            pieces = {name: given for name, given in pieces.items() if name != computation.early_source}
+        opened = {name: open_pieces(given, computation.columns[name]) for name, given in pieces.items()}
+        channels = computation.options.channels
+        shape = {name: shape_of(given, computation.columns[name], channels) for name, given in opened.items()}
+        made = computation.pipelines(shape, self._clock_us)
+        yield from self._rows(made, first, len(made), opened)
+
+    def _rows(self, made: Pipelines, first: int, last: int, pieces: Pieces) -> Iterator[pa.RecordBatch]:
+        """What the pipelines from `first` to `last` make of these pieces, and of the tables."""
+        computation = self._computation
+        computation.check_stopped()
+        supply = computation.supply({**computation.tables, **pieces}, self._clock_us, self._read)
+        if made.parallel and not _is_one_hand(made.physical.pipelines[first:last], supply.whole):
+            surroundings = computation.surroundings
+            run = ParallelRun(made, first, last, epoch=self.number, supply=supply, surroundings=surroundings)
+            yield from run.rows()
+            return
+        for index in range(first, last):
+            yield from computation.run(made.get(index), supply)
+
+
+def _is_one_hand(pipelines: Sequence[Pipeline], pieces: Pieces) -> bool:
+    """So little for a single pipeline that one of its channels has it all."""
+    if len(pipelines) != 1 or pipelines[0].start is not Start.PIECE or pipelines[0].into:
+        return False
+    dealt = hands(pieces[pipelines[0].sources[0]], pipelines[0].channels)
+    return next(dealt, None) is None or next(dealt, None) is None

@@ -1,0 +1,227 @@
+"""`tidegate.v1.UserOperator`: an operator that the service's owner has registered, by its name.
+
+The registration's functions are the owner's code, and what they raise is told to the owner, in the log; who sent the
+plan hears its kind and sentence.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import pyarrow as pa
+
+from ....operators.hashing import hashable
+from ....operators.user import UserStream
+from ....proto.errors import InvalidRequest
+from ....proto.graph import Broadcast, ByKey, Executor, Partition, Spread
+from ....proto.user_operator import UserOperator
+from ... import ir
+from ...graph.schemas import hash_kind
+from ...sql.from_arrow import type_of
+from ...sql.types import arrow_schema
+from .. import poison
+from ..nodes import Message
+from ..place import Place
+from ..scope import Scope
+
+if TYPE_CHECKING:
+    from ..decoder import Decoder, Steps
+
+MAX_OPTIONS: Final = 64 << 10
+"""Bytes of an operator's options."""
+
+_WHOLE: Final = 2**53
+"""Numbers of a plan's options are floats; below this, those without a fraction are whole numbers."""
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+def convert_user_operator(
+    decoder: Decoder, wanted: Any, message: Message, place: Place, outer: Scope | None
+) -> Steps[ir.Relation]:
+    below = yield from decoder.relation(message.input, place / "input", outer)
+    return _operator(decoder, wanted, (below,), place)
+
+
+def convert_user_operator_of_several(
+    decoder: Decoder, wanted: Any, message: Message, place: Place, outer: Scope | None
+) -> Steps[ir.Relation]:
+    inputs: list[ir.Relation] = []
+    for at, number in enumerate(message.inputs):
+        inputs.append((yield from decoder.relation(number, place.at("inputs", at), outer)))
+    return _operator(decoder, wanted, tuple(inputs), place)
+
+
+class _Wrong(Exception):
+    """Why an operator cannot be used so."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+
+
+def _operator(decoder: Decoder, wanted: Any, inputs: tuple[ir.Relation, ...], place: Place) -> ir.Relation:
+    detail = place / "detail"
+    if any(each is poison.RELATION for each in inputs):
+        return poison.RELATION
+    operator = decoder.operators.get(wanted.name)
+    if operator is None:
+        known = ", ".join(sorted(decoder.operators)) or "none"
+        problem = f"no operator {wanted.name!r} is registered with this service; registered are: {known}"
+        decoder.problems.add(detail / "name", "UNKNOWN_OPERATOR", problem)
+        return poison.RELATION
+    try:
+        use = _Use(wanted.name, operator, _options(wanted.options), inputs)
+        return use.relation(str(place))
+    except _Wrong as wrong:
+        decoder.problems.add(detail, wrong.reason, wrong.message)
+        return poison.RELATION
+
+
+def _options(options: Any) -> str:
+    """As JSON: the same text for the same options, whoever wrote the plan."""
+    if options.ByteSize() > MAX_OPTIONS:
+        size = f"options of {options.ByteSize():,} bytes; at most {MAX_OPTIONS:,} are taken: put data in sources"
+        raise _Wrong("OPTIONS_TOO_LARGE", size)
+    return json.dumps(_plain(options), sort_keys=True, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    """A `Struct`, or what is in one, as Python's values. Messages nest no deeper than protobuf reads them."""
+    match value.DESCRIPTOR.name:
+        case "Struct":
+            return {name: _plain(each) for name, each in value.fields.items()}
+        case "ListValue":
+            return [_plain(each) for each in value.values]
+    match value.WhichOneof("kind"):
+        case "struct_value" | "list_value" as kind:
+            return _plain(getattr(value, kind))
+        case "number_value":
+            return _number(value.number_value)
+        case "string_value" | "bool_value" as kind:
+            return getattr(value, kind)
+        case _:
+            return None
+
+
+def _number(value: float) -> int | float:
+    if not math.isfinite(value):
+        raise _Wrong("BAD_OPTIONS", f"an option is {value}: numbers are finite")
+    return int(value) if value.is_integer() and abs(value) < _WHOLE else value
+
+
+def _make(make: Callable[[Mapping[str, Any]], Executor], options: str) -> Executor:
+    return make(json.loads(options))
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """A registered operator over inputs of a plan."""
+
+    name: str
+    operator: UserOperator
+    options: str
+    inputs: tuple[ir.Relation, ...]
+
+    def relation(self, place: str) -> ir.User:
+        streams = self.operator.streams
+        if len(self.inputs) != len(streams):
+            inputs = f"operator {self.name!r} has the streams {', '.join(streams)}, and {len(self.inputs)} inputs here"
+            raise _Wrong("WRONG_INPUTS", f"{inputs}: it needs one for each, in this order")
+        declared, types = self._declared([arrow_schema(each.schema) for each in self.inputs])
+        return ir.User(
+            inputs=self.inputs,
+            name=self.name,
+            version=self.operator.version,
+            options=self.options,
+            streams=tuple(UserStream(name=name, after=self.operator.after.get(name, ())) for name in streams),
+            dealing=self._dealing(),
+            make=partial(_make, self.operator.make, self.options),
+            declared=declared,
+            schema=types,
+            place=place,
+        )
+
+    def _called(self, what: str, function: Callable[..., T], *arguments: object) -> T:
+        try:
+            return function(json.loads(self.options), *arguments)
+        except Exception as error:
+            _log.exception("the %s of operator %r failed", what, self.name)
+            said = error.message if isinstance(error, InvalidRequest) else f"{type(error).__name__}: {error}"
+            raise _Wrong("BAD_OPERATOR", f"the {what} of operator {self.name!r} failed: {said}") from error
+
+    def _declared(self, given: Sequence[pa.Schema]) -> tuple[pa.Schema, ir.Schema]:
+        schema = self.operator.schema
+        if schema is None and len(given) == 1:
+            return given[0], self.inputs[0].schema
+        if schema is not None and not isinstance(schema, pa.Schema):
+            schema = self._called("schema", schema, given)
+        if not isinstance(schema, pa.Schema) or not len(schema):
+            raise _Wrong("BAD_OPERATOR", f"operator {self.name!r} is registered without a schema of its rows")
+        types = []
+        for field in schema:
+            found = type_of(field)
+            if found is None:
+                text = f"column {field.name!r} of operator {self.name!r} is {field.type}, which no type of a plan is"
+                raise _Wrong("UNSUPPORTED_TYPE", text)
+            types.append(found)
+        return schema, tuple(types)
+
+    def _dealing(self) -> tuple[ir.Dealing, ...] | None:
+        if self.operator.partitions is None:
+            return None
+        partitions = self._called("partition", self.operator.partitions)
+        found = tuple(
+            self._dealt(name, partitions[name], each.schema)
+            for name, each in zip(self.operator.streams, self.inputs, strict=True)
+        )
+        if all(each.routing is ir.Routing.BROADCAST for each in found):
+            text = (
+                f"operator {self.name!r} has all rows of all streams on every channel, which would each give all of its"
+            )
+            raise _Wrong("BAD_OPERATOR", f"{text} rows; leave partition out, and it has one channel")
+        self._check_keys(found)
+        return found
+
+    def _dealt(self, stream: str, partition: Partition, schema: ir.Schema) -> ir.Dealing:
+        match partition:
+            case Spread():
+                return ir.Dealing(routing=ir.Routing.ROUND_ROBIN)
+            case Broadcast():
+                return ir.Dealing(routing=ir.Routing.BROADCAST)
+            case ByKey(columns=columns):
+                return ir.Dealing(routing=ir.Routing.HASH, keys=self._keys(stream, columns, arrow_schema(schema)))
+            case _:
+                text = f"stream {stream!r} of operator {self.name!r} is partitioned by a function, which plans cannot"
+                raise _Wrong("BAD_OPERATOR", f"{text}: columns, None or tidegate.SPREAD are right")
+
+    def _keys(self, stream: str, columns: Sequence[str], schema: pa.Schema) -> tuple[int, ...]:
+        for column in columns:
+            if column not in schema.names:
+                there = ", ".join(schema.names)
+                text = f"stream {stream!r} of operator {self.name!r} is partitioned by {column!r}"
+                raise _Wrong("UNKNOWN_COLUMN", f"{text}; its columns are: {there}")
+            if not hashable(schema.field(column).type):
+                text = f"stream {stream!r} of operator {self.name!r} is partitioned by {column!r}, whose type"
+                raise _Wrong("UNSUPPORTED_TYPE", f"{text} {schema.field(column).type} cannot be a hash key")
+        return tuple(schema.names.index(column) for column in columns)
+
+    def _check_keys(self, dealing: Sequence[ir.Dealing]) -> None:
+        """Equal keys go to one channel where they are of one type."""
+        kinds = {
+            tuple(hash_kind(arrow_schema(each.schema).field(key).type) for key in dealt.keys)
+            for each, dealt in zip(self.inputs, dealing, strict=True)
+            if dealt.routing is ir.Routing.HASH
+        }
+        if len(kinds) > 1:
+            shown = " and ".join(sorted(", ".join(each) for each in kinds))
+            text = f"the streams of operator {self.name!r} are partitioned by keys of other types ({shown}): cast one"
+            raise _Wrong("KEY_TYPES", text)

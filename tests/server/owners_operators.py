@@ -1,0 +1,26 @@
+"""A module of an owner's, as `tidegate serve --operators` imports it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+import tidegate
+
+
+class Doubles:
+    """Its rows, twice; a null in the first column is an error."""
+
+    def execute(self, batches: Sequence[pa.RecordBatch], stream: str, channel: int) -> list[pa.RecordBatch]:
+        if any(batch["c0"].null_count for batch in batches):
+            raise ValueError("a null among the keys")
+        return [*batches, *batches]
+
+    def done(self, channel: int) -> None:
+        return None
+
+
+OPERATORS = {"double": tidegate.user_operator(lambda options: Doubles())}
+NO_MAPPING = 7
+WRONG = {"double": Doubles}
