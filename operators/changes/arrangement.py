@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from ..hashing import Hashes, one_to_one
 from .change import Change, ManyRounds, Numbers
-from .columns import Index
+from .columns import Column, Index
 from .consolidate import Entries, consolidated, entries, merged
 from .directory import Directory
+from .laid import Laid
 from .rows import Rows
 
 _NEWEST: Final = 512
@@ -35,6 +36,10 @@ _FIRST: Final = np.zeros(1, dtype=np.int64)
 _LARGE: Final = 4_096
 _FACTOR_OF_LARGE: Final = 2
 """... and a large one only with one less than twice as long, as moving so many rows costs more than probing."""
+
+
+Run: TypeAlias = Entries | Change
+"""Rows that are kept together, with their weights and rounds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,16 +65,21 @@ class Arrangement:
     """Rows of `types`, kept by their columns `key`, each with a weight (or with `width` numbers that are summed as
     weights are) and `depth` rounds. Nulls in a key are equal to each other.
 
-    `touched` counts the rows that came in and that were found; what merging runs moves is not in it.
+    `touched` counts the rows that came in and that were found; what merging runs moves is not in it. `filled` says that
+    most rows are expected before the first one is asked for.
     """
 
-    def __init__(self, types: Sequence[pa.DataType], key: Sequence[int], *, depth: int, width: int = 1) -> None:
+    def __init__(
+        self, types: Sequence[pa.DataType], key: Sequence[int], *, depth: int, width: int = 1, filled: bool = False
+    ) -> None:
         self._types = tuple(types)
         self._key = tuple(key)
         self._whole = self._key == tuple(range(len(self._types)))
         self._one_word = len(self._key) == 1 and one_to_one(self._types[self._key[0]])
         self._directory = Directory(self._key[0]) if self._one_word else None
         """Of the oldest run, which is the longest."""
+        self._laid = Laid(self._key[0]) if self._one_word and filled and width == 1 else None
+        """What came in at first, if it is that simple."""
         self._depth = depth
         self._width = width
         self._runs: list[Entries] = []
@@ -87,7 +97,7 @@ class Arrangement:
     @property
     def rows(self) -> int:
         """Entries in all runs: at least as many as there are different rows."""
-        return sum(len(run) for run in self._runs) + self._recent_rows
+        return sum(len(run) for run in self._runs) + self._recent_rows + (0 if self._laid is None else self._laid.rows)
 
     @property
     def nbytes(self) -> int:
@@ -95,28 +105,31 @@ class Arrangement:
         self._measured += len(new)
         self._measured_bytes += sum(run.nbytes for run in new)
         directory = 0 if self._directory is None else self._directory.nbytes
-        return sum(run.nbytes for run in self._runs) + self._measured_bytes + directory
+        laid = 0 if self._laid is None else self._laid.nbytes
+        return sum(run.nbytes for run in self._runs) + self._measured_bytes + directory + laid
 
     @property
     def runs(self) -> tuple[Entries, ...]:
         """Oldest first."""
+        self._unlay()
         self._gather()
         return tuple(self._runs)
 
-    def insert(self, change: Change, key_hashes: Hashes | None = None) -> None:
-        """Add rows; `key_hashes` may be given where they are known."""
-        self.insert_numbers(change.rows, change.weights, change.rounds, key_hashes)
+    def insert(self, change: Change, keys: Rows | None = None) -> None:
+        """Add rows; their `keys` may be given where they are at hand."""
+        if self._laid is not None and not self._runs and not self._recent and self._laid.add(change):
+            self.touched += len(change)
+            return
+        self.insert_numbers(change.rows, change.weights, change.rounds, None if keys is None else keys.hashes())
 
     def insert_numbers(
         self, rows: Rows, weights: Numbers, rounds: ManyRounds, key_hashes: Hashes | None = None
     ) -> None:
-        """`insert` for rows with as many numbers as the arrangement's width."""
+        """`insert` for rows with as many numbers as the arrangement's width; `key_hashes` may be given."""
         if not len(rows):
             return
         self.touched += len(rows)
-        if key_hashes is None:
-            key_hashes = rows.select(self._key).hashes()
-        self.insert_entries(entries(rows, key_hashes, key_hashes if self._whole else rows.hashes(), weights, rounds))
+        self.insert_entries(self._entries(rows, weights, rounds, key_hashes))
 
     def insert_entries(self, run: Entries) -> None:
         """Add entries that are consolidated and in order, none of them 0."""
@@ -144,8 +157,24 @@ class Arrangement:
     def _insert_run(self, run: Entries) -> None:
         while self._runs and self._to_merge(len(self._runs[-1]), len(run)):
             run = merged(self._runs.pop(), run)
+        if not self._runs and self._laid is not None and self._laid.rows and self._to_merge(self._laid.rows, len(run)):
+            self._unlay()
+            run = merged(self._runs.pop(), run)
         if len(run):
             self._runs.append(self._arranged(run))
+
+    def _unlay(self) -> None:
+        """Make a run of what was laid, the oldest one."""
+        laid = None if self._laid is None else self._laid.take()
+        if laid is not None:
+            later, self._runs = self._runs, []
+            for run in (self._entries(laid.rows, laid.weights, laid.rounds), *later):
+                self._insert_run(run)
+
+    def _entries(self, rows: Rows, weights: Numbers, rounds: ManyRounds, key_hashes: Hashes | None = None) -> Entries:
+        if key_hashes is None:
+            key_hashes = rows.select(self._key).hashes()
+        return entries(rows, key_hashes, key_hashes if self._whole else rows.hashes(), weights, rounds)
 
     def find(self, keys: Rows, hashes: Hashes | None = None, *, rows: bool = True) -> Found:
         """All entries whose key is one of `keys`, run by run; without their `rows`, which then have no columns, if only
@@ -163,8 +192,10 @@ class Arrangement:
             tuple(np.concatenate(numbers) for numbers in zip(*(part.rounds for part in parts), strict=True)),
         )
 
-    def matches(self, keys: Rows, hashes: Hashes | None = None) -> Iterator[tuple[Entries, Index, Index]]:
+    def matches(self, keys: Rows, hashes: Hashes | None = None) -> Iterator[tuple[Run, Index, Index]]:
         """For each run that has any: which of `keys` has which of its entries, in pairs."""
+        if self._laid is not None and self._laid.rows and len(keys):
+            yield from self._laid_matches(self._laid, keys.columns[0])
         if self._recent:
             hashes = keys.hashes() if hashes is None else hashes
             yield from self._recent_matches(keys, hashes)
@@ -186,7 +217,26 @@ class Arrangement:
             for asked, at in _searched(run.key_hashes, hashes):
                 yield self._of_same_key(keys, run, asked, at)
 
-    def _recent_matches(self, keys: Rows, hashes: Hashes) -> Iterator[tuple[Entries, Index, Index]]:
+    def _laid_matches(self, laid: Laid, keys: Column) -> Iterator[tuple[Run, Index, Index]]:
+        """`matches` in what is laid, which becomes a run if it cannot tell."""
+        if len(keys) == 1:
+            one = laid.range(keys)
+            if one is None:
+                self._unlay()
+            elif one[2]:
+                self.touched += one[2]
+                yield one[0], *_of_one(*one[1:])
+            return
+        many = laid.ranges(keys)
+        if many is None:
+            self._unlay()
+            return
+        run, first, counts = many
+        for asked, at in _pairs(None, first, counts):
+            self.touched += len(asked)
+            yield run, asked, at
+
+    def _recent_matches(self, keys: Rows, hashes: Hashes) -> Iterator[tuple[Run, Index, Index]]:
         """`matches` in what is kept as it came, which becomes a run if they are in more parts than a few."""
         if len(hashes) > _RECENT:
             self._gather()
@@ -207,7 +257,7 @@ class Arrangement:
         for part, (asked, places) in found.items():
             yield self._of_same_key(keys, parts[part], np.array(asked), np.array(places))
 
-    def _matches_of_one(self, keys: Rows, hashes: Hashes | None) -> Iterator[tuple[Entries, Index, Index]]:
+    def _matches_of_one(self, keys: Rows, hashes: Hashes | None) -> Iterator[tuple[Run, Index, Index]]:
         """`matches` of one key, as fast as it can be: in most rounds of many a loop there is but one."""
         for number, run in enumerate(self._runs):
             if number == 0 and self._directory is not None:
@@ -237,6 +287,7 @@ class Arrangement:
 
     def contents(self) -> Entries:
         """Everything, consolidated; the runs become one."""
+        self._unlay()
         self._gather()
         while len(self._runs) > 1:
             newest = self._runs.pop()
@@ -252,6 +303,8 @@ class Arrangement:
     def clear(self) -> None:
         self._runs = []
         self._forget_recent()
+        if self._laid is not None:
+            self._laid.take()
         if self._directory is not None:
             self._directory.forget()
 
@@ -270,7 +323,7 @@ class Arrangement:
         return older <= _NEWEST or (newer > _NEWEST and older < factor * newer)
 
     @staticmethod
-    def _entries_at(run: Entries, asked: Index, at: Index, *, rows: bool) -> Found:
+    def _entries_at(run: Run, asked: Index, at: Index, *, rows: bool) -> Found:
         found = run.rows.take(at) if rows else Rows((), len(at))
         return Found(asked, found, run.weights.take(at, axis=0), tuple(number.take(at) for number in run.rounds))
 

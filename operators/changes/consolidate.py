@@ -108,7 +108,7 @@ def consolidate(change: Change) -> Change:
     if change.consolidated:
         return change
     if not change.rounds and len(change) >= _MANY:
-        found_as_words = _consolidated_as_words(change)
+        found_as_words = consolidated_as_words(change)
         if found_as_words is not None:
             return found_as_words
     hashes = change.rows.hashes()
@@ -122,8 +122,8 @@ def consolidate(change: Change) -> Change:
     return Change(rows, found.weights, found.rounds, consolidated=True)
 
 
-def _consolidated_as_words(change: Change) -> Change | None:
-    """`consolidate` of rows that are single words, which come in canonical order; None if they are not."""
+def consolidated_as_words(change: Change) -> Change | None:
+    """`consolidate` of rows that are single words, without rounds, into canonical order; None if they are not."""
     box = Box.around(change.rows)
     places = None if box is None else box.places(change.rows)
     if box is None or places is None:

@@ -35,7 +35,7 @@ class Extremes:
         if nulls is not None:
             there = np.flatnonzero(~nulls)
             change, hashes = change.take(there), hashes[there]
-        self.values.insert(change.with_rows(change.rows.select(self._columns)), hashes)
+        self.values.insert_numbers(change.rows.select(self._columns), change.weights, change.rounds, hashes)
 
     def of(self, keys: Rows, hashes: Hashes, rounds: Rounds) -> tuple[Column, tuple[Index, ManyRounds]]:
         """The value of each key, null where it has none, and the history of their values."""

@@ -14,10 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from ..operator import StateReader, StateWriter
-from .arrangement import PAIRS, Arrangement
+from .arrangement import PAIRS, Arrangement, Run
 from .change import Change, Numbers, all_one, later, take_weights
 from .columns import Index, Mask
-from .consolidate import Entries
 from .operator import ChangeOperator
 from .rows import Rows
 from .state import load_arrangement, save_arrangement
@@ -64,7 +63,8 @@ class Join(ChangeOperator):
         self._condition = condition
         self._kept = kept
         self._sides = tuple(
-            Arrangement(schema.types, key, depth=depth) for schema, key in zip(self._schemas, self._keys, strict=True)
+            Arrangement(schema.types, key, depth=depth, filled=True)
+            for schema, key in zip(self._schemas, self._keys, strict=True)
         )
 
     def receive(self, port: int, change: Change) -> Iterator[Change]:
@@ -85,7 +85,7 @@ class Join(ChangeOperator):
         if not len(change):
             return
         if self._kept[port]:
-            self._sides[port].insert(change, keys.hashes())
+            self._sides[port].insert(change, keys)
         for run, mine, theirs in self._sides[1 - port].matches(keys):
             if len(mine) <= PAIRS:
                 yield from self._pairs(port, change, mine, run, theirs)
@@ -110,7 +110,7 @@ class Join(ChangeOperator):
     def nbytes(self) -> int:
         return sum(side.nbytes for side in self._sides)
 
-    def _pairs(self, port: int, change: Change, mine: Index, run: Entries, theirs: Index) -> Iterable[Change]:
+    def _pairs(self, port: int, change: Change, mine: Index, run: Run, theirs: Index) -> Iterable[Change]:
         if self._condition is not None:
             sides = (change.rows.take(mine), run.rows.take(theirs))
             matches = np.flatnonzero(self._condition(sides[port].beside(sides[1 - port])))

@@ -62,7 +62,9 @@ def test_few_rows_at_a_time_become_few_runs() -> None:
 def test_a_null_is_not_the_number_that_has_its_hash() -> None:
     null, number = rows([None], [0]), rows([7], [0])
     arrangement = Arrangement(TYPES, (0,), depth=0)
-    arrangement.insert(Change(number, np.ones(1, dtype=np.int64)), null.select((0,)).hashes())
+    arrangement.insert(
+        Change(number, np.ones(1, dtype=np.int64)), number.select((0,)).hashed(null.select((0,)).hashes())
+    )
     assert len(arrangement.find(null.select((0,)))) == 0
 
 
