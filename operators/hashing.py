@@ -30,9 +30,11 @@ _Numbers: TypeAlias = npt.NDArray[np.int64]
 
 MAX_CHANNELS: Final = 1 << 16
 
+_WORD: Final = (1 << 64) - 1
 _M1: Final = np.uint64(0x9E3779B97F4A7C15)
 _M2: Final = np.uint64(0xC2B2AE3D27D4EB4F)
 _M3: Final = np.uint64(0x165667B19E3779F9)
+_FIRST, _SECOND, _THIRD = int(_M1), int(_M2), int(_M3)
 _NULL: Final = np.uint64(0x9AE16A3B2F90404F)
 _NAN: Final = np.uint64(0x7FF8000000000000)
 
@@ -131,6 +133,8 @@ def combine_hashes(left: Hashes, right: Hashes) -> Hashes:
 
 def _mix(words: Hashes) -> Hashes:
     """Each word spread over all 64 bits; one to one."""
+    if len(words) == 1:
+        return _mix_one(words.item())
     if len(words) <= _SMALL:
         mixed = words * _M1
         mixed ^= mixed >> _HALF
@@ -151,7 +155,16 @@ def _mix(words: Hashes) -> Hashes:
     return mixed
 
 
+def _mix_one(word: int) -> Hashes:
+    """`_mix` of a single word, in whole numbers: an operation on an array takes several times as long."""
+    mixed = word * _FIRST & _WORD
+    mixed = (mixed ^ mixed >> 32) * _SECOND & _WORD
+    return np.array((mixed ^ mixed >> 32,), dtype=np.uint64)
+
+
 def _combine(left: Hashes, right: Hashes) -> Hashes:
+    if len(left) == 1:
+        return _mix_one((left.item() * _THIRD + right.item()) & _WORD)
     return _mix(left * _M3 + right)
 
 

@@ -70,11 +70,11 @@ class Join(ChangeOperator):
     def receive(self, port: int, change: Change) -> Iterator[Change]:
         whole = len(change)
         step = whole if self._keys[port] else max(1, _CROSSED // max(1, self._sides[1 - port].rows))
-        if step >= whole:
-            yield from self._receive(port, change)
-            return
-        for start in range(0, whole, step):
-            yield from self._receive(port, change.take(np.arange(start, min(start + step, whole))))
+        return self._receive(port, change) if step >= whole else self._in_steps(port, change, step)
+
+    def _in_steps(self, port: int, change: Change, step: int) -> Iterator[Change]:
+        for start in range(0, len(change), step):
+            yield from self._receive(port, change.take(np.arange(start, min(start + step, len(change)))))
 
     def _receive(self, port: int, change: Change) -> Iterator[Change]:
         keys = change.rows.select(self._keys[port])

@@ -51,24 +51,24 @@ class Tally:
         if len(places) == 1:
             return self._add_one(self._box, places, weights.item())
         once = all_one(weights)
-        sums: Numbers | int
+        sums: Numbers
         if once:
             places.sort()
-            differs = places[1:] != places[:-1]
-            sums = 1
-            if np.count_nonzero(differs) < len(differs):
-                starts = group_starts(differs)
-                sums = _lengths(starts, len(places))
-                places = places.take(starts)
+            bounds = _bounds(places)
+            sums = bounds[1:] - bounds[:-1]
+            if len(sums) < len(places):
+                places = places.take(bounds[:-1])
         else:
             order = places.argsort()
             places = places.take(order)
             starts = group_starts(places[1:] != places[:-1])
             sums = sum_groups(weights.take(order), starts)
             places = places.take(starts)
-        before = self._counts.take(places).astype(np.int64)
-        few = once and self._counts.dtype == np.int8  # then their sums are far from 64 bits
-        after = before + sums if few else added(before, np.asarray(sums))
+        before = self._counts.take(places)
+        if once and before.dtype == np.int8:  # then their sums are far from 64 bits
+            return self._more(self._box, places, before, before + sums)
+        before = before.astype(np.int64, copy=False)
+        after = added(before, np.asarray(sums))
         self._put(places, after)
         return self._changed(self._box, places, before, after)
 
@@ -121,6 +121,17 @@ class Tally:
         self._widen(int(np.minimum.reduce(counts)), int(np.maximum.reduce(counts)))
         self._counts[places] = counts
 
+    def _more(self, box: Box, places: Numbers, before: npt.NDArray[np.int8], after: Numbers) -> Change:
+        """`_changed` where all become more, so that none can go."""
+        most = int(np.maximum.reduce(after))
+        self._widen(most, most)
+        self._counts[places] = after
+        fresh = (before <= 0) & (after > 0)
+        if np.count_nonzero(fresh) < len(places):
+            places = places.take(fresh.nonzero()[0])
+        self._rows += len(places)
+        return Change(box.rows(places), ones(len(places)), consolidated=True)
+
     def _changed(self, box: Box, places: Numbers, before: Numbers, after: Numbers) -> Change:
         was, there = before > 0, after > 0
         changed = (was != there).nonzero()[0]
@@ -132,11 +143,11 @@ class Tally:
         return Change(box.rows(places), weights, consolidated=True)
 
 
-def _lengths(starts: Index, end: int) -> Numbers:
-    lengths = np.empty_like(starts)
-    np.subtract(starts[1:], starts[:-1], out=lengths[:-1])
-    lengths[-1] = end - starts[-1]
-    return lengths
+def _bounds(places: Numbers) -> Index:
+    """Where groups of one place each begin, and where the last one ends."""
+    bounds = np.ones(len(places) + 1, dtype=np.bool_)
+    np.not_equal(places[1:], places[:-1], out=bounds[1:-1])
+    return bounds.nonzero()[0]
 
 
 def _most(rows: int) -> int:

@@ -65,7 +65,7 @@ class _Builder:
                         raise ValueError(f"vertex {here} reads what comes back, but is in no loop")
                     made[at] = loop.backs
                 case Operate() as vertex:
-                    made[at] = self._operate(vertex, here, made, loop)
+                    made[at] = self._operate(graph, vertex, here, made, loop)
                 case Loop() as vertex:
                     made[at] = self._loop(vertex, here, made, loop, depth)
                 case never:
@@ -85,7 +85,7 @@ class _Builder:
         return sources
 
     def _operate(
-        self, vertex: Operate, path: str, made: dict[int, Sequence[Emitter]], loop: LoopNode | None
+        self, graph: Graph, vertex: Operate, path: str, made: dict[int, Sequence[Emitter]], loop: LoopNode | None
     ) -> Sequence[Emitter]:
         channels = range(self.channels)
         nodes = [OperatorNode(vertex.make(channel), vertex.place, loop, self.schedule) for channel in channels]
@@ -93,8 +93,11 @@ class _Builder:
             self.connect(made[link.vertex], link.route, nodes, port)
         if not vertex.inputs:
             self.connect(self._dummy(loop), None, nodes, 0)
+        entries = {port for port, link in enumerate(vertex.inputs) if isinstance(graph.vertices[link.vertex], Entry)}
         for channel, node in enumerate(nodes):
             self.nodes.operators[path, channel] = node
+            for lane in node.lanes if loop is not None and len(entries) < len(vertex.inputs) else ():
+                lane.quiet = lane.port in entries
         return nodes
 
     def _loop(

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...hashing import channel_of
 from ..change import Change
-from .graph import ByKey, Route, ToAll
+from .graph import ByKey, Route
 from .messages import Message
 from .schedule import Schedule
 
@@ -26,7 +26,9 @@ class Target(Protocol):
 
 
 class Lane:
-    """Messages in order of their sending. While it is `held` they wait in it; `port` is the target's input."""
+    """Messages in order of their sending. While it is `held` they wait in it; `port` is the target's input. One that is
+    `quiet` leads from an input of the loop to where others lead too, and brings no prepare that releases a time.
+    """
 
     __slots__ = (
         "_over_since",
@@ -38,6 +40,7 @@ class Lane:
         "_target",
         "held",
         "port",
+        "quiet",
         "watermark",
     )
 
@@ -51,6 +54,7 @@ class Lane:
         self._over_since = 0.0
         self.port = port
         self.held = False
+        self.quiet = False
         self.watermark: int | None = None
 
     def __len__(self) -> int:
@@ -63,16 +67,16 @@ class Lane:
         return self._rows * first.nbytes // len(first) if first is not None else 0
 
     def push(self, message: Message) -> None:
-        over = False
+        self._queue.append(message)
+        if not self._queued and not self.held:
+            self._queued = True
+            self._schedule.add(self)
         if type(message) is Change:
             self._rows += message.rows.count
-            over = self._rows > BOUND
-            if over and not self._over_since:
-                self._over_since = perf_counter()
-        self._queue.append(message)
-        self._enqueue()
-        if over:
-            self._schedule.pressed()
+            if self._rows > BOUND:
+                if not self._over_since:
+                    self._over_since = perf_counter()
+                self._schedule.pressed()
 
     def work(self) -> None:
         """Deliver the next message; all of them, if the schedule wants that."""
@@ -83,7 +87,10 @@ class Lane:
             if type(message) is Change:
                 if whole and queue and type(queue[0]) is Change:
                     message = self._together(message)
-                self._left(message.rows.count)
+                self._rows -= message.rows.count
+                if self._over_since and self._rows <= BOUND:
+                    self._source.pressed_seconds += perf_counter() - self._over_since
+                    self._over_since = 0.0
             self._target.take(self, message)
             if not whole:
                 self._enqueue()
@@ -108,43 +115,36 @@ class Lane:
             rows += len(part)
         return Change.concat(parts)
 
-    def _left(self, rows: int) -> None:
-        self._rows -= rows
-        if self._over_since and self._rows <= BOUND:
-            self._source.pressed_seconds += perf_counter() - self._over_since
-            self._over_since = 0.0
-
 
 class Outlet:
     """One channel's end of a link: its lanes, by the channel they lead to, or the only one."""
 
-    __slots__ = ("_lanes", "_route")
+    __slots__ = ("_by", "lanes")
 
     def __init__(self, route: Route, lanes: Sequence[Lane]) -> None:
-        self._lanes = tuple(lanes)
-        self._route = route
+        self.lanes = tuple(lanes)
+        self._by = route.columns if isinstance(route, ByKey) and len(lanes) > 1 else None
 
     def send(self, change: Change) -> None:
-        match self._route:
-            case ByKey(columns) if len(self._lanes) > 1:
-                self._deal(change, columns)
-            case ByKey() | ToAll() | None:
-                for lane in self._lanes:
-                    lane.push(change)
+        if self._by is not None:
+            self._deal(change, self._by)
+            return
+        for lane in self.lanes:
+            lane.push(change)
 
     def tell(self, message: Message) -> None:
         """A message to all channels."""
-        for lane in self._lanes:
+        for lane in self.lanes:
             lane.push(message)
 
     def _deal(self, change: Change, columns: tuple[int, ...]) -> None:
         if not columns:
-            self._lanes[0].push(change)
+            self.lanes[0].push(change)
             return
-        channels = channel_of(change.rows.select(columns).hashes(), len(self._lanes))
+        channels = channel_of(change.rows.select(columns).hashes(), len(self.lanes))
         for channel in np.unique(channels).tolist():
             rows = np.flatnonzero(channels == channel)
-            self._lanes[channel].push(change if len(rows) == len(change) else change.take(rows))
+            self.lanes[channel].push(change if len(rows) == len(change) else change.take(rows))
 
 
 class Emitter:

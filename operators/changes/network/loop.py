@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from time import perf_counter
 from typing import assert_never
 
@@ -26,7 +27,16 @@ class Inlet(Emitter):
 
     def send(self, event: Event) -> None:
         """Pass on what the loop sends into its body."""
-        self.tell(event)
+        if type(event) is Prepare and event.rounds is not None:
+            for lane in self.awaited:
+                lane.push(event)
+        else:
+            self.tell(event)
+
+    @cached_property
+    def awaited(self) -> tuple[Lane, ...]:
+        """Those of its lanes that bring prepares which release a time."""
+        return tuple(lane for outlet in self.outlets for lane in outlet.lanes if not lane.quiet)
 
 
 class Ingress(Inlet):
@@ -68,7 +78,7 @@ class Ingress(Inlet):
     def send(self, event: Event) -> None:
         if isinstance(event, Prepare) and not self.reached:
             event = replace(event, marked=True)
-        self.tell(event)
+        super().send(event)
 
     def open(self) -> None:
         """The event has left the loop: what is behind it may come."""
@@ -188,8 +198,17 @@ class LoopNode(Locked):
         return time if self.counted else time[:-1]
 
     def send(self, event: Event) -> None:
-        for inlet in (*self.backs, *self.ingresses, *self.dummies):
+        releases = type(event) is Prepare and event.rounds is not None
+        for inlet in self._awaited if releases else self._inlets:
             inlet.send(event)
+
+    @cached_property
+    def _inlets(self) -> tuple[Inlet, ...]:
+        return (*self.backs, *self.ingresses, *self.dummies)
+
+    @cached_property
+    def _awaited(self) -> tuple[Inlet, ...]:
+        return tuple(inlet for inlet in self._inlets if inlet.awaited)
 
     def quiet(self, event: Event) -> None:
         self.progress.settle(() if isinstance(event, Checkpoint) else event.rounds)

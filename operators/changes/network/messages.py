@@ -14,7 +14,8 @@ class Prepare:
 
     It releases the time `rounds` to the operators that wait for it; None releases nothing. On its way it finds out
     whether an input of the body has not reached the barrier (`marked`), and the earliest time at which something in
-    the body is still `due`.
+    the body is still `due`. One that releases a time need not go over links that are quiet: from an input of the loop
+    nothing more comes once one that releases nothing has come back unmarked.
     """
 
     epoch: int
@@ -50,24 +51,28 @@ def earliest(left: Rounds | None, right: Rounds | None) -> Rounds | None:
 
 
 class Gathering:
-    """Prepares that come together in one point: one for each of its links, and one of them all goes on."""
+    """Prepares that come together in one point: one for each of its links, `still` so many of those that release a
+    time, and one of them all goes on.
+    """
 
-    __slots__ = ("_count", "_due", "_expected", "_marked")
+    __slots__ = ("_count", "_due", "_expected", "_marked", "_still")
 
-    def __init__(self, expected: int) -> None:
+    def __init__(self, expected: int, still: int | None = None) -> None:
         self._expected = expected
+        self._still = expected if still is None else still
         self._count = 0
         self._marked = False
         self._due: Rounds | None = None
 
     def add(self, prepare: Prepare) -> Prepare | None:
         """What goes on, if this was the last one awaited: marked if any was, with the earliest time of all."""
-        if self._expected == 1:
+        expected = self._expected if prepare.rounds is None else self._still
+        if expected == 1:
             return prepare
         self._count += 1
         self._marked |= prepare.marked
         self._due = earliest(self._due, prepare.due)
-        if self._count < self._expected:
+        if self._count < expected:
             return None
         gathered = Prepare(prepare.epoch, prepare.rounds, prepare.id, self._marked, self._due)
         self._count, self._marked, self._due = 0, False, None

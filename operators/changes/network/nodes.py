@@ -44,7 +44,7 @@ class Node(Emitter):
                 self.receive(lane.port, message)
             case Prepare():
                 if self._gathering is None:
-                    self._gathering = Gathering(len(self.lanes))
+                    self._gathering = Gathering(len(self.lanes), sum(not each.quiet for each in self.lanes))
                 gathered = self._gathering.add(message)
                 if gathered is not None:
                     self.prepared(gathered)

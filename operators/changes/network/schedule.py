@@ -73,7 +73,7 @@ class Watched(InOrder):
         self._steps += 1
         if self._steps % _WEIGH_EVERY == 0:
             self._weigh()
-        return super().next()
+        return self._ready.popleft() if self._ready else None
 
     def check(self) -> None:
         self._check()
