@@ -87,6 +87,8 @@ class Arrangement:
         self._recent_rows = 0
         self._recent_keys: dict[int, list[tuple[int, int]]] = {}
         """By the hash of a key which of the recent parts, and of their entries, have it."""
+        self._runs_bytes: int | None = 0
+        """Of the runs; None where they have changed since they were measured."""
         self._measured = 0
         self._measured_bytes = 0
         self.touched = 0
@@ -106,7 +108,9 @@ class Arrangement:
         self._measured_bytes += sum(run.nbytes for run in new)
         directory = 0 if self._directory is None else self._directory.nbytes
         laid = 0 if self._laid is None else self._laid.nbytes
-        return sum(run.nbytes for run in self._runs) + self._measured_bytes + directory + laid
+        if self._runs_bytes is None:
+            self._runs_bytes = sum(run.nbytes for run in self._runs)
+        return self._runs_bytes + self._measured_bytes + directory + laid
 
     @property
     def runs(self) -> tuple[Entries, ...]:
@@ -155,6 +159,7 @@ class Arrangement:
             self._insert_run(few[0] if len(few) == 1 else consolidated(Entries.concat(few)))
 
     def _insert_run(self, run: Entries) -> None:
+        self._runs_bytes = None
         while self._runs and self._to_merge(len(self._runs[-1]), len(run)):
             run = merged(self._runs.pop(), run)
         if not self._runs and self._laid is not None and self._laid.rows and self._to_merge(self._laid.rows, len(run)):
@@ -167,7 +172,7 @@ class Arrangement:
         """Make a run of what was laid, the oldest one."""
         laid = None if self._laid is None else self._laid.take()
         if laid is not None:
-            later, self._runs = self._runs, []
+            later, self._runs, self._runs_bytes = self._runs, [], None
             for run in (self._entries(laid.rows, laid.weights, laid.rounds), *later):
                 self._insert_run(run)
 
@@ -289,6 +294,7 @@ class Arrangement:
         """Everything, consolidated; the runs become one."""
         self._unlay()
         self._gather()
+        self._runs_bytes = None
         while len(self._runs) > 1:
             newest = self._runs.pop()
             self._runs[-1] = merged(self._runs[-1], newest)
@@ -301,7 +307,7 @@ class Arrangement:
         return Entries(none, none, nothing.rows, nothing.weights, nothing.rounds)
 
     def clear(self) -> None:
-        self._runs = []
+        self._runs, self._runs_bytes = [], 0
         self._forget_recent()
         if self._laid is not None:
             self._laid.take()

@@ -50,6 +50,18 @@ def test_an_epochs_change_counts_though_nothing_keeps_it(client: tidegate.Client
     assert caught.value.reason == "STATE_TOO_LARGE"
 
 
+def test_a_batch_that_meets_a_hot_key_is_stopped_on_the_way(client: tidegate.Client) -> None:
+    """All twenty thousand million pairs would find no room; what is made of them is looked at piece by piece."""
+    pair = pa.schema([("x", pa.int64()), ("y", pa.int64())])
+    plan = planned("select a.x, b.y from a join b on a.x = b.x", {"a": NUMBERS, "b": pair})
+    hot = pa.table({"x": pa.array([7] * 300_000, pa.int64()), "y": pa.array(range(300_000), pa.int64())})
+    with client.create_task(plan, mode="continuous", memory_limit=LIMIT) as task:
+        assert task.run_epoch({"a": numbers(5), "b": hot}).rows == 0
+        with pytest.raises(tidegate.TaskFailed, match="an epoch's change may take") as caught:
+            task.run_epoch({"a": pa.table({"x": pa.array([7] * 65_536, pa.int64())})}).table()
+    assert caught.value.reason == "STATE_TOO_LARGE"
+
+
 def test_what_waits_for_the_barrier_counts(client: tidegate.Client) -> None:
     plan = planned("select count(*) as n from (select distinct x from a)", {"a": NUMBERS})
     same = pa.table({"x": pa.array([7] * 1_000_000, pa.int64())})

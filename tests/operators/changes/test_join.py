@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.operators.changes.arrangement import PAIRS
-from tidegate.operators.changes.change import Change
+from tidegate.operators.changes.change import Change, ones
 from tidegate.operators.changes.columns import Mask
 from tidegate.operators.changes.join import Join, JoinKey
 from tidegate.operators.changes.rows import Rows
@@ -76,3 +77,21 @@ def test_pairs_beyond_all_bounds_are_made_part_by_part(factor: int) -> None:
     one = Change(Rows.of_arrays(arrays, len(places)), np.ones(len(places), dtype=np.int64))
     assert list(join.receive(0, one)) == []
     assert 0 < len(next(iter(join.receive(1, one)))) <= PAIRS
+
+
+@pytest.mark.parametrize("depth", [0, 1])
+@pytest.mark.parametrize("kept", ["numbers", "texts"])
+def test_pairs_of_one_hot_key_are_made_part_by_part(kept: str, depth: int) -> None:
+    """However the rows are kept, and though a single row has more than a part of them."""
+    hot, values = 2 * PAIRS, pa.array(range(2 * PAIRS))
+    left = pa.schema([("k", pa.int64())])
+    right = pa.schema([("k", pa.int64()), ("v", pa.int64() if kept == "numbers" else pa.string())])
+    join = Join(left, right, [JoinKey(0, 0)], [0, 2], depth=depth)
+    rows = Rows.of_arrays([pa.array([7] * hot), values.cast(right.field("v").type)], hot)
+    nothing = (np.zeros(1, dtype=np.int64),) * depth
+    assert list(join.receive(1, Change(rows, ones(hot), tuple(n.repeat(hot) for n in nothing)))) == []
+    many = Change(
+        Rows.of_arrays([pa.array([7] * 65_536)], 65_536), ones(65_536), tuple(n.repeat(65_536) for n in nothing)
+    )
+    sizes = [len(part) for part in islice(join.receive(0, many), 5)]
+    assert (max(sizes) <= PAIRS, sum(sizes) >= hot) == (True, True)
