@@ -15,6 +15,7 @@ from ..operators.iterate import Iterate
 from ..operators.loop import Loop
 from ..operators.operator import Stream
 from ..operators.piece import FilePiece, Piece
+from ..operators.recomputed_loop import RecomputedLoop
 from ..operators.scan import Scan
 from ..planner.pipelines import KeptNode, PhysicalNode, ReceiveNode, inputs
 from .clock import context_row
@@ -89,12 +90,15 @@ class PipelineInstance:
 
     @property
     def plans(self) -> int:
-        return sum(made.operator.plans for made in self._made if isinstance(made.operator, Fragment | Loop))
+        return sum(
+            made.operator.plans for made in self._made if isinstance(made.operator, Fragment | Loop | RecomputedLoop)
+        )
 
     @property
     def loops(self) -> tuple[LoopStatistics, ...]:
         """Those that go round by round, and the loops inside of them."""
-        return tuple(each for made in self._made if isinstance(made.operator, Loop) for each in made.operator.loops)
+        loops = (made.operator for made in self._made if isinstance(made.operator, Loop | RecomputedLoop))
+        return tuple(each for loop in loops for each in loop.loops)
 
     def run(self, supply: Supply) -> Iterator[pa.RecordBatch]:
         """The rows of what is supplied."""

@@ -17,15 +17,25 @@ PLANNED_ROWS: Final = 65_536
 
 
 class Evaluator:
-    """`sql` over relations in0, in1, ... of these `inputs`, whose columns are c0, c1, ... Rows come in no order."""
+    """`sql` over relations in0, in1, ... of these `inputs`, whose columns are c0, c1, ... Rows come in no order. It is
+    planned for as many `rows` of each input, where they are given.
+    """
 
     def __init__(
-        self, sql: str, inputs: Sequence[pa.Schema], schema: pa.Schema, *, instance: Instance, place: str
+        self,
+        sql: str,
+        inputs: Sequence[pa.Schema],
+        schema: pa.Schema,
+        *,
+        instance: Instance,
+        place: str,
+        rows: Sequence[int] = (),
     ) -> None:
         self.schema = schema
+        planned = rows or (PLANNED_ROWS,) * len(inputs)
         sources = [
-            StreamSource(relation=f"in{number}", schema=numbered(each), size_class=PLANNED_ROWS)
-            for number, each in enumerate(inputs)
+            StreamSource(relation=f"in{number}", schema=numbered(each), size_class=size)
+            for number, (each, size) in enumerate(zip(inputs, planned, strict=True))
         ]
         self._schemas = [source.schema for source in sources]
         self._fragment = Fragment(sql, schema=schema, instance=instance, streams=sources, strict=False, place=place)
@@ -63,11 +73,14 @@ class Evaluators:
         self._instance = instance
         self._made: dict[tuple[object, ...], Evaluator] = {}
 
-    def of(self, sql: str, inputs: Sequence[pa.Schema], schema: pa.Schema, place: str) -> Evaluator:
-        key = (sql, *inputs, schema, place)
+    def of(
+        self, sql: str, inputs: Sequence[pa.Schema], schema: pa.Schema, place: str, rows: Sequence[int] = ()
+    ) -> Evaluator:
+        key = (sql, *inputs, schema, place, *rows)
         found = self._made.get(key)
         if found is None:
-            found = self._made[key] = Evaluator(sql, inputs, schema, instance=self._instance, place=place)
+            found = Evaluator(sql, inputs, schema, instance=self._instance, place=place, rows=rows)
+            self._made[key] = found
         return found
 
     @property

@@ -24,6 +24,7 @@ from .rendering import render
 from .rowwise import chain_below, lower_chain, lower_unnest
 from .sets import lower_set
 from .unnesting import CannotPull, Unnesting, needs_rewriting
+from .whole import recomputed_whole
 from .windows import lower_window
 
 Step: TypeAlias = Generator[ir.Relation, ChangeNode, ChangeNode]
@@ -48,7 +49,8 @@ def lower(plan: ir.Plan, max_rows: int, max_seconds: float = 0) -> Lowered:
 def lower_loop(relation: ir.Rounds) -> ChangeNode:
     """A loop over rows that come in as its inputs, in one epoch."""
     iterate: ir.Relation = relation.iterate
-    return unroll(_Lowering((), relation.max_rows, relation.max_seconds).step, iterate)
+    lowered = unroll(_Lowering((), relation.max_rows, relation.max_seconds).step, iterate)
+    return recomputed_whole(relation.iterate, lowered, _loop_input)
 
 
 def input_name(port: int) -> str:

@@ -177,7 +177,9 @@ class BackNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LoopNode:
-    """What comes to rest in a loop: `entering`, and `body` over what has come back, until that no longer changes."""
+    """What comes to rest in a loop: `entering`, and `body` over what has come back, until that no longer changes. Where
+    it is taken as a `whole`, the body is one statement over what comes back and sources, which ends by its rounds.
+    """
 
     loop: int
     name: str
@@ -186,6 +188,7 @@ class LoopNode:
     limits: Limits
     schema: pa.Schema
     place: str
+    whole: bool = False
 
 
 ChangeNode: TypeAlias = (

@@ -1,0 +1,188 @@
+"""RecomputedLoop: a loop whose body is one statement, which each round runs over all that came back.
+
+For loops in which every round changes about every row, so that following what changes would cost more. Order: canonical
+(all columns left to right ascending, nulls last). The statement reads what came back in that order, and its inputs in
+theirs, each whole, so that sums of floats come out the same in every run. Empty input: what the body makes of nothing.
+Memory: the rows of the inputs, of a round and of the one before it. Barrier: nothing is kept. Its inputs are read to
+their end; closing the output closes them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import count
+from time import monotonic, perf_counter
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from ..proto.errors import ExecutionError, Exhausted
+from .blocks import BLOCK_ROWS
+from .changes.codes import canonical_orders, order_of
+from .changes.evaluator import PLANNED_ROWS, Evaluators
+from .changes.network.graph import Limits
+from .changes.network.progress import RoundCounts
+from .changes.network.statistics import LoopStatistics
+from .changes.rows import Rows
+from .operator import Operator, Stream
+
+BACK: Final = -1
+"""What a statement reads that came back, in the place of an input's number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecomputedBody:
+    """`sql` reads as in0, in1, ... what `reads` names: inputs by their numbers, or `BACK`. The rows of the input
+    `entering`, if there is one, are added to its own in every round. After as many rounds as `limits` say the loop
+    gives what it has.
+    """
+
+    name: str
+    sql: str
+    reads: tuple[int, ...]
+    entering: int | None
+    limits: Limits
+    place: str
+
+
+class RecomputedLoop(Operator):
+    """`inputs` are the inputs' columns, each with the rows it is planned for. What is kept may take `memory` bytes."""
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        body: RecomputedBody,
+        inputs: Sequence[tuple[pa.Schema, int]],
+        evaluators: Evaluators,
+        *,
+        memory: int,
+    ) -> None:
+        self.schema = schema
+        self._body = body
+        self._types = [each.types for each, _ in inputs]
+        read = [(schema, PLANNED_ROWS) if at == BACK else inputs[at] for at in body.reads]
+        self._evaluators = evaluators
+        self._evaluate = evaluators.of(
+            body.sql, [each for each, _ in read], schema, body.place, rows=[rows for _, rows in read]
+        )
+        self._memory = memory
+        self._interrupted = threading.Event()
+        self._counts = RoundCounts()
+        self._seconds = 0.0
+
+    def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
+        self._interrupted.clear()
+        return self._run(inputs)
+
+    def interrupt(self) -> None:
+        self._interrupted.set()
+        self._evaluators.interrupt()
+
+    @property
+    def plans(self) -> int:
+        """How often DuckDB has planned a statement."""
+        return self._evaluators.plans
+
+    @property
+    def loops(self) -> tuple[LoopStatistics, ...]:
+        """It; all rows of a round count as changed, and it needs no prepares."""
+        return (
+            LoopStatistics(
+                path="",
+                name=self._body.name,
+                place=self._body.place,
+                rounds=self._counts.rounds,
+                rows=self._counts.rows,
+                most_rows_a_round=self._counts.most_rows,
+                last_rows=tuple(self._counts.last_rows),
+                prepares_sent=0,
+                prepares_resent=0,
+                quiesce_seconds=self._seconds,
+            ),
+        )
+
+    def close(self) -> None:
+        self._evaluators.close()
+
+    def _run(self, inputs: Sequence[Stream]) -> Generator[pa.RecordBatch]:
+        with ExitStack() as stack:
+            for stream in inputs:
+                stack.callback(stream.close)
+            held = [self._whole(stream, types) for stream, types in zip(inputs, self._types, strict=True)]
+        started = perf_counter()
+        rows = self._last(held)
+        self._seconds += perf_counter() - started
+        for start in range(0, len(rows), BLOCK_ROWS):
+            part = rows.take(np.arange(start, min(start + BLOCK_ROWS, len(rows))))
+            yield pa.RecordBatch.from_arrays(part.to_arrays(self.schema.types), schema=self.schema)
+
+    def _whole(self, stream: Stream, types: Sequence[pa.DataType]) -> list[pa.Array]:
+        """All rows of an input, in one piece."""
+        batches = []
+        for batch in stream:
+            self._check()
+            batches.append(batch)
+        table = pa.Table.from_batches(batches, stream.schema).combine_chunks()
+        return [_chunk(column, type_) for column, type_ in zip(table.columns, types, strict=True)]
+
+    def _last(self, held: Sequence[Sequence[pa.Array]]) -> Rows:
+        """X of the last round, or of the one that no longer changed it."""
+        limits = self._body.limits
+        deadline = None if limits.seconds is None else monotonic() + limits.seconds
+        size = sum(array.nbytes for arrays in held for array in arrays)
+        rows = Rows.empty(self.schema.types)
+        for number in count(1) if limits.rounds is None else range(1, limits.rounds + 1):
+            self._check()
+            before, rows = rows, self._next(rows, held)
+            self._counts.add(len(rows))
+            self._check_limits(number, rows, size + before.nbytes + rows.nbytes, deadline)
+            if len(rows) == len(before) and _same(rows, before):
+                break
+        return rows
+
+    def _next(self, rows: Rows, held: Sequence[Sequence[pa.Array]]) -> Rows:
+        back = rows.to_arrays(self.schema.types)
+        columns = self._evaluate(*(back if at == BACK else held[at] for at in self._body.reads))
+        found = Rows.of_arrays(columns, len(columns[0]))
+        if self._body.entering is not None:
+            entering = held[self._body.entering]
+            found = Rows.concat([found, Rows.of_arrays(entering, len(entering[0]))])
+        return found.take(order_of(found, canonical_orders(len(self.schema))))
+
+    def _check(self) -> None:
+        if self._interrupted.is_set():
+            raise ExecutionError("interrupted", reason="INTERRUPTED")
+
+    def _check_limits(self, number: int, rows: Rows, size: int, deadline: float | None) -> None:
+        body, limits = self._body, self._body.limits
+        if limits.rows is not None and len(rows) > limits.rows:
+            raise ExecutionError(
+                f"loop {body.name!r} has {len(rows)} rows after round {number}; its limit is {limits.rows}",
+                reason="LOOP_ROWS",
+            )
+        if deadline is not None and monotonic() > deadline:
+            raise ExecutionError(
+                f"loop {body.name!r} has not reached its fixpoint after {limits.seconds} seconds: round {number} has"
+                f" {len(rows)} rows",
+                reason="LOOP_SECONDS",
+            )
+        if size > self._memory:
+            raise Exhausted(
+                f"loop {body.name!r} keeps {size:,} bytes, and may keep as much as memory_limit, {self._memory:,} bytes"
+                ": raise it, or let fewer rows or columns go round",
+                reason="MEMORY_LIMIT",
+            )
+
+
+def _chunk(column: pa.ChunkedArray, type_: pa.DataType) -> pa.Array:
+    return column.chunk(0) if column.num_chunks else pa.array([], type=type_)
+
+
+def _same(rows: Rows, others: Rows) -> bool:
+    """Whether rows, each in canonical order, are the same ones."""
+    every = np.arange(len(rows))
+    return bool(rows.same(every, others, every).all())

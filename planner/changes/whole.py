@@ -1,0 +1,75 @@
+"""Loops that are computed anew in every round, from all that came back.
+
+That is what a loop means, and it costs less than to follow the changes where a round changes about every row: where
+floats that go round are added up for a given number of rounds, as ranks and other weights are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import replace
+
+from .. import ir, tree
+from .. import types as t
+from ..sql.types import arrow_schema
+from ..visit import rebuilt, relations, subqueries
+from ..walk import unroll
+from .nodes import BackNode, ChangeNode, LoopNode, RecomputeNode, SourceNode
+from .rendering import render
+
+_WHY = "floats are added up in each of a given number of rounds, which changes about every row"
+
+
+def recomputed_whole(loop: ir.Iterate, lowered: ChangeNode, source: Callable[[ir.LoopInput], SourceNode]) -> ChangeNode:
+    """The loop with its whole body as one statement, where that is better. `source` stands for an input of it."""
+    if not isinstance(lowered, LoopNode) or not _is_better(loop):
+        return lowered
+    back = BackNode(loop=loop.loop, schema=lowered.schema, place=loop.place)
+    ends: list[ir.Reference | ir.LoopInput] = []
+
+    def step(relation: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
+        """Each leaf as often as it stands there, since a stream is read once."""
+        if not isinstance(relation, ir.Reference | ir.LoopInput):
+            return (yield from rebuilt(relation))
+        ends.append(replace(relation))
+        return ends[-1]
+
+    body = unroll(step, loop.body)
+    statement = RecomputeNode(
+        inputs=tuple(back if isinstance(end, ir.Reference) else source(end) for end in ends),
+        sql=render(body, ends),
+        why=_WHY,
+        schema=arrow_schema(body.schema),
+        place=loop.body.place,
+    )
+    return replace(lowered, body=statement, whole=True)
+
+
+def _is_better(loop: ir.Iterate) -> bool:
+    """Only of relations that a statement reads the inputs of once."""
+    if loop.max_rounds is None or loop.at_limit is not ir.AtLimit.RETURN:
+        return False
+    inside = tuple(relations(loop.body))
+    return all(_is_plain(each) for each in inside) and any(_adds_floats(each, loop.loop) for each in inside)
+
+
+def _is_plain(relation: ir.Relation) -> bool:
+    if any(next(subqueries(expression), None) is not None for expression in tree.expressions(relation)):
+        return False
+    match relation:
+        case ir.Set():
+            return relation.operation is ir.SetOperation.UNION_ALL
+        case ir.Aggregate():
+            return len(relation.grouping_sets) <= 1
+        case _:
+            leaves = ir.Reference | ir.LoopInput
+            return isinstance(relation, ir.Filter | ir.Project | ir.Join | ir.Cross | leaves)
+
+
+def _adds_floats(relation: ir.Relation, loop: int) -> bool:
+    """Whether it adds up floats of what came back to the loop."""
+    return (
+        isinstance(relation, ir.Aggregate)
+        and any(each.function.name in ("sum", "avg") and isinstance(each.type, t.Float) for each in relation.measures)
+        and any(isinstance(each, ir.Reference) and each.loop == loop for each in relations(relation))
+    )
