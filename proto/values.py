@@ -335,8 +335,11 @@ class TaskInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
+    """For people, for programs, and of a graph as a picture."""
+
     text: str
     json: str
+    svg: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

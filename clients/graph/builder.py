@@ -206,7 +206,7 @@ class TaskGraph:
             return client.run_graph(self, splits, **options)
 
     def explain(self) -> Explanation:
-        """The pipelines that the graph runs as: `.text` for people, `.json` for programs."""
+        """The pipelines that the graph runs as: `.text` and the picture `.svg` for people, `.json` for programs."""
         from ..connecting import local
 
         with local() as client:

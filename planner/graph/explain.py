@@ -22,6 +22,7 @@ from ...proto.graph import (
 )
 from ...proto.values import Explanation
 from .lower import Edge, Lowered, edges_of
+from .picture import picture
 
 
 def explain(
@@ -30,7 +31,7 @@ def explain(
     """Pipelines with their nodes, in the order in which rows pass through them."""
     told = [_node(node, schemas[node.name], lowered) for node in nodes]
     document = {"nodes": told, "pipelines": len(lowered.physical.pipelines), "result": graph.result}
-    return Explanation(text="\n".join(_lines(document)), json=json.dumps(document))
+    return Explanation(text="\n".join(_lines(document)), json=json.dumps(document), svg=picture(document))
 
 
 def _node(node: GraphNode, schema: pa.Schema, lowered: Lowered) -> dict[str, Any]:
