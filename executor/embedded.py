@@ -13,6 +13,7 @@ from ..proto.user_operator import UserOperators
 from ..proto.values import TaskOptions
 from .folder import ServiceFolder
 from .manager import TaskManager
+from .options import check_options
 from .plan_engine import PlanEngine
 
 
@@ -36,11 +37,14 @@ def open_service(
     four at least). Messages about a missing file say that it was looked for at `side`. `databases` are those
     that plans may look rows up in, by the names that plans call them: SQLite files, or anything that ADBC connects to.
     `operators` are the owner's own that plans may name. Checkpoints are in `checkpoint_root`, a folder for each task;
-    they stay when the service ends.
+    they stay when the service ends. `defaults` are the options that a task has unless its
+    creator gives others; InvalidRequest where no task can have them.
     """
     for name, root in (("write_root", write_root), ("checkpoint_root", checkpoint_root)):
         if root is not None and not root.is_dir():
             raise NotADirectoryError(f"{name} is {root}, which is not a folder")
+    if defaults is not None:
+        check_options(defaults)
     opened = {name: sqlite(str(each)) if isinstance(each, Path) else each for name, each in (databases or {}).items()}
     folder = ServiceFolder(spill_directory or Path(tempfile.gettempdir()))
     try:

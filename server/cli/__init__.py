@@ -27,7 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read our output has left
         return 1
     except OSError as error:
-        return _failed(str(error))
+        place = "" if error.filename is None else f"{error.filename}: "
+        return _failed(f"{place}{error.strerror}" if error.strerror else str(error))
     except KeyboardInterrupt:
         return 130
     return code

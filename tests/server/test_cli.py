@@ -288,6 +288,22 @@ def test_a_server_is_not_started_on_what_is_not_there(
     assert sentence in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("option", "sentence"),
+    [
+        ("--idle-seconds=-3", "idle_seconds=-3.0 must be 0 (never) or a number of seconds"),
+        ("--memory-limit=1K", "memory_limit=1024 must be at least 33554432 bytes, 32 MiB a channel"),
+        ("--queue-bytes=0", "queue_bytes=0 must be at least 1 byte"),
+        ("--spill=/proc/none", "/proc/none: No such file or directory"),
+    ],
+)
+def test_a_server_is_not_started_with_what_cannot_be(
+    option: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", "--listen", "127.0.0.1:0", option]) == 1
+    assert capsys.readouterr().err == f"tidegate: {sentence}\n"
+
+
 @pytest.mark.parametrize("ending", ["csv", "parquet", "arrow"])
 def test_an_output_in_a_folder_that_is_not_there_is_named_in_one_line(cli: Run, ending: str) -> None:
     done = cli("run", "plan.bin", "--output", f"nowhere/x.{ending}")
