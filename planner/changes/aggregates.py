@@ -16,6 +16,7 @@ from .. import ir
 from .. import types as t
 from ..sql.states import State, render_total, states_of
 from ..sql.types import arrow_schema, sql_type
+from ..structure import Structure
 from .nodes import ChangeNode, ComputeNode, GroupNode, RegroupNode, SelectNode
 from .rendering import NUMBER, columns, leaf, numbered, render
 from .rowwise import compute
@@ -68,19 +69,24 @@ def _groups(relation: ir.Aggregate, keys: tuple[ir.Expression, ...], schema: ir.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Running:
-    """A measure's states, and whether the only one is the measure itself."""
+    """A measure's states, and whether the only one is the measure itself. One of `distinct` values is as it would be
+    over rows of those values alone.
+    """
 
     measure: ir.Measure
     states: tuple[State, ...]
     plain: bool
+    distinct: bool
 
 
 def _running(measure: ir.Measure) -> _Running | None:
     """How a measure is kept up to date by numbers, if it can be."""
+    distinct = measure.distinct and bool(measure.arguments)
+    measure = replace(measure, distinct=measure.distinct and not distinct)
     states = states_of(measure)
     if states is None or not all(_is_running(state, measure) for state in states):
         return None
-    return _Running(measure=measure, states=tuple(states), plain=_is_plain(measure, states))
+    return _Running(measure=measure, states=tuple(states), plain=_is_plain(measure, states), distinct=distinct)
 
 
 def _is_running(state: State, measure: ir.Measure) -> bool:
@@ -116,14 +122,15 @@ def _kept_running(
     running: Sequence[_Running],
 ) -> ChangeNode:
     """A group operator over the keys and arguments, and above it, where needed, the values from their states."""
-    expressions = list(keys)
+    arguments = _Arguments(len(keys))
     measures: list[GroupMeasure] = []
     types: list[t.Type] = list(schema[: len(keys)])
+    several = any(each.distinct for each in running)
     for each in running:
         for state in each.states:
-            measures.append(_measure(each, state, expressions))
+            measures.append(_measure(each, state, arguments, counted=several))
             types.append(t.nullable(each.measure.type) if each.plain else state.type)
-    computed = compute(node, relation.input.schema, tuple(expressions), relation.place)
+    computed = arguments.computed(relation, keys, node)
     groups = GroupNode(
         input=computed,
         key=tuple(range(len(keys))),
@@ -141,18 +148,54 @@ def _kept_running(
     )
 
 
-def _measure(running: _Running, state: State, expressions: list[ir.Expression]) -> GroupMeasure:
-    """The state's number, over an argument that is null where the measure does not want the row."""
+class _Arguments:
+    """Columns behind the keys'. Those of distinct values come from rows of their own, each value once, in which the
+    other columns are null: no measure looks at nulls, and every key has rows of each kind.
+    """
+
+    def __init__(self, keys: int) -> None:
+        self._keys = keys
+        self._values: list[tuple[ir.Expression, int | None]] = []
+        self._kinds = Structure()
+
+    def add(self, argument: ir.Expression, *, distinct: bool) -> int:
+        """The column's number."""
+        self._values.append((argument, self._kinds.number(argument) if distinct else None))
+        return self._keys + len(self._values) - 1
+
+    def computed(self, relation: ir.Aggregate, keys: tuple[ir.Expression, ...], node: ChangeNode) -> ChangeNode:
+        kinds = dict.fromkeys(kind for _, kind in self._values) or {None: None}
+        branches = [self._of_kind(kind, relation, keys, node) for kind in kinds]
+        if len(branches) == 1:
+            return branches[0]
+        schema = branches[0].schema
+        return SelectNode(
+            inputs=tuple(branches), columns=tuple(range(len(schema))), schema=schema, place=relation.place
+        )
+
+    def _of_kind(
+        self, kind: int | None, relation: ir.Aggregate, keys: tuple[ir.Expression, ...], node: ChangeNode
+    ) -> ChangeNode:
+        values = [
+            value if kind == own else ir.Literal(value=None, type=t.nullable(value.type)) for value, own in self._values
+        ]
+        computed = compute(node, relation.input.schema, (*keys, *values), relation.place)
+        return computed if kind is None else distinct(computed, place=relation.place)
+
+
+def _measure(running: _Running, state: State, arguments: _Arguments, *, counted: bool) -> GroupMeasure:
+    """The state's number, over an argument that is null where the measure does not want the row. Rows are `counted` by
+    a column too where they are not the input's alone.
+    """
     measure = running.measure
     values = [each for each in measure.arguments if not isinstance(each, str)]
-    if not values and measure.condition is None:
+    if not values and measure.condition is None and not counted:
         return Count()
     argument = values[-1] if values else ir.Literal(value=True, type=t.Boolean())
     if measure.condition is not None:
         wanted = ((measure.condition, argument),)
         argument = ir.IfThen(clauses=wanted, otherwise=None, type=t.nullable(argument.type))
-    expressions.append(argument)
-    column = len(expressions) - 1
+    column = arguments.add(argument, distinct=running.distinct)
     match state.function:
         case "count":
             return Count(column)

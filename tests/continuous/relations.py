@@ -80,6 +80,13 @@ def aggregates() -> Iterator[tuple[str, ir.Relation]]:
         "sums of floats": (measure("sum", col(2, F64)),),
         "extremes": (measure("min", col(1)), measure("max", col(2, F64))),
         "distinct ones": (measure("count", col(1), distinct=True), measure("sum", col(1), distinct=True)),
+        "distinct ones and others": (
+            measure("count"),
+            measure("count", col(1), distinct=True),
+            measure("count", col(3, TEXT), distinct=True, condition=wanted),
+            measure("sum", col(1)),
+            measure("max", col(2, F64)),
+        ),
         "filtered ones": (measure("sum", col(1), condition=wanted), measure("count", condition=wanted)),
     }
     for name, each in measures.items():

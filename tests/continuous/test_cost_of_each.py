@@ -24,10 +24,9 @@ PAIRED_WITH_ALL: Final = {name for name in INCREMENTAL if "no key" in name or na
 ONE_GROUP: Final = {
     "aggregate without keys, averages",
     "aggregate without keys, sums of floats",
-    "aggregate without keys, distinct ones",
     "windows of several partitions",
 }
-"""A group whose floats or different values are added, or whose rows are numbered, is answered from all of its rows, and
+"""A group whose floats are added, or whose rows are numbered, is answered from all of its rows, and
 here all rows are one group.
 """
 
