@@ -4,7 +4,8 @@ A random graph of about three edges a node. Each epoch inserts an edge or delete
 answers with the change; every other deletion takes an edge that carries the result: the only one by which a node was
 reached in its round. Beside it DuckDB's recursive common table expression computes everything again, over loaded
 tables, one thread, a few times. Then the root's own edges go and come back, beside a fresh task that is given all. In
-the end the changes, added up, are what DuckDB finds.
+the end the changes, added up, are what DuckDB finds. Over a smaller graph such changes go to Pathway's streaming
+`iterate` as well, where it is there.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import cycle
 from typing import Any
 
@@ -27,6 +29,7 @@ from . import loop_plans
 from .measure import Runs, Spread, interleave
 from .report import Report, Target, spread_text
 from .settings import Settings
+from .view_peers import Beside, beside_pathway
 
 DUCKDB = "DuckDB, everything again"
 INSERT, RANDOM, CARRYING = "insert", "delete any edge", "delete one that carries"
@@ -56,7 +59,11 @@ def run(settings: Settings) -> Report:
         again = interleave({DUCKDB: lambda: connection.sql(loop.sql).to_arrow_table()}, settings.rounds)
         check(connection, loop.sql, pa.concat_tables(found))
         near = at_the_root(client, loop.plan, {"edges": edges, "roots": roots}, settings.rounds)
-    return report(edges.num_rows, seconds, again, near)
+        smaller = replace(settings, view_nodes=settings.view_peer_nodes)
+        graph = loop_plans.random_graph(smaller.view_nodes, 3 * smaller.view_nodes)
+        single = [change for _, change in single_changes(graph, smaller)]
+        beside = beside_pathway(client, loop.plan, graph, roots, single)
+    return report(edges.num_rows, seconds, again, near, beside)
 
 
 def timed(task: tidegate.Task, change: pa.Table) -> tuple[float, pa.Table]:
@@ -127,7 +134,7 @@ def check(connection: duckdb.DuckDBPyConnection, sql: str, changes: pa.Table) ->
         raise AssertionError(f"the changes do not add up to what DuckDB finds: {row}")
 
 
-def report(edges: int, seconds: Mapping[str, list[float]], again: Runs, near: Runs) -> Report:
+def report(edges: int, seconds: Mapping[str, list[float]], again: Runs, near: Runs, beside: Beside) -> Report:
     whole = again.spread(DUCKDB).median
     every = [one for each in seconds.values() for one in each]
     rows, targets = [], []
@@ -140,14 +147,22 @@ def report(edges: int, seconds: Mapping[str, list[float]], again: Runs, near: Ru
     for kind in (DUCKDB, *near.seconds):
         spread = (again if kind == DUCKDB else near).spread(kind)
         rows.append([kind, spread_text(spread.scaled(1e3)), f"{spread.median / whole:.0%}"])
+    for name, times in beside.runs.seconds.items():
+        median, most = np.percentile(times, (50, 95)) * 1e3
+        rows.append([f"{name}: median, 95th percentile", f"{median:.3g}, {most:.3g}", "-"])
     return Report(
         case="continuous-loops",
         title=f"A reachability view, {edges:,} edges, {len(every):,} epochs of one change",
         header=["", "ms", "share of everything"],
         rows=rows,
         targets=[*targets, Target(f"{ROOTS} over {EVERYTHING}", near.ratio(ROOTS, EVERYTHING), 2)],
-        notes=[],
-        figures={"seconds": dict(seconds), "everything": again.seconds, "root": near.seconds},
+        notes=beside.missing,
+        figures={
+            "seconds": dict(seconds),
+            "everything": again.seconds,
+            "root": near.seconds,
+            "beside": beside.runs.seconds,
+        },
     )
 
 

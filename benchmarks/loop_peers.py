@@ -2,7 +2,9 @@
 
 Pathway wants another pyarrow than Tidegate does, so it is asked in another environment: `TIDEGATE_BENCH_PATHWAY` is the
 Python that has it. It is started, and its graph read, before anything is measured. Spark's recursive queries are not
-compared: Spark 4.3 refuses UNION in them (UNION_NOT_SUPPORTED_IN_RECURSIVE_CTE), and UNION ALL is another loop.
+compared: Spark 4.3 refuses UNION in them (UNION_NOT_SUPPORTED_IN_RECURSIVE_CTE). UNION ALL with a bound on levels, made
+distinct outside, would give the same rows, but a row for each path: over the grid and the random graph these are too
+many to count. Over a chain there is one, and a level takes a large part of a second, or several.
 """
 
 from __future__ import annotations
@@ -27,29 +29,37 @@ def loop_peers(
     kind: str, tables: Mapping[str, pa.Table], stack: ExitStack
 ) -> tuple[dict[str, Callable[[], int]], list[str]]:
     """Those that are there, each giving its number of rows, and a line for each that is not. `kind` is the loop's."""
-    missing = ["Spark is left out: its recursive queries have no UNION, which these loops are made of"]
+    missing = ["Spark is left out: its recursive queries refuse UNION, and with UNION ALL make a row for every path"]
     python = os.environ.get(VARIABLE)
     if python is None:
         return {}, [*missing, f"Pathway is left out: {VARIABLE} does not name a Python that has it"]
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     for name, table in tables.items():
         csv.write_csv(table, folder / f"{name}.csv")
-    return {PATHWAY: partial(_ask, _started([python, str(_PROGRAM), kind, str(folder)], stack))}, missing
+    return {PATHWAY: partial(rows, started([python, str(_PROGRAM), kind, str(folder)], stack))}, missing
 
 
-def _started(command: list[str], stack: ExitStack) -> subprocess.Popen[str]:
+def started(command: list[str], stack: ExitStack) -> subprocess.Popen[str]:
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     stack.callback(process.wait, 30)
     stack.callback(process.terminate)
     return process
 
 
-def _ask(process: subprocess.Popen[str]) -> int:
+def rows(process: subprocess.Popen[str]) -> int:
+    return int(ask(process, "run"))
+
+
+def ask(process: subprocess.Popen[str], line: str) -> str:
     assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write("run\n")
+    process.stdin.write(f"{line}\n")
     process.stdin.flush()
-    answer = process.stdout.readline()
-    if not answer:
+    return answer(process)
+
+
+def answer(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line:
         raise RuntimeError("Pathway's process has ended")
-    return int(answer)
+    return line

@@ -35,6 +35,7 @@ class Settings:
     ranked_edges: int = 1_000_000
     view_nodes: int = 333_333
     view_changes: int = 1_000
+    view_peer_nodes: int = 20_000
 
     @property
     def threads(self) -> int:
