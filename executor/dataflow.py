@@ -25,12 +25,13 @@ from ..operators.operator import StateReader, StateWriter, Stream
 from ..operators.piece import FilePiece, InlinePiece, Piece
 from ..operators.splits import expand
 from ..operators.submit import Submit
+from ..planner.memory import index_memory
 from ..planner.pipelines import PhysicalNode, PhysicalPlan, Pipeline, SourceShape, Start, received_by
 from ..planner.prepare import Planned
 from ..proto.errors import ExecutionError, Exhausted, InternalError, InvalidRequest
 from ..proto.values import Determinism, FileSplit, InlineSplit, LoopStatistics, OperatorStatistics, Split, TaskOptions
 from .computation import RowEffect, Source
-from .keeping import Keeping, index_memory
+from .keeping import Keeping
 from .lookups import Lane, LookupThreads
 from .loop_statistics import combined, told
 from .making import Workshop
@@ -166,8 +167,7 @@ class PlanComputation:
             self._made.move_to_end(key)
             return made
         physical = self._kept_for(whole, clock_us)
-        memory = self.options.memory_limit - (index_memory(self.options) if physical.indexes else 0)
-        made = self._made[key] = Pipelines(physical, memory, self.make)
+        made = self._made[key] = Pipelines(physical, self.options.memory_limit, self.make)
         if len(self._made) > _SHAPES_KEPT:
             _, oldest = self._made.popitem(last=False)
             self._count(oldest)
@@ -181,9 +181,10 @@ class PlanComputation:
         physical = self._prepared.physical(shape, self._without)
         while (large := self._keeping.ensure(physical, clock_us)) is not None:
             if large.name in self._without:
+                room = index_memory(self.options.memory_limit)
                 raise Exhausted(
-                    f"{large.place}: the indexes of a task may take a quarter of its memory_limit, "
-                    f"{index_memory(self.options)} bytes, which is too little for this one: raise memory_limit",
+                    f"{large.place}: the indexes of a task may take a quarter of its memory_limit, {room} bytes, which "
+                    "is too little for this one: raise memory_limit",
                     reason="INDEX_TOO_LARGE",
                 )
             self._without.add(large.name)

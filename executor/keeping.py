@@ -11,6 +11,7 @@ import pyarrow as pa
 from ..operators.indexes.arrow import ArrowIndex
 from ..operators.indexes.index import Index
 from ..operators.sizes import batch_bytes
+from ..planner.memory import index_memory
 from ..planner.pipelines import KeptIndex, PhysicalNode, PhysicalPlan
 from ..proto.values import TaskOptions
 from .kept import KeptRows
@@ -22,11 +23,6 @@ Compute: TypeAlias = Callable[[PhysicalNode, int], Generator[pa.RecordBatch]]
 
 _ROW: Final = 32
 """Bytes of a row of an index beside its columns, at most."""
-
-
-def index_memory(options: TaskOptions) -> int:
-    """The bytes of a task's memory that its indexes may take; where there are any, DuckDB has so many fewer."""
-    return options.memory_limit // 4
 
 
 class Keeping:
@@ -69,7 +65,7 @@ class Keeping:
     def _made(self, index: KeptIndex, clock_us: int) -> Index | None:
         """None where it is too large, which depends on nothing but its own rows."""
         meter = self._meters.of("Index", index.place)
-        room = index_memory(self._options) // index.among
+        room = index_memory(self._options.memory_limit) // index.among
         batches: list[pa.RecordBatch] = []
         size = 0
         with closing(self._compute(index.root, clock_us)) as rows:

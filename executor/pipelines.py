@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from ..operators.changes.network.statistics import LoopStatistics
+from ..planner.memory import instance_memory
 from ..planner.pipelines import PhysicalNode, PhysicalPlan
 from .pipeline import PipelineInstance
 
@@ -21,13 +22,10 @@ Make: TypeAlias = Callable[[PhysicalNode, int, int, int], PipelineInstance]
 class Pipelines:
     def __init__(self, physical: PhysicalPlan, memory_limit: int, make: Make) -> None:
         self.physical = physical
-        self.parallel = any(each.channels > 1 or each.into for each in physical.pipelines)
+        self.parallel = physical.parallel
         self._make = make
         self._made: dict[tuple[int, int], PipelineInstance] = {}
-        parts = sum(each.weight * each.channels for each in physical.pipelines)
-        self._memory = [memory_limit * each.weight // parts for each in physical.pipelines]
-        if not self.parallel:
-            self._memory = [memory_limit] * len(physical.pipelines)
+        self._memory = instance_memory(physical, memory_limit)
 
     def __len__(self) -> int:
         return len(self.physical.pipelines)

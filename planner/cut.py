@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Collection, Container, Iterator
 from dataclasses import replace
-from typing import Final
 
 import pyarrow as pa
 
@@ -13,6 +12,7 @@ from . import ir
 from .divide import Division, Section, section
 from .fragments import Making, Output, fragments, sources_of
 from .lookups import Candidate, is_small, looked_up
+from .memory import HEAVY, LIGHT, shortage
 from .operated import Indexed
 from .pipelines import (
     Exchange,
@@ -33,15 +33,28 @@ from .sorted_nodes import order_of
 from .spread.spreading import Spread, Spreading, spread
 from .spread.stages import stages
 
-_WEIGHT: Final = 4
-_ROW_WISE_WEIGHT: Final = 1
-"""Of a pipeline's memory beside the others': one that goes row by row holds little."""
-
 
 def cut(
     division: Division, making: Making, output: Output, options: TaskOptions, without: Container[str] = ()
 ) -> PhysicalPlan:
-    """The physical plan for sources of a shape. Joins do not become look-ups in the indexes `without`."""
+    """The physical plan for sources of a shape, on as many channels as are asked for, or half of them and so on where
+    the memory is not enough for these. Joins do not become look-ups in the indexes `without`.
+    """
+    plan = _on(options.channels, division, making, output, options, without)
+    if all(each.row_wise for each in division.sections):
+        return plan
+    first = found = shortage(plan, options.memory_limit, options.channels)
+    channels = options.channels
+    while found is not None:
+        channels //= 2
+        plan = replace(_on(channels, division, making, output, options, without), shortage=first)
+        found = shortage(plan, options.memory_limit, channels)
+    return plan
+
+
+def _on(
+    channels: int, division: Division, making: Making, output: Output, options: TaskOptions, without: Container[str]
+) -> PhysicalPlan:
     indexes = {each.name: _index(each, division, making) for each in division.indexes.values()}
     look_up = _looking_up(division, making, without)
     making = replace(making, shared=tuple(map(look_up, making.shared)))
@@ -59,12 +72,12 @@ def cut(
         part = planned
         if top is not planned.root or making.shared != division.shared:
             part = section(making.shared, top, division.facts, nodes, row_wise=planned.row_wise)
-        if options.channels > 1 and not part.row_wise:
-            found = _spread(division, part.root, making, options)
+        if channels > 1 and not part.row_wise:
+            found = _spread(division, part.root, making, channels, options.broadcast)
             pipelines += _pipelines(division, found, making, nodes, output)
             saved = found.saved
         else:
-            pipelines.append(_pipeline(part, making, nodes, output, options.channels))
+            pipelines.append(_pipeline(part, making, nodes, output, channels))
     physical = PhysicalPlan(pipelines=tuple(pipelines), kept=tuple(kept), indexes=tuple(indexes.values()), saved=saved)
     return _used(physical)
 
@@ -109,15 +122,15 @@ def _pipeline(part: Section, making: Making, nodes: dict[int, PhysicalNode], out
     return Pipeline(root=node, sources=sources, start=start, channels=channels if sources else 1)
 
 
-def _spread(division: Division, root: ir.Relation, making: Making, options: TaskOptions) -> Spread:
+def _spread(division: Division, root: ir.Relation, making: Making, channels: int, broadcast: Collection[str]) -> Spread:
     """A section's root on several channels. A plan that is not row-wise has one section."""
     spreading = Spreading(
-        channels=options.channels,
+        channels=channels,
         rows={source: each.size_class for source, each in making.shape.items()},
         facts=division.facts,
         shared=making.shared,
         kept=division.uses,
-        broadcast=options.broadcast,
+        broadcast=broadcast,
         keys=making.keys,
         clustered={source: each.clustered for source, each in making.shape.items()},
         rising={source: each.rising for source, each in making.shape.items()},
@@ -157,7 +170,7 @@ def _pipelines(
 
 
 def _weight(root: FragmentNode | SelectNode) -> int:
-    return _WEIGHT if isinstance(root, FragmentNode) and not root.row_wise else _ROW_WISE_WEIGHT
+    return HEAVY if isinstance(root, FragmentNode) and not root.row_wise else LIGHT
 
 
 def _exchange(exchange: ir.Exchange, number: int, consumers: int, schema: pa.Schema) -> Exchange:

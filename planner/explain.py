@@ -19,7 +19,7 @@ from . import ir, tree
 from .changes.explain import operators_json, operators_text
 from .changes.lower import input_name, lower_loop
 from .divide import DEPTH, Division, Section, read_by
-from .explain_channels import Spread, saved_ms, spread_json, spread_text
+from .explain_channels import Spread, saved_ms, shortage_json, spread_json, spread_text
 from .fragments import is_blocking, is_row_wise
 from .operated import key_columns
 from .selection import selection
@@ -115,10 +115,11 @@ def explain(
     computed = {**{f"{name}: {why[name]}": found for name, found in tables.items()}, **_named_kept(kept)}
     text = _text(division, content, shared, computed, pipelines)
     if spread is not None:
-        content["spread"] = found = spread_json(spread)
+        content["spread"] = spread_json(spread)
         content["spread_for"] = dict(spread.rows)
         content["spread_saves_ms"] = saved_ms(spread)
-        text += "".join(f"{line}\n" for line in spread_text(found, spread.rows, saved_ms(spread)))
+        content["spread_short_of_memory"] = shortage_json(spread)
+        text += "".join(f"{line}\n" for line in spread_text(spread))
     return Explanation(text=text, json=json.dumps(content, indent=1))
 
 

@@ -6,11 +6,21 @@ rows as are given, or `ROWS`, of which nothing else is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from .pipelines import Exchange, FileInput, PhysicalPlan, Pipeline, ScanNode, read_from_sources, received_by, walk
+from .pipelines import (
+    Exchange,
+    FileInput,
+    PhysicalPlan,
+    Pipeline,
+    ScanNode,
+    Shortage,
+    read_from_sources,
+    received_by,
+    walk,
+)
 from .spread import spreading
 
 ROWS: Final = 10_000_000
@@ -47,8 +57,17 @@ def saved_ms(spread: Spread) -> float | None:
     return None if saved is None else round(saved / _MS, 1)
 
 
-def spread_text(pipelines: Sequence[Mapping[str, Any]], rows: Mapping[str, int], saved: float | None) -> Iterator[str]:
+def shortage_json(spread: Spread) -> dict[str, int] | None:
+    """Why there are fewer channels than were asked for; None where memory did not decide."""
+    short = spread.physical.shortage
+    return None if short is None else asdict(short)
+
+
+def spread_text(spread: Spread) -> Iterator[str]:
+    pipelines, rows, saved = spread_json(spread), spread.rows, saved_ms(spread)
     yield f"spread over channels, for {_sizes(rows)} (the sizes of sealed splits decide):"
+    if spread.physical.shortage is not None:
+        yield f"  {_short(spread.physical.shortage)}"
     if saved is not None and len(pipelines) == 1 and pipelines[0]["channels"] == 1:
         least = spreading.WORTHWHILE / _MS
         yield f"  one channel, as several are estimated to save {max(saved, 0.0):.0f} ms; {least:.0f} are worth it"
@@ -64,6 +83,14 @@ def spread_text(pipelines: Sequence[Mapping[str, Any]], rows: Mapping[str, int],
             yield f"    exchange {sent['exchange']} to pipeline {sent['to']}: {sent['routing']}{by}{order}"
         if not each["sends"]:
             yield "    gives the result"
+
+
+def _short(short: Shortage) -> str:
+    has, least, limit = (-(-size >> 20) for size in (short.instance_memory, short.least, short.memory_limit))
+    return (
+        f"fewer channels, as an instance of {short.channels} would have {has} MiB and needs {least}: "
+        f"{short.channels} take a memory_limit of {limit} MiB"
+    )
 
 
 def _sizes(rows: Mapping[str, int]) -> str:

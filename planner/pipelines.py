@@ -411,15 +411,34 @@ class Pipeline:
     into: tuple[Exchange, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortage:
+    """Why a plan has fewer channels than the `channels` asked for: one of their instances would have `instance_memory`
+    bytes and needs `least`, which all have from a memory limit of `memory_limit` bytes on.
+    """
+
+    channels: int
+    instance_memory: int
+    least: int
+    memory_limit: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PhysicalPlan:
     """A pipeline stands after those whose exchanges it reads. The result is the rows of those that feed no exchange,
     pipeline after pipeline and in each channel after channel (the gather at the root). An index stands after those that
     its rows are looked up in; what is kept may use them all. `saved`, where it was to decide, is what several channels
-    are estimated to save over one, in nanoseconds, whether they are used or not.
+    are estimated to save over one, in nanoseconds, whether they are used or not. `shortage`, where it was to decide, is
+    why there are fewer channels than were asked for.
     """
 
     pipelines: tuple[Pipeline, ...]
     kept: tuple[Kept, ...]
     indexes: tuple[KeptIndex, ...] = ()
     saved: float | None = None
+    shortage: Shortage | None = None
+
+    @property
+    def parallel(self) -> bool:
+        """Whether its pipelines run side by side, each of their channels on an instance of its own."""
+        return any(each.channels > 1 or each.into for each in self.pipelines)

@@ -184,6 +184,48 @@ def test_joins_that_do_not_fit_in_their_channel_have_one_order(query: str, chann
     assert rows(first).equals(rows(run(sql, folder)))
 
 
+@pytest.fixture(scope="module")
+def star(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an `l` that is joined with an `r` and a `q` of a thirteenth of its rows."""
+    made = np.random.default_rng(9)
+    folder, rows, few = tmp_path_factory.mktemp("star"), 400_000, 30_000
+    keys = {name: made.integers(0, few, rows) for name in ("k", "h")}
+    facts = {**keys, "g": made.integers(0, rows, rows), "v": made.normal(size=rows)}
+    pq.write_table(pa.table(facts), folder / "l.parquet", row_group_size=50_000)
+    for name, key, value in (("r", "k", "w"), ("q", "h", "z")):
+        table = pa.table({key: np.arange(few), value: made.normal(size=few)})
+        pq.write_table(table, folder / f"{name}.parquet", row_group_size=10_000)
+    return folder
+
+
+def star_plan() -> bytes:
+    session = datafusion.SessionContext()
+    schemas = {"l": {"k": 0, "h": 0, "g": 0, "v": 0.5}, "r": {"k": 0, "w": 0.5}, "q": {"h": 0, "z": 0.5}}
+    for name, columns in schemas.items():
+        session.register_record_batches(
+            name, [pa.table({each: [value] for each, value in columns.items()}).to_batches()]
+        )
+    sql = "SELECT l.g, sum(l.v * r.w * q.z) AS s FROM l JOIN r ON l.k = r.k JOIN q ON l.h = q.h GROUP BY l.g"
+    return bytes(Serde.serialize_bytes(sql, session))
+
+
+@pytest.mark.parametrize("channels", [2, 3])
+@pytest.mark.parametrize("spill", ["auto", "ordered"])
+def test_a_sum_above_several_joins_needs_no_more_memory_than_32_mib_a_channel(
+    channels: int, spill: str, star: Path
+) -> None:
+    def found(threads: int, memory_limit: int) -> pa.Table:
+        with (
+            tidegate.local(roots=[star], threads=threads) as client,
+            client.create_task(star_plan(), spill=spill, channels=channels, memory_limit=memory_limit) as task,
+        ):
+            return task.run_epoch({name: str(star / f"{name}.parquet") for name in task.sources}).table()
+
+    one, four = (found(threads, (32 << 20) * channels) for threads in (1, 4))
+    assert digest(one.schema, iter(one.to_batches())) == digest(four.schema, iter(four.to_batches()))
+    assert rows(one).equals(rows(found(4, 1 << 30)))
+
+
 def test_in_order_no_more_of_a_file_is_read_than_its_filter_needs(tmp_path: Path) -> None:
     """One row group of ten, and all of the other file."""
     table = pa.table({"k": TABLES["l"]["k"], "v": TABLES["l"]["v"], "g": np.arange(ROWS)})

@@ -1,0 +1,70 @@
+"""Plans on several channels whose instances would have too little memory for what DuckDB needs at least."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+import pytest
+
+from tidegate.planner import ir
+from tidegate.planner.memory import instance_memory, least
+from tidegate.planner.pipelines import Feed, PhysicalPlan, SourceShape
+from tidegate.planner.prepare import Prepared, prepare
+from tidegate.proto.values import TaskOptions
+
+from ..build import I64, aggregate, col, eq, join, measure, plan, read
+
+ROWS: Final = {"a": 1 << 23, "b": 1 << 12}
+MIB: Final = 1 << 20
+A, B = read("a", k=I64, v=I64), read("b", k=I64, w=I64)
+JOIN = join(A, B, ir.JoinType.INNER, eq(col(0), col(2)))
+SUM = aggregate(JOIN, [col(1)], measure("sum", col(3)))
+
+
+def prepared(channels: int, memory_limit: int) -> Prepared:
+    return prepare(plan(SUM), TaskOptions(channels=channels, memory_limit=memory_limit), ())
+
+
+def physical(channels: int, memory_limit: int) -> PhysicalPlan:
+    shape = {name: SourceShape(feed=Feed.FILES, size_class=rows) for name, rows in ROWS.items()}
+    return prepared(channels, memory_limit).physical(shape)
+
+
+def most_channels(found: PhysicalPlan) -> int:
+    return max(each.channels for each in found.pipelines)
+
+
+@pytest.mark.parametrize("channels", [2, 3, 64])
+def test_a_plan_has_its_channels_from_the_memory_on_that_is_named(channels: int) -> None:
+    short = physical(channels, 32 * MIB).shortage
+    assert short is not None
+    assert short.instance_memory < short.least
+    found = physical(channels, short.memory_limit)
+    assert (most_channels(found), found.shortage) == (channels, None)
+    memory = instance_memory(found, short.memory_limit)
+    assert all(has >= least(each) for each, has in zip(found.pipelines, memory, strict=True))
+    assert most_channels(physical(channels, short.memory_limit - 1)) == channels // 2
+
+
+def test_with_too_little_for_any_channels_one_instance_has_all_memory() -> None:
+    found = physical(64, 32 * MIB)
+    assert not found.parallel
+    assert instance_memory(found, 32 * MIB) == [32 * MIB]
+    assert found.shortage is not None
+    assert found.shortage.channels == 64
+
+
+def test_the_memory_that_the_default_limit_gives_is_enough() -> None:
+    assert physical(8, TaskOptions().memory_limit).shortage is None
+
+
+def test_an_explanation_says_what_memory_the_channels_take() -> None:
+    found = prepared(2, 64 * MIB).explain(ROWS)
+    short = json.loads(found.json)["spread_short_of_memory"]
+    has, wanted, limit = (-(-short[name] // MIB) for name in ("instance_memory", "least", "memory_limit"))
+    reason = f"  fewer channels, as an instance of 2 would have {has} MiB and needs {wanted}: 2 take a memory_limit of "
+    assert f"{reason}{limit} MiB\n" in found.text
+    enough = prepared(2, short["memory_limit"]).explain(ROWS)
+    assert json.loads(enough.json)["spread_short_of_memory"] is None
+    assert "fewer channels" not in enough.text
