@@ -3,6 +3,11 @@
 An epoch of 1,000 rows joined with a table of a million: the kept Arrow index, against DuckDB, which makes its hash
 table anew for each epoch. And the same index behind a wait in each batched call, as a database has it: what prefetch
 makes of it, against the index without a wait. At the level of operators: what a task costs is the case `epochs`.
+
+What prefetch can make of a wait: with 16 look-ups out, of 5 ms each, one ends every 0.31 ms. A batch of 4,096 rows
+costs about 1.2 ms of a core, 0.6 ms on two, so that the wait is hidden but for the first 5 ms of 120, a share of 0.04;
+batches of fewer than about 2,000 rows would be worked through before they are answered. With no prefetch each batch
+waits its 5 ms.
 """
 
 from __future__ import annotations

@@ -290,7 +290,7 @@ def _index(node: LookupNode, workshop: Workshop) -> tuple[Index, int, Retries, S
         return workshop.index(node.index), 0, Retries(), at_once
     wanted = node.index
     host = IndexHost(tables=workshop.tables, instance=workshop.instance, databases=workshop.databases)
-    submit = workshop.lane(wanted.prefetch) if wanted.prefetch else at_once
+    submit = workshop.lane(wanted.prefetch + 1) if wanted.prefetch else at_once
     return open_index(wanted.kind, wanted.wanted, host), wanted.prefetch, Retries(count=wanted.retries), submit
 
 

@@ -3,12 +3,13 @@
 Order: the input's rows, each with its matches in the index's own order; the same whatever the prefetch, the order in
 which look-ups end, and the batches in which the input comes: it is cut into look-up batches of a fixed number of rows.
 Nulls: a key with a null matches nothing; a left join hands its row on all the same. Empty input: no rows, no look-up.
-Memory: at most `prefetch` + 1 look-up batches, each with all its matches. Barrier: what is in flight is handed out
-before `run` returns; nothing is kept.
+Memory: at most 2 * `prefetch` + 1 look-up batches: `prefetch` + 1 on their way, and `prefetch` with all their matches
+that wait for an earlier one to end. So one that is late holds up its rows, not the others' beginning. Barrier: what is
+in flight is handed out before `run` returns; nothing is kept.
 
-While so many look-ups are on their way the input is not read. Errors come in the order of the rows: one of a later row,
-the input's own included, only after all rows before it were handed out. An early close drops the look-ups in flight:
-those that have not begun never do, the others are told to end and not waited for.
+While so many look-ups are on their way, or wait, the input is not read. Errors come in the order of the rows: one of a
+later row, the input's own included, only after all rows before it were handed out. An early close drops the look-ups in
+flight: those that have not begun never do, the others are told to end and not waited for.
 """
 
 from __future__ import annotations
@@ -69,10 +70,24 @@ class _Lookup:
 
 @dataclass(slots=True, eq=False)
 class _Run:
-    """One epoch. `stopped`: no look-up begins or waits any more. `moved`: a look-up has ended, or all shall stop."""
+    """One epoch. `stopped`: no look-up begins or waits any more. `moved`: a look-up has ended, or all shall stop.
+    `in_flight` are the look-ups that have not ended.
+    """
 
     stopped: threading.Event = field(default_factory=threading.Event)
     moved: threading.Event = field(default_factory=threading.Event)
+    in_flight: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def begins(self, future: Future[pa.RecordBatch]) -> None:
+        with self._lock:
+            self.in_flight += 1
+        future.add_done_callback(self._ended)
+
+    def _ended(self, _: Future[pa.RecordBatch]) -> None:
+        with self._lock:
+            self.in_flight -= 1
+        self.moved.set()
 
 
 class IndexLookupJoin(Operator):
@@ -133,21 +148,21 @@ class IndexLookupJoin(Operator):
     # ------------------------------------------------------------------------------------------------ an epoch
 
     def _rows(self, stream: Stream, run: _Run) -> Iterator[pa.RecordBatch]:
-        in_flight: deque[_Lookup] = deque()
+        begun: deque[_Lookup] = deque()
         broken: list[Exception] = []
         try:
             for batch in blocks(_until_it_breaks(stream, broken), self._batch_rows):
-                in_flight.append(self._begin(batch, run))
-                if len(in_flight) > self._prefetch:
-                    yield from self._finish(in_flight, run)
-            while in_flight:
-                yield from self._finish(in_flight, run)
+                begun.append(self._begin(batch, run))
+                while len(begun) > self._prefetch and self._must_finish(begun, run):
+                    yield from self._finish(begun, run)
+            while begun:
+                yield from self._finish(begun, run)
             if broken:
                 raise broken[0]
         finally:
             self._run_in_progress = None
             run.stopped.set()
-            self._abandon(in_flight)
+            self._abandon(begun)
             stream.close()
 
     def _begin(self, probe: pa.RecordBatch, run: _Run) -> _Lookup:
@@ -157,30 +172,38 @@ class IndexLookupJoin(Operator):
             lookup.future.set_result(self._joined(lookup, self._no_matches()))
             return lookup
         lookup.future = self._submit(lambda: self._looked_up(lookup, run))
+        run.begins(lookup.future)
         return lookup
 
-    def _finish(self, in_flight: deque[_Lookup], run: _Run) -> Iterator[pa.RecordBatch]:
+    def _must_finish(self, begun: deque[_Lookup], run: _Run) -> bool:
+        """Whether the oldest look-up, rather than another one, is next. Waits until one of them may be."""
+        oldest = begun[0].future
+        self._wait(lambda: oldest.done() or not self._crowded(begun, run), run)
+        return oldest.done()
+
+    def _crowded(self, begun: deque[_Lookup], run: _Run) -> bool:
+        return run.in_flight > self._prefetch or len(begun) > 2 * self._prefetch
+
+    def _finish(self, begun: deque[_Lookup], run: _Run) -> Iterator[pa.RecordBatch]:
         """The rows of the oldest look-up, once it has ended."""
-        lookup = in_flight[0]
-        self._wait(lookup.future, run)
+        lookup = begun[0]
+        self._wait(lookup.future.done, run)
         try:
             joined = lookup.future.result()
         except CancelledError as error:  # the executor ends
             raise failures.interrupted(self._place) from error
-        in_flight.popleft()
+        begun.popleft()
         if joined.num_rows:
             yield joined
 
-    def _wait(self, future: Future[pa.RecordBatch], run: _Run) -> None:
-        if not future.done():
-            future.add_done_callback(lambda _: run.moved.set())
-            while not (future.done() or run.stopped.is_set()):
-                run.moved.wait()
-                run.moved.clear()
+    def _wait(self, enough: Callable[[], bool], run: _Run) -> None:
+        while not (enough() or run.stopped.is_set()):
+            run.moved.wait()
+            run.moved.clear()
         self._stop_if_interrupted(run)
 
-    def _abandon(self, in_flight: Iterable[_Lookup]) -> None:
-        cancelled = [lookup.future.cancel() or lookup.future.done() for lookup in in_flight]
+    def _abandon(self, begun: Iterable[_Lookup]) -> None:
+        cancelled = [lookup.future.cancel() or lookup.future.done() for lookup in begun]
         if not all(cancelled):
             self._index.interrupt()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
@@ -85,6 +86,34 @@ def test_no_more_is_in_flight_or_read_than_prefetched(prefetch: int) -> None:
         next(output)
         assert rows.pulled == prefetch + taken
     assert submit.most == prefetch + 1
+
+
+class FirstIsLate:
+    """A `Submit` that makes each call at once, but the first only with the call of number `until`."""
+
+    def __init__(self, until: int) -> None:
+        self.until = until
+        self.calls = 0
+        self._late: Callable[[], object] = lambda: None
+
+    def __call__(self, call: Callable[[], Any], /) -> Future[Any]:
+        self.calls += 1
+        future: Future[Any] = Future()
+        if self.calls == 1:
+            self._late = lambda: future.set_result(call())
+            return future
+        future.set_result(call())
+        if self.calls == self.until:
+            self._late()
+        return future
+
+
+def test_a_late_look_up_does_not_keep_as_many_as_are_prefetched_from_beginning() -> None:
+    rows, submit = watched(range(20)), FirstIsLate(until=9)
+    output = squares(prefetch=4, submit=submit).run([rows])
+    assert rows_of([next(output)])[0]["k"] == 0
+    assert (submit.calls, rows.pulled) == (9, 9)
+    assert [row["k"] for row in rows_of(output)] == list(range(1, 20))
 
 
 def test_what_is_in_flight_comes_before_the_barrier() -> None:
