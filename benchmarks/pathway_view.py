@@ -15,12 +15,12 @@ from typing import Any
 
 import pandas as pd
 import pathway
-from pathway_peer import distinct
+from pathway_peer import distinct  # type: ignore[import-not-found]
 
 PATIENCE = 300
 
 
-class Edge(pathway.Schema):
+class Edge(pathway.Schema):  # type: ignore[misc]
     """Two edges between the same nodes are two rows."""
 
     number: int = pathway.column_definition(primary_key=True)
@@ -28,7 +28,7 @@ class Edge(pathway.Schema):
     b: int
 
 
-class Changes(pathway.io.python.ConnectorSubject):
+class Changes(pathway.io.python.ConnectorSubject):  # type: ignore[misc]
     """`ended` is released when an epoch is complete."""
 
     _deletions_enabled = True
