@@ -9,9 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+import tidegate
 from tidegate.operators.changes.change import Change, Numbers
 from tidegate.operators.changes.network.network import Network
 
+from ..loops.queries import Looped, Query
 from ..planner.build import plan
 from .network import bare
 from .relations import INCREMENTAL, SCHEMA
@@ -77,6 +79,35 @@ def complete(network: Network) -> None:
 def test_ten_times_the_state_costs_no_more_rows_touched(name: str) -> None:
     small, large = touched(name, SMALL), touched(name, LARGE)
     assert {each: (small[each], large[each]) for each in small if large[each] > 1.3 * small[each]} == {}
+
+
+@pytest.mark.parametrize("name", sorted(PAIRED_WITH_ALL))
+def test_a_row_without_a_key_costs_the_other_side_and_not_its_square(name: str) -> None:
+    """Three times the state costs at most four times the rows, where all pairs are nine times as many."""
+    small, large = touched(name, SMALL), touched(name, 3 * SMALL)
+    assert {each: (small[each], large[each]) for each in small if large[each] > 4 * small[each]} == {}
+
+
+@pytest.mark.parametrize("edges", [SMALL, LARGE])
+def test_a_loop_touches_what_follows_from_the_changed_edge_and_no_more(edges: int) -> None:
+    """Pairs of edges that lead nowhere else: each change is two rounds long, however many edges there are."""
+    query = Query(
+        {
+            "x": Looped(
+                "select distinct a, b from (select a, b from edges union all"
+                " select x.a, e.b from x join edges e on x.b = e.a)"
+            )
+        }
+    )
+    starts = np.arange(edges)
+    with tidegate.local(roots=()) as client, client.create_task(query.plan(), mode="continuous") as task:
+        table = pa.table({"a": 3 * (starts // 2) + starts % 2, "b": 3 * (starts // 2) + starts % 2 + 1, "c": starts})
+        task.run_epoch({"edges": table}).table()
+        before = sum(each.rows_touched for each in task.info().statistics.operators)
+        gone = table.slice(edges // 2, CHANGES).append_column("_weight", pa.array([-1] * CHANGES, pa.int64()))
+        assert task.run_epoch({"edges": tidegate.Changes(gone)}).table().num_rows == 3 * CHANGES // 2
+        after = sum(each.rows_touched for each in task.info().statistics.operators)
+    assert after - before <= 20 * CHANGES
 
 
 @pytest.mark.parametrize("name", sorted(ONE_GROUP))
