@@ -29,6 +29,10 @@ from .tally import Tally
 VERSION: Final = 2
 """In the first one what was given out was a table of its own."""
 
+_FEW: Final = 8
+"""As few rows of a single loop are decided one by one, which costs less than dozens of steps over arrays."""
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
+
 
 class Weighing(enum.Enum):
     """How often a row is there, by how often it is in the first input and in the others."""
@@ -135,6 +139,8 @@ class Weigh(ChangeOperator):
     def _decided_at(self, touched: Entries, rounds: Rounds) -> Numbers:
         """How they change at this time; rows that have to be decided again later are put down."""
         before = self._kept.find(touched.rows, touched.key_hashes, rows=False)
+        if len(touched) <= _FEW and self._depth == 1 and self._weighing is Weighing.DISTINCT:
+            return self._decided_one_by_one(touched, before, rounds)
         new = np.zeros((len(touched), self._inputs + 1), dtype=np.int64)
         new[:, :-1] = touched.weights.reshape(len(touched), self._inputs)
         sums = new
@@ -150,6 +156,34 @@ class Weigh(ChangeOperator):
             else:
                 self._put_down(touched.rows, before, rounds)
         return weights
+
+    def _decided_one_by_one(self, touched: Entries, before: Found, rounds: Rounds) -> Numbers:
+        """The rest of `_decided_at` for few rows, number by number."""
+        came: list[int] = touched.weights.tolist()
+        sums, given = list(came), [0] * len(came)
+        later: dict[int, dict[int, tuple[int, int]]] = {}
+        entries = zip(before.asked.tolist(), before.weights.tolist(), before.rounds[0].tolist(), strict=True)
+        for row, (number, out), time in entries:
+            if time <= rounds[0]:
+                sums[row] += number
+                given[row] += out
+            else:
+                history = later.setdefault(row, {})
+                before_it, out_before = history.get(time, (0, 0))
+                history[time] = (before_it + number, out_before + out)
+        if not _LEAST <= min(sums) <= max(sums) <= _MOST:
+            raise OverflowError(f"the weights of one row sum to {max(sums, key=abs)}, which is beyond 64 bits")
+        weights = [(total > 0) - out for total, out in zip(sums, given, strict=True)]
+        new = np.array(list(zip(came, weights, strict=True)), dtype=np.int64)
+        self._kept.insert_numbers(touched.rows, new, constant_rounds(rounds, len(came)), touched.key_hashes)
+        for row, history in later.items():
+            total, out = sums[row], given[row] + weights[row]
+            for time, (number, more) in sorted(history.items()):
+                total, out = total + number, out + more
+                if (total > 0) != out:
+                    self._put_nothing_down(touched.rows, np.array((row,)), (time,))
+                    break
+        return np.array(weights, dtype=np.int64)
 
     def _leave_tally(self, tally: Tally) -> None:
         self._tally = None

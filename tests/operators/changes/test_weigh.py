@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidegate.operators.changes import weigh
 from tidegate.operators.changes.arrangement import Arrangement
 from tidegate.operators.changes.state import save_arrangement
 from tidegate.operators.changes.weigh import Weigh, Weighing
@@ -37,6 +38,20 @@ def expected(weighing: Weighing, inputs: Sequence[Bag]) -> Bag:
             }[weighing]
         )
     return result
+
+
+@pytest.mark.parametrize("few", [0, 1, 8])
+def test_rows_decided_one_by_one_are_decided_alike(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they are side by side in arrays, or in turn the one way and the other."""
+    monkeypatch.setattr(weigh, "_FEW", few)
+
+    @settings(max_examples=60, deadline=None)
+    @given(timed_epochs([ROWS], 1))
+    def check(epochs: list[list[Timed]]) -> None:
+        operator = Weigh(SCHEMA, Weighing.DISTINCT, depth=1)
+        check_timed(operator, lambda bags: expected(Weighing.DISTINCT, bags), [SCHEMA], epochs, 1)
+
+    check()
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2])
