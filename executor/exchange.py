@@ -54,7 +54,7 @@ class Slice:
 class ExchangeStatistics:
     """What was pushed for consumers that were open, bytes of files that were written, and the most that was in memory.
 
-    A block that goes to all counts once.
+    A block that goes to all counts once. `produced` are the rows and bytes of each producer.
     """
 
     blocks: int
@@ -62,6 +62,7 @@ class ExchangeStatistics:
     bytes: int
     spilled_bytes: int
     peak_bytes: int
+    produced: tuple[tuple[int, int], ...]
 
 
 class Exchange:
@@ -96,7 +97,8 @@ class Exchange:
         self._spilling = threading.Lock()
         self._changes = 0
         self._stopped: Exception | None = None
-        self._blocks = self._rows = self._bytes = self._spilled = self._peak = 0
+        self._blocks = self._spilled = self._peak = 0
+        self._rows, self._bytes = [0] * producers, [0] * producers
 
     # ------------------------------------------------------------------------------------------------- producers
 
@@ -263,10 +265,11 @@ class Exchange:
         with self._changed:
             return ExchangeStatistics(
                 blocks=self._blocks,
-                rows=self._rows,
-                bytes=self._bytes,
+                rows=sum(self._rows),
+                bytes=sum(self._bytes),
                 spilled_bytes=self._spilled,
                 peak_bytes=self._peak,
+                produced=tuple(zip(self._rows, self._bytes, strict=True)),
             )
 
     # ---------------------------------------------------------------------------------------------------- inside
@@ -321,8 +324,8 @@ class Exchange:
 
     def _publish(self, producer: int, block: Block) -> None:
         self._blocks += 1
-        self._rows += block.holding.rows
-        self._bytes += block.holding.size
+        self._rows[producer] += block.holding.rows
+        self._bytes[producer] += block.holding.size
         self._lanes.publish(producer, block)
 
     def _notify(self) -> None:

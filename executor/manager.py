@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..proto.errors import NotFound, Problem, Refused
+from ..proto.errors import NotFound, Problem, Refused, TidegateError
 from ..proto.values import (
     Added,
     Capabilities,
@@ -23,7 +23,7 @@ from ..proto.values import (
     TaskOptions,
 )
 from .checkpoints.fitting import origin_of, restored
-from .checkpoints.root import CheckpointRoot
+from .checkpoints.root import CheckpointRoot, no_root, of_graph
 from .checkpoints.taking import Checkpoints
 from .computation import Computation
 from .digest import creation_digest
@@ -46,6 +46,7 @@ class Begun:
 
     computation: Computation
     checkpoints: Checkpoints | None = None
+    no_checkpoints: Callable[[], TidegateError] = no_root
     start: Start = FIRST
     warnings: tuple[str, ...] = ()
     held: int = 0
@@ -122,13 +123,17 @@ class TaskManager:
             except BaseException:
                 computation.close()
                 raise
-            return Begun(computation, checkpoints, start, warnings, held)
+            return Begun(computation, checkpoints, start=start, warnings=warnings, held=held)
 
         return self._begin(options, prepare)
 
     def start(self, options: TaskOptions, prepare: Callable[[SpillSpace, Scheduler], Computation]) -> str:
         """A task over what is prepared for it in its own space; its id. It has no checkpoints."""
-        return self._begin(options, lambda identity, space: Begun(prepare(space, self._scheduler)))  # noqa: ARG005
+
+        def begin(_: str, space: SpillSpace) -> Begun:
+            return Begun(prepare(space, self._scheduler), no_checkpoints=of_graph)
+
+        return self._begin(options, begin)
 
     def _begin(self, options: TaskOptions, prepare: Callable[[str, SpillSpace], Begun]) -> str:
         identity = secrets.token_hex(16)
@@ -146,6 +151,7 @@ class TaskManager:
             scheduler=self._scheduler,
             timers=self._timers,
             checkpoints=begun.checkpoints,
+            no_checkpoints=begun.no_checkpoints,
             start=begun.start,
             warnings=begun.warnings,
         )

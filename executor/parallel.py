@@ -220,10 +220,11 @@ class ParallelRun:
             self._supply.read.add(read)
         for exchange, place in self._noted:
             statistics = exchange.statistics()
-            meter = self._surroundings.meters.of("Exchange", place)
-            meter.rows_in += statistics.rows
-            meter.bytes_in += statistics.bytes
-            meter.spilled_bytes += statistics.spilled_bytes
+            for channel, (rows, size) in enumerate(statistics.produced):
+                meter = self._surroundings.meters.of("Exchange", place, channel)
+                meter.rows_in += rows
+                meter.bytes_in += size
+            self._surroundings.meters.of("Exchange", place).spilled_bytes += statistics.spilled_bytes
 
 
 def _places(chosen: Sequence[Pipeline]) -> Mapping[int, str]:

@@ -58,6 +58,7 @@ class Task:
         scheduler: Scheduler,
         timers: Timers,
         checkpoints: Checkpoints | None = None,
+        no_checkpoints: Callable[[], TidegateError] = no_root,
         start: Start = FIRST,
         warnings: Sequence[str] = (),
     ) -> None:
@@ -65,6 +66,7 @@ class Task:
         self.options = options
         self._computation = computation
         self._checkpoints = checkpoints
+        self._no_checkpoints = no_checkpoints
         self._warnings = (*computation.warnings, *warnings)
         self._board = Board(options, computation.sources, space, start)
         self._driver = Driver(self._board, computation, checkpoints)
@@ -210,7 +212,7 @@ class Task:
         if name:
             check_name(name)
         if self._checkpoints is None:
-            raise no_root()
+            raise self._no_checkpoints()
 
     def no_more_splits(self, source: str | None, through: Mapping[str, int] | None) -> None:
         with self._board.lock:

@@ -75,3 +75,10 @@ def no_root() -> Refused:
         "tidegate.local(checkpoint_root=DIR))",
         reason="NO_CHECKPOINT_ROOT",
     )
+
+
+def of_graph() -> InvalidRequest:
+    return InvalidRequest(
+        "a graph takes no checkpoints: its executors are made anew for each epoch, so that there is no state to keep",
+        reason="GRAPH_OPTION",
+    )

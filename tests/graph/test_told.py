@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -60,6 +61,29 @@ def test_statistics_are_told_of_each_node_and_channel(client: Client) -> None:
     assert [sum(getattr(each, name) for each in joins) for name in ("rows_in", "rows_out")] == [107, rows]
     assert sum(told["Exchange", "join.build", channel].rows_out for channel in (0, 1)) == 7
     assert told["User", "end", 0].rows_in == rows == 100
+
+
+def test_a_checkpoint_of_a_graph_is_refused_as_such(tmp_path: Path) -> None:
+    graph = TaskGraph()
+    graph.blocking("end", PassOn, fed(graph))
+    service = tidegate.local(checkpoint_root=tmp_path)
+    with service, service.create_task(graph) as task, pytest.raises(tidegate.InvalidRequest) as refused:
+        task.request_barrier(checkpoint=True)
+    assert refused.value.reason == "GRAPH_OPTION"
+    assert "a graph takes no checkpoints" in refused.value.message
+
+
+def test_what_went_into_an_exchange_is_told_of_the_channel_that_gave_it(client: Client) -> None:
+    graph = TaskGraph()
+    parted = graph.node("parted", PassOn, fed(graph), channels=2, partition="k")
+    graph.blocking("end", PassOn, parted)
+    with client.create_task(graph) as task:
+        task.run_epoch({"numbers": numbers(100)})
+        told = {(each.operator, each.place, each.channel): each for each in task.statistics().operators}
+    given = [told["User", "parted", channel].rows_out for channel in (0, 1)]
+    assert [told["Exchange", "end.rows", channel].rows_in for channel in (0, 1)] == given
+    assert min(given) > 0
+    assert told["Exchange", "end.rows", 0].rows_out == sum(given) == 100
 
 
 JOIN_EPOCHS = [[numbers(6, keys=3), numbers(9, keys=4)], [numbers(4, keys=2), numbers(5, keys=3)]]
