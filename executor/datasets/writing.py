@@ -15,12 +15,14 @@ from typing import BinaryIO, Final, assert_never
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import concat_batches
 
 from ...operators.blocks import BLOCK_ROWS, blocks
 from ...operators.casts import plain
 from ...operators.hashing import MAX_CHANNELS
 from ...operators.ordering import Order, Ordering, obstacle
 from ...operators.routing import HashRouting
+from ...operators.sizes import batch_bytes
 from ...operators.sorted_merge import merged
 from ...operators.streams import BatchStream
 from ...proto.dataset import Hashed, Keyed, Ranged
@@ -35,6 +37,9 @@ from .place import new_folder
 PART_BLOCKS: Final = 4
 """Blocks of a file: few enough to be held, many enough to be worth a file."""
 
+MOST_TOGETHER: Final = 1 << 30
+"""Bytes of rows that are put together as one batch, whose columns of text have an end at 2 GiB."""
+
 RUN_BLOCKS: Final = 16
 """Blocks that are sorted at a time."""
 
@@ -44,7 +49,7 @@ VERSION: Final = 1
 
 
 class DatasetWriter(ABC):
-    """`add` blocks, then `finish`, or `drop` what was written. Files are cut by rows: the same rows, the same files."""
+    """`add` blocks, then `finish`, or `drop` what was written. The same rows make the same files."""
 
     def __init__(self, schema: pa.Schema, parent: Path) -> None:
         self.schema = schema
@@ -112,6 +117,8 @@ class _Hashed(DatasetWriter):
     def add(self, block: pa.RecordBatch) -> None:
         for partition, rows in enumerate(self._routing.slices(block, 0, 0)):
             if rows.num_rows:
+                if self._held[partition] and not _fit_together([*self._held[partition], rows]):
+                    self._flush(partition)
                 self._held[partition].append(rows)
                 if sum(batch.num_rows for batch in self._held[partition]) >= BLOCK_ROWS:
                     self._flush(partition)
@@ -124,7 +131,7 @@ class _Hashed(DatasetWriter):
         return HashedDataset(self.schema, self._parts, self._path, self._remove, self._keyed)
 
     def _flush(self, partition: int) -> None:
-        self._parts[partition].append(self._put([pa.concat_batches(self._held[partition])]))
+        self._parts[partition].append(self._put([concat_batches(self._held[partition])]))
         self._held[partition] = []
 
 
@@ -139,6 +146,8 @@ class _Ranged(DatasetWriter):
         self._runs: list[tuple[Part, ...]] = []
 
     def add(self, block: pa.RecordBatch) -> None:
+        if self._held and not _fit_together([*self._held, block]):
+            self._sort()
         self._held.append(block)
         if len(self._held) == RUN_BLOCKS:
             self._sort()
@@ -152,7 +161,7 @@ class _Ranged(DatasetWriter):
         return RangedDataset(self.schema, bounded, self._path, self._remove, self._keyed)
 
     def _sort(self) -> None:
-        together = pa.concat_batches(self._held)
+        together = concat_batches(self._held)
         self._held = []
         order = pc.sort_indices(together, sort_keys=[(self._keyed.column, "ascending")])  # stable; nulls at the end
         self._runs.append(self._written(blocks([pc.take(together, order, boundscheck=False)])))
@@ -173,6 +182,10 @@ class _Ranged(DatasetWriter):
 
     def _bounded(self, part: Part) -> Bounded:
         return bounded(part, pa.Table.from_batches(rows_of(self._path, part), self.schema).column(self._keyed.column))
+
+
+def _fit_together(batches: Sequence[pa.RecordBatch]) -> bool:
+    return sum(map(batch_bytes, batches)) <= MOST_TOGETHER
 
 
 def writer_of(schema: pa.Schema, parent: Path, keyed: Keyed | None = None) -> DatasetWriter:

@@ -46,6 +46,23 @@ def test_a_graphs_rows_are_found_by_their_key(client: Client, keyed: Hashed | Ra
     assert sorted(dataset.table()["v"].to_pylist()) == list(range(5000))
 
 
+@pytest.mark.parametrize("keyed", KINDS, ids=str)
+def test_no_more_is_put_together_than_fits_in_a_batch(
+    client: Client, keyed: Hashed | Ranged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, whole = numbers(300_000), made(client, numbers(300_000), keyed).table()
+    together: list[int] = []
+
+    def concat(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+        together.append(sum(batch.nbytes for batch in batches))
+        return pa.concat_batches(batches)
+
+    monkeypatch.setattr(writing, "MOST_TOGETHER", 1 << 20)
+    monkeypatch.setattr(writing, "concat_batches", concat)
+    assert made(client, rows, keyed).table() == whole
+    assert max(together) <= 1 << 20
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.none() | st.floats(width=16) | st.sampled_from([0.0, -0.0, 1.0]), max_size=40))
 def test_any_key_is_found_nulls_and_what_is_no_number_too(client: Client, keys: list[float | None]) -> None:
