@@ -17,6 +17,7 @@ from . import (
     channels,
     continuous_loops,
     exchange,
+    graph_pagerank,
     lookup,
     loops,
     pagerank,
@@ -46,6 +47,7 @@ CASES: dict[str, Callable[[Settings], Report]] = {
     "changes": changes.run,
     "loops": loops.run,
     "pagerank": pagerank.run,
+    "graph-pagerank": graph_pagerank.run,
     "continuous-loops": continuous_loops.run,
 }
 

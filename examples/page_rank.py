@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 import tidegate
+from tidegate.graph import Stream
 
 LINKS = pa.schema([("page", pa.int64()), ("to", pa.int64())])
 RANKS = pa.schema([("page", pa.int64()), ("links", pa.int64()), ("rank", pa.float64())])
@@ -94,7 +95,11 @@ def first(links: pa.Table, pages: int) -> tidegate.TaskGraph:
 
 def another(links: tidegate.Dataset, ranks: tidegate.Dataset, pages: int) -> tidegate.TaskGraph:
     graph = tidegate.TaskGraph()
-    before = graph.read_dataset(ranks)
+    end_in_ranks(graph, graph.read_dataset(ranks), links, pages)
+    return graph
+
+
+def end_in_ranks(graph: tidegate.TaskGraph, before: Stream, links: tidegate.Dataset, pages: int) -> None:
     graph.blocking(
         "round",
         lambda: Round(pages),
@@ -104,7 +109,6 @@ def another(links: tidegate.Dataset, ranks: tidegate.Dataset, pages: int) -> tid
         channels=CHANNELS,
         schema=RANKS,
     )
-    return graph
 
 
 def main() -> None:

@@ -234,6 +234,7 @@ def test_wrong_ranks_are_not_measured() -> None:
         "aggregate",
         "merge",
         "changes",
+        "graph-pagerank",
     ],
 )
 def test_a_case_runs_tiny(case: str, tiny: Settings) -> None:
