@@ -61,6 +61,12 @@ class Scheduler:
         self._threads: list[threading.Thread] = []
         self._idle = 0
         self._closed = False
+        self._stepping = threading.local()
+
+    @property
+    def stepping(self) -> bool:
+        """Whether the calling thread is inside of a step: it must not wait for another, which may need a thread."""
+        return getattr(self._stepping, "depth", 0) > 0
 
     @property
     def helpers(self) -> int:
@@ -144,10 +150,13 @@ class Scheduler:
 
     def _run(self, slot: Slot, slice_ns: int = SLICE_NS) -> None:
         more = False
+        depth = getattr(self._stepping, "depth", 0)
+        self._stepping.depth = depth + 1
         try:
             self.shake()
             more = slot.work.step(time.monotonic_ns() + slice_ns)
         finally:
+            self._stepping.depth = depth
             self._ran(slot, more)
 
     def _ran(self, slot: Slot, more: bool) -> None:

@@ -243,6 +243,12 @@ class Task:
         frames = self.poll(cursor, acknowledge, max_bytes)
         if wait <= 0 or not isinstance(frames[0], Blocked):
             return frames
+        if self._scheduler.stepping:
+            raise Refused(
+                "the code of a node waits for a task of the service that runs it, and all of its threads may come to "
+                "wait so: give the node what it needs as a stream, or use another service (tidegate.local())",
+                reason="WAIT_INSIDE",
+            )
         with self._in_use():
             return self._wait(cursor, max_bytes or DEFAULT_READ_BYTES, wait)
 

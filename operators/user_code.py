@@ -14,6 +14,9 @@ from ..proto.errors import NodeError
 T = TypeVar("T")
 
 _END: Final = object()
+_RAISED: Final = (Exception, SystemExit, GeneratorExit)
+"""What code raises by itself. All but Ctrl-C, which whoever waits on this thread pressed."""
+
 _NO_ITEMS: Final = (str, bytes, dict)
 """What can be iterated, but not over rows. A tuple of types: a union of them would be made anew for each batch."""
 
@@ -31,7 +34,7 @@ class UserCode:
         """What the function gives; what it raises becomes a `NodeError` that says what it was `doing`."""
         try:
             return function(*arguments)
-        except Exception as error:
+        except _RAISED as error:
             raise self._raised(doing, error) from error
 
     def batches(self, doing: str, function: Callable[..., Any], *arguments: object) -> Iterator[pa.RecordBatch]:
@@ -60,7 +63,7 @@ class UserCode:
             while True:
                 try:  # `call` would cost as much again as a small generator
                     item = next(items, _END)
-                except Exception as error:
+                except _RAISED as error:
                     raise self._raised(doing, error) from error
                 if item is _END:
                     return
@@ -77,7 +80,8 @@ class UserCode:
                 self.call(doing, close)
 
     def _of_data(self, given: Any, doing: str) -> Iterator[pa.RecordBatch]:
-        for batch in self.call(doing, arrow_batches, given):
+        batches = iter(self.call(doing, arrow_batches, given))
+        while (batch := self.call(doing, next, batches, None)) is not None:
             if batch.num_rows:
                 yield self._fitted(batch, doing)
 
@@ -107,9 +111,9 @@ class UserCode:
             "NOT_ROWS",
         )
 
-    def _raised(self, doing: str, error: Exception) -> NodeError:
+    def _raised(self, doing: str, error: BaseException) -> NodeError:
         text = "".join(traceback.format_exception(type(error), error, _of_user(error.__traceback__))).rstrip()
-        said = " ".join(str(error).split())
+        said = " ".join(_text_of(error).split())
         return self.wrong(f"{doing} raised {type(error).__name__}{f': {said}' if said else ''}\n{text}", "NODE_FAILED")
 
 
@@ -124,6 +128,14 @@ def arrow_batches(data: Any) -> Iterable[pa.RecordBatch]:
             return pa.RecordBatchReader.from_stream(data)  # type: ignore[no-any-return]
         case _:
             return (pa.record_batch(data),)
+
+
+def _text_of(error: BaseException) -> str:
+    """What an error of the user's says; making a text of it is their code too."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - what it is, and where it was raised, is told all the same
+        return ""
 
 
 def _is_arrow(data: object) -> bool:

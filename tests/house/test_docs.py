@@ -35,6 +35,13 @@ def test_an_example_in_a_document_runs_and_prints_what_it_shows(example: Example
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name)
+def test_what_a_document_shows_of_an_example_is_what_it_says(document: Path) -> None:
+    for of, code in re.findall(r"^```python of (\S+)\n(.*?)^```$", document.read_text(), re.MULTILINE | re.DOTALL):
+        for part in code.split("\n\n\n"):
+            assert part.strip() in (TOP / of).read_text()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name)
 def test_links_inside_the_project_lead_somewhere(document: Path) -> None:
     assert [target for target in links(document) if not (document.parent / target).exists()] == []
 
