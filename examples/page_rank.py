@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 import tidegate
@@ -25,7 +26,7 @@ class Start:
     """Pages with the number of their links and a first rank, the same for all."""
 
     def __init__(self, pages: int) -> None:
-        self.links = np.zeros(pages, np.int64)
+        self.links: npt.NDArray[np.int64] = np.zeros(pages, np.int64)
         self.mine: list[pa.Array] = []
 
     def execute(self, batches: Sequence[pa.RecordBatch], stream: str, channel: int) -> None:
