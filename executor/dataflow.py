@@ -160,7 +160,7 @@ class PlanComputation:
         """The pipelines for sources of this shape, with what they keep; those not named are as they were when the task
         was made.
         """
-        whole = {**self._nominal, **shape}
+        whole = {**self._nominal, **self._prepared.relevant(shape)}
         key = tuple(whole.values())
         made = self._made.get(key)
         if made is not None:

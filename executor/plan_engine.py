@@ -23,6 +23,7 @@ from ..planner import ir
 from ..planner.changes.prepare import PreparedChanges, prepare_changes
 from ..planner.decode import Decoded, decode_plan
 from ..planner.dialect import dialect
+from ..planner.graph.lower import columns_of
 from ..planner.graph.prepare import PreparedGraph, prepare_graph
 from ..planner.graph.structure import ordered
 from ..planner.meaning import meaning
@@ -34,13 +35,15 @@ from ..proto.graph import Graph
 from ..proto.user_operator import UserOperators
 from ..proto.values import Capabilities, Explanation, FileSplit, InlineSplit, Mode, PlanBytes, Split, TaskOptions
 from .changes.computation import ContinuousComputation
-from .computation import Computation
+from .computation import Computation, RowEffect
 from .dataflow import PlanComputation, instance_settings, refuse_changes
 from .engine import MakeEffect
 from .graph.computation import GraphComputation
+from .graph.files import file_effect
 from .graph.sources import GraphFiles, find_files, opened
 from .lookups import LookupThreads
 from .scheduler import Scheduler
+from .shapes import shape_of
 from .store import SpillSpace
 from .timers import Timers
 
@@ -136,11 +139,24 @@ class PlanEngine:
             databases=self._databases,
             lookups=self._lookups,
             later=self._timers.call_later,
-            write=None if effect is None else effect(prepared.schema),
+            write=self._graph_effect(prepared, options, space.files.folder.name, effect),
         )
 
+    def _graph_effect(
+        self, prepared: PreparedGraph, options: TaskOptions, task: str, effect: MakeEffect | None
+    ) -> RowEffect | None:
+        """What a graph's rows go through: it says itself, or whoever made the task does."""
+        target = prepared.graph.target
+        if target is None:
+            return None if effect is None else effect(prepared.schema)
+        return file_effect(target, prepared.schema, task, options.write_quota)
+
     def explain_graph(self, graph: Graph, options: TaskOptions) -> Explanation:  # noqa: ARG002 - the same for all
-        return self._prepared_graph(graph)[0].explain()
+        prepared, files = self._prepared_graph(graph)
+        pieces = opened(files, prepared.schemas)
+        return prepared.explain(
+            {name: shape_of(each, columns_of(prepared.schemas[name])) for name, each in pieces.items()}
+        )
 
     def _prepared_graph(self, graph: Graph) -> tuple[PreparedGraph, GraphFiles]:
         nodes = ordered(graph)

@@ -77,7 +77,7 @@ class FragmentInput:
         self._strict = strict
         self._check = check
         self._empty = not len(source.schema)
-        self.schema = _positional(source.schema)
+        self.schema = positional_schema(source.schema)
         self._stream: Stream | None = None
         self._held: HeldRows | None = None
         self._again = False
@@ -159,7 +159,7 @@ class FragmentInput:
             yield batch
 
 
-def _positional(schema: pa.Schema) -> pa.Schema:
+def positional_schema(schema: pa.Schema) -> pa.Schema:
     """Columns c0, c1, ... A relation without columns gets one, because its rows count all the same."""
     for field in schema:
         obstacle = _refused(field.type)

@@ -14,6 +14,7 @@ from typing import TypeAlias, assert_never
 import pyarrow as pa
 
 from ..operators.column import Column
+from ..operators.fragment import Ordered
 from ..operators.group_measures import Measure
 from ..operators.index_lookup_join import LookupJoinType
 from ..operators.indexes.kind import WantedIndex
@@ -26,7 +27,6 @@ from ..operators.user import UserStream
 from ..proto.graph import BatchFunction, Choose, Executor, IterableSource
 from .changes.nodes import ChangeNode
 from .ir import Clock, Routing
-from .ordering.form import OrderedForm
 
 
 class Feed(enum.Enum):
@@ -126,7 +126,7 @@ class FragmentNode:
     blocking: bool
     place: str
     relations: int
-    ordered: OrderedForm | None = None
+    ordered: Ordered | None = None
     lazy: bool = False
     loops: tuple[LoopBound, ...] = ()
     result: LoopBound | None = None

@@ -47,7 +47,9 @@ class Decoded(Protocol):
 
 
 class Planned(Protocol):
-    """What can be run: a `Prepared` plan, or a graph of a user's own operators. `physical` is pure."""
+    """What can be run: a `Prepared` plan, or a graph of a user's own operators. `physical` is pure. `relevant` is what
+    of a shape it depends on.
+    """
 
     @property
     def schema(self) -> pa.Schema: ...
@@ -57,6 +59,8 @@ class Planned(Protocol):
 
     @property
     def warnings(self) -> tuple[str, ...]: ...
+
+    def relevant(self, shape: Shape) -> Shape: ...
 
     def physical(self, shape: Shape, without: Container[str] = ()) -> PhysicalPlan: ...
 
@@ -73,6 +77,9 @@ class Prepared:
     division: Division
     output: Output
     keys: Mapping[Key, int]
+
+    def relevant(self, shape: Shape) -> Shape:
+        return shape
 
     def physical(self, shape: Shape, without: Container[str] = ()) -> PhysicalPlan:
         """Pipelines for an epoch whose sources have this shape. `shape` has every source of the plan. No join becomes a

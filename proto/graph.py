@@ -6,6 +6,7 @@ functions and classes of the user's, which never leave the process.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias
@@ -176,16 +177,118 @@ class ExecutorNode:
     channels: int = 1
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SqlNode:
+    """A SELECT of the user's in DuckDB's SQL, over relations that have the names of its streams. Each of `channels`
+    runs it over its own rows.
+    """
+
+    name: str
+    inputs: tuple[Input, ...]
+    statement: str
+    channels: int = 1
+
+
+class JoinType(enum.Enum):
+    INNER = "inner"
+    LEFT = "left"
+    RIGHT = "right"
+    FULL = "full"
+    SEMI = "semi"
+    ANTI = "anti"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    """Rows of two streams whose `keys` (pairs of columns) are equal; nulls equal nothing."""
+
+    keys: tuple[tuple[str, str], ...]
+    type: JoinType = JoinType.INNER
+
+
+class MeasureFunction(enum.Enum):
+    COUNT = "count"
+    COUNT_DISTINCT = "count_distinct"
+    SUM = "sum"
+    MEAN = "mean"
+    MIN = "min"
+    MAX = "max"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """A column of an aggregate's rows. COUNT without a `column` counts rows."""
+
+    name: str
+    function: MeasureFunction
+    column: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aggregate:
+    """A row for each combination of the values of `keys`; a single one where there are no keys."""
+
+    keys: tuple[str, ...]
+    measures: tuple[Measure, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distinct:
+    """Every row once; of all columns, or of these."""
+
+    columns: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sort:
+    """All rows in the order of `keys` (columns, and whether they descend), nulls last; or the `first` of them."""
+
+    keys: tuple[tuple[str, bool], ...]
+    first: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many rows there are."""
+
+
+Operation: TypeAlias = Join | Aggregate | Distinct | Sort | Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StockNode:
+    """An operation that comes with Tidegate, on `channels` channels. How rows are dealt to them is its own matter."""
+
+    name: str
+    inputs: tuple[Input, ...]
+    operation: Operation
+    channels: int = 1
+
+
 SourceNode: TypeAlias = FedSource | FileSource | DatasetSource | IterableSource
-GraphNode: TypeAlias = SourceNode | MapNode | UnionNode | ExecutorNode
+GraphNode: TypeAlias = SourceNode | MapNode | UnionNode | ExecutorNode | SqlNode | StockNode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileTarget:
+    """A folder that a graph's rows are written to, a file an epoch, which appears at its barrier. `mode` says what of
+    others' files that are there.
+    """
+
+    folder: str
+    format: str = "parquet"
+    mode: str = "append"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Graph:
-    """`nodes` in the order in which they were added. The rows of `result` are the graph's."""
+    """`nodes` in the order in which they were added. The rows of `result` are the graph's; with a `target` they are
+    written there, and nobody reads them.
+    """
 
     nodes: tuple[GraphNode, ...]
     result: str | None = None
+    target: FileTarget | None = None
 
 
 def read_by(node: GraphNode) -> tuple[str, ...]:
@@ -195,7 +298,7 @@ def read_by(node: GraphNode) -> tuple[str, ...]:
             return (node.source,)
         case UnionNode():
             return node.sources
-        case ExecutorNode():
+        case ExecutorNode() | SqlNode() | StockNode():
             return tuple(each.source for each in node.inputs)
         case _:
             return ()

@@ -19,6 +19,7 @@ from ..proto.graph import (
     ExecutorNode,
     FedSource,
     FileSource,
+    FileTarget,
     Graph,
     GraphNode,
     Input,
@@ -29,17 +30,17 @@ from ..proto.graph import (
 )
 from ..proto.values import Explanation, FileSplit
 from ..splits import SplitLike
-from .partitions import UNSAID, PartitionLike, Unsaid, check_streams, partitions_of
+from .partitions import UNSAID, check_streams, partitions_of
+from .stock import Partitions, StockNodes, StreamLike
 from .stream import Result, Stream
 
 Files: TypeAlias = str | os.PathLike[str] | FileSplit | Sequence[str | os.PathLike[str] | FileSplit]
-StreamLike: TypeAlias = Stream | str
 Streams: TypeAlias = StreamLike | Mapping[str, StreamLike]
-Partitions: TypeAlias = PartitionLike | Mapping[str, PartitionLike] | Unsaid
 
 
-class TaskGraph:
-    """A graph of one's own operators, under construction. Its end is one `blocking` node, or a stream to `collect`.
+class TaskGraph(StockNodes):
+    """A graph of one's own operators, under construction. Its end is one `blocking` node, or a stream to `collect` or
+    to `write`.
 
     What a node reads may be named before it is there. A graph is checked as a whole when it is run or explained.
     """
@@ -47,11 +48,12 @@ class TaskGraph:
     def __init__(self) -> None:
         self._nodes: list[GraphNode] = []
         self._result: str | None = None
+        self._target: FileTarget | None = None
 
     @property
     def value(self) -> Graph:
         """The graph as it is now; it does not change with this object."""
-        return Graph(nodes=tuple(self._nodes), result=self._result)
+        return Graph(nodes=tuple(self._nodes), result=self._result, target=self._target)
 
     # -------------------------------------------------------------------------------------------------- inputs
 
@@ -185,6 +187,25 @@ class TaskGraph:
         """End the graph in the rows of a stream, as they are."""
         self._name_of(stream, "the graph's end")
         return self._end(stream)
+
+    def write(
+        self,
+        stream: Stream,
+        folder: str | os.PathLike[str],
+        *,
+        format: str = "parquet",  # noqa: A002 (what `FileSplit` calls it too)
+        mode: str = "append",
+    ) -> Result:
+        """End the graph in files: each epoch of a task over it adds one to this folder, at its barrier.
+
+        `format` is parquet, arrow or csv. The folder is made if there is none (but not those above it). `mode` says
+        what of files that others have written there: append (which must have the same columns), replace, ignore (write
+        nothing) or error.
+        """
+        self._name_of(stream, "the graph's end")
+        ended = self._end(stream)
+        self._target = FileTarget(folder=os.path.abspath(folder), format=format, mode=mode)
+        return ended
 
     def union(self, *streams: StreamLike, name: str | None = None) -> Stream:
         """The rows of streams of one schema, one stream after the other."""

@@ -46,6 +46,12 @@ class Graphs:
         self, graph: Graph, options: TaskOptions, *, keep: bool = False, keyed: Keyed | None = None
     ) -> TaskInfo:
         _check(options)
+        if keep and graph.target is not None:
+            raise InvalidRequest(
+                "the graph ends in files and leaves no rows to be kept as a Dataset: run it as a task "
+                "(client.create_task(graph), task.run_epoch(splits))",
+                reason="GRAPH_WRITES",
+            )
         sinks: list[DatasetSink] = []
 
         def sink(schema: pa.Schema) -> DatasetSink:

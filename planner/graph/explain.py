@@ -15,7 +15,6 @@ from ...proto.graph import (
     FedSource,
     FileSource,
     Graph,
-    GraphNode,
     IterableSource,
     MapNode,
     UnionNode,
@@ -23,18 +22,17 @@ from ...proto.graph import (
 from ...proto.values import Explanation
 from .lower import Edge, Lowered, edges_of
 from .picture import picture
+from .steps import MergeStep, SqlStep, Step
 
 
-def explain(
-    graph: Graph, nodes: Sequence[GraphNode], schemas: Mapping[str, pa.Schema], lowered: Lowered
-) -> Explanation:
+def explain(graph: Graph, nodes: Sequence[Step], schemas: Mapping[str, pa.Schema], lowered: Lowered) -> Explanation:
     """Pipelines with their nodes, in the order in which rows pass through them."""
     told = [_node(node, schemas[node.name], lowered) for node in nodes]
     document = {"nodes": told, "pipelines": len(lowered.physical.pipelines), "result": graph.result}
     return Explanation(text="\n".join(_lines(document)), json=json.dumps(document), svg=picture(document))
 
 
-def _node(node: GraphNode, schema: pa.Schema, lowered: Lowered) -> dict[str, Any]:
+def _node(node: Step, schema: pa.Schema, lowered: Lowered) -> dict[str, Any]:
     return {
         "name": node.name,
         "kind": _kind(node),
@@ -46,7 +44,7 @@ def _node(node: GraphNode, schema: pa.Schema, lowered: Lowered) -> dict[str, Any
     }
 
 
-def _stream(node: GraphNode, edge: Edge, lowered: Lowered) -> dict[str, Any]:
+def _stream(node: Step, edge: Edge, lowered: Lowered) -> dict[str, Any]:
     exchange, reading = lowered.exchanges.get(edge), lowered.readings.get(edge)
     after = node.inputs[edge.at].after if isinstance(node, ExecutorNode) else ()
     return {
@@ -79,7 +77,7 @@ def _way(stream: Mapping[str, Any]) -> str:
     return stream["read"] or "in the same pipeline"
 
 
-def _kind(node: GraphNode) -> str:
+def _kind(node: Step) -> str:
     match node:
         case FedSource():
             return "fed"
@@ -95,11 +93,15 @@ def _kind(node: GraphNode) -> str:
             return "union"
         case ExecutorNode():
             return "executor"
+        case SqlStep():
+            return "sql"
+        case MergeStep():
+            return "merge"
         case _:
             assert_never(node)
 
 
-def _what(node: GraphNode) -> str:
+def _what(node: Step) -> str:
     match node:
         case FedSource():
             return "splits that the task is fed"
@@ -115,6 +117,10 @@ def _what(node: GraphNode) -> str:
             return "union"
         case ExecutorNode():
             return f"executor {_name_of(node.make)}"
+        case SqlStep():
+            return node.what
+        case MergeStep():
+            return "merge of the channels' sorted rows"
         case _:
             assert_never(node)
 

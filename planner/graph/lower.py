@@ -3,7 +3,8 @@
 A node runs in the pipeline of its only reader where that has as many channels and takes rows as they are; all others
 are the root of a pipeline of their own, which feeds an exchange for each of their readers. So rows that two nodes read
 are made once, and wait in exchanges, which spill. A Dataset costs nothing to read again: each of its readers reads it
-in its own pipeline, unless that wants its rows dealt otherwise than they lie.
+in its own pipeline, unless that wants its rows dealt otherwise than they lie. So does a statement with files that
+DuckDB reads as they are.
 """
 
 from __future__ import annotations
@@ -28,32 +29,40 @@ from ...proto.graph import (
     FedSource,
     FileSource,
     Graph,
-    GraphNode,
     IterableSource,
     MapNode,
     Partition,
     Spread,
     UnionNode,
-    read_by,
 )
 from ..ir import Routing
 from ..pipelines import (
     BatchFunctionNode,
     Exchange,
+    Feed,
+    FileInput,
+    FragmentNode,
     IterateNode,
     PhysicalNode,
     PhysicalPlan,
     Pipeline,
     ReceiveNode,
     ScanNode,
+    Shape,
     Start,
+    StreamInput,
     UserNode,
+    read_from_sources,
     walk,
 )
 from ..pipelines import UnionNode as PhysicalUnion
+from .steps import MergeStep, OrderedSql, SqlStep, Step, relation
 
 _DEEPEST: Final = 32
 """Operators that ask each other for rows stand on one stack of calls, which has an end."""
+
+_UNKNOWN: Final = 10_000_000
+"""Rows that statements expect of code of the user's. They fetch no result at once that may be so large."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +77,9 @@ class Edge:
 
 
 class Reading(Enum):
-    """What of a Dataset each channel of its reader reads."""
+    """What of a source each channel of its reader reads: of a Dataset, or of files that a statement reads itself."""
 
+    FILES = "whose files it reads itself"
     SHARE = "a share of it in each channel"
     WHOLE = "all of it in each channel"
     PARTITION = "its partition in each channel"
@@ -77,9 +87,9 @@ class Reading(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Lowered:
-    """`channels` are those of each node, `homes` the number of its pipeline: of a Dataset that several read for
-    themselves, the first one's. `exchanges` are those of the edges that have one, `readings` those of Datasets that
-    have none.
+    """`channels` are those of each step, `homes` the number of its pipeline: of a source that several read for
+    themselves, the first one's. `exchanges` are those of the edges that have one, `readings` those of sources that have
+    none.
     """
 
     physical: PhysicalPlan
@@ -89,42 +99,51 @@ class Lowered:
     readings: Mapping[Edge, Reading]
 
 
-def lower(graph: Graph, nodes: Sequence[GraphNode], schemas: Mapping[str, pa.Schema]) -> Lowered:
-    """`nodes` are the graph's, in order."""
-    return _Lowering(graph, nodes, schemas).lowered()
+def lower(graph: Graph, nodes: Sequence[Step], schemas: Mapping[str, pa.Schema], shape: Shape) -> Lowered:
+    """`nodes` are the graph's, in order; `shape` is how sources are fed, of those that it names."""
+    return _Lowering(graph, nodes, schemas, shape).lowered()
 
 
-def edges_of(node: GraphNode) -> Iterator[Edge]:
+def edges_of(node: Step) -> Iterator[Edge]:
     """What a node reads, in order."""
-    if isinstance(node, ExecutorNode):
-        for at, each in enumerate(node.inputs):
-            yield Edge(source=each.source, reader=node.name, at=at, stream=each.name, partition=each.partition)
-        return
-    for at, source in enumerate(read_by(node)):
-        yield Edge(source=source, reader=node.name, at=at, stream=source, partition=Spread())
+    match node:
+        case ExecutorNode() | SqlStep():
+            for at, each in enumerate(node.inputs):
+                yield Edge(source=each.source, reader=node.name, at=at, stream=each.name, partition=each.partition)
+        case MapNode() | MergeStep():
+            yield Edge(source=node.source, reader=node.name, at=0, stream=node.source, partition=Spread())
+        case UnionNode():
+            for at, source in enumerate(node.sources):
+                yield Edge(source=source, reader=node.name, at=at, stream=source, partition=Spread())
+        case _:
+            return
 
 
 class _Lowering:
-    def __init__(self, graph: Graph, nodes: Sequence[GraphNode], schemas: Mapping[str, pa.Schema]) -> None:
+    def __init__(self, graph: Graph, nodes: Sequence[Step], schemas: Mapping[str, pa.Schema], shape: Shape) -> None:
         self._graph = graph
         self._nodes = nodes
         self._schemas = schemas
+        self._shape = shape
+        self._by_name = {node.name: node for node in nodes}
         self._edges = {node.name: tuple(edges_of(node)) for node in nodes}
-        self._readers: dict[str, list[Edge]] = {node.name: [] for node in nodes}
+        readers: dict[str, list[Edge]] = {node.name: [] for node in nodes}
         for edges in self._edges.values():
             for edge in edges:
-                self._readers[edge.source].append(edge)
-        self._channels = _channels(nodes, self._readers)
+                readers[edge.source].append(edge)
+        self._channels = _channels(nodes, readers)
+        self._read = frozenset(edge for edges in self._edges.values() for edge in edges if self._reads_files(edge))
+        self._readers = {name: [edge for edge in edges if edge not in self._read] for name, edges in readers.items()}
         self._strides = _strides(nodes)
         self._datasets = {node.name: node for node in nodes if isinstance(node, DatasetSource)}
         self._exchanges: dict[Edge, Exchange] = {}
-        self._readings: dict[Edge, Reading] = {}
+        self._readings = dict.fromkeys(self._read, Reading.FILES)
         self._trees: dict[str, PhysicalNode] = {}
         self._depths: dict[str, int] = {}
 
     def lowered(self) -> Lowered:
         for node in self._nodes:
-            inputs = tuple(self._input(edge) for edge in self._edges[node.name])
+            inputs = tuple(self._input(edge) for edge in self._edges[node.name] if edge not in self._read)
             self._trees[node.name] = self._tree(node, inputs)
         return self._cut()
 
@@ -136,7 +155,7 @@ class _Lowering:
             if into or node.name == self._graph.result:
                 root = self._trees[node.name]
                 homes = dict.fromkeys(self._beside(node.name), len(pipelines)) | homes
-                scans = (each.source for each in walk(root) if isinstance(each, ScanNode))
+                scans = (each.source for reader in walk(root) for each in read_from_sources(reader))
                 pipelines.append(
                     Pipeline(
                         root=root,
@@ -178,8 +197,8 @@ class _Lowering:
         return ReceiveNode(
             exchange=exchange.number,
             schema=exchange.schema,
-            size_class=0,
-            rows=0,
+            size_class=self._trees[edge.source].size_class,
+            rows=self._trees[edge.source].size_class,
             place=f"{edge.reader}.{edge.stream}",
         )
 
@@ -202,8 +221,21 @@ class _Lowering:
             case _:
                 return None
 
+    def _reads_files(self, edge: Edge) -> bool:
+        """Whether a statement reads its source itself: all of it, or the channel's share."""
+        known = self._shape.get(edge.source)
+        if not isinstance(self._by_name[edge.reader], SqlStep) or known is None or known.feed is not Feed.FILES:
+            return False
+        return self._channels[edge.reader] == 1 or isinstance(edge.partition, Spread | Broadcast)
+
+    def _size(self, name: str) -> int:
+        """The size class of a source's rows."""
+        return self._shape[name].size_class if name in self._shape else _UNKNOWN
+
     def _direct(self, edge: Edge) -> bool:
         channels = self._channels[edge.source]
+        if isinstance(self._by_name[edge.reader], MergeStep):
+            return False
         return (
             len(self._readers[edge.source]) == 1
             and channels == self._channels[edge.reader]
@@ -215,7 +247,11 @@ class _Lowering:
         schema, consumers = self._schemas[edge.source], self._channels[edge.reader]
         partition = edge.partition if consumers > 1 else Spread()
         routing, keys, choose = Routing.ROUND_ROBIN, (), None
+        reader = self._by_name[edge.reader]
+        order = reader.order if isinstance(reader, MergeStep) else ()
         match partition:
+            case Spread() if order:
+                routing = Routing.GATHER
             case Spread():
                 if consumers == self._channels[edge.source]:
                     routing = Routing.FORWARD
@@ -235,6 +271,7 @@ class _Lowering:
             schema=schema,
             consumers=consumers,
             keys=keys,
+            order=order,
             choose=choose,
             place=edge.reader,
         )
@@ -247,30 +284,31 @@ class _Lowering:
             source=name,
             columns=columns_of(schema),
             schema=schema,
-            size_class=0,
+            size_class=self._size(name),
             place=name,
             whole=reading is Reading.WHOLE,
             parted=reading is Reading.PARTITION,
         )
 
-    def _tree(self, node: GraphNode, inputs: tuple[PhysicalNode, ...]) -> PhysicalNode:
+    def _tree(self, node: Step, inputs: tuple[PhysicalNode, ...]) -> PhysicalNode:
         name, schema = node.name, self._schemas[node.name]
+        size = max((each.size_class for each in inputs), default=0)
         match node:
             case FedSource() | FileSource() | DatasetSource():
                 return self._scan(name)
             case IterableSource():
-                return IterateNode(source=node, schema=schema, size_class=0, place=name)
+                return IterateNode(source=node, schema=schema, size_class=_UNKNOWN, place=name)
             case MapNode():
                 return BatchFunctionNode(
                     input=inputs[0],
                     function=node.function,
                     stride=self._strides[name],
                     schema=schema,
-                    size_class=0,
+                    size_class=_UNKNOWN,
                     place=name,
                 )
             case UnionNode():
-                return PhysicalUnion(inputs=inputs, schema=schema, size_class=0, place=name)
+                return PhysicalUnion(inputs=inputs, schema=schema, size_class=size, place=name)
             case ExecutorNode():
                 return UserNode(
                     name=name,
@@ -278,11 +316,44 @@ class _Lowering:
                     streams=user_streams(node, self._strides),
                     make=node.make,
                     schema=schema,
-                    size_class=0,
+                    size_class=_UNKNOWN,
                     place=name,
                 )
+            case SqlStep():
+                return self._fragment(node, inputs)
+            case MergeStep():
+                return inputs[0]
             case _:
                 assert_never(node)
+
+    def _fragment(self, step: SqlStep, inputs: tuple[PhysicalNode, ...]) -> FragmentNode:
+        """`inputs` are those that it does not read from files itself."""
+        left = iter(inputs)
+        files: list[FileInput] = []
+        streams: list[StreamInput] = []
+        for edge in self._edges[step.name]:
+            named = relation(edge.at)
+            if edge in self._read:
+                columns, whole = columns_of(self._schemas[edge.source]), isinstance(edge.partition, Broadcast)
+                file = FileInput(source=edge.source, relation=named, columns=columns, place=step.name, whole=whole)
+                files.append(file)
+            else:
+                streams.append(StreamInput(node=next(left), relation=named, replayed=step.replayed[edge.at]))
+        sizes = [self._size(file.source) for file in files] + [each.node.size_class for each in streams]
+        ordered = None if step.ordered is None else OrderedSql(sql=step.ordered, joins=(f"node {step.name!r}",))
+        return FragmentNode(
+            sql=step.sql,
+            streams=tuple(streams),
+            files=tuple(files),
+            context=(),
+            schema=step.schema,
+            size_class=max(sizes, default=0),
+            row_wise=False,
+            blocking=False,
+            place=step.name,
+            relations=1,
+            ordered=ordered,
+        )
 
 
 def user_streams(node: ExecutorNode, strides: Mapping[str, int]) -> tuple[UserStream, ...]:
@@ -296,7 +367,7 @@ def columns_of(schema: pa.Schema) -> tuple[Column, ...]:
     return tuple(Column(name=field.name, type=field.type, nullable=field.nullable) for field in schema)
 
 
-def _strides(nodes: Sequence[GraphNode]) -> Mapping[str, int]:
+def _strides(nodes: Sequence[Step]) -> Mapping[str, int]:
     """Rows of the batches of each node: an input's own, also through functions and unions; else as many as always."""
     found: dict[str, int] = {}
     for node in nodes:
@@ -305,19 +376,20 @@ def _strides(nodes: Sequence[GraphNode]) -> Mapping[str, int]:
                 found[node.name] = found[node.source]
             case UnionNode():
                 found[node.name] = min(found[source] for source in node.sources)
-            case ExecutorNode():
+            case ExecutorNode() | SqlStep() | MergeStep():
                 found[node.name] = STRIDE
             case _:
                 found[node.name] = node.stride
     return found
 
 
-def _channels(nodes: Sequence[GraphNode], readers: Mapping[str, Sequence[Edge]]) -> Mapping[str, int]:
-    """An executor has those it says. What is read in pieces has as many as the most of its readers that do not all want
-    all of it; an iterable has one; a function stays where its rows are, and a union where most of its rows are.
+def _channels(nodes: Sequence[Step], readers: Mapping[str, Sequence[Edge]]) -> Mapping[str, int]:
+    """An executor and a statement have those they say, and a merge one. What is read in pieces has as many as the most
+    of its readers that do not all want all of it; an iterable has one; a function stays where its rows are, and a union
+    where most of its rows are.
     """
     wanted: dict[str, int] = {}
-    executors = {node.name: node.channels for node in nodes if isinstance(node, ExecutorNode)}
+    executors = {node.name: node.channels for node in nodes if isinstance(node, ExecutorNode | SqlStep)}
     for node in reversed(nodes):
         reading = [
             executors.get(edge.reader, wanted.get(edge.reader, 1))
@@ -328,9 +400,9 @@ def _channels(nodes: Sequence[GraphNode], readers: Mapping[str, Sequence[Edge]])
     found: dict[str, int] = {}
     for node in nodes:
         match node:
-            case ExecutorNode():
+            case ExecutorNode() | SqlStep():
                 found[node.name] = node.channels
-            case IterableSource():
+            case IterableSource() | MergeStep():
                 found[node.name] = 1
             case MapNode():
                 found[node.name] = found[node.source]

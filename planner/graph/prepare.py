@@ -12,18 +12,19 @@ from ...proto.values import Explanation
 from ..pipelines import PhysicalPlan, Shape
 from ..sources import PlannedSource
 from .explain import explain
-from .lower import Lowered, columns_of, lower
-from .schemas import Schemas, schemas_of
+from .lower import columns_of, lower
+from .schemas import steps_of
+from .steps import SqlStep, Step
+from .stock import Schemas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PreparedGraph:
-    """`nodes` are in order, each with its schema in `schemas`. Pipelines are the same for all shapes of the sources."""
+    """`nodes` are in order, each with its schema in `schemas`."""
 
     graph: Graph
-    nodes: tuple[GraphNode, ...]
+    nodes: tuple[Step, ...]
     schemas: Mapping[str, pa.Schema]
-    lowered: Lowered
     warnings: tuple[str, ...] = ()
 
     @property
@@ -44,16 +45,20 @@ class PreparedGraph:
             if isinstance(node, FedSource | FileSource | DatasetSource)
         )
 
-    def physical(self, shape: Shape, without: Container[str] = ()) -> PhysicalPlan:  # noqa: ARG002 - the same for all
-        return self.lowered.physical
+    def relevant(self, shape: Shape) -> Shape:
+        """Only statements care how sources are fed: without one, pipelines are the same for all shapes."""
+        return shape if any(isinstance(node, SqlStep) for node in self.nodes) else {}
 
-    def explain(self) -> Explanation:
-        return explain(self.graph, self.nodes, self.schemas, self.lowered)
+    def physical(self, shape: Shape, without: Container[str] = ()) -> PhysicalPlan:  # noqa: ARG002 - it has no indexes
+        return lower(self.graph, self.nodes, self.schemas, shape).physical
+
+    def explain(self, shape: Shape) -> Explanation:
+        return explain(self.graph, self.nodes, self.schemas, lower(self.graph, self.nodes, self.schemas, shape))
 
 
 def prepare_graph(graph: Graph, nodes: Sequence[GraphNode], files: Schemas) -> PreparedGraph:
     """`nodes` are the graph's, as `ordered` gives them, and `files` has the schemas of the files that it reads. Raises
     `PlanError` with all that does not fit.
     """
-    schemas = schemas_of(nodes, files)
-    return PreparedGraph(graph=graph, nodes=tuple(nodes), schemas=schemas, lowered=lower(graph, nodes, schemas))
+    steps, schemas = steps_of(nodes, files)
+    return PreparedGraph(graph=graph, nodes=steps, schemas=schemas)

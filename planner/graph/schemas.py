@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -13,10 +13,21 @@ from ...operators.casts import plain
 from ...operators.hashing import hashable
 from ...operators.user_code import shown
 from ...proto.errors import NodeError, PlanError, Problem
-from ...proto.graph import ByKey, ExecutorNode, FileSource, GraphNode, Input, MapNode, UnionNode
+from ...proto.graph import (
+    ByKey,
+    ExecutorNode,
+    FileSource,
+    GraphNode,
+    Input,
+    MapNode,
+    SourceNode,
+    SqlNode,
+    StockNode,
+    UnionNode,
+)
+from .steps import MergeStep, SqlStep, Step
+from .stock import Schemas, Wrong, sql_step, stock_steps
 from .structure import problem
-
-Schemas = Mapping[str, pa.Schema]
 
 _KINDS: Final = (
     (kinds.is_integer, "whole numbers"),
@@ -30,26 +41,72 @@ _KINDS: Final = (
 )
 
 
-def schemas_of(nodes: Sequence[GraphNode], files: Schemas) -> Schemas:
-    """Of each node, `nodes` being in order and `files` the schemas of the files that are read. Raises `PlanError` with
-    all that does not fit.
+def steps_of(nodes: Sequence[GraphNode], files: Schemas) -> tuple[tuple[Step, ...], Schemas]:
+    """What the nodes are done by, and the schema of each; `nodes` are in order, `files` the schemas of the files that
+    are read. Raises `PlanError` with all that does not fit.
     """
-    found: dict[str, pa.Schema] = {}
-    problems: list[Problem] = []
+    typing = _Typing({node.name for node in nodes}, files)
     for node in nodes:
-        schema = _schema(node, found, files, problems)
+        typing.add(node)
+    if typing.problems:
+        raise PlanError(*typing.problems)
+    return tuple(typing.steps), typing.found
+
+
+class _Typing:
+    """What is known of the nodes so far. A node of whose input nothing is known is passed over: the input's problem has
+    been told.
+    """
+
+    def __init__(self, names: set[str], files: Schemas) -> None:
+        self.found: dict[str, pa.Schema] = {}
+        self.steps: list[Step] = []
+        self.problems: list[Problem] = []
+        self._names = names
+        self._files = files
+
+    def add(self, node: GraphNode) -> None:
+        match node:
+            case SqlNode() | StockNode():
+                if all(each.source in self.found for each in node.inputs):
+                    self._add_steps(node)
+            case _:
+                self._know(node, _schema(node, self.found, self._files, self.problems))
+                if isinstance(node, ExecutorNode):
+                    self.problems += _partitions(node, self.found)
+
+    def _add_steps(self, node: SqlNode | StockNode) -> None:
+        try:
+            made: Sequence[SqlStep | MergeStep] = (
+                [sql_step(node, self.found)]
+                if isinstance(node, SqlNode)
+                else list(stock_steps(node, self.found, self._unused))
+            )
+        except Wrong as error:
+            self.problems.append(problem(node.name, error.reason, str(error)))
+            return
+        for step in made:
+            self._know(step, step.schema if isinstance(step, SqlStep) else self.found[step.source])
+            if isinstance(step, SqlStep):
+                self.problems += _partitions(step, self.found)
+
+    def _know(self, step: Step, schema: pa.Schema | None) -> None:
         if schema is not None and not len(schema):
-            problems.append(problem(node.name, "NO_COLUMNS", "its rows have no columns"))
+            self.problems.append(problem(step.name, "NO_COLUMNS", "its rows have no columns"))
         elif schema is not None:
-            found[node.name] = schema
-        if isinstance(node, ExecutorNode):
-            problems += _partitions(node, found)
-    if problems:
-        raise PlanError(*problems)
-    return found
+            self.steps.append(step)
+            self.found[step.name] = schema
+
+    def _unused(self, name: str) -> str:
+        while name in self._names:
+            name += "_"
+        self._names.add(name)
+        return name
 
 
-def _schema(node: GraphNode, found: Schemas, files: Schemas, problems: list[Problem]) -> pa.Schema | None:
+def _schema(
+    node: SourceNode | MapNode | UnionNode | ExecutorNode, found: Schemas, files: Schemas, problems: list[Problem]
+) -> pa.Schema | None:
     """None where it cannot be known, of which the problem is told."""
     match node:
         case FileSource():
@@ -110,7 +167,7 @@ def _united(node: UnionNode, found: Schemas, problems: list[Problem]) -> pa.Sche
     return pa.schema([same[0].with_nullable(any(field.nullable for field in same)) for same in fields])
 
 
-def _partitions(node: ExecutorNode, found: Schemas) -> Iterator[Problem]:
+def _partitions(node: ExecutorNode | SqlStep, found: Schemas) -> Iterator[Problem]:
     keyed: list[tuple[Input, list[str]]] = []
     for each in node.inputs:
         schema = found.get(each.source)

@@ -7,7 +7,18 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Final
 
 from ...proto.errors import PlanError, Problem
-from ...proto.graph import ExecutorNode, Graph, GraphNode, IterableSource, MapNode, UnionNode, read_by
+from ...proto.graph import (
+    Aggregate,
+    ExecutorNode,
+    Graph,
+    GraphNode,
+    IterableSource,
+    MapNode,
+    SqlNode,
+    StockNode,
+    UnionNode,
+    read_by,
+)
 
 MOST_CHANNELS: Final = 64
 
@@ -55,6 +66,13 @@ def _of_node(node: GraphNode) -> Iterator[Problem]:
     match node:
         case ExecutorNode():
             yield from _of_executor(node)
+        case SqlNode():
+            yield from _of_streams(node)
+        case StockNode():
+            yield from _of_streams(node)
+            if isinstance(node.operation, Aggregate) and not node.operation.keys and node.channels > 1:
+                text = f"channels={node.channels}: without a column to group by there is one row, made by one channel"
+                yield problem(node.name, "BAD_CHANNELS", text)
         case UnionNode(sources=()):
             yield problem(node.name, "NO_STREAMS", "a union needs at least one stream")
         case UnionNode():
@@ -69,19 +87,24 @@ def _of_node(node: GraphNode) -> Iterator[Problem]:
                 yield problem(node.name, "BAD_STRIDE", f"epoch_rows={node.epoch_rows} must be at least one row")
 
 
-def _of_executor(node: ExecutorNode) -> Iterator[Problem]:
+def _of_streams(node: ExecutorNode | SqlNode | StockNode) -> Iterator[Problem]:
     if not 1 <= node.channels <= MOST_CHANNELS:
         yield problem(node.name, "BAD_CHANNELS", f"channels={node.channels} must be 1 to {MOST_CHANNELS}")
-    if not callable(node.make):
-        made = hasattr(node.make, "execute")
-        right = "give its class, or a function that makes one: every channel and epoch has an executor of its own"
-        what = "is an executor itself" if made else "makes no executors"
-        yield problem(node.name, "NOT_A_FACTORY", f"{node.make!r} {what}; {right}")
     if not node.inputs:
         yield problem(node.name, "NO_STREAMS", "it reads nothing; give it at least one stream")
     names = [each.name for each in node.inputs]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield problem(node.name, "DUPLICATE_NAME", f"two of its streams are called {name!r}")
+
+
+def _of_executor(node: ExecutorNode) -> Iterator[Problem]:
+    yield from _of_streams(node)
+    if not callable(node.make):
+        made = hasattr(node.make, "execute")
+        right = "give its class, or a function that makes one: every channel and epoch has an executor of its own"
+        what = "is an executor itself" if made else "makes no executors"
+        yield problem(node.name, "NOT_A_FACTORY", f"{node.make!r} {what}; {right}")
+    names = [each.name for each in node.inputs]
     for each in node.inputs:
         for other in each.after:
             if other not in names:

@@ -1,0 +1,66 @@
+"""What a graph's nodes are once their schemas are known: stock operations have become statements and merges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from ...operators.ordering import Order
+from ...operators.quoting import identifier
+from ...proto.graph import ExecutorNode, Input, MapNode, SourceNode, UnionNode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SqlStep:
+    """`sql` is a SELECT over r0, r1, ..., the rows of its inputs, each with columns c0, c1, ...; `ordered` is one that
+    has the same rows in an order that its joins do not decide. Each input is read once, or, where that is not sure, is
+    `replayed`. `what` tells people of it.
+    """
+
+    name: str
+    inputs: tuple[Input, ...]
+    sql: str
+    replayed: tuple[bool, ...]
+    schema: pa.Schema
+    what: str
+    channels: int = 1
+    ordered: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MergeStep:
+    """The rows of all channels of `source`, each of which sorts its own, in this order."""
+
+    name: str
+    source: str
+    order: tuple[Order, ...]
+
+
+Step: TypeAlias = SourceNode | MapNode | UnionNode | ExecutorNode | SqlStep | MergeStep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OrderedSql:
+    """The ordered form of a join, as a fragment has one: DuckDB builds a hash table for it."""
+
+    sql: str
+    joins: tuple[str, ...]
+    builds: bool | None = True
+
+
+def relation(at: int) -> str:
+    """What the SQL of a step calls its input number `at`."""
+    return f"r{at:d}"
+
+
+def over_inputs(statement: str, names: Sequence[str], schemas: Sequence[pa.Schema]) -> str:
+    """A SELECT over relations of these names as one over `relation`s. It does not begin with WITH."""
+    definitions = ", ".join(
+        f"{identifier(name)}({', '.join(map(identifier, schema.names))}) AS NOT MATERIALIZED "
+        f"(SELECT {', '.join(f'c{i:d}' for i in range(len(schema)))} FROM {relation(at)})"
+        for at, (name, schema) in enumerate(zip(names, schemas, strict=True))
+    )
+    return f"SELECT * FROM (WITH {definitions} SELECT * FROM ({statement.strip().rstrip(';')}\n))"

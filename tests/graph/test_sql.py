@@ -1,0 +1,139 @@
+"""A SELECT as a node: over the streams that it names, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tidegate
+from tidegate import Client, TaskGraph
+
+from .executors import NUMBERS, PassOn, fed, numbers
+
+
+def over_numbers(statement: str, **more: object) -> TaskGraph:
+    graph = TaskGraph()
+    graph.collect(graph.sql("query", statement, {"numbers": fed(graph)}, **more))  # type: ignore[arg-type]
+    return graph
+
+
+@pytest.mark.parametrize(
+    ("statement", "rows"),
+    [
+        ("SELECT sum(v)::BIGINT AS s FROM numbers", [(190,)]),
+        (
+            "WITH few AS (FROM numbers WHERE v < 3) SELECT a.v, b.v AS w FROM few a JOIN few b USING (v) ORDER BY v",
+            [(0, 0), (1, 1), (2, 2)],
+        ),
+        ("SELECT v FROM numbers WHERE v > (SELECT avg(v) FROM numbers) ORDER BY v DESC LIMIT 2;", [(19,), (18,)]),
+        ('FROM "Numbers" SELECT max(v) AS "the most" -- the last one', [(19,)]),
+        ("SELECT v, i FROM numbers, range(2) AS r(i) WHERE v = 1 ORDER BY i", [(1, 0), (1, 1)]),
+        (
+            "WITH RECURSIVE up(n) AS (SELECT min(v) FROM numbers UNION ALL SELECT n + 1 FROM up WHERE n < 2) FROM up",
+            [(0,), (1,), (2,)],
+        ),
+    ],
+)
+def test_a_statement_reads_its_streams_by_name(statement: str, rows: list[tuple[int, ...]], client: Client) -> None:
+    found = client.run_graph(over_numbers(statement), {"numbers": numbers(20)}).table()
+    assert list(zip(*found.to_pydict().values(), strict=True)) == rows
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason", "words"),
+    [
+        ("SELECT * FROM numbrs", "UNKNOWN_STREAM", "no stream of it; there are: numbers"),
+        ("SELECT 1 AS one", "UNREAD", "does not read its stream 'numbers'"),
+        ("SELECT w FROM numbers", "BAD_STATEMENT", 'Referenced column "w" not found'),
+        ("SELEC v FROM numbers", "BAD_STATEMENT", "syntax error"),
+        ("DELETE FROM numbers", "BAD_STATEMENT", "SELECT"),
+        ("SELECT v FROM numbers; SELECT k FROM numbers", "BAD_STATEMENT", "2 statements"),
+        ("SELECT v FROM numbers) UNION ALL (SELECT k FROM numbers", "BAD_STATEMENT", "syntax error"),
+        ("DESCRIBE numbers", "BAD_STATEMENT", "describes"),
+        ("SELECT * FROM numbers, '/etc/passwd'", "UNKNOWN_STREAM", "'/etc/passwd'"),
+        ("SELECT * FROM numbers, read_text('/etc/passwd')", "BAD_STATEMENT", "read_text()"),
+        ("SELECT * FROM numbers, duckdb_settings()", "BAD_STATEMENT", "duckdb_settings()"),
+        ("SELECT * FROM numbers, main.numbers AS n", "BAD_STATEMENT", "main.numbers"),
+        ("SELECT * FROM numbers, r0", "UNKNOWN_STREAM", "'r0'"),
+    ],
+)
+def test_a_statement_that_cannot_be_is_refused_before_it_runs(
+    statement: str, reason: str, words: str, client: Client
+) -> None:
+    with pytest.raises(tidegate.PlanError) as raised:
+        client.explain(over_numbers(statement))
+    assert [problem.reason for problem in raised.value.problems] == [reason]
+    assert words in str(raised.value)
+    assert "node 'query'" in str(raised.value)
+
+
+def test_an_error_while_it_runs_names_the_node_and_says_what_duckdb_says(client: Client) -> None:
+    graph = over_numbers("SELECT CAST('x' || v AS BIGINT) AS n FROM numbers")
+    with pytest.raises(tidegate.TaskFailed, match="query: Could not convert string 'x0' to INT64"):
+        client.run_graph(graph, {"numbers": numbers(3)})
+
+
+def test_each_channel_runs_it_over_its_keys(client: Client) -> None:
+    statement = "SELECT k, sum(v)::BIGINT AS total FROM numbers GROUP BY k"
+    graphs = over_numbers(statement), over_numbers(statement, channels=3, partition="k")
+    one, three = (client.run_graph(graph, {"numbers": numbers(100_000)}).table() for graph in graphs)
+    assert one.sort_by("k") == three.sort_by("k")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    for part in range(3):
+        pq.write_table(numbers(1_000, start=part * 1_000), tmp_path / f"part{part}.parquet", row_group_size=300)
+    return tmp_path
+
+
+def test_files_are_read_by_the_statement_and_only_as_far_as_it_needs(files: Path) -> None:
+    graph = TaskGraph()
+    rows = graph.read_parquet(files / "part*.parquet", name="numbers")
+    graph.collect(
+        graph.sql("query", "SELECT count(*) AS n, min(v) AS least FROM numbers WHERE v >= 2900", {"numbers": rows})
+    )
+    with tidegate.local(roots=[files]) as client, client.create_task(graph) as task:
+        assert "whose files it reads itself" in client.explain(graph).text
+        assert [task.run_epoch({}).table().to_pylist() for _ in range(2)] == [[{"n": 100, "least": 2_900}]] * 2
+        assert {each.operator for each in task.statistics().operators} == {"Fragment"}
+
+
+def test_a_file_that_others_read_too_is_read_by_each_as_it_can(files: Path) -> None:
+    graph = TaskGraph()
+    rows = graph.read_parquet(files / "part*.parquet", name="numbers")
+    most = graph.sql("most", "SELECT max(v) AS v FROM numbers", {"numbers": rows})
+    same = graph.node("same", PassOn, rows)
+    both = {"a": most, "b": same, "numbers": rows}
+    statement = "SELECT b.k, b.v FROM b JOIN a USING (v) JOIN numbers USING (v)"
+    graph.collect(
+        graph.sql("query", statement, both, channels=2, partition={"a": None, "b": tidegate.SPREAD, "numbers": None})
+    )
+    with tidegate.local(roots=[files]) as client:
+        assert client.run_graph(graph).table() == numbers(1, keys=2_999 + 1, start=2_999).set_column(
+            0, "k", pa.array([2_999 % 7])
+        )
+
+
+def test_splits_that_are_files_are_read_by_the_statement_too(files: Path) -> None:
+    graph = over_numbers("SELECT sum(v)::BIGINT AS s FROM numbers")
+    with tidegate.local(roots=[files]) as client, client.create_task(graph) as task:
+        inline = task.run_epoch({"numbers": numbers(10)}).table()["s"].to_pylist()
+        in_file = task.run_epoch({"numbers": str(files / "part1.parquet")}).table()["s"].to_pylist()
+        assert (inline, in_file) == ([45], [sum(range(1_000, 2_000))])
+        assert {each.operator for each in task.statistics().operators} >= {"Fragment", "Scan"}
+
+
+def test_a_join_in_a_statement_that_is_too_large_to_repeat_is_refused(client: Client) -> None:
+    graph = TaskGraph()
+    streams = {"a": graph.source("a", NUMBERS), "b": graph.source("b", NUMBERS)}
+    graph.collect(graph.sql("query", "SELECT a.v, b.k FROM a JOIN b USING (v)", streams))
+    given = {"a": numbers(400_000), "b": numbers(400_000)}
+    with pytest.raises(tidegate.TaskFailed) as raised:
+        client.run_graph(graph, given, memory_limit=32 << 20)
+    assert raised.value.reason == "JOIN_BUILD_TOO_LARGE"
+    relaxed = client.run_graph(graph, given, memory_limit=64 << 20, determinism="relaxed")
+    assert relaxed.rows == 400_000

@@ -1,0 +1,267 @@
+"""Nodes that come with Tidegate give what DuckDB's SQL gives, on any number of channels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import tidegate
+from tidegate import Client, TaskGraph
+from tidegate.graph import Stream
+from tidegate.operators.digest import digest
+
+from .executors import NUMBERS, fed, numbers
+
+PRICES = pa.schema([("k", pa.int64()), ("price", pa.float64()), ("name", pa.string())])
+
+Build = Callable[[TaskGraph, int], Stream]
+
+
+def prices(rows: int = 3_000) -> pa.Table:
+    """Keys that no number has, a null now and then, and rows that are there twice."""
+    at = range(rows)
+    keys = [None if each % 97 == 0 else each % 11 for each in at]
+    return pa.table(
+        {"k": keys, "price": [each % 50 / 4 for each in at], "name": [f"n{each % 5}" for each in at]}, PRICES
+    )
+
+
+def two(graph: TaskGraph) -> tuple[Stream, Stream]:
+    return fed(graph), graph.source("prices", PRICES)
+
+
+def an_inner_join(graph: TaskGraph, channels: int) -> Stream:
+    return graph.join("node", *two(graph), on="k", channels=channels)
+
+
+def a_left_join(graph: TaskGraph, channels: int) -> Stream:
+    return graph.join("node", *two(graph)[::-1], on="k", how="left", channels=channels)
+
+
+def a_right_join(graph: TaskGraph, channels: int) -> Stream:
+    return graph.join("node", *two(graph), on="k", how="right", channels=channels)
+
+
+def a_full_join(graph: TaskGraph, channels: int) -> Stream:
+    return graph.join("node", *two(graph), on="k", how="full", channels=channels)
+
+
+def a_semi_join(graph: TaskGraph, channels: int) -> Stream:
+    return graph.join("node", *two(graph)[::-1], on="k", how="semi", channels=channels)
+
+
+def an_anti_join(graph: TaskGraph, channels: int) -> Stream:
+    return graph.join("node", *two(graph)[::-1], on={"k": "v"}, how="anti", channels=channels)
+
+
+def an_aggregate(graph: TaskGraph, channels: int) -> Stream:
+    measures = {
+        "rows": "count",
+        "known": ("count", "k"),
+        "kinds": ("count_distinct", "name"),
+        "least": ("min", "price"),
+        "most": ("max", "price"),
+        "mean": ("mean", "price"),
+    }
+    return graph.aggregate("node", graph.source("prices", PRICES), "k", measures, channels=channels)
+
+
+def a_sum(graph: TaskGraph, channels: int) -> Stream:
+    return graph.aggregate("node", fed(graph), ["k"], {"total": ("sum", "v")}, channels=channels)
+
+
+def distinct_rows(graph: TaskGraph, channels: int) -> Stream:
+    return graph.distinct("node", graph.source("prices", PRICES), ["k", "name"], channels=channels)
+
+
+def a_sort(graph: TaskGraph, channels: int) -> Stream:
+    return graph.sort(
+        "node", graph.source("prices", PRICES), ["k", "price", "name"], descending="price", channels=channels
+    )
+
+
+def the_first_rows(graph: TaskGraph, channels: int) -> Stream:
+    rows = graph.source("prices", PRICES)
+    return graph.top("node", rows, 7, ["price", "name", "k"], descending=True, channels=channels)
+
+
+def a_count(graph: TaskGraph, channels: int) -> Stream:
+    return graph.count("node", fed(graph), channels=channels)
+
+
+ANSWERS: dict[Build, str] = {
+    an_inner_join: "SELECT n.*, price, name FROM numbers n JOIN prices USING (k)",
+    a_left_join: "SELECT p.*, v FROM prices p LEFT JOIN numbers n USING (k)",
+    a_right_join: "SELECT p.k, v, price, name FROM numbers n RIGHT JOIN prices p USING (k)",
+    a_full_join: "SELECT coalesce(n.k, p.k) AS k, v, price, name FROM numbers n FULL JOIN prices p ON n.k = p.k",
+    a_semi_join: "SELECT * FROM prices WHERE k IN (SELECT k FROM numbers)",
+    an_anti_join: "SELECT * FROM prices p WHERE NOT EXISTS (SELECT 1 FROM numbers WHERE v = p.k)",
+    an_aggregate: """SELECT k, count(*) AS rows, count(k) AS known, count(DISTINCT name) AS kinds, min(price) AS least,
+                     max(price) AS most, avg(price) AS mean FROM prices GROUP BY k""",
+    a_sum: "SELECT k, sum(v)::BIGINT AS total FROM numbers GROUP BY k",
+    distinct_rows: "SELECT DISTINCT k, name FROM prices",
+    a_sort: "SELECT * FROM prices ORDER BY k NULLS LAST, price DESC, name",
+    the_first_rows: "SELECT * FROM prices ORDER BY price DESC, name DESC, k DESC NULLS LAST LIMIT 7",
+    a_count: "SELECT count(*) AS count FROM numbers",
+}
+ORDERED = (a_sort, the_first_rows)
+CASES = pytest.mark.parametrize("build", ANSWERS, ids=lambda build: build.__name__)
+
+
+def splits(build: Build) -> dict[str, pa.Table]:
+    graph = TaskGraph()
+    build(graph, 1)
+    given = {"numbers": numbers(2_000, keys=9), "prices": prices()}
+    return {node.name: given[node.name] for node in graph.value.nodes if node.name in given}
+
+
+def ended(build: Build, channels: int) -> TaskGraph:
+    graph = TaskGraph()
+    graph.collect(build(graph, channels))
+    return graph
+
+
+def answer(build: Build, tables: dict[str, pa.Table]) -> pa.Table:
+    with duckdb.connect(config={"threads": 1}) as connection:
+        for name, table in tables.items():
+            connection.register(name, table)
+        return connection.sql(ANSWERS[build]).to_arrow_table()
+
+
+def in_order(table: pa.Table) -> list[tuple[object, ...]]:
+    rows = zip(*table.to_pydict().values(), strict=True)
+    return sorted(rows, key=lambda row: [(each is None, each) for each in row])
+
+
+@CASES
+@pytest.mark.parametrize("channels", [1, 3])
+def test_it_gives_what_sql_gives(build: Build, channels: int, client: Client) -> None:
+    given = splits(build)
+    found, expected = client.run_graph(ended(build, channels), given).table(), answer(build, given)
+    assert found.schema.names == expected.schema.names
+    assert found.schema.types == expected.schema.types
+    assert in_order(found) == in_order(expected)
+    if build in ORDERED:
+        assert found.to_pylist() == expected.to_pylist()
+
+
+@CASES
+def test_every_epoch_begins_anew(build: Build, client: Client) -> None:
+    given = splits(build)
+    few = {name: table.slice(0, 20) for name, table in given.items()}
+    with client.create_task(ended(build, 2)) as task:
+        found = [task.run_epoch(each).table() for each in (given, few, {}, given)]
+    assert found[0].equals(found[3])
+    assert in_order(found[1]) == in_order(answer(build, few))
+    assert found[2].num_rows == (build is a_count)
+
+
+@CASES
+def test_threads_and_cuts_do_not_show(build: Build) -> None:
+    given = {name: pa.concat_tables([table] * 30) for name, table in splits(build).items()}
+    if "_join" in build.__name__:
+        given = {name: table.slice(0, 3_000 if name == "prices" else 70_000) for name, table in given.items()}
+    found = set()
+    for threads, cut in ((1, 777), (4, 65_536)):
+        with tidegate.local(threads=threads) as client:
+            cuts = {name: pa.Table.from_batches(table.to_batches(cut)) for name, table in given.items()}
+            result = client.run_graph(ended(build, 3), cuts).table()
+            found.add(digest(result.schema, result.to_batches()))
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("build", [an_inner_join, a_sum, distinct_rows, a_sort], ids=lambda build: build.__name__)
+def test_what_is_larger_than_memory_spills(build: Build) -> None:
+    rows = numbers(600_000, keys=300_000)
+    given = {
+        "numbers": rows,
+        "prices": pa.table({"k": rows["v"], "price": rows["v"].cast("double"), "name": rows["v"].cast("string")}),
+    }
+    graph = ended(build, 1)
+    names = [node.name for node in graph.value.nodes]
+    with tidegate.local() as client, client.create_task(graph, memory_limit=32 << 20) as task:
+        found = [task.run_epoch({name: given[name] for name in given if name in names}).rows for _ in range(2)]
+    expected = {an_inner_join: 600_000, a_sum: 300_000, distinct_rows: 600_000, a_sort: 600_000}
+    assert found == [expected[build]] * 2
+
+
+def test_an_order_over_channels_is_that_of_one(client: Client) -> None:
+    rows = numbers(300_000, keys=1_000)
+    graphs = [TaskGraph(), TaskGraph()]
+    for graph, channels in zip(graphs, (1, 4), strict=True):
+        graph.collect(graph.sort("sorted", fed(graph), ["k", "v"], descending=["k"], channels=channels))
+    one, four = (client.run_graph(graph, {"numbers": rows}).table() for graph in graphs)
+    assert one == four == rows.sort_by([("k", "descending"), ("v", "ascending")])
+
+
+def test_stock_nodes_stand_between_executors_and_functions(client: Client) -> None:
+    graph = TaskGraph()
+    rows = fed(graph)
+    even = rows.map(lambda batch: batch.filter(pa.compute.equal(pa.compute.bit_wise_and(batch["v"], 1), 0)))
+    sums = graph.aggregate("sums", even, "k", {"total": ("sum", "v")}, channels=2)
+    named = graph.join("named", sums, graph.distinct("keys", rows, "k"), on="k", channels=2)
+    graph.collect(graph.top("best", graph.union(named, named), 2, "total", descending=True))
+    found = client.run_graph(graph, {"numbers": numbers(1_000)}).table()
+    totals = [sum(each for each in range(0, 1_000, 2) if each % 7 == key) for key in range(7)]
+    assert found["total"].to_pylist() == [max(totals)] * 2
+
+
+@pytest.mark.parametrize(
+    ("build", "reason", "words"),
+    [
+        (lambda g: g.distinct("node", fed(g), "x"), "UNKNOWN_COLUMN", "there is no column 'x'; there are: k, v"),
+        (lambda g: g.join("node", *two(g), on="v"), "UNKNOWN_COLUMN", "stream 'right': there is no column 'v'"),
+        (lambda g: g.join("node", fed(g), "numbers", on="k"), "DUPLICATE_COLUMN", "both streams have a column 'v'"),
+        (
+            lambda g: g.aggregate("node", g.source("prices", PRICES), "k", {"sum": ("sum", "name")}),
+            "BAD_STATEMENT",
+            "sum",
+        ),
+        (lambda g: g.aggregate("node", fed(g), (), {"n": "count"}, channels=2), "BAD_CHANNELS", "one row"),
+        (lambda g: g.count("node", fed(g), channels=0), "BAD_CHANNELS", "channels=0"),
+        (
+            lambda g: g.join("node", *two(g), on={"k": "price"}, how="semi", channels=2),
+            "KEY_TYPES",
+            "whole numbers",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_the_nodes_name(
+    build: Callable[[TaskGraph], Stream], reason: str, words: str, client: Client
+) -> None:
+    graph = TaskGraph()
+    graph.collect(build(graph))
+    with pytest.raises(tidegate.PlanError) as raised:
+        client.explain(graph)
+    assert [problem.reason for problem in raised.value.problems] == [reason]
+    assert words in str(raised.value)
+    assert "node 'node'" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda g: g.join("node", *two(g), on=()),
+        lambda g: g.join("node", *two(g), on="k", how="outer"),
+        lambda g: g.aggregate("node", fed(g), "k", {"m": ("median", "v")}),
+        lambda g: g.aggregate("node", fed(g), "k", {"m": "sum"}),
+        lambda g: g.aggregate("node", fed(g), (), {}),
+        lambda g: g.sort("node", fed(g), ()),
+        lambda g: g.sort("node", fed(g), "k", descending="v"),
+        lambda g: g.top("node", fed(g), -1, "k"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_while_it_is_built(build: Callable[[TaskGraph], Stream]) -> None:
+    with pytest.raises(tidegate.InvalidRequest, match="node 'node'"):
+        build(TaskGraph())
+
+
+def test_a_node_that_takes_two_steps_is_told_as_two(client: Client) -> None:
+    graph = TaskGraph()
+    graph.collect(graph.sort("sorted", graph.source("numbers", NUMBERS), "v", channels=2))
+    text = client.explain(graph).text
+    assert "sorted.channels: sort by v" in text
+    assert "sorted: merge of the channels' sorted rows" in text
