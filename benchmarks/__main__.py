@@ -18,6 +18,7 @@ from . import (
     continuous_loops,
     exchange,
     graph_pagerank,
+    graphs,
     lookup,
     loops,
     pagerank,
@@ -48,6 +49,7 @@ CASES: dict[str, Callable[[Settings], Report]] = {
     "loops": loops.run,
     "pagerank": pagerank.run,
     "graph-pagerank": graph_pagerank.run,
+    "graphs": graphs.run,
     "continuous-loops": continuous_loops.run,
 }
 

@@ -33,6 +33,7 @@ class Settings:
     loop_grid: int = 300
     loop_nodes: int = 20_000
     ranked_edges: int = 1_000_000
+    graph_batches: int = 2_000
     view_nodes: int = 333_333
     view_changes: int = 1_000
     view_peer_nodes: int = 20_000

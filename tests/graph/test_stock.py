@@ -182,7 +182,7 @@ def test_what_is_larger_than_memory_spills(build: Build) -> None:
     }
     graph = ended(build, 1)
     names = [node.name for node in graph.value.nodes]
-    with tidegate.local() as client, client.create_task(graph, memory_limit=32 << 20) as task:
+    with tidegate.local() as client, client.create_task(graph, memory_limit=64 << 20) as task:
         found = [task.run_epoch({name: given[name] for name in given if name in names}).rows for _ in range(2)]
     expected = {an_inner_join: 600_000, a_sum: 300_000, distinct_rows: 600_000, a_sort: 600_000}
     assert found == [expected[build]] * 2

@@ -165,6 +165,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Settings:
         loop_grid=12,
         loop_nodes=50,
         ranked_edges=500,
+        graph_batches=20,
         view_nodes=50,
         view_changes=6,
         view_peer_nodes=50,
@@ -235,6 +236,7 @@ def test_wrong_ranks_are_not_measured() -> None:
         "merge",
         "changes",
         "graph-pagerank",
+        "graphs",
     ],
 )
 def test_a_case_runs_tiny(case: str, tiny: Settings) -> None:

@@ -186,6 +186,14 @@ def test_counts_of_words_are_duckdbs(tmp_path: Path) -> None:
     assert len(expected) > 1000
 
 
+def test_tpch_6_and_12_are_graphs(tmp_path: Path) -> None:
+    assert shown("tpch_graphs", tmp_path).splitlines() == [
+        "revenue 18.5000",
+        "MAIL: 1 high, 0 low",
+        "SHIP: 1 high, 1 low",
+    ]
+
+
 def test_every_example_has_a_test() -> None:
     scripts = {path.stem for path in (TOP / "examples").glob("*.py")}
     assert scripts == {
@@ -198,6 +206,7 @@ def test_every_example_has_a_test() -> None:
         "cheapest_path",
         "connected_components",
         "top_customers",
+        "tpch_graphs",
         "page_rank",
         "word_count",
     }
