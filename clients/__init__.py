@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .epoch import Epoch as Epoch
     from .graph import SPREAD as SPREAD
     from .graph import TaskGraph as TaskGraph
+    from .graph.progress import GraphProgress as GraphProgress
     from .proto.dataset import Dataset as Dataset
     from .proto.dataset import Hashed as Hashed
     from .proto.dataset import KeyedDataset as KeyedDataset
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from .proto.values import EpochStatistics as EpochStatistics
     from .proto.values import FileSplit as FileSplit
     from .proto.values import Finished as Finished
+    from .proto.values import SourceProgress as SourceProgress
     from .proto.values import Statistics as Statistics
     from .proto.values import TaskInfo as TaskInfo
     from .proto.values import TaskState as TaskState
@@ -73,6 +75,7 @@ _NAMES: Final = {
     "epoch": ("Epoch",),
     "splits": ("Changes", "upload"),
     "graph": ("TaskGraph", "SPREAD"),
+    "graph.progress": ("GraphProgress",),
     "registering": ("user_operator",),
     "proto.dataset": ("Dataset", "KeyedDataset", "Hashed", "Ranged"),
     "proto.graph": ("Executor",),
@@ -89,6 +92,7 @@ _NAMES: Final = {
         "TaskInfo",
         "TaskState",
         "Statistics",
+        "SourceProgress",
         "EpochStatistics",
     ),
     "proto.errors": (

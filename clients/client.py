@@ -10,6 +10,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from .graph.builder import TaskGraph
+from .graph.progress import Told, Watch
 from .numbers import not_negative
 from .options import chosen
 from .plans import Plan, plan_bytes
@@ -85,16 +86,21 @@ class Client:
         splits: Mapping[str, SplitLike | Sequence[SplitLike]] | None = None,
         *,
         keyed: Keyed | None = None,
+        progress: Told = False,
         **options: Any,
     ) -> Dataset:
         """One shot: one epoch of a graph, kept as a Dataset, which outlives graph and client; strict as tasks are.
 
         With `keyed=tidegate.Hashed(("k",))` or `tidegate.Ranged("k")` it is a `KeyedDataset`, which looks rows up.
+        `progress` is a function that is told a `GraphProgress` every 0.2 seconds and at the end, or True for a line on
+        a terminal.
         """
         graphs = self._service.graphs
         info = graphs.create_task(_graph(graph), chosen(options), keep=True, keyed=keyed)
         with Task(self._service, info, eager=True) as task:
-            return graphs.take(info.id, task.run_epoch(splits or {}).number)
+            with Watch(progress, task.statistics):
+                number = task.run_epoch(splits or {}).number
+            return graphs.take(info.id, number)
 
     def dataset(self, rows: Any, *, keyed: Keyed | None = None) -> Dataset:
         """A Dataset of Arrow data: a table, an epoch, whatever speaks the Arrow C stream protocol. `keyed` as above."""

@@ -29,7 +29,16 @@ from ..planner.memory import index_memory
 from ..planner.pipelines import PhysicalNode, PhysicalPlan, Pipeline, SourceShape, Start, received_by
 from ..planner.prepare import Planned
 from ..proto.errors import ExecutionError, Exhausted, InternalError, InvalidRequest
-from ..proto.values import Determinism, FileSplit, InlineSplit, LoopStatistics, OperatorStatistics, Split, TaskOptions
+from ..proto.values import (
+    Determinism,
+    FileSplit,
+    InlineSplit,
+    LoopStatistics,
+    OperatorStatistics,
+    SourceProgress,
+    Split,
+    TaskOptions,
+)
 from .computation import RowEffect, Source
 from .keeping import Keeping
 from .lookups import Lane, LookupThreads
@@ -247,6 +256,9 @@ class PlanComputation:
             read=read,
         )
 
+    def begin(self, physical: PhysicalPlan, pieces: Pieces) -> None:
+        """Pipelines of this plan are about to read these pieces."""
+
     def run(self, made: PipelineInstance, supply: Supply) -> Generator[pa.RecordBatch]:
         self._running.add(made)
         try:
@@ -269,6 +281,9 @@ class PlanComputation:
 
     def loops(self) -> tuple[LoopStatistics, ...]:
         return told((*self._ended_loops, *(each for made in tuple(self._made.values()) for each in made.loops)))
+
+    def progress(self) -> Mapping[str, SourceProgress]:
+        return {}
 
     @property
     def plans(self) -> int:

@@ -35,6 +35,7 @@ from ..operators.sorted_merge import merged
 from ..proto.errors import ExecutionError, TaskCancelled
 from .allowance import Allowance
 from .lanes import Answer, Block, Lanes
+from .meters import Counts
 from .store import Quota, SpillFiles, Store
 
 Meanwhile: TypeAlias = Callable[[int], bool]
@@ -54,7 +55,7 @@ class Slice:
 class ExchangeStatistics:
     """What was pushed for consumers that were open, bytes of files that were written, and the most that was in memory.
 
-    A block that goes to all counts once. `produced` are the rows and bytes of each producer.
+    A block that goes to all counts once.
     """
 
     blocks: int
@@ -62,12 +63,12 @@ class ExchangeStatistics:
     bytes: int
     spilled_bytes: int
     peak_bytes: int
-    produced: tuple[tuple[int, int], ...]
 
 
 class Exchange:
     """`on_change` is called, without any lock, whenever a waiting consumer may find something, a producer lost all its
-    readers, or the exchange is no longer crowded.
+    readers, or the exchange is no longer crowded. `counts`, if any, are one for each producer: they
+    count what it pushed, at once.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Exchange:
         files: SpillFiles,
         allowance: Allowance | None = None,
         on_change: Callable[[], None] | None = None,
+        counts: Sequence[Counts] = (),
     ) -> None:
         self.schema = schema
         self.epoch = epoch
@@ -97,8 +99,8 @@ class Exchange:
         self._spilling = threading.Lock()
         self._changes = 0
         self._stopped: Exception | None = None
-        self._blocks = self._spilled = self._peak = 0
-        self._rows, self._bytes = [0] * producers, [0] * producers
+        self._counts = tuple(counts)
+        self._blocks = self._rows = self._bytes = self._spilled = self._peak = 0
 
     # ------------------------------------------------------------------------------------------------- producers
 
@@ -265,11 +267,10 @@ class Exchange:
         with self._changed:
             return ExchangeStatistics(
                 blocks=self._blocks,
-                rows=sum(self._rows),
-                bytes=sum(self._bytes),
+                rows=self._rows,
+                bytes=self._bytes,
                 spilled_bytes=self._spilled,
                 peak_bytes=self._peak,
-                produced=tuple(zip(self._rows, self._bytes, strict=True)),
             )
 
     # ---------------------------------------------------------------------------------------------------- inside
@@ -324,8 +325,12 @@ class Exchange:
 
     def _publish(self, producer: int, block: Block) -> None:
         self._blocks += 1
-        self._rows[producer] += block.holding.rows
-        self._bytes[producer] += block.holding.size
+        rows, size = block.holding.rows, block.holding.size
+        self._rows += rows
+        self._bytes += size
+        if self._counts:
+            self._counts[producer].rows_in += rows
+            self._counts[producer].bytes_in += size
         self._lanes.publish(producer, block)
 
     def _notify(self) -> None:

@@ -48,6 +48,10 @@ class Meters:
         channels = self._meters.setdefault((operator, place), {})
         return channels.setdefault(channel, Meter(operator, place))
 
+    def rows_out(self, operator: str, place: str) -> int:
+        """Of all channels; none where there is no such operator yet."""
+        return sum(meter.rows_out for meter in tuple(self._meters.get((operator, place), {}).values()))
+
     def statistics(self) -> tuple[OperatorStatistics, ...]:
         return tuple(OperatorStatistics(**_sum(tuple(each.values()))) for each in tuple(self._meters.values()))
 

@@ -22,7 +22,7 @@ from .allowance import Allowance
 from .crew import Crew, Run
 from .exchange import Exchange, Meanwhile
 from .key_shares import cuts_of, key_shares
-from .meters import Meters
+from .meters import Counts, Meters
 from .pipeline import Pieces, PipelineInstance, Read, Supply
 from .pipelines import Pipelines
 from .scheduler import Scheduler
@@ -95,7 +95,10 @@ class ParallelRun:
         exchanges = [each for pipeline in chosen for each in pipeline.into]
         room = surroundings.exchange_bytes // max(len(exchanges), 1)
         places = _places(chosen)
-        self._noted = [(self._exchange(each, chosen, room), places.get(each.number, "")) for each in exchanges]
+        self._noted = [
+            (self._exchange(each, chosen, room, places.get(each.number, "")), places.get(each.number, ""))
+            for each in exchanges
+        ]
         cuts = cuts_of(chosen)
         most = max((pipeline.channels for pipeline in chosen), default=1)
         self._cut = key_shares(cuts, supply.whole, most) if cuts else []
@@ -115,17 +118,30 @@ class ParallelRun:
 
     # -------------------------------------------------------------------------------------------------- exchanges
 
-    def _exchange(self, each: planned.Exchange, chosen: Sequence[Pipeline], room: int) -> Exchange:
+    def _exchange(self, each: planned.Exchange, chosen: Sequence[Pipeline], room: int, place: str) -> Exchange:
         producer = next(pipeline for pipeline in chosen if each in pipeline.into)
         waits = each.consumers > 1 or len(producer.into) > 1
-        exchange = self._new(each.schema, _routing(each), producer.channels, room, self._allowance if waits else None)
+        exchange = self._new(
+            each.schema,
+            _routing(each),
+            producer.channels,
+            room,
+            self._allowance if waits else None,
+            [self._surroundings.meters.of("Exchange", place, channel) for channel in range(producer.channels)],
+        )
         self._fed[each.number] = _Fed(
             exchange, Ordering(each.order) if each.order else None, each.routing is Routing.GATHER
         )
         return exchange
 
     def _new(
-        self, schema: pa.Schema, how: routing.Routing, producers: int, room: int, allowance: Allowance | None = None
+        self,
+        schema: pa.Schema,
+        how: routing.Routing,
+        producers: int,
+        room: int,
+        allowance: Allowance | None = None,
+        counts: Sequence[Counts] = (),
     ) -> Exchange:
         return Exchange(
             schema,
@@ -137,6 +153,7 @@ class ParallelRun:
             files=self._surroundings.space.files,
             allowance=allowance,
             on_change=self._crew.offer,
+            counts=counts,
         )
 
     # ------------------------------------------------------------------------------------------------------- runs
@@ -219,12 +236,7 @@ class ParallelRun:
         for read in self._reads:
             self._supply.read.add(read)
         for exchange, place in self._noted:
-            statistics = exchange.statistics()
-            for channel, (rows, size) in enumerate(statistics.produced):
-                meter = self._surroundings.meters.of("Exchange", place, channel)
-                meter.rows_in += rows
-                meter.bytes_in += size
-            self._surroundings.meters.of("Exchange", place).spilled_bytes += statistics.spilled_bytes
+            self._surroundings.meters.of("Exchange", place).spilled_bytes += exchange.statistics().spilled_bytes
 
 
 def _places(chosen: Sequence[Pipeline]) -> Mapping[int, str]:

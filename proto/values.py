@@ -302,8 +302,27 @@ class LoopStatistics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SourceProgress:
+    """How far an input of a graph is read in the epoch that runs, or ran last: `rows` of `total`, which is None where
+    nothing tells it before the end. What several readers have of it, each for itself, counts as often.
+    """
+
+    rows: int = 0
+    total: int | None = None
+
+    @property
+    def share(self) -> float | None:
+        """From 0 to 1. One that its readers had enough of stays below 1."""
+        if self.total is None:
+            return None
+        return self.rows / self.total if self.total else 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
-    """A task's counters. Times are in microseconds; barriers never count among splits."""
+    """A task's counters. Times are in microseconds; barriers never count among splits. `progress` is that of the inputs
+    of a graph, which does not travel.
+    """
 
     barriers_requested: int = 0
     barriers_completed: int = 0
@@ -316,6 +335,7 @@ class Statistics:
     output_bytes_held: int = 0
     spilled_bytes: int = 0
     loops: tuple[LoopStatistics, ...] = ()
+    progress: Mapping[str, SourceProgress] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -220,7 +220,7 @@ class TaskGraph(StockNodes):
     # ------------------------------------------------------------------------------------------------- running
 
     def run(self, splits: Mapping[str, SplitLike | Sequence[SplitLike]] | None = None, **options: Any) -> Dataset:
-        """Run the graph once, in a service of its own, over these splits of its fed sources."""
+        """Run the graph once, in a service of its own, over these splits of its fed sources; as `Client.run_graph`."""
         from ..connecting import local
 
         with local() as client:

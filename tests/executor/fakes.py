@@ -38,6 +38,7 @@ from tidegate.proto.values import (
     LoopStatistics,
     OperatorStatistics,
     PlanBytes,
+    SourceProgress,
     TaskInfo,
     TaskOptions,
 )
@@ -146,6 +147,9 @@ class FakeComputation:
 
     def loops(self) -> tuple[LoopStatistics, ...]:
         return ()
+
+    def progress(self) -> Mapping[str, SourceProgress]:
+        return {}
 
     def interrupt(self) -> None:
         self.interrupted.set()

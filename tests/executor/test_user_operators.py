@@ -132,6 +132,12 @@ def refused(client: tidegate.Client, plan_: bytes, **options: Any) -> tidegate.P
     return problem
 
 
+def test_a_relaxed_plan_gives_the_rows_of_a_strict_one(client: tidegate.Client) -> None:
+    with client.create_task(summed(times=2), determinism="relaxed") as task:
+        for rows in (ROWS, ROWS.slice(7, 70_000), ROWS.slice(0, 0)):
+            assert told(task.run_epoch({"numbers": rows}).table()) == expected(rows, 2)
+
+
 @pytest.mark.parametrize("channels", [1, 3])
 def test_every_epoch_has_executors_of_its_own(client: tidegate.Client, channels: int) -> None:
     with client.create_task(summed(times=2), channels=channels) as task:

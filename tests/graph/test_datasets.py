@@ -110,6 +110,15 @@ def test_rounds_of_a_loop_are_graphs_over_datasets(client: Client) -> None:
     assert dataset.table()["v"].to_pylist() == [32 * v for v in range(10)]
 
 
+def test_it_is_a_split_of_a_fed_source(client: Client) -> None:
+    graph = TaskGraph()
+    graph.blocking("sums", SumByKey, fed(graph), channels=2, partition="k", schema=SUMS)
+    with client.create_task(graph) as task:
+        for dataset in (client.dataset(numbers(100)), client.dataset(numbers(9, keys=2), keyed=tidegate.Ranged("v"))):
+            found = task.run_epoch({"numbers": dataset}).table()
+            assert found.sort_by("k") == sums(dataset.table())
+
+
 def test_a_failed_graph_leaves_no_files(tmp_path: Path) -> None:
     class Breaks(PassOn):
         def done(self, channel: int) -> None:
