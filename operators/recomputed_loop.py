@@ -179,7 +179,8 @@ class RecomputedLoop(Operator):
 
 
 def _chunk(column: pa.ChunkedArray, type_: pa.DataType) -> pa.Array:
-    return column.chunk(0) if column.num_chunks else pa.array([], type=type_)
+    chunks = column.chunks  # several, where a text column is larger than one array can be: that is told by Arrow
+    return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks) if chunks else pa.array([], type=type_)
 
 
 def _same(rows: Rows, others: Rows) -> bool:

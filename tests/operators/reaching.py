@@ -1,10 +1,10 @@
-"""A loop over two inputs: the nodes that edges lead to from some, round by round."""
+"""Loops over two inputs, round by round: the nodes that edges lead to from some, and how often they are reached."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-from tidegate.operators.changes.evaluator import Evaluators
+from tidegate.operators.changes.evaluator import PLANNED_ROWS, Evaluators, numbered
 from tidegate.operators.changes.join import Join, JoinKey
 from tidegate.operators.changes.network.graph import Back, ByKey, Entry, Graph, Limits, Link, Operate
 from tidegate.operators.changes.network.graph import Loop as LoopVertex
@@ -13,6 +13,7 @@ from tidegate.operators.changes.select import Select
 from tidegate.operators.changes.weigh import Weigh, Weighing
 from tidegate.operators.instances import Instance
 from tidegate.operators.loop import Loop
+from tidegate.operators.recomputed_loop import BACK, RecomputedBody, RecomputedLoop
 
 EDGE = pa.schema([("k", pa.int64()), ("v", pa.int64())])
 NODE = pa.schema([("node", pa.int64())])
@@ -58,3 +59,18 @@ def reached(instance: Instance, channels: int) -> Loop:
     )
     memory = instance.settings.memory_limit
     return Loop(NODE, lambda schedule: Network(graph, channels, schedule=schedule), Evaluators(instance), memory=memory)
+
+
+def counted(instance: Instance) -> RecomputedLoop:
+    """In how many ways a node is reached in three steps from the first input's keys, along the second one's edges."""
+    body = RecomputedBody(
+        name="counted",
+        sql="SELECT c0, sum(c1)::BIGINT FROM (SELECT c0, 1 AS c1 FROM in0 UNION ALL"
+        " SELECT in1.c1, in2.c1 FROM in1 JOIN in2 ON in2.c0 = in1.c0) GROUP BY c0",
+        reads=(0, 1, BACK),
+        entering=None,
+        limits=Limits(rounds=3),
+        place="loop",
+    )
+    inputs = [(numbered(EDGE), PLANNED_ROWS)] * 2
+    return RecomputedLoop(EDGE, body, inputs, Evaluators(instance), memory=instance.settings.memory_limit)

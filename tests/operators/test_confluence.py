@@ -34,6 +34,7 @@ from tidegate.operators.merge_join import MergeJoin
 from tidegate.operators.merging.kinds import MergeJoinType
 from tidegate.operators.operator import Operator, Stream
 from tidegate.operators.ordering import Order, Ordering
+from tidegate.operators.recomputed_loop import RecomputedLoop
 from tidegate.operators.scan import Scan
 from tidegate.operators.select import Select
 from tidegate.operators.sorted_merge import merged
@@ -49,7 +50,7 @@ from tidegate.testing import check_operator
 
 from .data import over_streams
 from .lookups import ByHand, LastFirst
-from .reaching import reached
+from .reaching import counted, reached
 from .test_index_lookup_join import squares
 from .test_merge_join import join
 
@@ -230,6 +231,10 @@ def test_a_loop(warm: Instance, channels: int) -> None:
     check_operator(lambda: reached(warm, channels), SMALL, reordered=in_any_order)
 
 
+def test_a_loop_that_is_computed_anew_in_every_round(warm: Instance) -> None:
+    check_operator(lambda: counted(warm), SMALL, reordered=in_any_order)
+
+
 @pytest.mark.parametrize("inputs", [2, 3])
 def test_a_union_of_streams(inputs: int) -> None:
     epochs = [[rows(5 * epoch + each, 7, 3) for each in range(inputs)] for epoch in range(2)]
@@ -270,6 +275,7 @@ OF_SEVERAL_INPUTS = {
     Fragment: (test_a_fragment_of_two_inputs, test_a_fragment_of_three_inputs),
     MergeJoin: (test_a_merge_join,),
     Loop: (test_a_loop,),
+    RecomputedLoop: (test_a_loop_that_is_computed_anew_in_every_round,),
     Union: (test_a_union_of_streams,),
     User: (test_a_user_s_executor,),
 }
