@@ -6,8 +6,9 @@ its batches on: it is in a chain of such nodes, beside the same chain of half th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -49,10 +50,10 @@ def run(settings: Settings) -> Report:
         for query in _QUERIES:
             sql = (settings.plans / "sql" / f"q{query:02}.sql").read_text()
             graph = graph_of(sql, files)
-            contenders: dict[str, Callable[[], pa.Table]] = {DUCKDB: lambda sql=sql: duckdb_sql(sql)}
+            contenders: dict[str, Callable[[], pa.Table]] = {DUCKDB: partial(duckdb_sql, sql)}
             for name, determinism in ((OURS, "relaxed"), (STRICT, "strict")):
                 task = stack.enter_context(client.create_task(graph, determinism=determinism))
-                contenders[name] = lambda task=task: task.run_epoch({}).table()
+                contenders[name] = partial(answer, task)
             same(contenders)
             runs = interleave(contenders, settings.rounds)
             notes += [f"q{query:02}, {name}: {why}" for name, why in runs.left_out.items()]
@@ -73,11 +74,15 @@ def run(settings: Settings) -> Report:
     )
 
 
-def graph_of(sql: str, files: dict[str, Path]) -> tidegate.TaskGraph:
+def graph_of(sql: str, files: Mapping[str, Path]) -> tidegate.TaskGraph:
     graph = tidegate.TaskGraph()
     streams = {name: graph.read_parquet(files[name], name=name) for name in _TABLES if name in sql}
     graph.collect(graph.sql("query", sql, streams))
     return graph
+
+
+def answer(task: tidegate.Task) -> pa.Table:
+    return task.run_epoch({}).table()
 
 
 def same(contenders: dict[str, Callable[[], pa.Table]]) -> None:
@@ -100,7 +105,7 @@ def pass_on(settings: Settings) -> Spread:
                 stream = graph.node(f"node{node}", PassOn, stream)
             graph.collect(graph.count("count", stream))
             task = stack.enter_context(client.create_task(graph, determinism="relaxed"))
-            contenders[name] = lambda task=task: task.run_epoch({}).table()
+            contenders[name] = partial(answer, task)
         runs = interleave(contenders, settings.rounds)
     added = (long - short for long, short in zip(runs.seconds[LONG], runs.seconds[SHORT], strict=True))
     return Spread.of(tuple(each * 1e6 / (8 * settings.graph_batches) for each in added))

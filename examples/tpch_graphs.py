@@ -3,8 +3,11 @@
 python examples/tpch_graphs.py [FOLDER WITH lineitem.parquet AND orders.parquet]
 """
 
+from __future__ import annotations
+
 import sys
 import tempfile
+from collections.abc import Sequence
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -41,12 +44,12 @@ class Revenue:
     def __init__(self) -> None:
         self.total: Decimal | None = None
 
-    def execute(self, batches, stream, channel):
+    def execute(self, batches: Sequence[pa.RecordBatch], stream: str, channel: int) -> None:
         for batch in batches:
             part = pc.sum(pc.multiply(batch["l_extendedprice"], batch["l_discount"])).as_py()
             self.total = part if self.total is None else self.total + part
 
-    def done(self, channel):
+    def done(self, channel: int) -> pa.RecordBatch:
         return pa.record_batch([pa.array([self.total], REVENUE.field(0).type)], schema=REVENUE)
 
 
