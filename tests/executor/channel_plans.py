@@ -119,6 +119,9 @@ class ByHand:
         names = dict.fromkeys(source for each in self.plan.pipelines for source in each.sources)
         return tuple(PlannedSource(name=name, columns=COLUMNS, static=False) for name in names)
 
+    def relevant(self, shape: Shape) -> Shape:
+        return {}
+
     def physical(self, shape: Shape, without: Container[str] = ()) -> PhysicalPlan:
         return self.plan
 
