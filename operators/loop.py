@@ -15,13 +15,14 @@ from contextlib import ExitStack
 import numpy as np
 import pyarrow as pa
 
-from ..proto.errors import ExecutionError, Exhausted
+from ..proto.errors import ExecutionError
 from .blocks import BLOCK_ROWS
 from .changes.change import Change
 from .changes.evaluator import Evaluators
 from .changes.network.network import Network
 from .changes.network.schedule import InOrder, Watched
 from .changes.network.statistics import LoopStatistics
+from .loop_bounds import keeps_too_much
 from .operator import Operator, Stream
 
 
@@ -101,8 +102,4 @@ class Loop(Operator):
         size = self._network.nbytes
         if size > self._memory:
             names = ", ".join(repr(loop.name) for loop in self.loops)
-            raise Exhausted(
-                f"loop {names} keeps {size:,} bytes, and may keep as much as memory_limit, {self._memory:,} bytes: "
-                "raise it, or let fewer rows or columns go round",
-                reason="MEMORY_LIMIT",
-            )
+            raise keeps_too_much(names, size, self._memory)

@@ -1,4 +1,6 @@
-"""What bounds the loops of a statement: their rows, counted as they are found, its memory, and its time."""
+"""What bounds loops: of a statement their rows, counted as they are found, its memory and its time; round by round what
+they keep.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
-from ..proto.errors import ExecutionError, TidegateError
+from ..proto.errors import ExecutionError, Exhausted, TidegateError
 
 Later: TypeAlias = Callable[[float, Callable[[], None]], None]
 """Has a short call made in so many seconds, on another thread."""
@@ -125,3 +127,12 @@ class LoopWatch:
 def _too_many(bound: LoopBound) -> ExecutionError:
     message = f"loop {bound.name!r} has more than {bound.max_rows:,} rows (the option loop_rows)"
     return ExecutionError(f"{bound.place}: {message}", reason="LOOP_ROWS")
+
+
+def keeps_too_much(names: str, size: int, memory: int) -> Exhausted:
+    """The error of loops, `names` in quotes, that go round by round and keep more than they may."""
+    return Exhausted(
+        f"loop {names} keeps {size:,} bytes, and may keep as much as memory_limit, {memory:,} bytes: raise it, or let "
+        "fewer rows or columns go round",
+        reason="MEMORY_LIMIT",
+    )

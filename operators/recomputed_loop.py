@@ -20,14 +20,15 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from ..proto.errors import ExecutionError, Exhausted
+from ..proto.errors import ExecutionError
 from .blocks import BLOCK_ROWS
 from .changes.codes import canonical_orders, order_of
-from .changes.evaluator import PLANNED_ROWS, Evaluators
+from .changes.evaluator import PLANNED_ROWS, Evaluators, whole
 from .changes.network.graph import Limits
 from .changes.network.progress import RoundCounts
 from .changes.network.statistics import LoopStatistics
 from .changes.rows import Rows
+from .loop_bounds import keeps_too_much
 from .operator import Operator, Stream
 
 BACK: Final = -1
@@ -63,7 +64,6 @@ class RecomputedLoop(Operator):
     ) -> None:
         self.schema = schema
         self._body = body
-        self._types = [each.types for each, _ in inputs]
         read = [(schema, PLANNED_ROWS) if at == BACK else inputs[at] for at in body.reads]
         self._evaluators = evaluators
         self._evaluate = evaluators.of(
@@ -112,7 +112,7 @@ class RecomputedLoop(Operator):
         with ExitStack() as stack:
             for stream in inputs:
                 stack.callback(stream.close)
-            held = [self._whole(stream, types) for stream, types in zip(inputs, self._types, strict=True)]
+            held = [self._whole(stream) for stream in inputs]
         started = perf_counter()
         rows = self._last(held)
         self._seconds += perf_counter() - started
@@ -120,14 +120,13 @@ class RecomputedLoop(Operator):
             part = rows.take(np.arange(start, min(start + BLOCK_ROWS, len(rows))))
             yield pa.RecordBatch.from_arrays(part.to_arrays(self.schema.types), schema=self.schema)
 
-    def _whole(self, stream: Stream, types: Sequence[pa.DataType]) -> list[pa.Array]:
+    def _whole(self, stream: Stream) -> list[pa.Array]:
         """All rows of an input, in one piece."""
         batches = []
         for batch in stream:
             self._check()
             batches.append(batch)
-        table = pa.Table.from_batches(batches, stream.schema).combine_chunks()
-        return [_chunk(column, type_) for column, type_ in zip(table.columns, types, strict=True)]
+        return [whole(column) for column in pa.Table.from_batches(batches, stream.schema).columns]
 
     def _last(self, held: Sequence[Sequence[pa.Array]]) -> Rows:
         """X of the last round, or of the one that no longer changed it."""
@@ -171,16 +170,7 @@ class RecomputedLoop(Operator):
                 reason="LOOP_SECONDS",
             )
         if size > self._memory:
-            raise Exhausted(
-                f"loop {body.name!r} keeps {size:,} bytes, and may keep as much as memory_limit, {self._memory:,} bytes"
-                ": raise it, or let fewer rows or columns go round",
-                reason="MEMORY_LIMIT",
-            )
-
-
-def _chunk(column: pa.ChunkedArray, type_: pa.DataType) -> pa.Array:
-    chunks = column.chunks  # several, where a text column is larger than one array can be: that is told by Arrow
-    return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks) if chunks else pa.array([], type=type_)
+            raise keeps_too_much(repr(body.name), size, self._memory)
 
 
 def _same(rows: Rows, others: Rows) -> bool:

@@ -49,8 +49,7 @@ class Evaluator:
         batches = list(self._fragment.run(streams))
         if len(batches) == 1:
             return list(batches[0].columns)
-        table = pa.Table.from_batches(batches, self.schema).combine_chunks()
-        return [_whole(column) for column in table.columns]
+        return [whole(column) for column in pa.Table.from_batches(batches, self.schema).columns]
 
     @property
     def plans(self) -> int:
@@ -103,6 +102,7 @@ def numbered(schema: pa.Schema) -> pa.Schema:
     return pa.schema([field.with_name(f"c{at}") for at, field in enumerate(schema)])
 
 
-def _whole(column: pa.ChunkedArray) -> pa.Array:
+def whole(column: pa.ChunkedArray) -> pa.Array:
+    """All of a column; Arrow's error where it is text that is larger than one array can be."""
     chunks: list[pa.Array] = column.chunks
     return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks) if chunks else pa.array([], type=column.type)
