@@ -10,6 +10,8 @@ from hypothesis import HealthCheck, settings
 
 from tidegate.planner.spread import spreading
 
+from .sparks import spark as spark
+
 # Examples come from a fixed seed, so that a red run is red again; `HYPOTHESIS_PROFILE=search` looks for new ones.
 settings.register_profile(
     "default", derandomize=True, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
