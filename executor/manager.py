@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import shutil
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,6 +79,9 @@ class TaskManager:
         self._timers = Timers()
         self._staging = Staging(self._folder / "staged", self.defaults.spill_quota, self._timers)
         self._tasks: dict[str, Task] = {}
+        self._deleted: weakref.WeakSet[Task] = weakref.WeakSet()
+        """One that was deleted in a step closes in its next, unless the service is closed first. Until it has closed,
+        the timer of its interrupts holds it."""
         self._requests = Requests()
         self._lock = threading.Lock()
         self._closed = False
@@ -195,7 +199,10 @@ class TaskManager:
         self.graphs.forget(task)
         self._requests.forget(task)
         with self._lock:
-            return self._tasks.pop(task, None)
+            found = self._tasks.pop(task, None)
+            if found is not None:
+                self._deleted.add(found)
+            return found
 
     def _delete_if_idle(self, identity: str) -> None:
         task = self._tasks.get(identity)
@@ -318,8 +325,9 @@ class TaskManager:
         """Cancel every task; no thread and no file is left. More than once is harmless."""
         with self._lock:
             self._closed = True
-            tasks = tuple(self._tasks.values())
+            tasks = (*self._tasks.values(), *self._deleted)
             self._tasks.clear()
+            self._deleted.clear()
         for task in tasks:
             task.delete()
         self._scheduler.close()

@@ -59,6 +59,7 @@ class Scheduler:
         self._condition = threading.Condition()
         self._queue: deque[Slot] = deque()
         self._threads: list[threading.Thread] = []
+        self._lenders: list[int] = []
         self._idle = 0
         self._closed = False
         self._stepping = threading.local()
@@ -99,11 +100,18 @@ class Scheduler:
                 return False
             self._queue.remove(slot)
             slot.state = _State.RUNNING
-        self._run(slot, LENT_SLICE_NS)
+            self._lenders.append(threading.get_ident())
+        try:
+            self._run(slot, LENT_SLICE_NS)
+        finally:
+            self._lent()
         return True
 
     def close(self) -> None:
-        """Wait for the steps in progress; nothing runs afterwards."""
+        """Wait for the steps in progress, those on lent threads too, but for the caller's own; nothing runs afterwards.
+
+        A work that was to be stepped once more is not: whoever made it ends it.
+        """
         with self._condition:
             self._closed = True
             for slot in self._queue:
@@ -113,6 +121,16 @@ class Scheduler:
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join()
+        with self._condition:
+            while any(lender != threading.get_ident() for lender in self._lenders):
+                self._condition.wait()
+
+    def _lent(self) -> None:
+        """The calling thread is its own again."""
+        with self._condition:
+            self._lenders.remove(threading.get_ident())
+            if self._closed:
+                self._condition.notify_all()
 
     def _enqueue(self, slot: Slot, *, wake: bool = True) -> None:
         if self._closed:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+import pyarrow as pa
 import pytest
 
 from tidegate.proto.errors import NotFound, Refused, TaskCancelled, TaskFailed, TidegateError
@@ -80,6 +81,30 @@ def test_closing_the_service_releases_every_waiter_and_leaves_no_thread() -> Non
         assert set(released) <= {TaskCancelled, NotFound}
         assert threading.active_count() == before
         assert not task.manager._folder.exists()
+
+
+def test_a_task_deleted_in_a_step_is_closed_with_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The step that was to close it is never taken: the scheduler is closed before the one in progress ends."""
+    in_step, closing = threading.Event(), threading.Event()
+    join = threading.Thread.join
+
+    def function(batch: pa.RecordBatch) -> pa.RecordBatch:
+        in_step.set()
+        assert closing.wait(20)
+        return batch
+
+    def joined(thread: threading.Thread, timeout: float | None = None) -> None:
+        closing.set()
+        join(thread, timeout)
+
+    engine = FakeEngine(function=function)
+    with running(engine) as task:
+        task.add(1)
+        task.seal()
+        assert in_step.wait(20)
+        task.manager.delete_task(task.id)
+        monkeypatch.setattr(threading.Thread, "join", joined)
+    assert engine.made[0].closed.is_set()
 
 
 def test_waiting_tasks_hold_no_thread() -> None:

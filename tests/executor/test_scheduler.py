@@ -22,6 +22,13 @@ class Steps:
         return self._call()
 
 
+def accepts(scheduler: Scheduler) -> bool:
+    """Whether it still takes works."""
+    probe = Slot(Steps(lambda: False))
+    scheduler.submit(probe, wake=False)
+    return probe.waiting
+
+
 @pytest.fixture
 def scheduler() -> Iterator[Scheduler]:
     made = Scheduler(2)
@@ -134,6 +141,33 @@ def test_nothing_runs_after_close() -> None:
     closed.submit(slot)
     assert not closed.lend(slot)
     assert not ran.is_set()
+
+
+def test_closing_waits_for_a_step_on_a_lent_thread(scheduler: Scheduler) -> None:
+    closing = threading.Thread(target=scheduler.close)
+
+    def step() -> bool:
+        closing.start()
+        while accepts(scheduler):
+            pass
+        closing.join(0.2)
+        ended.append(not closing.is_alive())
+        return False
+
+    ended: list[bool] = []
+    slot = Slot(Steps(step))
+    scheduler.submit(slot, wake=False)
+    assert scheduler.lend(slot)
+    closing.join(20)
+    ended.append(not closing.is_alive())
+    assert ended == [False, True]
+
+
+def test_a_lent_thread_may_close_the_scheduler_in_its_step(scheduler: Scheduler) -> None:
+    slot = Slot(Steps(lambda: bool(scheduler.close())))
+    scheduler.submit(slot, wake=False)
+    assert scheduler.lend(slot)
+    assert not accepts(scheduler)
 
 
 def test_timers_call_in_the_order_of_their_times() -> None:
