@@ -7,9 +7,9 @@ gives the same rows, slower: without estimates, and with every statement planned
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import cache
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import duckdb
 import pyarrow as pa
@@ -94,10 +94,17 @@ class _ProbeRelation:
         return (table if columns is None else table.select(list(columns))).to_reader()
 
 
+def opened(config: Mapping[str, str | int]) -> Connection:
+    """A connection to a database of its own, in memory. Not the first one to it: in an interactive session DuckDB draws
+    progress bars for that one.
+    """
+    return duckdb.connect(":memory:", config=dict(config)).cursor()
+
+
 def works(engine: Engine) -> bool:
     """Whether `engine` does on a small example, twice, what fragments rely on."""
     sql = f"SELECT sum(c0)::BIGINT AS s FROM {PROBE}"
-    connection: Any = duckdb.connect(":memory:", config={"threads": 1, "async_threads": 1})
+    connection = opened({"threads": 1, "async_threads": 1})
     try:
         engine.register(connection, PROBE, _ProbeRelation())
         engine.prepare(connection, "p", sql)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import duckdb
 
 from ..proto.errors import InternalError, InvalidRequest
-from .engine import Connection, Engine, default_engine
+from .engine import Connection, Engine, default_engine, opened
 
 IDLE_PER_SETTINGS = 16
 IDLE_IN_ALL = 64
@@ -111,7 +111,7 @@ def _open(settings: InstanceSettings, temp: str) -> Connection:
         "autoload_known_extensions": "false",
         "autoinstall_known_extensions": "false",
     }
-    database = duckdb.connect(":memory:", config=config)
+    database = opened(config)
     try:
         _lock_down(database, settings)
     except BaseException:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import duckdb
 import pyarrow as pa
 
-from .engine import Connection
+from .engine import Connection, opened
 from .inputs import positional_schema
 
 _FUNCTIONS: Final = frozenset({"unnest", "range", "generate_series"})
@@ -101,8 +101,12 @@ def _said(error: BaseException) -> str:
 @cache
 def _connection() -> Connection:
     """An instance of this process that nothing is ever put in."""
-    config = {"threads": 1, "autoload_known_extensions": "false", "autoinstall_known_extensions": "false"}
-    connection = duckdb.connect(":memory:", config=config)
+    config: dict[str, str | int] = {
+        "threads": 1,
+        "autoload_known_extensions": "false",
+        "autoinstall_known_extensions": "false",
+    }
+    connection = opened(config)
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
     connection.execute("SET GLOBAL enable_external_access = false")
     connection.execute("SET GLOBAL lock_configuration = true")

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import duckdb
@@ -119,3 +121,10 @@ def test_without_a_working_private_engine_the_public_one_is_chosen() -> None:
     assert not works(Broken())
     assert type(choose(Broken)) is PublicEngine
     assert type(choose(missing)) is PublicEngine
+
+
+def test_no_progress_is_drawn_for_somebody_at_a_prompt() -> None:
+    asked = "SELECT current_setting('enable_progress_bar')"
+    code = f'from tidegate.operators.engine import opened; print(opened({{}}).execute("{asked}").fetchone())'
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "(False,)\n"
