@@ -14,7 +14,7 @@ from ..operators.fragment import Fragment
 from ..operators.iterate import Iterate
 from ..operators.loop import Loop
 from ..operators.operator import Stream
-from ..operators.piece import FilePiece, Piece
+from ..operators.piece import InlinePiece, Piece
 from ..operators.recomputed_loop import RecomputedLoop
 from ..operators.scan import Scan
 from ..planner.pipelines import KeptNode, PhysicalNode, ReceiveNode, inputs
@@ -178,7 +178,7 @@ def _assign(made: Made, supply: Supply) -> None:
 
 
 def _part(piece: Piece) -> int | None:
-    return piece.part if isinstance(piece, FilePiece) else None
+    return piece.part if isinstance(piece, InlinePiece) else None
 
 
 def _give(made: Made, source: ReadSource, pieces: Sequence[Piece]) -> None:

@@ -38,8 +38,7 @@ class FilePiece:
     names the split for messages: source and sequence.
     `change_column` is what its split says of where a row's weight stands.
     `key_bounds` are the least and greatest value of columns (by the file's name) that were asked for as keys and hold
-    no null; of a piece with `keys` only the rows in that range are meant. `part` is the number of the partition that a
-    file of a Dataset is of.
+    no null; of a piece with `keys` only the rows in that range are meant.
     """
 
     path: str
@@ -59,7 +58,6 @@ class FilePiece:
     partition: tuple[tuple[str, str | None], ...] = ()
     batch_starts: tuple[int, ...] = ()
     change_column: str | None = None
-    part: int | None = None
 
     @property
     def whole(self) -> bool:
@@ -69,13 +67,14 @@ class FilePiece:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class InlinePiece:
-    """Rows that came with the call. `batches` can be iterated any number of times."""
+    """Rows that are there: they came with the call, or are those of a Dataset's partition of the number `part`."""
 
     batches: tuple[pa.RecordBatch, ...]
     schema: pa.Schema
     origin: str
     row_count: int
     change_column: str | None = None
+    part: int | None = None
 
 
 Piece: TypeAlias = FilePiece | InlinePiece

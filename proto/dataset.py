@@ -51,12 +51,12 @@ class Dataset(ABC):
     def closed(self) -> bool: ...
 
     @abstractmethod
-    def partitions(self) -> Sequence[Sequence[FileSplit]]:
-        """Its files, in order, as splits of a task's: those of each partition. They are there as long as it is."""
+    def partitions(self) -> Sequence[Sequence[pa.RecordBatch]]:
+        """The batches of each partition, in order, mapped from their files: what has not been read takes no memory."""
 
+    @abstractmethod
     def splits(self) -> Sequence[FileSplit]:
-        """Its files, in order."""
-        return [split for each in self.partitions() for split in each]
+        """Its files, in order, as splits of a task's. They are there as long as it is."""
 
     @abstractmethod
     def __iter__(self) -> Iterator[pa.RecordBatch]:

@@ -24,6 +24,7 @@ class KeptDataset(Dataset):
         self.rows = sum(part.rows for part in parts)
         self._parts = tuple(parts)
         self._folder = folder
+        self._mapped: dict[str, Sequence[pa.RecordBatch]] = {}
         self._remove = weakref.finalize(self, remove)
 
     @property
@@ -31,12 +32,20 @@ class KeptDataset(Dataset):
         return sum({part.digest: part.size for part in self._parts}.values())
 
     @property
+    def files(self) -> int:
+        return len(self._parts)
+
+    @property
     def closed(self) -> bool:
         return not self._remove.alive
 
-    def partitions(self) -> Sequence[Sequence[FileSplit]]:
+    def partitions(self) -> Sequence[Sequence[pa.RecordBatch]]:
         self._check()
-        return [self._splits(self._parts)]
+        return [self._batches_of(self._parts)]
+
+    def splits(self) -> Sequence[FileSplit]:
+        self._check()
+        return [FileSplit(str(self._folder / part.file), format="arrow") for part in self._parts]
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         self._check()
@@ -44,17 +53,22 @@ class KeptDataset(Dataset):
 
     def close(self) -> None:
         self._remove()
+        self._mapped.clear()
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         for part in self._parts:
             self._check()
             yield from self._of(part)
 
-    def _splits(self, parts: Sequence[Part]) -> Sequence[FileSplit]:
-        return [FileSplit(str(self._folder / part.file), format="arrow") for part in parts]
+    def _batches_of(self, parts: Sequence[Part]) -> Sequence[pa.RecordBatch]:
+        return [batch for part in parts for batch in self._of(part)]
 
     def _of(self, part: Part) -> Sequence[pa.RecordBatch]:
-        return rows_of(self._folder, part)
+        """A file is opened once."""
+        found = self._mapped.get(part.file)
+        if found is None:
+            found = self._mapped[part.file] = rows_of(self._folder, part)
+        return found
 
     def _check(self) -> None:
         if self.closed:

@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from ...operators.hashing import channel_of, hash_columns
 from ...proto.dataset import Hashed, KeyedDataset, Ranged
 from ...proto.errors import InvalidRequest
-from ...proto.values import FileSplit
 from ..checkpoints.manifest import Part
 from .dataset import KeptDataset
 
@@ -87,9 +86,9 @@ class HashedDataset(_Keyed):
         self.keyed = keyed
         self._partitions = tuple(tuple(some) for some in partitions)
 
-    def partitions(self) -> Sequence[Sequence[FileSplit]]:
+    def partitions(self) -> Sequence[Sequence[pa.RecordBatch]]:
         self._check()
-        return [self._splits(some) for some in self._partitions]
+        return [self._batches_of(some) for some in self._partitions]
 
     def _with(self, values: Sequence[pa.Scalar]) -> Iterator[Part]:
         arrays = [pa.repeat(value, 1) for value in values]

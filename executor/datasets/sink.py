@@ -54,7 +54,7 @@ class DatasetSink:
         if made is None:
             return Written()
         self._kept[self._epoch] = made
-        return Written(rows=made.rows, bytes=made.size, files=len(made.splits()))
+        return Written(rows=made.rows, bytes=made.size, files=made.files)
 
     def drop(self) -> None:
         writer, self._writer = self._writer, None

@@ -10,6 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO, Final, assert_never
 
@@ -104,7 +105,10 @@ class _Plain(DatasetWriter):
 
 
 class _Hashed(DatasetWriter):
-    """Rows dealt by the hash of their key; of each partition at most a block's rows and as many more are held."""
+    """Rows dealt by the hash of their key; of each partition at most a block's rows and as many more are held.
+
+    A file has a block, so that who reads a partition in blocks need not put them together again.
+    """
 
     def __init__(self, schema: pa.Schema, parent: Path, keyed: Hashed) -> None:
         super().__init__(schema, parent)
@@ -121,7 +125,7 @@ class _Hashed(DatasetWriter):
                     self._flush(partition)
                 self._held[partition].append(rows)
                 if sum(batch.num_rows for batch in self._held[partition]) >= BLOCK_ROWS:
-                    self._flush(partition)
+                    self._flush(partition, BLOCK_ROWS)
 
     def finish(self) -> HashedDataset:
         for partition, held in enumerate(self._held):
@@ -130,9 +134,11 @@ class _Hashed(DatasetWriter):
         self._commit(self._parts)
         return HashedDataset(self.schema, self._parts, self._path, self._remove, self._keyed)
 
-    def _flush(self, partition: int) -> None:
-        self._parts[partition].append(self._put([concat_batches(self._held[partition])]))
-        self._held[partition] = []
+    def _flush(self, partition: int, rows: int | None = None) -> None:
+        """Write so many of the rows that are held, or all."""
+        together = concat_batches(self._held[partition])
+        self._parts[partition].append(self._put([together.slice(0, rows)]))
+        self._held[partition] = [] if rows in (None, together.num_rows) else [together.slice(rows)]
 
 
 class _Ranged(DatasetWriter):
@@ -252,8 +258,13 @@ class _Scratch(LocalDisk):
         """Nobody looks for them after a crash."""
 
 
+@cache
+def _version() -> str:
+    return importlib.metadata.version("tidegate")
+
+
 def _manifest(tables: tuple[StateTable, ...]) -> Manifest:
-    engines = {"tidegate": importlib.metadata.version("tidegate"), "pyarrow": pa.__version__}
+    engines = {"tidegate": _version(), "pyarrow": pa.__version__}
     origin = Origin(plan="", meaning="", options={}, tables={}, engines=engines)
     return Manifest(
         name=NAME,

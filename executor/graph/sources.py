@@ -1,13 +1,13 @@
-"""The files that a graph reads: found, opened, and what their columns are."""
+"""The files and Datasets that a graph reads: found, opened, and what their columns are."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 
-from ...operators.piece import FilePiece, Piece
+from ...operators.piece import FilePiece, InlinePiece, Piece
 from ...operators.splits import expand, open_pieces
 from ...planner.graph.lower import columns_of
 from ...proto.errors import InvalidRequest
@@ -17,15 +17,17 @@ from ...proto.values import FileSplit
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GraphFiles:
-    """The pieces of each node that reads files, in order, and the schema of its first file where that tells one."""
+    """The pieces of each node that reads files or a Dataset, in order, and the schema of its first file where that
+    tells one.
+    """
 
-    pieces: Mapping[str, tuple[FilePiece, ...]]
+    pieces: Mapping[str, tuple[Piece, ...]]
     schemas: Mapping[str, pa.Schema]
 
 
 def find_files(nodes: Sequence[GraphNode], roots: Sequence[str], side: str) -> GraphFiles:
     """Raises what says that a file is not there, or not to be read."""
-    pieces: dict[str, tuple[FilePiece, ...]] = {}
+    pieces: dict[str, tuple[Piece, ...]] = {}
     schemas: dict[str, pa.Schema] = {}
     for node in nodes:
         match node:
@@ -36,7 +38,7 @@ def find_files(nodes: Sequence[GraphNode], roots: Sequence[str], side: str) -> G
                 if schema is not None:
                     schemas[node.name] = schema
             case DatasetSource():
-                pieces[node.name] = tuple(_of_dataset(node, side))
+                pieces[node.name] = tuple(_of_dataset(node))
             case _:
                 pass
     return GraphFiles(pieces=pieces, schemas=schemas)
@@ -57,18 +59,18 @@ def _expanded(name: str, splits: Sequence[FileSplit], roots: Sequence[str], side
     return tuple(piece for split in splits for piece in expand(split, roots, f"node {name!r}", side=side))
 
 
-def _of_dataset(node: DatasetSource, side: str) -> Iterator[FilePiece]:
-    """Its files, which may be read wherever they are, with the numbers of their partitions."""
-    for number, splits in enumerate(node.dataset.partitions()):
-        folders = sorted({_folder(split) for split in splits})
-        for piece in _expanded(node.name, splits, folders, side):
-            yield replace(piece, part=number)
+def _of_dataset(node: DatasetSource) -> Iterator[InlinePiece]:
+    """A piece for each of its partitions."""
+    for number, batches in enumerate(node.dataset.partitions()):
+        yield InlinePiece(
+            batches=tuple(batches),
+            schema=node.dataset.schema,
+            origin=f"node {node.name!r}",
+            row_count=sum(batch.num_rows for batch in batches),
+            part=number,
+        )
 
 
 def _schema(pieces: Sequence[FilePiece]) -> pa.Schema | None:
     first = open_pieces(pieces[:1])
     return next((piece.schema for piece in first if isinstance(piece, FilePiece)), None)
-
-
-def _folder(split: FileSplit) -> str:
-    return split.path.rpartition("/")[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 
@@ -177,3 +178,26 @@ def test_what_cannot_be_looked_up_is_refused(client: Client) -> None:
     ranged.close()
     with pytest.raises(tidegate.Refused, match="was closed"):
         ranged.lookup(1)
+
+
+def test_a_partition_lies_in_blocks_that_are_read_as_they_are(client: Client) -> None:
+    dataset = made(client, numbers(300_000), Hashed(("k",), partitions=2))
+    one, two = dataset.partitions()
+    assert [batch.num_rows for batch in one[:-1]] == [65_536] * (len(one) - 1)
+    assert sum(batch.num_rows for batch in (*one, *two)) == 300_000
+    found = Addresses()
+    graph = TaskGraph()
+    graph.blocking("rows", lambda: found, graph.read_dataset(dataset), partition="k", channels=2)
+    client.run_graph(graph)
+    lies = {batch["v"].buffers()[1].address for batch in (*one, *two)}
+    assert set(found.seen) == lies
+
+
+class Addresses(PassOn):
+    """Where the rows that it is given lie in memory."""
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+
+    def execute(self, batches: Sequence[pa.RecordBatch], stream: str, channel: int) -> None:
+        self.seen += [batch["v"].buffers()[1].address for batch in batches]
