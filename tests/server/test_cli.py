@@ -1,4 +1,4 @@
-"""The command line as a process: its output, its exit codes, its one-line errors."""
+"""The command line: its output, its exit codes, its one-line errors."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -23,7 +24,16 @@ from ..executor.fakes import FakeEngine
 from ..executor.plans import I64, limited, passed_through, plan, read
 from .running import fake_server
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
+
+class Done(NamedTuple):
+    """What a command has left: its exit code, and what it wrote."""
+
+    code: int
+    output: str
+    error: str
+
+
+Run = Callable[..., Done]
 
 
 @pytest.fixture(scope="module")
@@ -33,21 +43,60 @@ def address() -> Iterator[str]:
 
 
 @pytest.fixture
-def cli(tmp_path: Path) -> Run:
-    """Run a command in a folder that has a plan."""
+def folder(tmp_path: Path) -> Path:
+    """The folder that commands run in, which has a plan."""
     (tmp_path / "plan.bin").write_bytes(b"plan")
+    return tmp_path
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+
+@pytest.fixture
+def process(folder: Path) -> Run:
+    """Run a command in a process of its own."""
+
+    def run(*arguments: str) -> Done:
         command = [sys.executable, "-m", "tidegate.server.cli", *arguments]
-        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=120, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=120, check=False)
+        return Done(done.returncode, done.stdout, done.stderr)
 
     return run
 
 
+@pytest.fixture
+def cli(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command as its process does, in this one: what a process adds has tests with `process`."""
+    monkeypatch.chdir(folder)
+
+    def run(*arguments: str) -> Done:
+        try:
+            code = main(arguments)
+        except SystemExit as ended:
+            code = ended.code
+        return Done(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "output", "error"),
+    [
+        (["explain", "plan.bin"], 0, "fake\n", ""),
+        (["run", "plan.bin", "--split", "a=-1"], 1, "", "poison"),
+        (["run", "plan.bin", "--channels", "0"], 2, "", "not a whole number from 1 on"),
+    ],
+)
+def test_a_process_has_the_exit_code_and_the_streams_of_its_command(
+    process: Run, cli: Run, address: str, arguments: list[str], code: int, output: str, error: str
+) -> None:
+    done = process(*arguments, "--server", address)
+    assert (done.code, done.output) == (code, output)
+    assert error in done.error
+    assert done == cli(*arguments, "--server", address)
+
+
 def test_run_shows_rows_and_ends_with_rows_time_mode_and_channels(cli: Run, address: str) -> None:
     done = cli("run", "plan.bin", "--split", "a=7", "--split", "a=8", "--server", address)
-    *shown, last = done.stdout.splitlines()
-    assert (done.returncode, done.stderr, shown) == (0, "", ["x", "7", "8"])
+    *shown, last = done.output.splitlines()
+    assert (done.code, done.error, shown) == (0, "", ["x", "7", "8"])
     assert last.startswith("2 rows in 1 epoch, ")
     assert last.endswith(" s, per_epoch, 1 channel")
 
@@ -58,10 +107,10 @@ def test_run_goes_on_from_the_checkpoint_that_an_earlier_run_has_taken(cli: Run,
     csv.write_csv(pa.table({"k": [1], "v": [2]}), tmp_path / "rows.csv")
     common = ("run", "totals.bin", "--split", "rows=rows.csv", "--checkpoint-root", "kept", "--output", "out")
     first = cli(*common, "--checkpoint", "last")
-    said = first.stdout.splitlines()[0]
+    said = first.output.splitlines()[0]
     assert said.startswith("epoch 1: checkpoint ")
     again = cli(*common, "--restore", said.removeprefix("epoch 1: checkpoint "))
-    assert (first.returncode, again.returncode, again.stderr) == (0, 0, "")
+    assert (first.code, again.code, again.error) == (0, 0, "")
     assert sorted(file.name for file in (tmp_path / "out").iterdir()) == [f"epoch-{n:06d}.parquet" for n in (1, 2)]
 
 
@@ -69,7 +118,7 @@ def test_run_seals_an_epoch_after_so_many_splits(cli: Run, address: str, tmp_pat
     splits = [part for n in range(5) for part in ("--split", f"a={n}")]
     done = cli("run", "plan.bin", *splits, "--splits-per-epoch", "2", "--output", "out", "--server", address)
     files = sorted((tmp_path / "out").iterdir())
-    assert done.stdout.startswith("5 rows in 3 epochs")
+    assert done.output.startswith("5 rows in 3 epochs")
     assert [file.name for file in files] == [f"epoch-{n:06d}.parquet" for n in (1, 2, 3)]
     assert [parquet.read_table(file)["x"].to_pylist() for file in files] == [[0, 1], [2, 3], [4]]
 
@@ -87,7 +136,7 @@ READERS = {
 def test_run_writes_a_file_of_the_kind_its_ending_says(cli: Run, address: str, tmp_path: Path, ending: str) -> None:
     file = tmp_path / f"rows.{ending}"
     done = cli("run", "plan.bin", "--split", "a=1", "--split", "b=2", "--output", str(file), "--server", address)
-    assert done.returncode == 0
+    assert done.code == 0
     assert READERS[ending](str(file))["x"].to_pylist() == [1, 2]
     assert sorted(tmp_path.iterdir()) == [tmp_path / "plan.bin", file]
 
@@ -141,7 +190,7 @@ def test_a_folder_in_epochs_is_cut_into_the_files_that_it_is_without(cli: Run, t
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(f"x\n{n}\n")
     shown = [
-        cli("run", "plan.json", "--split", "a=in", *more).stdout.splitlines()
+        cli("run", "plan.json", "--split", "a=in", *more).output.splitlines()
         for more in ((), ("--splits-per-epoch", "1"))
     ]
     assert [[line for line in lines if line.isdigit()] for lines in shown] == [["1", "0", "4"]] * 2
@@ -150,16 +199,16 @@ def test_a_folder_in_epochs_is_cut_into_the_files_that_it_is_without(cli: Run, t
 
 def test_a_failed_run_is_one_line_and_leaves_no_file(cli: Run, address: str, tmp_path: Path) -> None:
     done = cli("run", "plan.bin", "--split", "a=-1", "--output", "rows.csv", "--server", address)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("tidegate: ")
-    assert "poison" in done.stderr
-    assert done.stderr.count("\n") == 1
+    assert (done.code, done.output) == (1, "")
+    assert done.error.startswith("tidegate: ")
+    assert "poison" in done.error
+    assert done.error.count("\n") == 1
     assert list(tmp_path.iterdir()) == [tmp_path / "plan.bin"]
 
 
 def test_relaxed_is_said_on_the_last_line(cli: Run, address: str) -> None:
     done = cli("run", "plan.bin", "--relaxed", "--server", address)
-    assert done.stdout.splitlines()[-1].endswith("per_epoch, relaxed, 1 channel")
+    assert done.output.splitlines()[-1].endswith("per_epoch, relaxed, 1 channel")
 
 
 @pytest.mark.parametrize(
@@ -178,30 +227,30 @@ def test_relaxed_is_said_on_the_last_line(cli: Run, address: str) -> None:
 )
 def test_wrong_usage_is_exit_code_two(cli: Run, arguments: list[str], sentence: str) -> None:
     done = cli(*arguments)
-    assert done.returncode == 2
-    assert sentence in done.stderr
+    assert done.code == 2
+    assert sentence in done.error
 
 
 def test_a_missing_plan_is_one_line(cli: Run, address: str) -> None:
     done = cli("run", "nowhere.bin", "--server", address)
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert "nowhere.bin cannot be read on this machine" in done.stderr
+    assert (done.code, done.error.count("\n")) == (1, 1)
+    assert "nowhere.bin cannot be read on this machine" in done.error
 
 
 def test_explain_prints_text_or_json(cli: Run, address: str) -> None:
-    assert cli("explain", "plan.bin", "--server", address).stdout == "fake\n"
-    assert cli("explain", "plan.bin", "--json", "--server", address).stdout == "{}\n"
+    assert cli("explain", "plan.bin", "--server", address).output == "fake\n"
+    assert cli("explain", "plan.bin", "--json", "--server", address).output == "{}\n"
 
 
 def test_validate_says_that_a_plan_can_run(cli: Run, address: str) -> None:
     done = cli("validate", "plan.bin", "--server", address)
-    assert (done.returncode, done.stdout) == (0, "the plan can run\n")
+    assert (done.code, done.output) == (0, "the plan can run\n")
 
 
 def test_tasks_lists_them(cli: Run, address: str) -> None:
     with tidegate.connect(address) as client, client.create_task(b"plan") as task:
         task.run_epoch({"a": pa.table({"x": [1, 2]})})
-        header, *rows = cli("tasks", "--server", address).stdout.splitlines()
+        header, *rows = cli("tasks", "--server", address).output.splitlines()
     assert header.split()[:2] == ["task", "state"]
     assert [row.split() for row in rows] == [[task.id, "running", "1", "1", "2", "0"]]
 
@@ -218,12 +267,13 @@ def test_a_server_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[st
     assert said.count("\n") == 1
 
 
-def test_run_works_in_its_own_process_without_a_server(cli: Run, tmp_path: Path) -> None:
+def test_run_works_in_its_own_process_without_a_server(process: Run, tmp_path: Path) -> None:
     (tmp_path / "totals.bin").write_bytes(plans.totals())
     for n in (1, 2):
         parquet.write_table(pa.table({"k": [n], "v": [10 * n]}), tmp_path / f"part-{n}.parquet")
-    done = cli("run", "totals.bin", "--split", "rows=part-*.parquet", "--splits-per-epoch", "1", "--output", "sums.csv")
-    assert done.stdout.startswith("2 rows in 2 epochs")
+    split = ("--split", "rows=part-*.parquet", "--splits-per-epoch", "1")
+    done = process("run", "totals.bin", *split, "--output", "sums.csv")
+    assert done.output.startswith("2 rows in 2 epochs")
     assert csv.read_csv(tmp_path / "sums.csv").to_pylist() == [{"k": 1, "total": 10}, {"k": 2, "total": 20}]
 
 
@@ -232,9 +282,9 @@ def test_run_writes_the_tables_of_a_plan_that_writes(cli: Run, tmp_path: Path) -
     parquet.write_table(pa.table({"k": [1, 1], "v": [2, 3]}), tmp_path / "rows.parquet")
     (tmp_path / "tables").mkdir()
     asked = ("run", "totals.bin", "--split", "rows=rows.parquet")
-    assert "--write-root" in cli(*asked).stderr
+    assert "--write-root" in cli(*asked).error
     done = cli(*asked, "--write-root", "tables", "--write-format", "csv")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.code, done.error) == (0, "")
     (file,) = (tmp_path / "tables" / "shop" / "totals").iterdir()
     assert csv.read_csv(file).to_pylist() == [{"k": 1, "total": 5}]
 
@@ -242,8 +292,8 @@ def test_run_writes_the_tables_of_a_plan_that_writes(cli: Run, tmp_path: Path) -
 def test_validate_lists_problems_and_fails(cli: Run, tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text("{")
     done = cli("validate", "bad.json")
-    assert done.returncode == 1
-    assert done.stdout.endswith("]\n")
+    assert done.code == 1
+    assert done.output.endswith("]\n")
 
 
 def test_progress_is_shown_to_a_person_only(tmp_path: Path) -> None:
@@ -307,8 +357,8 @@ def test_a_server_is_not_started_with_what_cannot_be(
 @pytest.mark.parametrize("ending", ["csv", "parquet", "arrow"])
 def test_an_output_in_a_folder_that_is_not_there_is_named_in_one_line(cli: Run, ending: str) -> None:
     done = cli("run", "plan.bin", "--output", f"nowhere/x.{ending}")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"tidegate: nowhere/x.{ending} cannot be written: there is no folder nowhere\n"
+    assert (done.code, done.output) == (1, "")
+    assert done.error == f"tidegate: nowhere/x.{ending} cannot be written: there is no folder nowhere\n"
 
 
 def test_run_gives_changes_of_a_continuous_task(cli: Run, tmp_path: Path) -> None:
@@ -317,16 +367,16 @@ def test_run_gives_changes_of_a_continuous_task(cli: Run, tmp_path: Path) -> Non
     (tmp_path / "2.csv").write_text("x,op\n7,delete\n9,insert\n")
     splits = ("--split", "a=1.csv", "--split", "a=2.csv", "--splits-per-epoch", "1", "--change-column", "a=op")
     done = cli("run", "plan.json", "--mode", "continuous", *splits, "--output", "out.parquet")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[-1].startswith("4 rows in 2 epochs, ")
+    assert (done.code, done.error) == (0, "")
+    assert done.output.splitlines()[-1].startswith("4 rows in 2 epochs, ")
     found = parquet.read_table(tmp_path / "out.parquet").to_pydict()
     assert found == {"x": [7, 8, 7, 9], "_weight": [1, 1, -1, 1]}
 
 
 def test_validate_and_explain_take_the_mode(cli: Run, tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_text(plan(limited(read("a", "x"), 1), "x").json or "")
-    assert cli("validate", "plan.json").returncode == 0
+    assert cli("validate", "plan.json").code == 0
     refused = cli("validate", "plan.json", "--mode", "continuous")
-    assert (refused.returncode, "[LIMIT_WITHOUT_SORT]" in refused.stdout) == (1, True)
+    assert (refused.code, "[LIMIT_WITHOUT_SORT]" in refused.output) == (1, True)
     (tmp_path / "plan.json").write_text(passed_through("a").json or "")
-    assert cli("explain", "plan.json", "--mode", "continuous").stdout.startswith("continuous (")
+    assert cli("explain", "plan.json", "--mode", "continuous").output.startswith("continuous (")
