@@ -6,6 +6,8 @@ Class of bug: a row at the edge of a range that two channels read, or none.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -61,21 +63,34 @@ def plan_of(sql: str) -> bytes:
     return bytes(Serde.serialize_bytes(sql, session))
 
 
-def rows(table: pa.Table) -> list[tuple[object, ...]]:
-    return sorted(map(tuple, (row.values() for row in table.to_pylist())), key=repr)
+def in_order(table: pa.Table) -> pa.Table:
+    return table.sort_by([(name, "ascending") for name in table.schema.names])
+
+
+@pytest.fixture(scope="module")
+def expected() -> Callable[[str], pa.Table]:
+    """DuckDB's answer to one of the queries."""
+    connection = duckdb.connect()
+    for source, table in TABLES.items():
+        connection.register(source, table)
+    return cache(lambda name: connection.sql(QUERIES[name]).to_arrow_table())
+
+
+def assert_same_rows(found: pa.Table, expected: pa.Table) -> None:
+    """The engine's types of sums are larger than a plan's: what is compared is the values."""
+    assert in_order(found).equals(in_order(expected.cast(found.schema)))
 
 
 @pytest.mark.parametrize("name", QUERIES)
 @pytest.mark.parametrize("channels", [2, 3, 7])
-def test_no_row_is_lost_or_doubled_at_the_edge_of_a_range(name: str, channels: int, folder: Path) -> None:
+def test_no_row_is_lost_or_doubled_at_the_edge_of_a_range(
+    name: str, channels: int, folder: Path, expected: Callable[[str], pa.Table]
+) -> None:
     sources = {source: str(folder / f"{source}.parquet") for source in TABLES if f" {source}" in QUERIES[name]}
-    connection = duckdb.connect()
-    for source, table in TABLES.items():
-        connection.register(source, table)
     with tidegate.local() as client, client.create_task(plan_of(QUERIES[name]), channels=channels) as task:
         answer = task.run_epoch(sources).table()
         exchanged = sum(each.rows_in for each in task.statistics().operators if each.operator == "Exchange")
-    assert rows(answer) == rows(connection.sql(QUERIES[name]).to_arrow_table())
+    assert_same_rows(answer, expected(name))
     # The result is gathered; that is all that moves between channels.
     assert exchanged <= answer.num_rows + 50 * channels
 
@@ -87,7 +102,7 @@ def test_what_a_footer_does_not_tell_is_not_cut(folder: Path, tmp_path: Path) ->
     with tidegate.local() as client, client.create_task(plan, channels=2) as task:
         one = task.run_epoch({"l": str(tmp_path / "l.parquet"), "o": str(folder / "o.parquet")}).table()
         other = task.run_epoch({"l": str(folder / "l.parquet"), "o": str(folder / "o.parquet")}).table()
-    assert rows(one) == rows(other)
+    assert_same_rows(one, other)
 
 
 def test_explain_is_valid_json_for_a_plan_on_channels() -> None:

@@ -18,7 +18,7 @@ from datafusion.substrait import Serde
 
 import tidegate
 
-from .test_cut_by_keys import rows
+from .test_cut_by_keys import assert_same_rows
 
 pytestmark = pytest.mark.usefixtures("as_shipped")
 
@@ -67,7 +67,7 @@ def test_small_and_large_epochs_of_a_task_are_right(name: str, folder: Path) -> 
             with duckdb.connect() as connection:
                 connection.execute(f"CREATE VIEW t AS FROM '{folder}/{size}.parquet'")
                 connection.register("d", DIM)
-                assert rows(found) == rows(connection.sql(sql).to_arrow_table())
+                assert_same_rows(found, connection.sql(sql).to_arrow_table())
     assert exchanged["few"] == 0 < exchanged["many"]
 
 
