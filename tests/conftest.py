@@ -19,6 +19,8 @@ settings.register_profile(
 settings.register_profile("search", deadline=None, print_blob=True, max_examples=1_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
+# The processes that tests start find the modules compiled: to compile them all costs each as much as to import them.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Tests have few rows: they are to be spread over channels where that saves anything at all.
 SHIPPED_WORTHWHILE = spreading.WORTHWHILE
