@@ -42,16 +42,22 @@ RECURSIVE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pool:
-    """`hoisted` says which recursive message a field (of a message, with a number) held before it was cut."""
+    """`hoisted` says which recursive message a field (of a message, with a number) held before it was cut.
+
+    `classes` are those of all messages, by full name. They are kept because protobuf finds them by weak references
+    alone: it would make them anew after every garbage collection, and hand out one that another thread's collection is
+    about to take apart.
+    """
 
     descriptors: descriptor_pool.DescriptorPool
     hoisted: Mapping[tuple[str, int], str]
+    classes: Mapping[str, type[Any]]
 
     def descriptor(self, message: str) -> Descriptor:
         return self.descriptors.FindMessageTypeByName(message)
 
     def message_class(self, message: str) -> type[Any]:
-        return message_factory.GetMessageClass(self.descriptor(message))
+        return self.classes[message]
 
 
 @functools.cache
@@ -62,7 +68,8 @@ def pool() -> Pool:
     descriptors = descriptor_pool.DescriptorPool()
     for file in files:
         descriptors.Add(file)
-    return Pool(descriptors=descriptors, hoisted=hoisted)
+    classes = {name: message_factory.GetMessageClass(descriptors.FindMessageTypeByName(name)) for name in messages}
+    return Pool(descriptors=descriptors, hoisted=hoisted, classes=classes)
 
 
 def restored_files() -> tuple[list[_File], dict[str, _Message]]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 
 from tidegate.planner.decode import decode_plan, nodes
@@ -34,6 +37,16 @@ def test_of_a_message_that_is_given_twice_the_last_one_counts() -> None:
     one = encode(plan(read, ["a"]))
     assert decode_binary(plan(other, ["a"])).plan.root.schema != decode_binary(plan(read, ["a"])).plan.root.schema
     assert WireNodes(one + one).take(0).relations[1].root.names == ["a"]
+
+
+def test_the_classes_of_messages_outlive_garbage_collections() -> None:
+    """Else a thread may be handed one that another's collection is about to take apart."""
+    table_ = WireNodes(encode(plan(table(I64), ["a"])))
+    root = table_.take(table_.take(0).relations[0].root.input)
+    classes = [weakref.ref(type(each)) for each in (root, root.read, root.read.named_table)]
+    del table_, root
+    gc.collect()
+    assert all(each() is not None for each in classes)
 
 
 BROKEN = {
