@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from .proto.values import Blocked as Blocked
     from .proto.values import BlockedState as BlockedState
     from .proto.values import Checkpoint as Checkpoint
+    from .proto.values import Committed as Committed
     from .proto.values import Cursor as Cursor
     from .proto.values import Data as Data
     from .proto.values import EpochStatistics as EpochStatistics
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from .proto.values import Statistics as Statistics
     from .proto.values import TaskInfo as TaskInfo
     from .proto.values import TaskState as TaskState
+    from .proto.values import Transacted as Transacted
     from .registering import user_operator as user_operator
     from .splits import Changes as Changes
     from .splits import upload as upload
@@ -83,6 +85,7 @@ _NAMES: Final = {
     "proto.values": (
         "FileSplit",
         "Checkpoint",
+        "Committed",
         "Cursor",
         "Data",
         "Blocked",
@@ -94,6 +97,7 @@ _NAMES: Final = {
         "Statistics",
         "SourceProgress",
         "EpochStatistics",
+        "Transacted",
     ),
     "proto.errors": (
         "TidegateError",

@@ -13,7 +13,18 @@ from .numbers import from_one, last_numbers
 from .proto.errors import InvalidRequest, Refused
 from .proto.service import Service
 from .proto.sources import fed_source
-from .proto.values import MIB, Added, Cursor, Frame, InlineSplit, Split, TaskInfo, TaskState
+from .proto.values import (
+    MIB,
+    Added,
+    Cursor,
+    Frame,
+    InlineSplit,
+    Split,
+    TaskInfo,
+    TaskState,
+    Transacted,
+    Transaction,
+)
 from .splits import SplitLike, Upload, several, split
 
 STEP_BYTES: Final = 8 * MIB  # of inline data in one call
@@ -93,6 +104,32 @@ class Feed:
                 self.sealed = number
                 self._unsealed.clear()
             return number
+
+    def transact(
+        self,
+        transaction: Transaction,
+        splits: Mapping[str, SplitLike | Sequence[SplitLike]],
+        *,
+        seals: bool,
+        checkpoint: str | None,
+    ) -> Transacted:
+        with self._lock:
+            fed = [(fed_source(name, self._last, self._static), several(given)) for name, given in splits.items()]
+            made = [(source, split(each, self._upload)) for source, given in fed for each in given]
+            transacted = self._service.transact(
+                self._task, transaction, made, barrier=seals, checkpoint=checkpoint if seals else None
+            )
+            if not transacted.replayed:
+                self._take_transacted(made, transacted, seals=seals)
+            return transacted
+
+    def _take_transacted(self, made: Sequence[tuple[str, Split]], transacted: Transacted, *, seals: bool) -> None:
+        for (source, _), added in zip(made, transacted.added, strict=True):
+            self._last[source] = max(added.sequence, self._last[source])
+            self._unsealed.add(source)
+        if seals:
+            self.sealed = max(self.sealed, transacted.epoch or 0)
+            self._unsealed.clear()
 
     def steps(self, splits: Mapping[str, SplitLike | Sequence[SplitLike]]) -> Iterator[Step]:
         """The splits in calls of a fair size, of which the last is to seal them. Each may be made again."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 from .channel import Channel
 from .options import ChosenOptions
 from .proto import messages
-from .proto.errors import NotFound, Problem, Refused
+from .proto.errors import NotFound, Problem, Refused, RequestError
 from .proto.frames import decode_frames, decode_read
 from .proto.graph import GraphService
 from .proto.tidegate.v1 import plans_pb2 as plans
@@ -24,6 +24,7 @@ from .proto.values import (
     Added,
     Capabilities,
     Checkpoint,
+    Committed,
     Cursor,
     Explanation,
     FileSplit,
@@ -33,6 +34,8 @@ from .proto.values import (
     Split,
     TaskInfo,
     TaskOptions,
+    Transacted,
+    Transaction,
 )
 from .readahead import ReadAhead
 from .splits import CHUNK_BYTES
@@ -95,6 +98,48 @@ class RemoteService:
         self._added(request)
         return list(map(messages.added_value, answer.splits)), answer.epoch if answer.HasField("epoch") else None
 
+    def transact(
+        self,
+        task: str,
+        transaction: Transaction,
+        splits: Iterable[tuple[str, Split]],
+        *,
+        epoch: int | None = None,
+        barrier: bool = False,
+        checkpoint: str | None = None,
+    ) -> Transacted:
+        splits = tuple(splits)
+        request = pb.AddSplitsRequest(
+            task=task,
+            epoch=epoch,
+            barrier=pb.Seal(checkpoint=checkpoint) if barrier else None,
+            transaction=messages.transaction_message(transaction),
+        )
+        group, room, sent = secrets.token_hex(16), INLINE_BYTES, False
+        for source, split in splits:
+            if isinstance(split, InlineSplit):
+                size = sum(batch.nbytes for batch in split.batches)
+                if sent := sent or size > room:
+                    split = self._in_file(task, split, group)  # noqa: PLW2901
+                room -= size
+            request.splits.add(source=source, split=messages.split_message(split))
+        try:
+            with _sides(split for _, split in splits):
+                answer = self._channel.call(TASKS + "AddSplits", request, pb.AddSplitsResponse.FromString)
+        except RequestError:
+            if sent:
+                self.drop_uploads(task, group)
+            raise
+        transacted = messages.transacted_value(answer)
+        if sent and transacted.replayed:
+            self.drop_uploads(task, group)
+        return transacted
+
+    def last_transaction(self, task: str, application: str) -> Committed | None:
+        request = pb.GetTransactionRequest(task=task, application=application)
+        answer = self._channel.call(TASKS + "GetTransaction", request, pb.GetTransactionResponse.FromString)
+        return Committed(version=answer.version, epoch=answer.epoch) if answer.HasField("version") else None
+
     def run_epoch(
         self,
         task: str,
@@ -145,19 +190,24 @@ class RemoteService:
             return split
         place = (task, source, number)
         if place not in self._sent:
-            path = self.upload(task, "inline.arrow", _ArrowFile(split))
-            self._sent[place] = FileSplit(
-                path, format="inline", watermark=split.watermark, change_column=split.change_column
-            )
+            self._sent[place] = self._in_file(task, split)
         return self._sent[place]
 
-    def upload(self, task: str, name: str, chunks: Iterable[bytes]) -> str:
+    def _in_file(self, task: str, split: InlineSplit, group: str = "") -> FileSplit:
+        path = self.upload(task, "inline.arrow", _ArrowFile(split), group=group)
+        return FileSplit(path, format="inline", watermark=split.watermark, change_column=split.change_column)
+
+    def upload(self, task: str, name: str, chunks: Iterable[bytes], *, group: str = "") -> str:
         def requests() -> Iterator[pb.UploadRequest]:
-            yield pb.UploadRequest(task=task, name=name)
+            yield pb.UploadRequest(task=task, name=name, group=group)
             for chunk in chunks:
                 yield pb.UploadRequest(data=chunk)
 
         return self._channel.send(TASKS + "Upload", requests, pb.UploadResponse.FromString).path
+
+    def drop_uploads(self, task: str, group: str) -> None:
+        request = pb.DropUploadsRequest(task=task, group=group)
+        self._channel.call(TASKS + "DropUploads", request, pb.DropUploadsResponse.FromString)
 
     def no_more_splits(self, task: str, source: str | None = None, through: Mapping[str, int] | None = None) -> None:
         request = pb.NoMoreSplitsRequest(task=task, source=source, through=through)

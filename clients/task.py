@@ -14,13 +14,14 @@ from .epoch import Epoch
 from .feeding import Feed, Step, checkpoint_name
 from .holding import HOLD_BYTES, Holding
 from .numbers import check_place, last_numbers, not_negative
-from .proto.errors import Exhausted, NotFound, Refused
+from .proto.errors import Exhausted, InvalidRequest, NotFound, Refused
 from .proto.service import Service
 from .proto.values import (
     Added,
     Barrier,
     Blocked,
     Checkpoint,
+    Committed,
     Cursor,
     Data,
     Finished,
@@ -29,6 +30,8 @@ from .proto.values import (
     Statistics,
     TaskInfo,
     TaskOptions,
+    Transacted,
+    Transaction,
     after,
 )
 from .splits import SplitLike
@@ -129,6 +132,32 @@ class Task:
         With `checkpoint`, True or a name, a checkpoint is taken at its barrier: `Epoch.checkpoint` is its id.
         """
         return self._feed.seal(epoch, through, checkpoint_name(checkpoint))
+
+    def transact(
+        self,
+        application: str,
+        version: int,
+        splits: Mapping[str, SplitLike | Sequence[SplitLike]],
+        *,
+        seal: bool,
+        follows: int | None = None,
+        checkpoint: bool | str = False,
+    ) -> Transacted:
+        """Add the splits, and seal them if so wanted: all or nothing, and once, however often it is said.
+
+        `version` goes up with each transaction of an application. One that is not above its last has been there before
+        and changes nothing: the answer, `replayed`, is the epoch that it became a part of then. With `follows`, refused
+        unless that is the last version. Only one that seals may ask for a `checkpoint` (as in `request_barrier`).
+        """
+        wanted = checkpoint_name(checkpoint)
+        if wanted is not None and not seal:
+            raise InvalidRequest("a checkpoint is taken at a barrier: ask for it with seal=True")
+        transaction = Transaction(application=application, version=version, follows=follows)
+        return self._feed.transact(transaction, splits, seals=seal, checkpoint=wanted)
+
+    def last_transaction(self, application: str) -> Committed | None:
+        """The last version of an application, and the epoch that it became; None where the task knows none."""
+        return self._service.last_transaction(self.id, application)
 
     def no_more_splits(self, source: str | None = None, *, through: Mapping[str, int] | None = None) -> None:
         """End a source, or all of them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from ..proto.errors import TaskCancelled, TaskFailed, TidegateError
@@ -16,6 +16,7 @@ from .output import OutputLog
 from .queue import SplitQueue
 from .source import AcceptedSplit
 from .store import SpillSpace
+from .uploads import PassingUploads
 
 _log = logging.getLogger(__name__)
 
@@ -39,6 +40,7 @@ class Board:
         self.files = files = space.files
         self.quota = quota = space.quota
         self.ledger = Ledger(sources, options.max_pending_epochs, start)
+        self.uploads = PassingUploads(files, quota)
         self.queue = SplitQueue(options.queue_bytes, quota, files, self.ledger.fed, self.lock)
         self.output = OutputLog(options.output_bytes, quota, start.epoch)
         self.counters = Counters()
@@ -76,6 +78,8 @@ class Board:
         failed.__cause__ = self.error
         return failed
 
-    def forget(self, splits: Iterable[AcceptedSplit]) -> None:
+    def forget(self, splits: Collection[AcceptedSplit]) -> None:
+        """Give back what is held of splits whose epoch is acknowledged, or that were not added after all."""
         for split in splits:
             self.queue.forget(split)
+        self.uploads.forget(splits)

@@ -35,11 +35,11 @@ def creation_digest(
     parts: list[object] = [repr((plan, options, sorted(tables), restore)).encode()]
     for _, splits in sorted(tables.items()):
         parts.append(str(len(splits)).encode())
-        parts += [_split_digest(split) for split in splits]
+        parts += [split_digest(split) for split in splits]
     return _hash(*parts)
 
 
-def _split_digest(split: Split) -> bytes:
+def split_digest(split: Split) -> bytes:
     match split:
         case FileSplit():
             return file_digest(split)

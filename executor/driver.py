@@ -260,10 +260,12 @@ class Driver:
         try:
             with self._board.lock:
                 watermark = self._board.ledger.watermark(epoch)
+                transactions = self._board.ledger.transactions.by(epoch.number)
             checkpoint = self._checkpoints.take(
                 name or f"epoch-{epoch.number}",
                 epoch=epoch.number,
                 sources=epoch.last,
+                transactions=transactions,
                 watermark=watermark,
                 save=self._computation.save,
             ).id

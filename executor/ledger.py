@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 
 from ..proto.errors import Exhausted, InvalidRequest, Refused
 from ..proto.sources import fed_source
-from ..proto.values import Added
+from ..proto.values import Added, Transaction
 from .computation import Source
 from .source import AcceptedSplit, SourceLedger
+from .transactions import Record, Transactions
 
 
 @dataclass(slots=True, eq=False)
@@ -41,10 +42,13 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a task begins: behind the barrier of `epoch`, with the last number of each source by then."""
+    """Where a task begins: behind the barrier of `epoch`, with the last number of each source and the last transaction
+    of each application by then.
+    """
 
     epoch: int = 0
     sources: Mapping[str, int] = field(default_factory=dict)
+    transactions: tuple[Record, ...] = ()
 
 
 FIRST = Start()
@@ -56,6 +60,7 @@ class Ledger:
     def __init__(self, sources: Sequence[Source], max_pending_epochs: int, start: Start) -> None:
         self.static = tuple(source.name for source in sources if source.static)
         self.fed = {source.name: SourceLedger(source.name) for source in sources if not source.static}
+        self.transactions = Transactions(start.transactions)
         self.max_pending_epochs = max_pending_epochs
         self.epochs: list[Epoch] = []
         self.sealed = self.finished = self.barrier_read = self._forgotten = start.epoch
@@ -128,13 +133,62 @@ class Ledger:
 
     def add(self, split: AcceptedSplit) -> Added:
         """Record a split that `place` has allowed."""
+        added = self._enter(split)
+        self._end_if_all_ended()
+        return added
+
+    def _enter(self, split: AcceptedSplit) -> Added:
         source = self.fed[split.source]
         source.add(split)
         epoch = self._epoch_of(source, split.sequence)
         if epoch == self.open.number and self.open.clock_us is None:
             self.open.clock_us = _now_us()
-        self._end_if_all_ended()
         return Added(sequence=split.sequence, duplicate=False, epoch=epoch)
+
+    # -------------------------------------------------------------------------------------------- transactions
+
+    def may_commit(self, splits: Sequence[AcceptedSplit], epoch: int | None, *, seals: bool) -> bool:
+        """Refused where the transaction must not be; False if its splits' numbers are not the next of the open epoch
+        (any more).
+        """
+        if epoch is not None and epoch != self.open.number:
+            raise Refused(f"epoch {epoch} is named, but the open epoch is {self.open.number}", reason="WRONG_EPOCH")
+        following = {name: source.last + 1 for name, source in self.fed.items()}
+        for split in splits:
+            self._may_add(self.fed[split.source], split.sequence, self.open.number)
+            if split.sequence != following[split.source]:
+                return False
+            following[split.source] += 1
+        if seals:
+            self._may_seal()
+        return True
+
+    def commit(
+        self,
+        transaction: Transaction,
+        splits: Sequence[AcceptedSplit],
+        digest: str,
+        checkpoint: str | None,
+        *,
+        seals: bool,
+    ) -> tuple[Record, list[Added]]:
+        """Do all of a transaction that `may_commit` has allowed."""
+        first: dict[str, int] = {}
+        for split in splits:
+            first.setdefault(split.source, split.sequence)
+        record = Record(
+            application=transaction.application,
+            version=transaction.version,
+            epoch=self.open.number,
+            digest=digest,
+            first=first,
+        )
+        added = [self._enter(split) for split in splits]
+        if seals:
+            self._seal({name: source.last for name, source in self.fed.items()}, checkpoint)
+        self.transactions.record(record, self.finished)
+        self._end_if_all_ended()
+        return record, added
 
     # ------------------------------------------------------------------------------------------------ barriers
 
@@ -163,21 +217,28 @@ class Ledger:
                     f"epoch {epoch} cannot be sealed: the open epoch is {self.open.number}", reason="EPOCH_AHEAD"
                 )
         bounds = self._bounds_through(through)
+        self._check_not_ended()
+        nothing_new = all(bounds[name] <= source.sealed for name, source in self.fed.items())
+        if epoch is None and self.pending and nothing_new and self._can_take(self.sealed, checkpoint):
+            return self._join(self.sealed, checkpoint), False
+        self._may_seal()
+        return self._seal(bounds, checkpoint), True
+
+    def _check_not_ended(self) -> None:
         if self.ended:
             raise Refused(
                 f"all sources have ended; epoch {self.sealed} was the last, there is no barrier after it",
                 reason="TASK_ENDED",
             )
-        nothing_new = all(bounds[name] <= source.sealed for name, source in self.fed.items())
-        if epoch is None and self.pending and nothing_new and self._can_take(self.sealed, checkpoint):
-            return self._join(self.sealed, checkpoint), False
+
+    def _may_seal(self) -> None:
+        self._check_not_ended()
         if self.pending >= self.max_pending_epochs:
             raise Exhausted(
                 f"{self.pending} sealed epochs are unread and max_pending_epochs is {self.max_pending_epochs}: "
                 f"read to the BARRIER of epoch {self.barrier_read + 1}, then seal",
                 reason="TOO_MANY_PENDING_EPOCHS",
             )
-        return self._seal(bounds, checkpoint), True
 
     def checkpoint(self, epoch: int) -> str | None:
         """The name of the one to be taken at the barrier of this epoch; empty where nobody has named it."""

@@ -15,6 +15,7 @@ from ..proto.values import (
     Added,
     Capabilities,
     Checkpoint,
+    Committed,
     Cursor,
     Explanation,
     Frame,
@@ -22,6 +23,8 @@ from ..proto.values import (
     Split,
     TaskInfo,
     TaskOptions,
+    Transacted,
+    Transaction,
 )
 from .checkpoints.fitting import origin_of, restored
 from .checkpoints.root import CheckpointRoot, no_root, of_graph
@@ -256,8 +259,30 @@ class TaskManager:
         found.work()
         return found.poll(cursor, acknowledge, max_bytes)
 
-    def upload(self, task: str, name: str, chunks: Iterable[bytes]) -> str:
-        return self._task(task).upload(name, chunks) if task else self._staging.upload(name, chunks)
+    def transact(
+        self,
+        task: str,
+        transaction: Transaction,
+        splits: Iterable[tuple[str, Split]],
+        *,
+        epoch: int | None = None,
+        barrier: bool = False,
+        checkpoint: str | None = None,
+        wake: bool = True,
+    ) -> Transacted:
+        """`wake` as of `add_splits`."""
+        return self._task(task).transact(
+            transaction, splits, epoch=epoch, barrier=barrier, checkpoint=checkpoint, wake=wake
+        )
+
+    def last_transaction(self, task: str, application: str) -> Committed | None:
+        return self._task(task).last_transaction(application)
+
+    def upload(self, task: str, name: str, chunks: Iterable[bytes], *, group: str = "") -> str:
+        return self._task(task).upload(name, chunks, group) if task else self._staging.upload(name, chunks)
+
+    def drop_uploads(self, task: str, group: str) -> None:
+        self._task(task).drop_uploads(group)
 
     def no_more_splits(self, task: str, source: str | None = None, through: Mapping[str, int] | None = None) -> None:
         self._task(task).no_more_splits(source, through)

@@ -44,7 +44,7 @@ class Quota:
             self.used -= size
 
     def keep(self, size: int) -> None:
-        """So much of what was taken stays for the task's life."""
+        """So much of what was taken stays, whatever is read; less than nothing where that is over."""
         with self._lock:
             self.kept += size
 

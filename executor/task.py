@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,28 +11,28 @@ from ..proto.values import (
     Added,
     Blocked,
     BlockedState,
+    Committed,
     Cursor,
-    FileSplit,
     Finished,
     Frame,
-    InlineSplit,
     Split,
     TaskInfo,
     TaskOptions,
     TaskState,
+    Transacted,
+    Transaction,
 )
+from .adding import Adding
 from .board import Board
 from .checkpoints.folder import check_name
 from .checkpoints.root import no_root
 from .checkpoints.taking import Checkpoints
 from .computation import Computation
 from .describe import describe
-from .digest import file_digest, inline_digest
 from .driver import Driver
-from .ledger import FIRST, Ledger, Start
+from .ledger import FIRST, Start
 from .scheduler import Scheduler, Slot
-from .source import AcceptedSplit
-from .store import Holding, SpillSpace
+from .store import SpillSpace
 from .timers import Timers
 from .uploads import keep_upload
 
@@ -73,7 +72,7 @@ class Task:
         self._slot = Slot(self._driver)
         self._scheduler = scheduler
         self._timers = timers
-        self._adding = threading.Lock()
+        self._adding = Adding(self._board, computation, self._board.uploads, self._added)
         self._subscriptions = 0
 
     # --------------------------------------------------------------------------------------------------- splits
@@ -90,97 +89,55 @@ class Task:
     ) -> tuple[list[Added], int | None]:
         """Without `wake` the caller calls `work` at once, so that no other thread needs to be found."""
         try:
-            added = [self._add(source, split, sequence, epoch, wake=wake) for source, split, sequence in splits]
+            added = [self._adding.add(source, split, number, epoch, wake=wake) for source, split, number in splits]
             sealed = self.request_barrier(epoch, through, checkpoint, wake=wake) if barrier else None
         except BaseException:
             self._scheduler.wake()
             raise
         return added, sealed
 
-    def _add(self, source: str, split: Split, sequence: int | None, epoch: int | None, *, wake: bool) -> Added:
-        board = self._board
-        with self._adding:
-            with board.lock:
-                accepted, known = self._place(source, split, sequence, epoch)
-                if known is None and isinstance(split, InlineSplit) and self._fits(accepted, split):
-                    return self._enter(accepted, wake=wake)
-            if known is not None:
-                return self._duplicate(accepted, split, known)
-            match split:
-                case FileSplit():
-                    accepted.files = self._computation.accept_file(accepted.source, split, accepted.origin)
-                    accepted.digest = file_digest(split)
-                case InlineSplit():
-                    with board.lock:
-                        waiting = self._waiting_for_a_seal(board.ledger)
-                    board.queue.admit(accepted, _holding(split), waiting)
-            with board.lock:
-                try:
-                    self._place(source, split, accepted.sequence, epoch)
-                except TidegateError:
-                    board.queue.forget(accepted)
-                    raise
-                return self._enter(accepted, wake=wake)
+    def transact(
+        self,
+        transaction: Transaction,
+        splits: Iterable[tuple[str, Split]],
+        *,
+        epoch: int | None = None,
+        barrier: bool = False,
+        checkpoint: str | None = None,
+        wake: bool = True,
+    ) -> Transacted:
+        """`wake` as of `add_splits`."""
+        if checkpoint is not None:
+            self._check_checkpoint(checkpoint)
+        return self._adding.transact(
+            transaction, tuple(splits), epoch=epoch, barrier=barrier, checkpoint=checkpoint, wake=wake
+        )
 
-    def _fits(self, accepted: AcceptedSplit, split: InlineSplit) -> bool:
-        """Whether the rows are ones the source can have, and are in the queue now."""
-        self._computation.accept_inline(accepted.source, split, accepted.origin)
-        return self._board.queue.put(accepted, _holding(split))
-
-    def _enter(self, accepted: AcceptedSplit, *, wake: bool) -> Added:
-        answer = self._board.ledger.add(accepted)
-        self._may_run(wake=wake)
-        return answer
-
-    def _place(
-        self, source: str, split: Split, sequence: int | None, epoch: int | None
-    ) -> tuple[AcceptedSplit, Added | None]:
-        """The split as it would be accepted; and, where its number has been given before, that answer."""
-        self._board.check_running()
-        ledger, number, belongs = self._board.ledger.place(source, sequence, epoch)
-        origin = f"split {number} of source {ledger.name!r}"
-        accepted = AcceptedSplit(ledger.name, number, origin, split.watermark, split.change_column)
-        if isinstance(split, InlineSplit):
-            accepted.schema = split.schema
-        if not ledger.has(number):
-            return accepted, None
-        return ledger.splits.get(number, accepted), Added(sequence=number, duplicate=True, epoch=belongs)
-
-    def _duplicate(self, known: AcceptedSplit, split: Split, answer: Added) -> Added:
-        """The answer to a number given twice, if the content is the same; an acknowledged epoch's is not asked for."""
+    def last_transaction(self, application: str) -> Committed | None:
         with self._board.lock:
-            digest, batches = known.digest, known.batches()
-            if digest is None and known.inline is None:
-                return answer
-        match split:
-            case FileSplit():
-                given = file_digest(split)
-            case InlineSplit():
-                given = inline_digest(split.schema, split.batches, split.watermark, split.change_column)
-        if given != (digest or known.inline_digest(batches)):
-            raise Refused(
-                f"{known.origin} was added before with other content; the next number is "
-                f"{self._board.ledger.source(known.source).highest + 1}. Where somebody else feeds this source too, "
-                "attach to the task again to go on after them",
-                reason="SEQUENCE_REUSED",
-            )
-        return answer
+            last = self._board.ledger.transactions.last(application)
+        return None if last is None else Committed(version=last.version, epoch=last.epoch)
 
-    def _waiting_for_a_seal(self, ledger: Ledger) -> list[AcceptedSplit]:
-        """Splits of the open epoch, but for those that run ahead of its seal and are not needed again."""
-        ahead = self._computation.early_source if self._computation.early_frees else None
-        return [
-            split
-            for name, source in ledger.fed.items()
-            if name != ahead
-            for number, split in source.splits.items()
-            if number > source.sealed
-        ]
+    def _added(self, sealed: bool, wake: bool) -> None:
+        if sealed:
+            self._sealed(wake=wake)
+        else:
+            self._may_run(wake=wake)
 
-    def upload(self, name: str, chunks: Iterable[bytes]) -> str:
+    def _sealed(self, *, wake: bool) -> None:
+        self._board.counters.barriers_requested += 1
+        self._may_run(wake=wake)
+        self._board.changed()
+
+    def upload(self, name: str, chunks: Iterable[bytes], group: str) -> str:
         with self._in_use():
             self._board.check_running()
+            if group:
+                return self._board.uploads.keep(name, chunks, group)
             return keep_upload(self._board.files, self._board.quota, name, chunks)
+
+    def drop_uploads(self, group: str) -> None:
+        self._board.uploads.drop(group)
 
     def hold(self, size: int) -> None:
         """Count rows that stay in memory for the task's life as splits that are never read."""
@@ -203,9 +160,7 @@ class Task:
             self._board.check_running()
             number, sealed = self._board.ledger.request_barrier(epoch, through, checkpoint)
             if sealed:
-                self._board.counters.barriers_requested += 1
-                self._may_run(wake=wake)
-                self._board.changed()
+                self._sealed(wake=wake)
             return number
 
     def _check_checkpoint(self, name: str) -> None:
@@ -416,7 +371,3 @@ class Task:
     def info(self) -> TaskInfo:
         with self._board.lock:
             return describe(self.id, self._board, self._computation, self._warnings)
-
-
-def _holding(split: InlineSplit) -> Holding:
-    return Holding(tuple(batch for batch in split.batches if batch.num_rows))

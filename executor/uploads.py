@@ -1,11 +1,16 @@
-"""Clients' files, kept in the task's folder and counted against its quota until the task is deleted."""
+"""Clients' files, kept in the task's folder and counted against its quota until the task is deleted; those of a
+group go once the epoch of the split that names them is acknowledged.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from ..proto.errors import Exhausted, InvalidRequest
+from ..proto.values import FileSplit, Split
+from .source import AcceptedSplit
 from .store import Quota, SpillFiles
 
 
@@ -33,3 +38,49 @@ def keep_upload(files: SpillFiles, quota: Quota, name: str, chunks: Iterable[byt
     quota.keep(taken)
     files.check_kept()
     return str(path)
+
+
+class PassingUploads:
+    """Those of one task that have a group. A split that names one has it until it is forgotten; what no split has goes
+    when its group is dropped.
+    """
+
+    def __init__(self, files: SpillFiles, quota: Quota) -> None:
+        self._files = files
+        self._quota = quota
+        self._known: dict[str, tuple[str, int]] = {}
+        self._users: dict[AcceptedSplit, str] = {}
+        self._lock = threading.Lock()
+
+    def keep(self, name: str, chunks: Iterable[bytes], group: str) -> str:
+        path = keep_upload(self._files, self._quota, name, chunks)
+        with self._lock:
+            self._known[path] = (group, Path(path).stat().st_size)
+        return path
+
+    def used_by(self, accepted: AcceptedSplit, split: Split) -> None:
+        """The split has been added, and may name one."""
+        if isinstance(split, FileSplit) and split.path in self._known:
+            with self._lock:
+                self._users[accepted] = split.path
+
+    def forget(self, splits: Iterable[AcceptedSplit]) -> None:
+        """The splits' epoch is acknowledged."""
+        if not self._users:
+            return
+        with self._lock:
+            self._remove([self._users.pop(split) for split in splits if split in self._users])
+
+    def drop(self, group: str) -> None:
+        with self._lock:
+            self._remove([path for path, (of, _) in self._known.items() if of == group])
+
+    def _remove(self, paths: Iterable[str]) -> None:
+        """Those that no split has."""
+        used = set(self._users.values())
+        for path in dict.fromkeys(paths):
+            if path not in used:
+                _, size = self._known.pop(path)
+                Path(path).unlink(missing_ok=True)
+                self._quota.keep(-size)
+                self._quota.give(size)

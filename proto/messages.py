@@ -182,6 +182,39 @@ def added_value(message: pb.AddSplitResponse) -> v.Added:
     return v.Added(sequence=message.sequence, duplicate=message.duplicate, epoch=message.epoch)
 
 
+def transaction_message(transaction: v.Transaction) -> pb.Transaction:
+    return pb.Transaction(application=transaction.application, version=transaction.version, follows=transaction.follows)
+
+
+def transaction_value(message: pb.Transaction) -> v.Transaction:
+    follows = message.follows if message.HasField("follows") else None
+    return v.Transaction(application=message.application, version=message.version, follows=follows)
+
+
+def transacted_message(transacted: v.Transacted, *, sealed: bool) -> pb.AddSplitsResponse:
+    """The answer to a call with a transaction."""
+    return pb.AddSplitsResponse(
+        splits=map(added_message, transacted.added),
+        epoch=transacted.epoch if sealed and transacted.same else None,
+        transaction=pb.Transacted(
+            replayed=transacted.replayed,
+            epoch=transacted.epoch,
+            same=transacted.same if transacted.replayed else None,
+        ),
+    )
+
+
+def transacted_value(message: pb.AddSplitsResponse) -> v.Transacted:
+    transaction = message.transaction
+    told = transaction.same if transaction.HasField("same") else None
+    return v.Transacted(
+        epoch=transaction.epoch if transaction.HasField("epoch") else None,
+        replayed=transaction.replayed,
+        same=told if transaction.replayed else True,
+        added=tuple(map(added_value, message.splits)),
+    )
+
+
 # Frames
 
 

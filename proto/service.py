@@ -15,6 +15,7 @@ from .values import (
     Added,
     Capabilities,
     Checkpoint,
+    Committed,
     Cursor,
     Explanation,
     Frame,
@@ -22,6 +23,8 @@ from .values import (
     Split,
     TaskInfo,
     TaskOptions,
+    Transacted,
+    Transaction,
 )
 
 
@@ -55,6 +58,23 @@ class Service(Protocol):
         """
         ...
 
+    def transact(
+        self,
+        task: str,
+        transaction: Transaction,
+        splits: Iterable[tuple[str, Split]],
+        *,
+        epoch: int | None = None,
+        barrier: bool = False,
+        checkpoint: str | None = None,
+    ) -> Transacted:
+        """Add all of (source, split) to the open epoch, and with `barrier` seal it; once, however often it is said."""
+        ...
+
+    def last_transaction(self, task: str, application: str) -> Committed | None:
+        """As far as the task remembers the application."""
+        ...
+
     def run_epoch(
         self,
         task: str,
@@ -69,11 +89,16 @@ class Service(Protocol):
         """Add splits, seal them as `epoch` and read from `cursor`: what is there of a short epoch, else BLOCKED."""
         ...
 
-    def upload(self, task: str, name: str, chunks: Iterable[bytes]) -> str:
-        """Keep a client's file for as long as the task; the path returned can be used in splits.
+    def upload(self, task: str, name: str, chunks: Iterable[bytes], *, group: str = "") -> str:
+        """Keep a client's file for as long as the task; the path returned can be used in splits. One of a `group`, a
+        name of the caller's own, goes once the epoch of a split that names it is acknowledged.
 
         Without a task (the empty string) the file is for a table of the next one created with its path.
         """
+        ...
+
+    def drop_uploads(self, task: str, group: str) -> None:
+        """Remove the uploads of a group that no split has named."""
         ...
 
     def no_more_splits(

@@ -138,6 +138,38 @@ class Added:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Transaction:
+    """A name for splits, and the seal that may go with them, that makes them happen once: `application` is the caller's
+    own name, its versions go up. With `follows`, refused unless that is the application's last version.
+    """
+
+    application: str
+    version: int
+    follows: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transacted:
+    """What became of a transaction, which is a part of `epoch`. A `replayed` one had been there before: nothing has
+    changed, and the answer is that of then. `epoch` and `same`, whether it had the content that it has now, are None
+    where only later versions of the application are remembered; `added` is empty unless the content is the same.
+    """
+
+    epoch: int | None
+    replayed: bool = False
+    same: bool | None = True
+    added: tuple[Added, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """An application's last version, and the epoch that it became a part of."""
+
+    version: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorValue:
     reason: str
     message: str

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from ..proto.service import Service
-from ..proto.values import Added, Cursor, Frame, PlanBytes, Split, TaskInfo, TaskOptions
+from ..proto.values import Added, Cursor, Frame, PlanBytes, Split, TaskInfo, TaskOptions, Transacted, Transaction
 
 
 class Backend(Service, Protocol):
@@ -34,6 +34,20 @@ class Backend(Service, Protocol):
         wake: bool = True,
     ) -> tuple[list[Added], int | None]:
         """Without `wake` the caller goes on with `work_and_poll` at once, which saves finding a thread for the work."""
+        ...
+
+    def transact(
+        self,
+        task: str,
+        transaction: Transaction,
+        splits: Iterable[tuple[str, Split]],
+        *,
+        epoch: int | None = None,
+        barrier: bool = False,
+        checkpoint: str | None = None,
+        wake: bool = True,
+    ) -> Transacted:
+        """`wake` as of `add_splits`."""
         ...
 
     def poll(

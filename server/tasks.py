@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final
 
 from ..proto import messages
@@ -59,8 +60,11 @@ class Tasks(Endpoint):
 
     def _add_and_read(self, request: pb.AddSplitsRequest) -> bytes:
         reads = request.HasField("read")
-        added, epoch = self._add(request, wake=not reads)
-        answer = pb.AddSplitsResponse(splits=map(messages.added_message, added), epoch=epoch)
+        if request.HasField("transaction"):
+            answer = self._transact(request, wake=not reads)
+        else:
+            added, epoch = self._add(request, wake=not reads)
+            answer = pb.AddSplitsResponse(splits=map(messages.added_message, added), epoch=epoch)
         if not reads:
             return answer.SerializeToString()
         read = request.read
@@ -88,6 +92,30 @@ class Tasks(Endpoint):
             wake=wake,
         )
 
+    def _transact(self, request: pb.AddSplitsRequest, *, wake: bool) -> pb.AddSplitsResponse:
+        if request.barrier.through or any(each.sequence for each in request.splits):
+            raise InvalidRequest(
+                "the splits of a transaction get the next numbers and its barrier seals just them: leave sequences and "
+                "`through` out",
+                reason="BAD_TRANSACTION",
+            )
+        transacted = self._backend.transact(
+            request.task,
+            messages.transaction_value(request.transaction),
+            [(each.source, messages.split_value(each.split)) for each in request.splits],
+            epoch=request.epoch if request.HasField("epoch") else None,
+            barrier=request.HasField("barrier"),
+            checkpoint=messages.checkpoint_name(request.barrier),
+            wake=wake,
+        )
+        return messages.transacted_message(transacted, sealed=request.HasField("barrier"))
+
+    async def get_transaction(self, request: pb.GetTransactionRequest, _: Context) -> pb.GetTransactionResponse:
+        last = await self.blocking(self._backend.last_transaction, request.task, request.application)
+        if last is None:
+            return pb.GetTransactionResponse()
+        return pb.GetTransactionResponse(version=last.version, epoch=last.epoch)
+
     async def upload(self, requests: AsyncIterator[pb.UploadRequest], _: Context) -> pb.UploadResponse:
         first = await anext(requests, None)
         if first is None:
@@ -99,8 +127,12 @@ class Tasks(Endpoint):
             while (request := asyncio.run_coroutine_threadsafe(_next(requests), loop).result()) is not None:
                 yield request.data
 
-        path = await loop.run_in_executor(self._uploads, self._backend.upload, first.task, first.name, chunks())
-        return pb.UploadResponse(path=path)
+        keep = partial(self._backend.upload, first.task, first.name, chunks(), group=first.group)
+        return pb.UploadResponse(path=await loop.run_in_executor(self._uploads, keep))
+
+    async def drop_uploads(self, request: pb.DropUploadsRequest, _: Context) -> pb.DropUploadsResponse:
+        await self.blocking(self._backend.drop_uploads, request.task, request.group)
+        return pb.DropUploadsResponse()
 
     async def no_more_splits(self, request: pb.NoMoreSplitsRequest, _: Context) -> pb.NoMoreSplitsResponse:
         source = request.source if request.HasField("source") else None

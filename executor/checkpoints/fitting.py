@@ -34,7 +34,9 @@ def restored(found: Found, origin: Origin, computation: Computation) -> tuple[St
     reader = found.reader()
     computation.load(reader)
     reader.check_all_read()
-    return Start(found.manifest.epoch, found.manifest.sources), upgrades(found.manifest, origin)
+    manifest = found.manifest
+    start = Start(manifest.epoch, manifest.sources, manifest.transactions)
+    return start, upgrades(manifest, origin)
 
 
 def check_fits(manifest: Manifest, origin: Origin) -> None:

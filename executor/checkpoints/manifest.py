@@ -2,7 +2,7 @@
 
 ::
 
-    {"format": 1, "digest": "<of the rest>", "checkpoint": {"name": "epoch-12", "epoch": 12, ...}}
+    {"format": 2, "digest": "<of the rest>", "checkpoint": {"name": "epoch-12", "epoch": 12, ...}}
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from ...proto.errors import CheckpointError
+from ..transactions import Record
 
-FORMAT: Final = 1
-"""Of the manifest and of the folder around it; every table in it has a version of its own besides."""
+FORMAT: Final = 2
+"""Of the manifest and of the folder around it; every table in it has a version of its own besides. Format 1 had no
+transactions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +59,9 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """A checkpoint at the barrier of `epoch`: `sources` has the last sequence of each that was sealed by then."""
+    """A checkpoint at the barrier of `epoch`: `sources` has the last sequence of each that was sealed by then,
+    `transactions` the last of each application.
+    """
 
     name: str
     epoch: int
@@ -66,6 +70,7 @@ class Manifest:
     sources: Mapping[str, int]
     origin: Origin
     tables: tuple[StateTable, ...]
+    transactions: tuple[Record, ...] = ()
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -113,7 +118,8 @@ def _manifest(body: Mapping[str, Any]) -> Manifest:
     tables = tuple(
         StateTable(**{**table, "parts": tuple(Part(**part) for part in table["parts"])}) for table in body["tables"]
     )
-    return Manifest(**{**body, "origin": Origin(**body["origin"]), "tables": tables})
+    transactions = tuple(Record(**each) for each in body.get("transactions", ()))
+    return Manifest(**{**body, "origin": Origin(**body["origin"]), "tables": tables, "transactions": transactions})
 
 
 def _digest(body: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from ...operators.operator import StateWriter
 from ...proto.errors import CheckpointError, TidegateError
 from ...proto.values import Checkpoint
+from ..transactions import Record
 from .folder import CheckpointFolder
 from .manifest import Manifest, Origin
 from .state import TablesWriter, Written
@@ -32,6 +33,7 @@ class Checkpoints:
         *,
         epoch: int,
         sources: Mapping[str, int],
+        transactions: tuple[Record, ...],
         watermark: int | None,
         save: Callable[[StateWriter], None],
     ) -> Checkpoint:
@@ -49,6 +51,7 @@ class Checkpoints:
                 sources=dict(sources),
                 origin=self._origin,
                 tables=state.tables,
+                transactions=transactions,
             )
             self._folder.commit(manifest)
         except TidegateError:

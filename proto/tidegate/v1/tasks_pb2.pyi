@@ -265,18 +265,30 @@ class AddSplitResponse(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., duplicate: _Optional[bool] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class AddSplitsRequest(_message.Message):
-    __slots__ = ("task", "splits", "epoch", "barrier", "read")
+    __slots__ = ("task", "splits", "epoch", "barrier", "read", "transaction")
     TASK_FIELD_NUMBER: _ClassVar[int]
     SPLITS_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     BARRIER_FIELD_NUMBER: _ClassVar[int]
     READ_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTION_FIELD_NUMBER: _ClassVar[int]
     task: str
     splits: _containers.RepeatedCompositeFieldContainer[SplitOfSource]
     epoch: int
     barrier: Seal
     read: Read
-    def __init__(self, task: _Optional[str] = ..., splits: _Optional[_Iterable[_Union[SplitOfSource, _Mapping]]] = ..., epoch: _Optional[int] = ..., barrier: _Optional[_Union[Seal, _Mapping]] = ..., read: _Optional[_Union[Read, _Mapping]] = ...) -> None: ...
+    transaction: Transaction
+    def __init__(self, task: _Optional[str] = ..., splits: _Optional[_Iterable[_Union[SplitOfSource, _Mapping]]] = ..., epoch: _Optional[int] = ..., barrier: _Optional[_Union[Seal, _Mapping]] = ..., read: _Optional[_Union[Read, _Mapping]] = ..., transaction: _Optional[_Union[Transaction, _Mapping]] = ...) -> None: ...
+
+class Transaction(_message.Message):
+    __slots__ = ("application", "version", "follows")
+    APPLICATION_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    FOLLOWS_FIELD_NUMBER: _ClassVar[int]
+    application: str
+    version: int
+    follows: int
+    def __init__(self, application: _Optional[str] = ..., version: _Optional[int] = ..., follows: _Optional[int] = ...) -> None: ...
 
 class SplitOfSource(_message.Message):
     __slots__ = ("source", "split", "sequence")
@@ -313,30 +325,72 @@ class Read(_message.Message):
     def __init__(self, acknowledge: _Optional[_Union[Cursor, _Mapping]] = ..., max_bytes: _Optional[int] = ..., **kwargs) -> None: ...
 
 class AddSplitsResponse(_message.Message):
-    __slots__ = ("splits", "epoch", "read")
+    __slots__ = ("splits", "epoch", "read", "transaction")
     SPLITS_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     READ_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTION_FIELD_NUMBER: _ClassVar[int]
     splits: _containers.RepeatedCompositeFieldContainer[AddSplitResponse]
     epoch: int
     read: NextResponse
-    def __init__(self, splits: _Optional[_Iterable[_Union[AddSplitResponse, _Mapping]]] = ..., epoch: _Optional[int] = ..., read: _Optional[_Union[NextResponse, _Mapping]] = ...) -> None: ...
+    transaction: Transacted
+    def __init__(self, splits: _Optional[_Iterable[_Union[AddSplitResponse, _Mapping]]] = ..., epoch: _Optional[int] = ..., read: _Optional[_Union[NextResponse, _Mapping]] = ..., transaction: _Optional[_Union[Transacted, _Mapping]] = ...) -> None: ...
+
+class Transacted(_message.Message):
+    __slots__ = ("replayed", "epoch", "same")
+    REPLAYED_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SAME_FIELD_NUMBER: _ClassVar[int]
+    replayed: bool
+    epoch: int
+    same: bool
+    def __init__(self, replayed: _Optional[bool] = ..., epoch: _Optional[int] = ..., same: _Optional[bool] = ...) -> None: ...
+
+class GetTransactionRequest(_message.Message):
+    __slots__ = ("task", "application")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    APPLICATION_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    application: str
+    def __init__(self, task: _Optional[str] = ..., application: _Optional[str] = ...) -> None: ...
+
+class GetTransactionResponse(_message.Message):
+    __slots__ = ("version", "epoch")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    epoch: int
+    def __init__(self, version: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class UploadRequest(_message.Message):
-    __slots__ = ("task", "name", "data")
+    __slots__ = ("task", "name", "data", "group")
     TASK_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
     task: str
     name: str
     data: bytes
-    def __init__(self, task: _Optional[str] = ..., name: _Optional[str] = ..., data: _Optional[bytes] = ...) -> None: ...
+    group: str
+    def __init__(self, task: _Optional[str] = ..., name: _Optional[str] = ..., data: _Optional[bytes] = ..., group: _Optional[str] = ...) -> None: ...
 
 class UploadResponse(_message.Message):
     __slots__ = ("path",)
     PATH_FIELD_NUMBER: _ClassVar[int]
     path: str
     def __init__(self, path: _Optional[str] = ...) -> None: ...
+
+class DropUploadsRequest(_message.Message):
+    __slots__ = ("task", "group")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    group: str
+    def __init__(self, task: _Optional[str] = ..., group: _Optional[str] = ...) -> None: ...
+
+class DropUploadsResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class NoMoreSplitsRequest(_message.Message):
     __slots__ = ("task", "source", "through")

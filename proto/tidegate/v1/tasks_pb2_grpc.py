@@ -49,10 +49,20 @@ class TaskServiceStub:
                 request_serializer=tidegate_dot_v1_dot_tasks__pb2.AddSplitsRequest.SerializeToString,
                 response_deserializer=tidegate_dot_v1_dot_tasks__pb2.AddSplitsResponse.FromString,
                 _registered_method=True)
+        self.GetTransaction = channel.unary_unary(
+                '/tidegate.v1.TaskService/GetTransaction',
+                request_serializer=tidegate_dot_v1_dot_tasks__pb2.GetTransactionRequest.SerializeToString,
+                response_deserializer=tidegate_dot_v1_dot_tasks__pb2.GetTransactionResponse.FromString,
+                _registered_method=True)
         self.Upload = channel.stream_unary(
                 '/tidegate.v1.TaskService/Upload',
                 request_serializer=tidegate_dot_v1_dot_tasks__pb2.UploadRequest.SerializeToString,
                 response_deserializer=tidegate_dot_v1_dot_tasks__pb2.UploadResponse.FromString,
+                _registered_method=True)
+        self.DropUploads = channel.unary_unary(
+                '/tidegate.v1.TaskService/DropUploads',
+                request_serializer=tidegate_dot_v1_dot_tasks__pb2.DropUploadsRequest.SerializeToString,
+                response_deserializer=tidegate_dot_v1_dot_tasks__pb2.DropUploadsResponse.FromString,
                 _registered_method=True)
         self.NoMoreSplits = channel.unary_unary(
                 '/tidegate.v1.TaskService/NoMoreSplits',
@@ -132,6 +142,15 @@ class TaskServiceServicer:
         """Adds splits in order, seals them where a `barrier` is asked for, and reads where a `read` is: a small epoch in one
         call. A refusal says nothing of the steps before the one refused; doing them again is harmless, as splits keep
         their sequences and the barrier its epoch.
+
+        With a transaction it is all or nothing, and happens once however often it is asked for.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetTransaction(self, request, context):
+        """The last transaction of an application, as the task remembers it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -139,6 +158,13 @@ class TaskServiceServicer:
 
     def Upload(self, request_iterator, context):
         """Sends a client's file to the server; the answer's path can be used in splits and tables.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DropUploads(self, request, context):
+        """Removes the uploads of a group that no split has named. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -237,10 +263,20 @@ def add_TaskServiceServicer_to_server(servicer, server):
                     request_deserializer=tidegate_dot_v1_dot_tasks__pb2.AddSplitsRequest.FromString,
                     response_serializer=tidegate_dot_v1_dot_tasks__pb2.AddSplitsResponse.SerializeToString,
             ),
+            'GetTransaction': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetTransaction,
+                    request_deserializer=tidegate_dot_v1_dot_tasks__pb2.GetTransactionRequest.FromString,
+                    response_serializer=tidegate_dot_v1_dot_tasks__pb2.GetTransactionResponse.SerializeToString,
+            ),
             'Upload': grpc.stream_unary_rpc_method_handler(
                     servicer.Upload,
                     request_deserializer=tidegate_dot_v1_dot_tasks__pb2.UploadRequest.FromString,
                     response_serializer=tidegate_dot_v1_dot_tasks__pb2.UploadResponse.SerializeToString,
+            ),
+            'DropUploads': grpc.unary_unary_rpc_method_handler(
+                    servicer.DropUploads,
+                    request_deserializer=tidegate_dot_v1_dot_tasks__pb2.DropUploadsRequest.FromString,
+                    response_serializer=tidegate_dot_v1_dot_tasks__pb2.DropUploadsResponse.SerializeToString,
             ),
             'NoMoreSplits': grpc.unary_unary_rpc_method_handler(
                     servicer.NoMoreSplits,
@@ -390,6 +426,33 @@ class TaskService:
             _registered_method=True)
 
     @staticmethod
+    def GetTransaction(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tidegate.v1.TaskService/GetTransaction',
+            tidegate_dot_v1_dot_tasks__pb2.GetTransactionRequest.SerializeToString,
+            tidegate_dot_v1_dot_tasks__pb2.GetTransactionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def Upload(request_iterator,
             target,
             options=(),
@@ -406,6 +469,33 @@ class TaskService:
             '/tidegate.v1.TaskService/Upload',
             tidegate_dot_v1_dot_tasks__pb2.UploadRequest.SerializeToString,
             tidegate_dot_v1_dot_tasks__pb2.UploadResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DropUploads(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tidegate.v1.TaskService/DropUploads',
+            tidegate_dot_v1_dot_tasks__pb2.DropUploadsRequest.SerializeToString,
+            tidegate_dot_v1_dot_tasks__pb2.DropUploadsResponse.FromString,
             options,
             channel_credentials,
             insecure,
