@@ -36,7 +36,23 @@ def order_of(rows: Rows, orders: Sequence[Order], *, after: Sequence[Codes] = ()
     codes.extend(then)
     if not codes:
         return np.arange(len(rows))
-    return np.argsort(codes[0], kind="stable") if len(codes) == 1 else np.lexsort(codes[::-1])
+    return np.argsort(codes[0], kind="stable") if len(codes) == 1 else _sorted(codes)
+
+
+def _sorted(codes: Sequence[Codes]) -> Index:
+    """In the order of several codes, of which the first one alone mostly tells rows apart: a key, say."""
+    order = np.argsort(codes[0], kind="stable")
+    first = codes[0][order]
+    alike = first[1:] == first[:-1]
+    if first.dtype.kind == "f":
+        alike |= np.isnan(first[:-1])  # behind which there are only others
+    tied = np.concatenate(([False], alike)) | np.concatenate((alike, [False]))
+    among = np.flatnonzero(tied)
+    if 2 * len(among) > len(order):
+        return np.lexsort(codes[::-1])
+    rows = order[among]
+    order[among] = rows[np.lexsort([each[rows] for each in reversed(codes)])]
+    return order
 
 
 def canonical_orders(columns: int) -> list[Order]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from decimal import Decimal
 from typing import Any
@@ -49,6 +50,22 @@ def test_the_first_column_counts_most_and_the_weight_least() -> None:
     assert change.rows.columns[0].to_arrow(pa.int64()).to_pylist() == [1, 1, 1, 2]
     assert change.rows.columns[1].to_arrow(pa.string()).to_pylist() == ["a", "a", "b", "a"]
     assert change.weights.tolist() == [-1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("different", [3, 200, 10_000], ids=["mostly alike", "some alike", "hardly alike"])
+def test_later_columns_decide_where_the_first_ones_are_alike(different: int) -> None:
+    draw = random.Random(different)
+    first = [draw.choice([NAN, float(draw.randrange(different))]) for _ in range(400)]
+    second = [draw.choice(["a", "b", None]) for _ in first]
+    rows = Rows.of_arrays([pa.array(first), pa.array(second)], 400)
+    found = canonical(Change(rows, np.ones(400, dtype=np.int64))).rows.to_arrays([pa.float64(), pa.string()])
+    expected = sorted(zip(first, second, strict=True), key=in_order)
+    assert [str(column.to_pylist()) for column in found] == [str(list(each)) for each in zip(*expected, strict=True)]
+
+
+def in_order(row: tuple[float, str | None]) -> tuple[float, str]:
+    number, text = row
+    return float("inf") if math.isnan(number) else number, text or "null"
 
 
 def test_minus_zero_is_zero() -> None:
