@@ -9,13 +9,15 @@ the targets are over the query alone, of tables that were loaded before, in any 
 DuckDB does the same work, loading the Arrow tables first and putting the rows in order. Every answer is fetched whole
 as an Arrow table.
 
+Pathway's `iterate` runs the same loops, and Spark's recursive query one over a short chain, beside both ways again.
+
 What a round costs is the difference between a loop of many rounds and one of few: one that only hands on a row, which
 is scheduling and bookkeeping, and one that joins a handful of rows and keeps the distinct ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -26,7 +28,7 @@ import pyarrow as pa
 import tidegate
 
 from . import loop_plans
-from .loop_peers import PATHWAY, loop_peers
+from .loop_peers import PATHWAY, SPARK, Peer, loop_peer, missing
 from .loop_plans import Loop
 from .measure import Runs, Spread, interleave
 from .report import Report, Target, spread_text
@@ -39,6 +41,10 @@ SAME_WORK = "DuckDB, loading and in order"
 
 FEW_ROUNDS = 2
 HANDFUL = 8
+SHORT = 20
+PEER_ROUNDS = 2
+FASTER = 10
+"""How many times as fast as a peer a loop is to be."""
 
 
 @dataclass(frozen=True)
@@ -60,19 +66,26 @@ class Fed:
 
 def run(settings: Settings) -> Report:
     rows, targets, notes = [], [], []
-    missing: list[str] = []
     figures: dict[str, object] = {}
     for name, workload in workloads(settings).items():
         with ExitStack() as stack:
-            contenders, missing = made(workload, stack)
-            check_counts(contenders)
+            contenders = made(workload, stack)
+            count = counted(contenders)
             runs = interleave(contenders, settings.rounds)
-        for contender in runs.seconds:
-            ratio = runs.ratio(contender, DUCKDB)
-            rows.append([name, contender, _milliseconds(runs.spread(contender)), spread_text(ratio) if ratio else "-"])
-        targets += targets_of(name, workload, runs)
-        notes += [f"{name}: {contender}: {why}" for contender, why in runs.left_out.items()]
-        figures[name] = {"seconds": runs.seconds}
+            beside = beside_peer(PATHWAY, workload, count, contenders, min(settings.rounds, PEER_ROUNDS))
+        rows += rows_of(name, runs, runs.seconds) + rows_of(name, beside, [PATHWAY.name])
+        targets += [*targets_of(name, workload, runs), *peer_targets(name, PATHWAY, beside)]
+        notes += notes_of(name, runs) + notes_of(name, beside)
+        figures[name] = {"seconds": runs.seconds, "beside peers": beside.seconds, "stopped": beside.stopped}
+    name, workload = short_chain(settings)
+    with ExitStack() as stack:
+        contenders = made(workload, stack)
+        count = counted(contenders)
+        beside = beside_peer(SPARK, workload, count, contenders, min(settings.rounds, PEER_ROUNDS))
+    rows += rows_of(name, beside, [STATEMENT, ROUNDS, DUCKDB, SPARK.name])
+    targets += peer_targets(name, SPARK, beside)
+    notes += notes_of(name, beside)
+    figures[name] = {"seconds": beside.seconds, "stopped": beside.stopped}
     for name, bound, many, few in rounds_loops(settings.loop_chain):
         spread, seconds = a_round(many, few, settings.loop_chain - FEW_ROUNDS, settings.rounds)
         rows.append([name, ROUNDS, _milliseconds(spread), "-"])
@@ -84,7 +97,7 @@ def run(settings: Settings) -> Report:
         header=["", "", "ms", "over DuckDB"],
         rows=rows,
         targets=targets,
-        notes=[*notes, *missing],
+        notes=[*notes, *missing(PATHWAY, SPARK)],
         figures=figures,
     )
 
@@ -103,6 +116,14 @@ def workloads(settings: Settings) -> dict[str, Workload]:
         "closure, chain": Workload(closure, {"edges": chain}, 10),
         "closure, grid": Workload(closure, {"edges": small_grid}, 4),
     }
+
+
+def short_chain(settings: Settings) -> tuple[str, Workload]:
+    """What Spark can be asked for."""
+    edges = min(SHORT, settings.loop_chain)
+    roots = pa.table({"a": pa.array([0], pa.int64())})
+    loop = loop_plans.reachable()
+    return f"reachable, chain of {edges}", Workload(loop, {"edges": loop_plans.chain(edges), "roots": roots}, 10)
 
 
 def rounds_loops(rounds: int) -> Iterator[tuple[str, float, Fed, Fed]]:
@@ -130,21 +151,32 @@ def a_round(many: Fed, few: Fed, more: int, times: int) -> tuple[Spread, Mapping
     return Spread.of(tuple((long - short) / max(more, 1) for long, short in pairs)), seconds
 
 
-def made(workload: Workload, stack: ExitStack) -> tuple[dict[str, Callable[[], int]], list[str]]:
-    """Contenders that give their number of rows, and a line for each that is not there."""
+def made(workload: Workload, stack: ExitStack) -> dict[str, Callable[[], int]]:
+    """Contenders that give their number of rows."""
     client = stack.enter_context(tidegate.local())
     statement = stack.enter_context(client.create_task(workload.loop.plan, channels=1))
     general = stack.enter_context(client.create_task(workload.loop.plan, channels=1, loops="general"))
     connection = stack.enter_context(duckdb.connect(config={"threads": 1}))
     load(connection, workload.tables)
-    peers, missing = loop_peers("reach" if "roots" in workload.tables else "closure", workload.tables, stack)
     return {
         STATEMENT: partial(epoch, statement, workload.tables),
         ROUNDS: partial(epoch, general, workload.tables),
         DUCKDB: partial(query, connection, workload.loop.sql),
         SAME_WORK: partial(load_and_query, connection, workload),
-        **peers,
-    }, missing
+    }
+
+
+def beside_peer(
+    peer: Peer, workload: Workload, count: int, contenders: Mapping[str, Callable[[], int]], rounds: int
+) -> Runs:
+    """The peer in turn with both ways and with DuckDB's query; nothing where the peer is not there."""
+    with ExitStack() as stack:
+        kind = "reach" if "roots" in workload.tables else "closure"
+        run = loop_peer(peer, kind, workload.tables, count, stack)
+        if run is None:
+            return Runs({})
+        beside = {name: contenders[name] for name in (STATEMENT, ROUNDS, DUCKDB)}
+        return interleave({**beside, peer.name: run}, rounds)
 
 
 def epoch(task: tidegate.Task, tables: Mapping[str, pa.Table]) -> int:
@@ -166,20 +198,47 @@ def load_and_query(connection: duckdb.DuckDBPyConnection, workload: Workload) ->
     return query(connection, f"{workload.loop.sql} ORDER BY ALL")
 
 
-def check_counts(contenders: Mapping[str, Callable[[], int]]) -> None:
+def counted(contenders: Mapping[str, Callable[[], int]]) -> int:
+    """How many rows all of them give."""
     counts = {name: run() for name, run in contenders.items()}
     if len(set(counts.values())) != 1:
         raise AssertionError(f"the contenders disagree on the number of rows: {counts}")
+    return next(iter(counts.values()))
+
+
+def rows_of(workload: str, runs: Runs, names: Iterable[str]) -> list[list[str]]:
+    """The table's, of those that ran."""
+    found = []
+    for name in names:
+        over = "over " if name in runs.stopped else ""
+        if not over and name not in runs.seconds:
+            continue
+        took = f"{over}{runs.stopped[name] * 1e3:.3g}" if over else _milliseconds(runs.spread(name))
+        ratio = runs.ratio(name, DUCKDB)
+        found.append([workload, name, took, over + spread_text(ratio) if ratio else "-"])
+    return found
+
+
+def notes_of(workload: str, runs: Runs) -> list[str]:
+    return [f"{workload}: {contender}: {why}" for contender, why in runs.left_out.items()]
 
 
 def targets_of(name: str, workload: Workload, runs: Runs) -> list[Target]:
-    found = [
+    return [
         Target(f"{name}: one statement over DuckDB", runs.ratio(STATEMENT, DUCKDB), 1.2),
         Target(f"{name}: round by round over DuckDB", runs.ratio(ROUNDS, DUCKDB), workload.rounds_bound),
     ]
-    if PATHWAY in runs.seconds:
-        found.append(Target(f"{name}: Pathway over one statement", runs.ratio(PATHWAY, STATEMENT), 10, "at least"))
-    return found
+
+
+def peer_targets(name: str, peer: Peer, runs: Runs) -> list[Target]:
+    """A peer that was stopped took at least as many times as long as is said."""
+    if not runs.seconds:
+        return []
+    than = "at least, over" if peer.name in runs.stopped else "over"
+    return [
+        Target(f"{name}: {peer.engine} {than} {way}", runs.ratio(peer.name, ours), FASTER, "at least")
+        for way, ours in (("one statement", STATEMENT), ("round by round", ROUNDS))
+    ]
 
 
 def _milliseconds(spread: Spread) -> str:

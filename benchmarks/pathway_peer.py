@@ -17,6 +17,7 @@ def main() -> None:
     kind, folder = sys.argv[1], Path(sys.argv[2])
     edges = pd.read_csv(folder / "edges.csv")
     roots = pd.read_csv(folder / "roots.csv") if kind == "reach" else None
+    print("ready", flush=True)
     for _ in sys.stdin:
         table = reachable(edges, roots) if kind == "reach" else closure(edges)
         print(len(pathway.debug.table_to_pandas(table)), flush=True)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from decimal import Decimal
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -14,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from substrait.proto import Plan
 
-from benchmarks import answers, exchange, loop_plans, loops, pagerank, services, tpch, tpch_queries
+from benchmarks import answers, exchange, loop_peers, loop_plans, loops, pagerank, services, tpch, tpch_queries
 from benchmarks.__main__ import CASES, main
 from benchmarks.measure import Runs, Spread, interleave, summed
 from benchmarks.report import Report, Target
@@ -201,7 +204,24 @@ def test_the_loops_case_runs_both_ways_and_says_which_peers_are_not_there(tiny: 
     report = CASES["loops"](tiny)
     assert all(target.value is not None for target in report.targets)
     assert {row[1] for row in report.rows} == {loops.STATEMENT, loops.ROUNDS, loops.DUCKDB, loops.SAME_WORK}
-    assert [note.split()[0] for note in report.notes] == ["Spark", "Pathway"]
+    assert [note.split()[0] for note in report.notes] == ["Pathway", "Spark"]
+
+
+def test_a_peer_that_is_not_done_in_time_is_ended_and_bounds_the_ratio_from_below() -> None:
+    with ExitStack() as stack:
+        process = loop_peers.started([sys.executable, "-c", "import time; input(); time.sleep(60)"], stack)
+        runs = interleave({"peer": partial(loop_peers.run, process, 1, 0.5), "ours": list}, rounds=1)
+    assert runs.stopped == {"peer": 0.5}
+    ratio = runs.ratio("peer", "ours")
+    assert ratio is not None
+    assert ratio.median == 0.5 / runs.seconds["ours"][0]
+
+
+def test_a_peer_with_other_rows_is_left_out() -> None:
+    with ExitStack() as stack:
+        process = loop_peers.started([sys.executable, "-c", "input(); print(2, flush=True)"], stack)
+        runs = interleave({"peer": partial(loop_peers.run, process, 1, 30)}, rounds=1)
+    assert runs.left_out == {"peer": "AssertionError: a peer has 2 rows, and Tidegate 1"}
 
 
 def test_the_ranks_of_all_contenders_are_right_and_a_missing_peer_is_said(tiny: Settings) -> None:
