@@ -76,7 +76,8 @@ def aggregates() -> Iterator[tuple[str, ir.Relation]]:
     measures = {
         "counts": (measure("count"), measure("count", col(1))),
         "sums": (measure("sum", col(1)),),
-        "averages": (measure("avg", col(1)), measure("avg", col(2, F64))),
+        "averages": (measure("avg", col(1)), replace(measure("avg", col(1)), type=t.nullable(F64))),
+        "averages of floats": (measure("avg", col(2, F64)),),
         "sums of floats": (measure("sum", col(2, F64)),),
         "extremes": (measure("min", col(1)), measure("max", col(2, F64))),
         "distinct ones": (measure("count", col(1), distinct=True), measure("sum", col(1), distinct=True)),

@@ -24,7 +24,7 @@ PAIRED_WITH_ALL: Final = {name for name in INCREMENTAL if "no key" in name or na
 """A row that comes has as many pairs as the other side has rows."""
 
 ONE_GROUP: Final = {
-    "aggregate without keys, averages",
+    "aggregate without keys, averages of floats",
     "aggregate without keys, sums of floats",
     "windows of several partitions",
 }

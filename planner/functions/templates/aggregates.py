@@ -39,11 +39,16 @@ def _average_decimals(use: Use) -> str:
 
 
 def _average(use: Use) -> str:
-    """Of integers, truncated towards zero."""
-    if not isinstance(use.result, t.Integer):
-        return use.cast(use.call("avg", use.arguments[0]))
-    total, count = use.call("sum", use.arguments[0]), use.call("count", use.arguments[0])
-    return use.cast(f"({total} // nullif(CAST({count} AS HUGEINT), 0))")
+    """Of integers, their exact sum divided by their number, truncated towards zero where the average is one itself:
+    DuckDB's own average of them cannot be put together from parts to the last bit.
+    """
+    (x,) = use.arguments
+    if not isinstance(use.type(0), t.Integer):
+        return use.cast(use.call("avg", x))
+    total, count = use.call("sum", x), use.call("count", x)
+    if isinstance(use.result, t.Integer):
+        return use.cast(f"({total} // nullif(CAST({count} AS HUGEINT), 0))")
+    return use.cast(f"(CAST({total} AS DOUBLE) / nullif({count}, 0))")
 
 
 def _count(use: Use) -> str:
