@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from typing import NotRequired, TypedDict, Unpack
 
 import pyarrow as pa
 
@@ -43,7 +44,7 @@ from .computation import RowEffect, Source
 from .keeping import Keeping
 from .lookups import Lane, LookupThreads
 from .loop_statistics import combined, told
-from .making import Workshop
+from .making import RunNode, Workshop
 from .meters import Meter, Meters
 from .parallel import Surroundings
 from .pipeline import Pieces, PipelineInstance, Read, Supply
@@ -58,6 +59,22 @@ FILE_KINDS = ("file:parquet", "file:arrow", "file:orc", "file:csv", "file:json")
 _SHAPES_KEPT = 16
 
 
+class Resources(TypedDict):
+    """What a service gives a computation."""
+
+    pool: InstancePool
+    settings: InstanceSettings
+    roots: Sequence[str]
+    space: SpillSpace
+    scheduler: Scheduler
+    side: str
+    tables: Mapping[str, Sequence[Piece]]
+    databases: Mapping[str, Database]
+    lookups: LookupThreads
+    later: Later
+    write: NotRequired[RowEffect | None]
+
+
 class PlanComputation:
     """`tables` are the pieces of the static sources, opened. `roots` are where splits may be read from. `write` is
     what the plan's rows go through at last; one that writes waits for the seal.
@@ -67,31 +84,21 @@ class PlanComputation:
         self,
         prepared: Planned,
         options: TaskOptions,
-        *,
-        pool: InstancePool,
-        settings: InstanceSettings,
-        roots: Sequence[str],
-        space: SpillSpace,
-        scheduler: Scheduler,
-        side: str,
-        tables: Mapping[str, Sequence[Piece]],
-        databases: Mapping[str, Database],
-        lookups: LookupThreads,
-        later: Later,
-        write: RowEffect | None = None,
+        **resources: Unpack[Resources],
     ) -> None:
+        write, space = resources.get("write"), resources["space"]
         self.schema = prepared.schema if write is None else write.schema
         self.warnings = prepared.warnings
         self.sources = tuple(_source(each.name, each.columns, static=each.static) for each in prepared.sources)
         self.options = options
         self.columns = {each.name: each.columns for each in prepared.sources}
-        self.tables = dict(tables)
+        self.tables = dict(resources["tables"])
         self._prepared = prepared
-        self._pool = pool
-        self._settings = settings
-        self._roots = tuple(roots)
+        self._pool = resources["pool"]
+        self._settings = resources["settings"]
+        self._roots = tuple(resources["roots"])
         self._space = space
-        self._side = side
+        self._side = resources["side"]
         self._nominal = {each.name: NOTHING for each in prepared.sources}
         self._nominal |= {
             name: shape_of(pieces, self.columns[name], options.channels) for name, pieces in self.tables.items()
@@ -99,15 +106,15 @@ class PlanComputation:
         self.meters = Meters()
         self._keeping = Keeping(self._kept_rows, options, space, self.meters)
         self._without: set[str] = set()
-        self._databases = databases
-        self._lookups = lookups
-        self._later = later
+        self._databases = resources["databases"]
+        self._lookups = resources["lookups"]
+        self._later = resources["later"]
         self._lanes: list[Lane] = []
         self._made: OrderedDict[tuple[SourceShape, ...], Pipelines] = OrderedDict()
         self._running: set[PipelineInstance] = set()
         self._instances: dict[tuple[int, int], Instance] = {}
         self.surroundings = Surroundings(
-            scheduler=scheduler,
+            scheduler=resources["scheduler"],
             space=SpillSpace(space.files, Quota(options.spill_quota)),
             exchange_bytes=options.queue_bytes,
             result_bytes=options.output_bytes,
@@ -216,6 +223,7 @@ class PlanComputation:
             loop_seconds=self.options.loop_seconds,
             later=self._later,
             channel=channel,
+            watched=self.watched,
         )
         return PipelineInstance(root, workshop=workshop, kept=self._keeping.rows)
 
@@ -258,6 +266,10 @@ class PlanComputation:
 
     def begin(self, physical: PhysicalPlan, pieces: Pieces) -> None:
         """Pipelines of this plan are about to read these pieces."""
+
+    def watched(self, node: RunNode, channel: int, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
+        """What the node's operator yields in an epoch."""
+        return rows
 
     def run(self, made: PipelineInstance, supply: Supply) -> Generator[pa.RecordBatch]:
         self._running.add(made)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias, assert_never
+
+import pyarrow as pa
 
 from ..operators.batch_function import BatchFunctionOperator
 from ..operators.file_relations import FileSource
@@ -29,11 +31,8 @@ from ..operators.unnest import Unnest
 from ..operators.user import User
 from ..planner.ir import Clock
 from ..planner.pipelines import (
-    BatchFunctionNode,
     FileInput,
     FragmentNode,
-    GraphOperatorNode,
-    IterateNode,
     LookupNode,
     MergeJoinNode,
     OperatorNode,
@@ -43,11 +42,10 @@ from ..planner.pipelines import (
     ScanNode,
     SelectNode,
     StreamingAggregateNode,
-    UnionNode,
     UnnestNode,
-    UserNode,
     inputs,
 )
+from ..planner.user_nodes import BatchFunctionNode, IterateNode, UnionNode, UserNode, UserOperatorNode
 from ..proto.values import Spill
 from .changes.loops import loop_of
 from .clock import RELATION, context_schema
@@ -69,7 +67,8 @@ class Workshop:
     are opened from, with as many look-ups at a time as `lane` is asked for. What does not fit into memory goes to
     `space`. `meter` gives an operator's counters by its name and place. Statements with loops must have their first row
     within `loop_seconds`, if these are not 0; `later` makes calls at a later time. Loops that go round by round have
-    `channels` of their own. The operators are those of `channel`.
+    `channels` of their own. The operators are those of `channel`. What a node's operator yields there goes through
+    `watched`.
     """
 
     take: Callable[[], Instance]
@@ -84,6 +83,7 @@ class Workshop:
     loop_seconds: float
     later: Later
     channels: int
+    watched: Callable[[RunNode, int, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
     channel: int = 0
 
     @property
@@ -148,12 +148,12 @@ def make(node: RunNode, workshop: Workshop) -> Made:
                 inputs(node),
             )
         case UserNode() | BatchFunctionNode() | UnionNode() | IterateNode():
-            return _of_graph(node, workshop)
+            return _of_users(node, workshop)
         case _:
             assert_never(node)
 
 
-def _of_graph(node: GraphOperatorNode, workshop: Workshop) -> Made:
+def _of_users(node: UserOperatorNode, workshop: Workshop) -> Made:
     operator: Operator
     match node:
         case UserNode():

@@ -111,7 +111,8 @@ class PipelineInstance:
                 if made.clocks and isinstance(made.operator, Fragment):
                     made.operator.set_context(context_row(made.clocks, supply.clock_us, supply.time_zone))
                 streams = [self._stream(each, run, made.meter) for each in made.inputs]
-                stream = MeteredStream(made.operator.schema, made.operator.run(streams), made.meter)
+                rows = self._workshop.watched(made.node, self._workshop.channel, made.operator.run(streams))
+                stream = MeteredStream(made.operator.schema, rows, made.meter)
                 if isinstance(made.operator, Scan | Iterate):
                     stream.readers += (made.meter, supply.read)
                 stack.callback(stream.close)

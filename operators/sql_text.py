@@ -83,6 +83,21 @@ def schema_of(sql: str, relations: Mapping[str, pa.Schema]) -> pa.Schema:
         cursor.close()
 
 
+def names_of(statement: str, relations: Mapping[str, pa.Schema]) -> list[str]:
+    """What the columns of a SELECT over these relations are called, twice where it says so: below another SELECT DuckDB
+    gives them other names. Raises `BadStatementError` where DuckDB does not take it.
+    """
+    cursor = _connection().cursor()
+    try:
+        for name, schema in relations.items():
+            cursor.register(name, schema.empty_table())
+        return [row[0] for row in cursor.execute(f"DESCRIBE {statement}").fetchall()]
+    except duckdb.Error as error:
+        raise BadStatementError(f"DuckDB says: {_said(error)}") from error
+    finally:
+        cursor.close()
+
+
 def _nodes(value: Any) -> Iterator[dict[str, Any]]:
     stack = [value]
     while stack:

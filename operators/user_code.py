@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 import pyarrow as pa
 
 from ..proto.errors import NodeError
+from .casts import cast, plain, stored
 
 T = TypeVar("T")
 
@@ -89,7 +90,9 @@ class UserCode:
         """The batch under the node's schema, in which nothing but whether columns may be null can differ."""
         schema = batch.schema
         if not schema.equals(self.schema):
-            if schema.names != self.schema.names or schema.types != self.schema.types:
+            if schema.names == self.schema.names and schema.types != self.schema.types:
+                batch = self._as_stored(batch, doing)
+            if schema.names != self.schema.names or batch.schema.types != self.schema.types:
                 raise self.wrong(
                     f"{doing} gave rows of ({shown(schema)}), but the node's schema is ({shown(self.schema)}): the "
                     "same columns in the same order and of the same types are right",
@@ -103,6 +106,14 @@ class UserCode:
                     "NULL_IN_REQUIRED",
                 )
         return batch
+
+    def _as_stored(self, batch: pa.RecordBatch, doing: str) -> pa.RecordBatch:
+        """Texts that are kept in another way, as polars' are, as the schema has them."""
+        arrays = [
+            self.call(doing, cast, array, field.type) if plain(stored(array.type)) == plain(field.type) else array
+            for array, field in zip(batch.columns, self.schema, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, batch.schema.names)
 
     def _no_rows(self, given: object, doing: str) -> NodeError:
         return self.wrong(

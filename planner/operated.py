@@ -15,9 +15,10 @@ from ..proto.errors import InternalError, PlanError, Problem
 from . import ir
 from .changes.lower import lower_loop
 from .facts import FactTable
-from .pipelines import LookupNode, OpenedIndex, OperatorNode, PhysicalNode, RoundsNode, SelectNode, UnnestNode, UserNode
+from .pipelines import LookupNode, OpenedIndex, OperatorNode, PhysicalNode, RoundsNode, SelectNode, UnnestNode
 from .sorted_nodes import merge_join_node, streaming_aggregate_node
 from .sql.types import arrow_schema, arrow_type
+from .user_nodes import UserNode
 from .visit import relations
 
 KEPT_KIND: Final = "arrow"

@@ -7,7 +7,7 @@ it has made per shape, so the second epoch of a shape plans nothing.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
@@ -23,10 +23,10 @@ from ..operators.merge_join import JoinKey
 from ..operators.merging.kinds import MergeJoinType
 from ..operators.merging.pair_filter import PairCondition
 from ..operators.ordering import Order
-from ..operators.user import UserStream
-from ..proto.graph import BatchFunction, Choose, Executor, IterableSource
+from ..proto.graph import Choose
 from .changes.nodes import ChangeNode
 from .ir import Clock, Routing
+from .user_nodes import BatchFunctionNode, IterateNode, UnionNode, UserNode, UserOperatorNode
 
 
 class Feed(enum.Enum):
@@ -242,58 +242,8 @@ class RoundsNode:
     place: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class UserNode:
-    """An executor of the user's over the nodes it reads, each as the stream at its place in `streams`. Errors call it
-    `name`.
-    """
-
-    name: str
-    inputs: tuple[PhysicalNode, ...]
-    streams: tuple[UserStream, ...]
-    make: Callable[[], Executor]
-    schema: pa.Schema
-    size_class: int
-    place: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class BatchFunctionNode:
-    """A function of the user's over the input's batches."""
-
-    input: PhysicalNode
-    function: BatchFunction
-    stride: int
-    schema: pa.Schema
-    size_class: int
-    place: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class UnionNode:
-    """The inputs' rows, one input after the other."""
-
-    inputs: tuple[PhysicalNode, ...]
-    schema: pa.Schema
-    size_class: int
-    place: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class IterateNode:
-    """The rows of an iterable of the user's."""
-
-    source: IterableSource
-    schema: pa.Schema
-    size_class: int
-    place: str
-
-
-GraphOperatorNode: TypeAlias = UserNode | BatchFunctionNode | UnionNode | IterateNode
-"""What only graphs are made of."""
-
 OperatorNode: TypeAlias = (
-    UnnestNode | LookupNode | MergeJoinNode | StreamingAggregateNode | SelectNode | RoundsNode | GraphOperatorNode
+    UnnestNode | LookupNode | MergeJoinNode | StreamingAggregateNode | SelectNode | RoundsNode | UserOperatorNode
 )
 """What has an operator of its own, neither a scan nor a fragment."""
 

@@ -2,28 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Unpack
 
-from ...planner.pipelines import PhysicalPlan
-from ...proto.values import OperatorStatistics, SourceProgress
-from ..dataflow import PlanComputation
+import pyarrow as pa
+
+from ...planner.graph.prepare import PreparedGraph
+from ...planner.pipelines import FragmentNode, PhysicalPlan
+from ...proto.errors import ExecutionError, NodeError
+from ...proto.values import OperatorStatistics, SourceProgress, TaskOptions
+from ..dataflow import PlanComputation, Resources
+from ..making import RunNode
 from ..pipeline import Pieces
 from .progress import Reading
 
 
 class GraphComputation(PlanComputation):
-    """Statistics are told of each channel for itself, and how far the inputs are read."""
+    """Statistics are told of each channel for itself, and how far the inputs are read. A statement that fails is told
+    as executors are: with its node, its channel and the epoch.
+    """
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def __init__(self, prepared: PreparedGraph, options: TaskOptions, **resources: Unpack[Resources]) -> None:
+        super().__init__(prepared, options, **resources)
         self._reading = Reading(self.meters)
 
     def begin(self, physical: PhysicalPlan, pieces: Pieces) -> None:
         self._reading.begin(physical, pieces)
+
+    def watched(self, node: RunNode, channel: int, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return _named(node.place, channel, rows) if isinstance(node, FragmentNode) else rows
 
     def operators(self) -> tuple[OperatorStatistics, ...]:
         return self.meters.by_channel()
 
     def progress(self) -> Mapping[str, SourceProgress]:
         return self._reading.progress()
+
+
+def _named(node: str, channel: int, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from rows
+    except NodeError:
+        raise
+    except ExecutionError as error:
+        if error.reason == "INTERRUPTED":
+            raise
+        what = error.message.removeprefix(f"{node}: ")
+        raise NodeError(what, node=node, channel=channel, reason=error.reason) from error

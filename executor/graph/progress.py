@@ -8,7 +8,8 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from ...operators.piece import Piece
-from ...planner.pipelines import IterateNode, PhysicalPlan, Pipeline, ScanNode, walk
+from ...planner.pipelines import PhysicalPlan, Pipeline, ScanNode, walk
+from ...planner.user_nodes import IterateNode
 from ...proto.graph import IterableSource
 from ...proto.values import SourceProgress
 from ..meters import Meters

@@ -37,12 +37,10 @@ from ...proto.graph import (
 )
 from ..ir import Routing
 from ..pipelines import (
-    BatchFunctionNode,
     Exchange,
     Feed,
     FileInput,
     FragmentNode,
-    IterateNode,
     PhysicalNode,
     PhysicalPlan,
     Pipeline,
@@ -51,11 +49,11 @@ from ..pipelines import (
     Shape,
     Start,
     StreamInput,
-    UserNode,
     read_from_sources,
     walk,
 )
-from ..pipelines import UnionNode as PhysicalUnion
+from ..user_nodes import BatchFunctionNode, IterateNode, UserNode
+from ..user_nodes import UnionNode as PhysicalUnion
 from .steps import MergeStep, OrderedSql, SqlStep, Step, relation
 
 _DEEPEST: Final = 32

@@ -9,13 +9,15 @@ import pyarrow as pa
 from pyarrow import types as kinds
 
 from ...operators.batch_function import mapped_schema
-from ...operators.casts import plain
+from ...operators.casts import plain, stored
 from ...operators.hashing import hashable
 from ...operators.user_code import shown
 from ...proto.errors import NodeError, PlanError, Problem
 from ...proto.graph import (
     ByKey,
+    DatasetSource,
     ExecutorNode,
+    FedSource,
     FileSource,
     GraphNode,
     Input,
@@ -95,7 +97,7 @@ class _Typing:
             self.problems.append(problem(step.name, "NO_COLUMNS", "its rows have no columns"))
         elif schema is not None:
             self.steps.append(step)
-            self.found[step.name] = schema
+            self.found[step.name] = _stored(schema)
 
     def _unused(self, name: str) -> str:
         while name in self._names:
@@ -110,7 +112,11 @@ def _schema(
     """None where it cannot be known, of which the problem is told."""
     match node:
         case FileSource():
-            return _of_files(node, files, problems)
+            return _read_by_name(node, _of_files(node, files, problems), problems)
+        case FedSource():
+            return _read_by_name(node, node.schema, problems)
+        case DatasetSource():
+            return _read_by_name(node, node.dataset.schema, problems)
         case MapNode():
             source = found.get(node.source)
             return _mapped(node, source, problems) if source is not None else None
@@ -140,6 +146,24 @@ def _of_files(node: FileSource, files: Schemas, problems: list[Problem]) -> pa.S
     return None if missing else pa.schema([schema.field(column) for column in node.columns])
 
 
+def _read_by_name(
+    node: FileSource | FedSource | DatasetSource, schema: pa.Schema | None, problems: list[Problem]
+) -> pa.Schema | None:
+    """Its schema, if each column can be told from the others."""
+    names = () if schema is None else schema.names
+    for name in dict.fromkeys(names):
+        if names.count(name) > 1:
+            problems.append(
+                problem(
+                    node.name,
+                    "DUPLICATE_COLUMN",
+                    f"several of its columns are called {name!r}, and it is read by their names",
+                )
+            )
+            return None
+    return schema
+
+
 def _mapped(node: MapNode, source: pa.Schema, problems: list[Problem]) -> pa.Schema | None:
     if node.schema is not None:
         return node.schema
@@ -151,6 +175,11 @@ def _mapped(node: MapNode, source: pa.Schema, problems: list[Problem]) -> pa.Sch
         )
         problems.append(problem(node.name, "BAD_FUNCTION", text))
         return None
+
+
+def _stored(schema: pa.Schema) -> pa.Schema:
+    """As its rows are kept in this process, whatever way their texts came."""
+    return pa.schema([field.with_type(stored(field.type)) for field in schema])
 
 
 def _united(node: UnionNode, found: Schemas, problems: list[Problem]) -> pa.Schema | None:

@@ -15,7 +15,7 @@ from pyarrow import types as kinds
 
 from ...operators.ordering import Order, obstacle
 from ...operators.quoting import identifier, writable
-from ...operators.sql_text import BadStatementError, StatementReads, reads_of, schema_of
+from ...operators.sql_text import BadStatementError, StatementReads, names_of, reads_of, schema_of
 from ...proto.errors import ExecutionError
 from ...proto.graph import (
     ONLY_STREAM,
@@ -252,9 +252,12 @@ def _step(
         unnamed = next((column for column in (each.name, *schema.names) if not writable(column)), None)
         if unnamed is not None:
             raise Wrong("UNNAMED", f"stream {each.name!r}: {unnamed!r} cannot be written as a name in SQL")
+        _check_apart(f"stream {each.name!r} has", schema.names)
     sql = over_inputs(statement, [each.name for each in inputs], schemas)
     try:
         schema = schema_of(sql, {relation(at): schema for at, schema in enumerate(schemas)})
+        known = {each.name: schema for each, schema in zip(inputs, schemas, strict=True)}
+        _check_apart("its rows have", names_of(statement.strip().rstrip(";"), known))
     except BadStatementError as error:
         raise Wrong("BAD_STATEMENT", str(error)) from error
     except ExecutionError as error:
@@ -294,6 +297,19 @@ def _check(schema: pa.Schema, columns: Sequence[str], stream: str) -> None:
             raise Wrong("UNKNOWN_COLUMN", f"stream {stream!r}: several of the columns {there} are called {column!r}")
         if column not in schema.names:
             raise Wrong("UNKNOWN_COLUMN", f"stream {stream!r}: there is no column {column!r}; there are: {there}")
+
+
+def _check_apart(what: str, names: Sequence[str]) -> None:
+    """DuckDB would call one of two columns otherwise, or read one for the other."""
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.get(name.casefold())
+        if other is not None:
+            alike = (
+                f"two columns {name!r}" if other == name else f"columns {other!r} and {name!r}, which are one to SQL"
+            )
+            raise Wrong("DUPLICATE_COLUMN", f"{what} {alike}: give one of them another name")
+        seen[name.casefold()] = name
 
 
 def _not_in(name: str, schema: pa.Schema) -> str:

@@ -72,7 +72,9 @@ def test_a_statement_that_cannot_be_is_refused_before_it_runs(
 
 def test_an_error_while_it_runs_names_the_node_and_says_what_duckdb_says(client: Client) -> None:
     graph = over_numbers("SELECT CAST('x' || v AS BIGINT) AS n FROM numbers")
-    with pytest.raises(tidegate.TaskFailed, match="query: Could not convert string 'x0' to INT64"):
+    with pytest.raises(
+        tidegate.TaskFailed, match="node 'query', channel 0, epoch 1: Could not convert string 'x0' to INT64"
+    ):
         client.run_graph(graph, {"numbers": numbers(3)})
 
 
