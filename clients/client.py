@@ -10,7 +10,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from .graph.builder import TaskGraph
-from .graph.progress import Told, Watch
+from .graph.progress import Told, watched
 from .numbers import not_negative
 from .options import chosen
 from .plans import Plan, plan_bytes
@@ -98,7 +98,7 @@ class Client:
         graphs = self._service.graphs
         info = graphs.create_task(_graph(graph), chosen(options), keep=True, keyed=keyed)
         with Task(self._service, info, eager=True) as task:
-            with Watch(progress, task.statistics):
+            with watched(progress, task.statistics):
                 number = task.run_epoch(splits or {}).number
             return graphs.take(info.id, number)
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Final, Self, TypeAlias
+from typing import TypeAlias
 
+from ..progress import Ticker, clear, draw, somebody_looks
 from ..proto.errors import InvalidRequest
 from ..proto.values import OperatorStatistics, SourceProgress, Statistics
-
-_INTERVAL: Final = 0.2
-_WIDTH: Final = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,65 +39,39 @@ class GraphProgress:
 Told: TypeAlias = bool | Callable[[GraphProgress], object]
 
 
-class Watch:
+@contextmanager
+def watched(told: Told, statistics: Callable[[], Statistics]) -> Iterator[None]:
     """Inside the context the function is called every 0.2 seconds, by a thread of its own, and once more at a good end.
     What it raises ends the telling, and is raised at the end of the context.
     """
+    started = time.monotonic()
 
-    def __init__(self, told: Told, statistics: Callable[[], Statistics]) -> None:
-        self._line = told is True
-        self._tell = _teller(told)
-        self._statistics = statistics
-        self._started = time.monotonic()
-        self._ended = threading.Event()
-        self._error: BaseException | None = None
-        self._thread = None if self._tell is None else threading.Thread(target=self._watch, daemon=True)
+    def now() -> GraphProgress:
+        found = statistics()
+        return GraphProgress(seconds=time.monotonic() - started, sources=found.progress, nodes=found.operators)
 
-    def __enter__(self) -> Self:
-        if self._thread is not None:
-            self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._thread is None or self._tell is None:
-            return
-        self._ended.set()
-        self._thread.join()
-        if self._line:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-        elif error is None:
-            if self._error is not None:
-                raise self._error
-            self._tell(self._now())
-
-    def _watch(self) -> None:
-        assert self._tell is not None
-        try:
-            while not self._ended.wait(_INTERVAL):
-                self._tell(self._now())
-        except BaseException as error:  # noqa: BLE001 - raised at the end of the context
-            self._error = error
-
-    def _now(self) -> GraphProgress:
-        found = self._statistics()
-        return GraphProgress(seconds=time.monotonic() - self._started, sources=found.progress, nodes=found.operators)
-
-
-def _teller(told: Told) -> Callable[[GraphProgress], object] | None:
     if isinstance(told, bool):
-        return _draw if told and sys.stderr.isatty() else None
+        if not told or not somebody_looks():
+            yield
+            return
+        try:
+            with Ticker(lambda: _draw(now())):
+                yield
+        finally:
+            clear()
+        return
     if not callable(told):
         raise InvalidRequest(
             f"progress is True, False or a function of a GraphProgress, not {type(told).__name__}", reason="PROGRESS"
         )
-    return told
+    with Ticker(lambda: told(now())) as ticker:
+        yield
+    if ticker.error is not None:
+        raise ticker.error
+    told(now())
 
 
 def _draw(progress: GraphProgress) -> None:
     share = progress.share
-    bar = "" if share is None else f"[{('#' * round(share * _WIDTH)).ljust(_WIDTH)}] {share:.0%}, "
-    sys.stderr.write(f"\r{bar}{progress.rows:,} rows read, {progress.seconds:.0f} s\x1b[K")
-    sys.stderr.flush()
+    known = "" if share is None else f"{share:.0%}, "
+    draw(share, f"{known}{progress.rows:,} rows read, {progress.seconds:.0f} s")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, assert_never
 
 import pyarrow as pa
@@ -21,14 +22,19 @@ from ...proto.graph import (
 )
 from ...proto.values import Explanation
 from .lower import Edge, Lowered, edges_of
-from .picture import picture
+from .picture import picture, written_to
 from .steps import MergeStep, SqlStep, Step
 
 
 def explain(graph: Graph, nodes: Sequence[Step], schemas: Mapping[str, pa.Schema], lowered: Lowered) -> Explanation:
     """Pipelines with their nodes, in the order in which rows pass through them."""
     told = [_node(node, schemas[node.name], lowered) for node in nodes]
-    document = {"nodes": told, "pipelines": len(lowered.physical.pipelines), "result": graph.result}
+    document = {
+        "nodes": told,
+        "pipelines": len(lowered.physical.pipelines),
+        "result": graph.result,
+        "written": None if graph.target is None else asdict(graph.target),
+    }
     return Explanation(text="\n".join(_lines(document)), json=json.dumps(document), svg=picture(document))
 
 
@@ -60,7 +66,8 @@ def _stream(node: Step, edge: Edge, lowered: Lowered) -> dict[str, Any]:
 
 def _lines(document: Mapping[str, Any]) -> Iterator[str]:
     nodes = document["nodes"]
-    yield f"{len(nodes)} nodes in {document['pipelines']} pipelines, result {document['result']}"
+    written = "" if document["written"] is None else f", {written_to(document['written'])}"
+    yield f"{len(nodes)} nodes in {document['pipelines']} pipelines, result {document['result']}{written}"
     for pipeline in range(1, document["pipelines"] + 1):
         mine = [node for node in nodes if node["pipeline"] == pipeline]
         yield f"pipeline {pipeline}: {_counted(mine[-1]['channels'], 'channel')}"

@@ -20,7 +20,7 @@ MOST: Final = 52
 
 _STYLE: Final = (
     "text{font:12px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;fill:#1f2933}"
-    ".title{fill:#52606d;font-size:11px;paint-order:stroke;stroke:#f5f7fa;stroke-width:4px}.name{font-weight:bold}.what{fill:#52606d}.stream{fill:#0b6e99}"
+    ".title{fill:#52606d;font-size:11px;paint-order:stroke;stroke:#f5f7fa;stroke-width:4px}.name{font-weight:bold}.what{fill:#52606d}.stream{fill:#0b6e99}.written{fill:#8d2b0b}"
     ".pipeline{fill:#f5f7fa;stroke:#cbd2d9}.node{fill:#fff;stroke:#7b8794}.result{stroke:#1f2933;stroke-width:2}"
     ".direct{stroke:#7b8794}.exchange{stroke:#0b6e99;stroke-width:1.8}path{fill:none}"
 )
@@ -56,7 +56,16 @@ class _Place:
 
 def picture(document: Mapping[str, Any]) -> str:
     """The picture of what `explain` says of a graph."""
-    return _Picture(document["nodes"], document["pipelines"], document["result"]).svg()
+    nodes = [
+        {**node, "written": document["written"] if node["name"] == document["result"] else None}
+        for node in document["nodes"]
+    ]
+    return _Picture(nodes, document["pipelines"], document["result"]).svg()
+
+
+def written_to(target: Mapping[str, Any]) -> str:
+    """What becomes of the rows of a graph that ends in files."""
+    return f"written to {target['folder']} as {target['format']} ({target['mode']})"
 
 
 def _short(text: str) -> str:
@@ -72,6 +81,8 @@ def _texts(node: Mapping[str, Any]) -> list[tuple[str, str]]:
         way = "same channel" if stream["exchange"] is None else f"exchange {stream['exchange']} {stream['routing']}"
         after = f", after {', '.join(stream['after'])}" if stream["after"] else ""
         lines.append(("stream", _short(f"\u25b8 {stream['name']}: {stream['partition']}, {way}{after}")))
+    if node["written"] is not None:
+        lines.append(("written", _short(f"\u25c2 {written_to(node['written'])}")))
     return lines
 
 

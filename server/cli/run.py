@@ -70,7 +70,7 @@ def register(commands: common.Subparsers) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from .output import open_output, writable
-    from .progress import Progress
+    from .progress import progress
 
     try:
         target = writable(options.output) if options.output else None
@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
         rows = 0
         with open_output(target, task.schema, task.cursor.epoch - 1) as output:
             for epoch in splits:
-                with Progress(total, lambda: _state(task)):
+                with progress(total, lambda: _state(task)):
                     fed = _changes(epoch, dict(options.change_column))
                     result = task.run_epoch(fed, checkpoint=options.checkpoint or False)
                 rows += output.epoch(result)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from tidegate import TaskGraph
+from tidegate import Client, TaskGraph
 
 from ..house.markdown import TOP, examples
-from .executors import SUMS, First, HashJoin, SumByKey, fed
+from .executors import NUMBERS, SUMS, First, HashJoin, SumByKey, fed
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -43,6 +44,15 @@ def boxes(root: ET.Element, kind: str) -> list[tuple[float, float, float, float]
     found = [each for each in root.iter(f"{SVG}rect") if kind in each.get("class", "").split()]
     sizes = [tuple(float(each.get(key, "")) for key in ("x", "y", "width", "height")) for each in found]
     return [(x, y, x + width, y + height) for x, y, width, height in sizes]
+
+
+def test_the_files_that_a_graph_ends_in_are_told(client: Client) -> None:
+    made = TaskGraph()
+    made.write(made.source("numbers", NUMBERS), "/somewhere/else", format="csv", mode="replace")
+    found = client.explain(made)
+    assert "written to /somewhere/else as csv (replace)" in found.text
+    assert json.loads(found.json)["written"] == {"folder": "/somewhere/else", "format": "csv", "mode": "replace"}
+    assert "\u25c2 written to /somewhere/else as csv (replace)" in (found.svg or "")
 
 
 def test_it_has_every_node_pipeline_and_stream_with_its_routing() -> None:

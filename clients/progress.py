@@ -1,0 +1,59 @@
+"""Telling how far something is while it runs: by a function that is called again and again, or a line on a terminal."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final, Self
+
+_INTERVAL: Final = 0.2
+_WIDTH: Final = 30
+
+
+class Ticker:
+    """Inside the context the function is called every 0.2 seconds, by a thread of its own. What it raises ends that,
+    and is `error` afterwards.
+    """
+
+    def __init__(self, tell: Callable[[], object]) -> None:
+        self.error: BaseException | None = None
+        self._tell = tell
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._tick, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _tick(self) -> None:
+        try:
+            while not self._ended.wait(_INTERVAL):
+                self._tell()
+        except BaseException as error:  # noqa: BLE001 - whoever made it decides
+            self.error = error
+
+
+def somebody_looks() -> bool:
+    """Whether a line would be seen: in a pipe nothing is said."""
+    return sys.stderr.isatty()
+
+
+def draw(share: float | None, text: str) -> None:
+    """The line, in the place of the one before: a bar of this share, if it is known, and the text."""
+    bar = "" if share is None else f"[{('#' * round(share * _WIDTH)).ljust(_WIDTH)}] "
+    sys.stderr.write(f"\r{bar}{text}\x1b[K")
+    sys.stderr.flush()
+
+
+def clear() -> None:
+    """No line any more."""
+    sys.stderr.write("\r\x1b[K")
+    sys.stderr.flush()
