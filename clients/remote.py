@@ -6,6 +6,7 @@ import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -14,7 +15,7 @@ import pyarrow as pa
 from .channel import Channel
 from .options import ChosenOptions
 from .proto import messages
-from .proto.errors import NotFound, Problem, Refused, RequestError
+from .proto.errors import Exhausted, NotFound, Problem, Refused, RequestError
 from .proto.frames import decode_frames, decode_read
 from .proto.graph import GraphService
 from .proto.tidegate.v1 import plans_pb2 as plans
@@ -43,8 +44,18 @@ from .splits import CHUNK_BYTES
 TASKS: Final = "/tidegate.v1.TaskService/"
 PLANS: Final = "/tidegate.v1.PlanService/"
 INLINE_BYTES: Final = 16 * MIB  # a split of more Arrow data than this travels as a file
+MESSAGE_BYTES: Final = 48 * MIB  # of one that has to go into a message: a server takes 64 MiB unless told otherwise
 POLL_BYTES: Final = 2 * MIB
 LONGEST_WAIT: Final = 3600.0  # seconds; servers wait less
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """An inline split that went ahead as a file, the only one of its group."""
+
+    split: InlineSplit
+    file: FileSplit
+    group: str
 
 
 class RemoteService:
@@ -54,7 +65,7 @@ class RemoteService:
         self._channel = Channel(address, retry_seconds)
         self._schemas: dict[str, pa.Schema] = {}
         self._ahead: dict[str, ReadAhead] = {}
-        self._sent: dict[tuple[str, str, int | None], FileSplit] = {}
+        self._sent: dict[tuple[str, str, int | None], _Sent] = {}
 
     @property
     def graphs(self) -> GraphService:
@@ -185,15 +196,28 @@ class RemoteService:
                 self._sent.pop((request.task, each.source, each.sequence or None), None)
 
     def _travelling(self, task: str, source: str, split: Split, number: int | None) -> Split:
-        """The split as it goes into a message: much data is sent ahead as a file, once for each of the numbers."""
-        if not isinstance(split, InlineSplit) or sum(batch.nbytes for batch in split.batches) <= INLINE_BYTES:
+        """The split as it goes into a message: much data is sent ahead as a file, once however often it is added.
+
+        Where the task has no room for a file, its memory may have: then it goes as it is, and the server says.
+        """
+        size = sum(batch.nbytes for batch in split.batches) if isinstance(split, InlineSplit) else 0
+        if not isinstance(split, InlineSplit) or size <= INLINE_BYTES:
             return split
         place = (task, source, number)
-        if place not in self._sent:
-            self._sent[place] = self._in_file(task, split)
-        return self._sent[place]
+        if (sent := self._sent.get(place)) is not None and sent.split is not split:  # that one was refused
+            self.drop_uploads(task, sent.group)
+            sent = None
+        if sent is None:
+            group = secrets.token_hex(16)
+            try:
+                sent = self._sent[place] = _Sent(split, self._in_file(task, split, group), group)
+            except Exhausted as full:
+                if full.reason == "UPLOAD_TOO_LARGE" and size <= MESSAGE_BYTES:
+                    return split
+                raise
+        return sent.file
 
-    def _in_file(self, task: str, split: InlineSplit, group: str = "") -> FileSplit:
+    def _in_file(self, task: str, split: InlineSplit, group: str) -> FileSplit:
         path = self.upload(task, "inline.arrow", _ArrowFile(split), group=group)
         return FileSplit(path, format="inline", watermark=split.watermark, change_column=split.change_column)
 
@@ -278,6 +302,7 @@ class RemoteService:
     def delete_task(self, task: str) -> None:
         ahead = self._ahead.pop(task, None)
         self._schemas.pop(task, None)
+        self._sent = {place: sent for place, sent in self._sent.items() if place[0] != task}
         try:
             self._channel.call(TASKS + "DeleteTask", pb.DeleteTaskRequest(task=task), pb.DeleteTaskResponse.FromString)
             if ahead is not None:

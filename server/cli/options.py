@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 Subparsers = Any  # argparse has no public name for what add_subparsers returns
 
 DEFAULT_ADDRESS: Final = "127.0.0.1:50051"
+LEAST_MESSAGE: Final = 64 << 10
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -21,12 +22,25 @@ def size(text: str) -> int:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", text, re.IGNORECASE)
     if found is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 64MiB")
-    return int(float(found[1]) * _UNITS[found[2].upper()])
+    count = int(float(found[1]) * _UNITS[found[2].upper()])
+    if count >= 1 << 63:
+        raise argparse.ArgumentTypeError(f"{text!r} is more bytes than there can be")
+    return count
+
+
+def message_size(text: str) -> int:
+    """Bytes that a message may have: with fewer no plan passes, and gRPC counts them in 32 bits."""
+    count = size(text)
+    if not LEAST_MESSAGE <= count < 1 << 31:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size from {LEAST_MESSAGE >> 10}KiB to just below 2GiB")
+    return count
 
 
 def at_least_one(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+    if len(text) > 10 or int(text) >= 1 << 31:
+        raise argparse.ArgumentTypeError(f"{text!r} is more than {(1 << 31) - 1}")
     return int(text)
 
 

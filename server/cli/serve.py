@@ -54,7 +54,7 @@ def register(commands: common.Subparsers) -> None:
     limits.add_argument("--max-pending-epochs", metavar="N", type=common.at_least_one)
     limits.add_argument("--idle-seconds", metavar="S", type=float, help="delete a task nobody has asked for this long")
     calls = parser.add_argument_group("limits of calls")
-    calls.add_argument("--max-message-bytes", metavar="SIZE", type=common.size, help="default: 64MiB")
+    calls.add_argument("--max-message-bytes", metavar="SIZE", type=common.message_size, help="default: 64MiB")
     calls.add_argument("--max-calls", metavar="N", type=common.at_least_one, help="at the same time (default: 4096)")
     parser.set_defaults(command=serve)
 

@@ -156,3 +156,33 @@ def test_rows_that_travel_as_a_file_are_the_same_rows(plans: Client, monkeypatch
 def test_a_file_that_was_not_sent_is_not_read(plans: Client, parquet: Path) -> None:
     with pytest.raises(tidegate.Forbidden, match="outside"):
         plans.create_task(PLAN).add_split("a", parquet)
+
+
+def test_rows_that_travel_as_a_file_use_the_quota_only_until_their_epoch_is_acknowledged(
+    plans: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "INLINE_BYTES", 1_000)
+    monkeypatch.setattr(remote, "MESSAGE_BYTES", 1_000)
+    table = pa.table({"x": range(10_000)})
+    task = plans.create_task(PLAN, spill_quota=3 * table.nbytes, queue_bytes=4 * table.nbytes)
+    for _ in range(10):
+        assert task.run_epoch({"a": table}).rows == 10_000
+
+
+def test_rows_for_which_there_is_no_quota_travel_in_a_message(plans: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "INLINE_BYTES", 1_000)
+    table = pa.table({"x": range(10_000)})
+    assert plans.create_task(PLAN, spill_quota=0).run_epoch({"a": table}).table() == table
+
+
+def test_rows_that_were_refused_do_not_stand_for_those_given_in_their_place(
+    plans: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "INLINE_BYTES", 1_000)
+    task = plans.create_task(PLAN)
+    table = pa.table({"x": range(10_000)})
+    with pytest.raises(tidegate.Refused, match="epoch 2"):
+        task.add_split("a", table.slice(5_000), epoch=2)
+    task.add_split("a", table)
+    task.request_barrier()
+    assert task.read_epoch() == table

@@ -327,9 +327,14 @@ def test_progress_is_shown_to_a_person_only(tmp_path: Path) -> None:
     [
         ("--listen=127.0.0.1:99999", "'127.0.0.1:99999' is not of the form HOST:PORT"),
         ("--root=none", "none is not a fol"),
+        ("--max-message-bytes=0", "'0' is not a size from 64KiB to just below 2GiB"),
+        ("--max-message-bytes=2G", "'2G' is not a size from 64KiB"),
+        ("--spill-quota=9999999T", "'9999999T' is more bytes than there can be"),
+        ("--max-calls=99999999999", "'99999999999' is more than 2147483647"),
+        ("--threads=0", "'0' is not a whole number from 1 on"),
     ],
 )
-def test_a_server_is_not_started_on_what_is_not_there(
+def test_a_server_is_not_started_on_options_that_say_nothing_that_can_be(
     option: str, sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
