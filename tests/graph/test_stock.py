@@ -159,6 +159,42 @@ def test_every_epoch_begins_anew(build: Build, client: Client) -> None:
     assert found[2].num_rows == (build is a_count)
 
 
+def in_pieces(table: pa.Table, rows: int) -> list[pa.Table]:
+    return [table.slice(start, rows) for start in range(0, len(table), rows)]
+
+
+@CASES
+@pytest.mark.parametrize("channels", [1, 3])
+def test_how_its_streams_arrive_does_not_show(build: Build, channels: int, client: Client) -> None:
+    """Confluence: the streams' splits in turn, one stream after the other, or the other way round, in batches of any
+    size; where rows come in another order, the same rows.
+    """
+    given = {name: table.slice(0, 150) for name, table in splits(build).items()}
+    cut = {name: in_pieces(table, 40) for name, table in given.items()}
+    rows_each = {name: pa.Table.from_batches(table.to_batches(1)) for name, table in given.items()}
+    others = {name: table.take(pa.array(range(len(table))[::-1])) for name, table in given.items()}
+    in_turn = [
+        (name, piece) for pieces in zip(*cut.values(), strict=False) for name, piece in zip(cut, pieces, strict=True)
+    ]
+    in_turn += [(name, piece) for name in cut for piece in cut[name][min(map(len, cut.values())) :]]
+    arrivals: list[list[tuple[str, pa.Table]]] = [
+        list(given.items()),
+        [(name, piece) for name in cut for piece in cut[name]],
+        [(name, piece) for name in reversed(cut) for piece in cut[name]],
+        in_turn,
+        list(rows_each.items()),
+    ]
+    found: list[pa.Table] = []
+    with client.create_task(ended(build, channels)) as task:
+        for arrival in (*arrivals, list(others.items())):
+            for name, piece in arrival:
+                task.add_split(name, piece)
+            task.request_barrier()
+            found.append(task.read_epoch())
+    assert len({digest(table.schema, table.to_batches()) for table in found[:-1]}) == 1
+    assert in_order(found[-1]) == in_order(found[0]) == in_order(answer(build, given))
+
+
 @CASES
 def test_threads_and_cuts_do_not_show(build: Build) -> None:
     given = {name: pa.concat_tables([table] * 30) for name, table in splits(build).items()}
