@@ -37,6 +37,10 @@ class PreparedQuery:
         self._rows = rows
         return pa.table(dict(self._connection.execute("EXECUTE query").fetchnumpy()))
 
+    def close(self) -> None:
+        """The connection holds this object and is held by it, which no collector sees."""
+        self._connection.close()
+
 
 def to_bytes(rows: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()

@@ -8,7 +8,7 @@ the least that it could be: a prepared statement called by hand, in this process
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from functools import partial
 
 import duckdb
@@ -51,7 +51,8 @@ def run(settings: Settings) -> Report:
             add(f"Tidegate {where}, new task", few, partial(new_task, client, split))
         connection = stack.enter_context(duckdb.connect(config={"threads": settings.threads}))
         add(DUCKDB, many, partial(fresh_query, connection, split))
-        add(BY_HAND["embedded"], many, partial(PreparedQuery(SQL, split).run, split))
+        prepared = stack.enter_context(closing(PreparedQuery(SQL, split)))
+        add(BY_HAND["embedded"], many, partial(prepared.run, split))
         channel = stack.enter_context(grpc.insecure_channel(stack.enter_context(peer("hand_written"))))
         add(BY_HAND["gRPC"], many, partial(ask, channel.unary_unary(METHOD, None, None), split))
         runs = interleave(contenders, settings.rounds)
