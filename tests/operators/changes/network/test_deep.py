@@ -21,7 +21,7 @@ from .terms import Compose, Distinct, Input, Iterate, Ref, Union
 
 EDGES, SEEDS = Input(0), Input(1)
 REACHED = Iterate("x", Distinct(Union((SEEDS, Compose(Ref("x"), EDGES)))))
-DEEP, SHORT = 5_000, 1_000
+DEEP, SHORT = 20_000, 1_000
 
 
 def fed(continuous: bool, edges: int) -> Network:
