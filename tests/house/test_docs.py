@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -26,12 +26,18 @@ def name(document: Path) -> str:
     return document.relative_to(TOP).as_posix()
 
 
+@pytest.mark.usefixtures("as_shipped")
 @pytest.mark.parametrize("example", EXAMPLES, ids=str)
-def test_an_example_in_a_document_runs_and_prints_what_it_shows(example: Example, tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", example.code], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+def test_an_example_in_a_document_runs_and_prints_what_it_shows(
+    example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    module = ModuleType("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", module)
+    exec(compile(example.code, str(example), "exec"), module.__dict__)
+    printed = capsys.readouterr().out
     if example.output is not None:
-        assert done.stdout.rstrip() == example.output.rstrip()
+        assert printed.rstrip() == example.output.rstrip()
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name)
