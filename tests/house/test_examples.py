@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import runpy
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import duckdb
 import numpy as np
@@ -16,6 +19,8 @@ import pytest
 import tidegate
 
 from .modules import TOP
+
+pytestmark = pytest.mark.usefixtures("as_shipped")
 
 PAGES = 300
 
@@ -27,6 +32,19 @@ def names_of(example: str) -> dict[str, Any]:
 
 def shown(example: str, folder: Path) -> str:
     """What an example prints, run in an empty folder where it must leave nothing behind."""
+    script = str(TOP / "examples" / f"{example}.py")
+    with (
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(io.StringIO()) as printed,
+        mock.patch.object(sys, "argv", [script]),
+    ):
+        runpy.run_path(script, run_name="__main__")
+    assert list(folder.iterdir()) == []
+    return printed.getvalue()
+
+
+def shown_by_its_process(example: str, folder: Path) -> str:
+    """The same of an example that has processes of its own: when it ends it says nothing else."""
     script = TOP / "examples" / f"{example}.py"
     done = subprocess.run([sys.executable, script], cwd=folder, capture_output=True, text=True)
     assert (done.returncode, said(done.stderr)) == (0, [])
@@ -45,7 +63,7 @@ def said(errors: str) -> list[str]:
 
 
 def test_the_quick_start_shows_three_epochs_and_the_same_rows_twice(tmp_path: Path) -> None:
-    text = shown("quickstart", tmp_path)
+    text = shown_by_its_process("quickstart", tmp_path)
     assert [f"as epoch {number}." in text for number in (1, 2, 3)] == [True, True, True]
     assert text.splitlines()[-1].strip().startswith("Yes: SHA-256")
 
