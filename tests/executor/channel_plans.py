@@ -228,7 +228,8 @@ def running(
 
 
 def inline(keys: Sequence[int], values: Sequence[int] | None = None, *, batch_rows: int = 1 << 20) -> InlineSplit:
-    table = pa.table([pa.array(keys, pa.int64()), pa.array(values or keys, pa.int64())], schema=ROWS)
+    column = pa.array(keys, pa.int64())
+    table = pa.table([column, pa.array(values, pa.int64()) if values else column], schema=ROWS)
     return InlineSplit(schema=ROWS, batches=tuple(table.to_batches(batch_rows)))
 
 

@@ -19,7 +19,7 @@ from .test_sorted_plans import SQL, answer, names, rows_of
 
 A, B = read("a", "k", "v"), read("b", "k", "w")
 SORTED_A, SORTED_B = declared(A, 0), declared(B, 0)
-ROWS, GROUP_ROWS = 600_000, 100_000
+ROWS, GROUP_ROWS = 300_000, 50_000
 ON = "a.k = b.k"
 
 
@@ -133,9 +133,9 @@ def swapped(row: int, other: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 @pytest.mark.parametrize(
     ("keys", "told"),
     [
-        (swapped(250_000, 250_001), "row 250001 (k=250000) comes after row 250000 (k=250001)"),
-        (swapped(299_999, 300_000), "row 300000 (k=299999) comes after row 299999 (k=300000)"),
-        (np.roll(np.arange(ROWS), 300_000), "row 300000 (k=0) comes after row 299999 (k=599999)"),
+        (swapped(125_000, 125_001), "row 125001 (k=125000) comes after row 125000 (k=125001)"),
+        (swapped(149_999, 150_000), "row 150000 (k=149999) comes after row 149999 (k=150000)"),
+        (np.roll(np.arange(ROWS), 150_000), "row 150000 (k=0) comes after row 149999 (k=299999)"),
     ],
     ids=["inside a row group", "from one row group to the next", "ranges in another order"],
 )
