@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidegate
@@ -78,6 +79,7 @@ LOOPS = {
 
 
 @pytest.mark.parametrize("name", LOOPS)
+@settings(max_examples=50)
 @given(data=st.data())
 def test_rounds_that_are_computed_anew_are_what_the_loop_means(name: str, data: st.DataObject) -> None:
     number = st.none() | st.integers(0, 3)
@@ -142,7 +144,8 @@ def test_its_limits_are_errors_that_name_it(options: dict[str, float], reason: s
 
 
 def test_what_it_keeps_counts_against_its_memory() -> None:
-    many = pa.table({"a": range(3_000_000), "b": range(3_000_000)})
+    nodes = np.arange(3_000_000)
+    many = pa.table({"a": nodes, "b": nodes})
     with (
         tidegate.local() as client,
         client.create_task(RANKS, memory_limit=64 << 20) as task,
