@@ -12,13 +12,13 @@ import pyarrow as pa
 from .graph.builder import TaskGraph
 from .graph.progress import Told, watched
 from .numbers import not_negative
-from .options import chosen
+from .options import ChosenOptions, chosen
 from .plans import Plan, plan_bytes
 from .proto.dataset import Dataset, Keyed
 from .proto.errors import InvalidRequest, Problem
 from .proto.graph import Graph, RowBatches
 from .proto.service import Service
-from .proto.values import Capabilities, Checkpoint, Cursor, Explanation, Split, TaskInfo
+from .proto.values import Capabilities, Checkpoint, Cursor, ExecutorKind, Explanation, Split, TaskInfo
 from .splits import SplitLike, Upload, several, split
 from .task import Task
 
@@ -29,7 +29,9 @@ class Client:
     Options are those of a task: `mode="per_epoch"` or `"continuous"`, `determinism="strict"` or `"relaxed"`,
     `channels=1`, `on_error="fail"` or `"skip_epoch"`, `spill="auto"`, `"ordered"` or `"error"`, `max_pending_epochs`,
     `time_zone`, `loops="auto"` or `"general"`, and the limits `memory_limit`, `queue_bytes`, `output_bytes`,
-    `spill_quota`, `write_quota` (bytes), `idle_seconds`, `loop_rows` and `loop_seconds`.
+    `spill_quota`, `write_quota` (bytes), `idle_seconds`, `loop_rows` and `loop_seconds`. With `executor="spark"` the
+    task's channels are Spark tasks; `spark` is then the caller's session or a master's address ("local[2]",
+    "spark://...", "sc://..."), and not given to a server, which has its own.
     """
 
     def __init__(self, service: Service) -> None:
@@ -60,7 +62,7 @@ class Client:
                     "executors keep nothing across a barrier): leave tables and restore out",
                     reason="GRAPH_OPTION",
                 )
-            return Task(self._service, self._service.graphs.create_task(_graph(plan), chosen(options)))
+            return Task(self._service, self._service.graphs.create_task(_graph(plan), self._chosen(options)))
         return Task(self._service, self._create(plan, tables, options, restore))
 
     def checkpoints(self, task: str) -> Sequence[Checkpoint]:
@@ -75,8 +77,9 @@ class Client:
         tables: Mapping[str, SplitLike | Sequence[SplitLike]] | None = None,
         **options: Any,
     ) -> pa.Table:
-        """One shot: a task, one epoch of it, its rows; relaxed unless told otherwise."""
-        info = self._create(plan, tables, {"determinism": "relaxed", **options})
+        """One shot: a task, one epoch of it, its rows; relaxed unless told otherwise, or run by Spark."""
+        relaxed = {} if options.get("executor") in ("spark", ExecutorKind.SPARK) else {"determinism": "relaxed"}
+        info = self._create(plan, tables, {**relaxed, **options})
         with Task(self._service, info, eager=True, hold_bytes=math.inf) as task:
             return task.run_epoch(splits or {}).table()
 
@@ -96,7 +99,7 @@ class Client:
         a terminal.
         """
         graphs = self._service.graphs
-        info = graphs.create_task(_graph(graph), chosen(options), keep=True, keyed=keyed)
+        info = graphs.create_task(_graph(graph), self._chosen(options), keep=True, keyed=keyed)
         with Task(self._service, info, eager=True) as task:
             with watched(progress, task.statistics):
                 number = task.run_epoch(splits or {}).number
@@ -163,13 +166,18 @@ class Client:
         options: Mapping[str, Any],
         restore: str | None = None,
     ) -> TaskInfo:
-        encoded, wanted = plan_bytes(plan), chosen(options)
+        encoded, wanted = plan_bytes(plan), self._chosen(options)
         bound: dict[str, list[Split]] = {
             name: [split(each, self._upload) for each in several(given)] for name, given in (tables or {}).items()
         }
         if restore is not None and not (isinstance(restore, str) and restore):
             raise InvalidRequest(f"restore is a checkpoint's id, not {restore!r}", reason="CHECKPOINT_ID")
         return self._service.create_task(encoded, wanted, bound, restore=restore or "")
+
+    def _chosen(self, options: Mapping[str, Any]) -> ChosenOptions:
+        """A Spark session of the caller's is known to the service by a name."""
+        spark = options.get("spark", "")
+        return chosen(options if isinstance(spark, str) else {**options, "spark": self._service.adopt_spark(spark)})
 
     def _upload(self, name: str, data: Upload) -> str:
         """A table's file, sent before there is a task; the task that names it keeps it."""

@@ -29,6 +29,7 @@ def local(
     checkpoint_root: str | os.PathLike[str] | None = None,
     databases: Mapping[str, str | os.PathLike[str]] | None = None,
     operators: UserOperators | None = None,
+    spark_staging: str | os.PathLike[str] | None = None,
 ) -> Client:
     """A service of one's own in this process: the same API, no server.
 
@@ -36,7 +37,8 @@ def local(
     plans write are folders in `write_root`; unless it is given, plans that write are refused. `databases` are SQLite
     files whose tables plans may look rows up in, by the names that plans call them. Checkpoints are kept in
     `checkpoint_root`, a folder for each task; unless it is given, none are taken. `operators` are those of one's own
-    that plans may name, each made with `user_operator`.
+    that plans may name, each made with `user_operator`. `spark_staging` is a folder that this process and all executors
+    of Spark see, for tasks with executor="spark"; unless it is given, they run on local masters alone.
     """
     from .executor.embedded import open_service
     from .proto.allocator import tune_allocator
@@ -51,5 +53,6 @@ def local(
             checkpoint_root=None if checkpoint_root is None else Path(checkpoint_root),
             databases={name: Path(path) for name, path in (databases or {}).items()},
             operators=operators,
+            spark_staging=None if spark_staging is None else Path(spark_staging),
         )
     )

@@ -7,9 +7,16 @@ from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from .proto.errors import InvalidRequest
-from .proto.values import Determinism, Loops, Mode, OnError, Spill, TaskOptions
+from .proto.values import Determinism, ExecutorKind, Loops, Mode, OnError, Spill, TaskOptions
 
-_ENUMS: Final = {"mode": Mode, "determinism": Determinism, "on_error": OnError, "spill": Spill, "loops": Loops}
+_ENUMS: Final = {
+    "mode": Mode,
+    "determinism": Determinism,
+    "on_error": OnError,
+    "spill": Spill,
+    "loops": Loops,
+    "executor": ExecutorKind,
+}
 _LARGEST: Final = {
     "channels": 2**31 - 1,
     "max_pending_epochs": 2**31 - 1,

@@ -15,7 +15,7 @@ import pyarrow as pa
 from .channel import Channel
 from .options import ChosenOptions
 from .proto import messages
-from .proto.errors import Exhausted, NotFound, Problem, Refused, RequestError
+from .proto.errors import Exhausted, InvalidRequest, NotFound, Problem, Refused, RequestError
 from .proto.frames import decode_frames, decode_read
 from .proto.graph import GraphService
 from .proto.tidegate.v1 import plans_pb2 as plans
@@ -75,9 +75,14 @@ class RemoteService:
             reason="GRAPH_NOT_LOCAL",
         )
 
+    def adopt_spark(self, session: object) -> str:  # noqa: ARG002 - whatever it is, it is not the server's
+        raise _spark_is_the_servers()
+
     def create_task(
         self, plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]], *, restore: str = ""
     ) -> TaskInfo:
+        if options.spark:
+            raise _spark_is_the_servers()
         given = options.given if isinstance(options, ChosenOptions) else messages.OPTIONS
         request = pb.CreateTaskRequest(
             plan=messages.plan_message(plan),
@@ -409,3 +414,11 @@ class _Chunks:
             whole, self._held = bytes(self._held), bytearray()
             for start in range(0, len(whole), CHUNK_BYTES):
                 yield whole[start : start + CHUNK_BYTES]
+
+
+def _spark_is_the_servers() -> InvalidRequest:
+    return InvalidRequest(
+        "spark is no option of a task on a server: it runs on the Spark that the server is set up with (tidegate serve "
+        '--spark MASTER); leave spark out and keep executor="spark"',
+        reason="SPARK_OF_SERVER",
+    )

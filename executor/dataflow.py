@@ -40,6 +40,7 @@ from ..proto.values import (
     Split,
     TaskOptions,
 )
+from .cluster import Keeps, MakeCluster
 from .computation import RowEffect, Source
 from .keeping import Keeping
 from .lookups import Lane, LookupThreads
@@ -73,11 +74,13 @@ class Resources(TypedDict):
     lookups: LookupThreads
     later: Later
     write: NotRequired[RowEffect | None]
+    cluster: NotRequired[MakeCluster | None]
 
 
 class PlanComputation:
     """`tables` are the pieces of the static sources, opened. `roots` are where splits may be read from. `write` is
-    what the plan's rows go through at last; one that writes waits for the seal.
+    what the plan's rows go through at last; one that writes waits for the seal. So does one on a `cluster`, which runs
+    the pipelines instead of this process.
     """
 
     def __init__(
@@ -104,7 +107,11 @@ class PlanComputation:
             name: shape_of(pieces, self.columns[name], options.channels) for name, pieces in self.tables.items()
         }
         self.meters = Meters()
-        self._keeping = Keeping(self._kept_rows, options, space, self.meters)
+        make_cluster = resources.get("cluster")
+        self.cluster = None if make_cluster is None else make_cluster(self.meters)
+        self._keeping: Keeps = (
+            Keeping(self._kept_rows, options, space, self.meters) if self.cluster is None else self.cluster.keeping
+        )
         self._without: set[str] = set()
         self._databases = resources["databases"]
         self._lookups = resources["lookups"]
@@ -127,7 +134,8 @@ class PlanComputation:
         self._accepted: dict[str, pa.Schema] = {}
         pipelines = prepared.physical(self._nominal).pipelines
         self.write = write
-        self.lead, self.early_source = self._ahead_of_the_seal(pipelines) if write is None else (0, None)
+        waits = write is not None or self.cluster is not None
+        self.lead, self.early_source = (0, None) if waits else self._ahead_of_the_seal(pipelines)
         behind = (source for pipeline in pipelines[self.lead + 1 :] for source in pipeline.sources)
         self.early_frees = self.early_source is not None and self.early_source not in behind
 
@@ -292,19 +300,24 @@ class PlanComputation:
         return self.meters.statistics()
 
     def loops(self) -> tuple[LoopStatistics, ...]:
-        return told((*self._ended_loops, *(each for made in tuple(self._made.values()) for each in made.loops)))
+        elsewhere = () if self.cluster is None else self.cluster.loops
+        here = (each for made in tuple(self._made.values()) for each in made.loops)
+        return told((*self._ended_loops, *elsewhere, *here))
 
     def progress(self) -> Mapping[str, SourceProgress]:
         return {}
 
     @property
     def plans(self) -> int:
-        return self._plans + sum(made.plans for made in tuple(self._made.values()))
+        elsewhere = 0 if self.cluster is None else self.cluster.plans
+        return self._plans + elsewhere + sum(made.plans for made in tuple(self._made.values()))
 
     def interrupt(self) -> None:
         self._stopped.set()
         for running in tuple(self._running):
             running.interrupt()
+        if self.cluster is not None:
+            self.cluster.interrupt()
 
     def close(self) -> None:
         for lane in self._lanes:
@@ -314,6 +327,8 @@ class PlanComputation:
             self._count(made)
             made.close()
         self._keeping.close()
+        if self.cluster is not None:
+            self.cluster.close()
         self.tables.clear()
         if self.write is not None:
             self.write.close()

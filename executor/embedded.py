@@ -15,6 +15,7 @@ from .folder import ServiceFolder
 from .manager import TaskManager
 from .options import check_options
 from .plan_engine import PlanEngine
+from .sparks import SparkPlace
 
 
 def open_service(
@@ -28,6 +29,8 @@ def open_service(
     checkpoint_root: Path | None = None,
     databases: Mapping[str, Path | Database] | None = None,
     operators: UserOperators | None = None,
+    spark: str = "",
+    spark_staging: Path | None = None,
 ) -> TaskManager:
     """A service whose plans and splits may read files below `roots`, and write tables as folders of `write_root`.
 
@@ -38,9 +41,14 @@ def open_service(
     that plans may look rows up in, by the names that plans call them: SQLite files, or anything that ADBC connects to.
     `operators` are the owner's own that plans may name. Checkpoints are in `checkpoint_root`, a folder for each task;
     they stay when the service ends. `defaults` are the options that a task has unless its
-    creator gives others; InvalidRequest where no task can have them.
+    creator gives others; InvalidRequest where no task can have them. `spark` is the master of the Spark that tasks with
+    executor="spark" run on unless they name another; `spark_staging` a folder that this service and all executors see.
     """
-    for name, root in (("write_root", write_root), ("checkpoint_root", checkpoint_root)):
+    for name, root in (
+        ("write_root", write_root),
+        ("checkpoint_root", checkpoint_root),
+        ("spark_staging", spark_staging),
+    ):
         if root is not None and not root.is_dir():
             raise NotADirectoryError(f"{name} is {root}, which is not a folder")
     if defaults is not None:
@@ -56,6 +64,9 @@ def open_service(
             write_root=written,
             databases=opened,
             operators=operators,
+            spark=SparkPlace(
+                master=spark, staging=None if spark_staging is None else Path(os.path.realpath(spark_staging))
+            ),
         )
     except BaseException:
         folder.release()

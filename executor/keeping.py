@@ -21,7 +21,7 @@ from .store import SpillSpace
 Compute: TypeAlias = Callable[[PhysicalNode, int], Generator[pa.RecordBatch]]
 """The rows of a node over the static sources, at a clock."""
 
-_ROW: Final = 32
+ROW_OF_INDEX: Final = 32
 """Bytes of a row of an index beside its columns, at most."""
 
 
@@ -71,7 +71,7 @@ class Keeping:
         with closing(self._compute(index.root, clock_us)) as rows:
             for batch in rows:
                 batches.append(batch)
-                size += batch_bytes(batch) + _ROW * batch.num_rows
+                size += batch_bytes(batch) + ROW_OF_INDEX * batch.num_rows
                 if size > room:
                     return None
                 meter.rows_in += batch.num_rows

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Protocol
 
 import pyarrow as pa
 
 from ..operators.sizes import batch_bytes
 from ..proto.errors import Exhausted
 from .store import SpillSpace
+
+
+class Rows(Protocol):
+    def read(self) -> Iterator[pa.RecordBatch]: ...
 
 
 class KeptRows:

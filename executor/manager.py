@@ -93,6 +93,9 @@ class TaskManager:
 
     # ---------------------------------------------------------------------------------------------------- tasks
 
+    def adopt_spark(self, session: object) -> str:
+        return self._engine.adopt_spark(session)
+
     def create_task(
         self,
         plan: PlanBytes,

@@ -48,6 +48,9 @@ class Meters:
         channels = self._meters.setdefault((operator, place), {})
         return channels.setdefault(channel, Meter(operator, place))
 
+    def all(self) -> tuple[Meter, ...]:
+        return tuple(meter for channels in tuple(self._meters.values()) for meter in tuple(channels.values()))
+
     def rows_out(self, operator: str, place: str) -> int:
         """Of all channels; none where there is no such operator yet."""
         return sum(meter.rows_out for meter in tuple(self._meters.get((operator, place), {}).values()))

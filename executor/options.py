@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from ..operators.writing.formats import WRITE_FORMATS
 from ..proto.errors import InvalidRequest
-from ..proto.values import Determinism, Mode, OnError, Spill, TaskOptions
+from ..proto.values import Determinism, ExecutorKind, Mode, OnError, Spill, TaskOptions
 
 SMALLEST_MEMORY = 32 << 20
 """For each channel."""
@@ -17,6 +17,7 @@ MOST_CHANNELS = 64
 def check_options(options: TaskOptions) -> TaskOptions:
     """The options themselves, or InvalidRequest naming the one that cannot be."""
     _check_channels(options)
+    _check_executor(options)
     if options.mode is Mode.CONTINUOUS:
         _check_continuous(options)
     if options.max_pending_epochs < 1:
@@ -59,6 +60,27 @@ def _check_channels(options: TaskOptions) -> None:
             f"channels={options.channels}: a relaxed task runs one channel on every core; leave channels out, or ask "
             "for a strict task",
             reason="UNSUPPORTED_CHANNELS",
+        )
+
+
+def _check_executor(options: TaskOptions) -> None:
+    if options.executor is ExecutorKind.LOCAL:
+        if options.spark:
+            raise InvalidRequest(
+                'spark is given, but the task is not to run there: ask for it with executor="spark"', reason="NO_SPARK"
+            )
+        return
+    if options.mode is Mode.CONTINUOUS:
+        raise InvalidRequest(
+            'executor="spark" runs tasks with mode="per_epoch" alone: what a continuous task keeps from epoch to epoch '
+            "is in the memory of its service, so leave executor out",
+            reason="NOT_ON_SPARK",
+        )
+    if options.determinism is Determinism.RELAXED:
+        raise InvalidRequest(
+            'executor="spark" runs strict tasks alone: what relaxed ones give up their order for, every core for one '
+            "channel, channels have there anyway; leave determinism out",
+            reason="NOT_ON_SPARK",
         )
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias, assert_never
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -25,6 +25,7 @@ from .key_shares import cuts_of, key_shares
 from .meters import Counts, Meters
 from .pipeline import Pieces, PipelineInstance, Read, Supply
 from .pipelines import Pipelines
+from .routings import places_of, routing_of
 from .scheduler import Scheduler
 from .shares import Share, hands, shares
 from .store import SpillSpace
@@ -94,7 +95,7 @@ class ParallelRun:
         chosen = made.physical.pipelines[first:last]
         exchanges = [each for pipeline in chosen for each in pipeline.into]
         room = surroundings.exchange_bytes // max(len(exchanges), 1)
-        places = _places(chosen)
+        places = places_of(chosen)
         self._noted = [
             (self._exchange(each, chosen, room, places.get(each.number, "")), places.get(each.number, ""))
             for each in exchanges
@@ -123,7 +124,7 @@ class ParallelRun:
         waits = each.consumers > 1 or len(producer.into) > 1
         exchange = self._new(
             each.schema,
-            _routing(each),
+            routing_of(each),
             producer.channels,
             room,
             self._allowance if waits else None,
@@ -237,29 +238,6 @@ class ParallelRun:
             self._supply.read.add(read)
         for exchange, place in self._noted:
             self._surroundings.meters.of("Exchange", place).spilled_bytes += exchange.statistics().spilled_bytes
-
-
-def _places(chosen: Sequence[Pipeline]) -> Mapping[int, str]:
-    """Where in the plan each exchange is."""
-    nodes = (node for pipeline in chosen for node in planned.walk(pipeline.root))
-    return {node.exchange: node.place for node in nodes if isinstance(node, planned.ReceiveNode)}
-
-
-def _routing(exchange: planned.Exchange) -> routing.Routing:
-    match exchange.routing:
-        case Routing.HASH:
-            return routing.HashRouting(exchange.schema, exchange.keys, exchange.consumers)
-        case Routing.BROADCAST | Routing.GATHER:
-            return routing.Broadcast(exchange.consumers)
-        case Routing.ROUND_ROBIN:
-            return routing.RoundRobinBlocks(exchange.consumers)
-        case Routing.FORWARD:
-            return routing.Forward(exchange.consumers)
-        case Routing.FUNCTION:
-            assert exchange.choose is not None
-            return routing.FunctionRouting(exchange.schema, exchange.choose, exchange.consumers, exchange.place)
-        case _:
-            assert_never(exchange.routing)
 
 
 class _Channel:

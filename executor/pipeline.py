@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -19,7 +19,7 @@ from ..operators.recomputed_loop import RecomputedLoop
 from ..operators.scan import Scan
 from ..planner.pipelines import KeptNode, PhysicalNode, ReceiveNode, inputs
 from .clock import context_row
-from .kept import KeptRows
+from .kept import Rows
 from .key_shares import CutPieces
 from .making import Made, ReadSource, RunNode, Workshop, make
 from .meters import Meter, MeteredStream
@@ -74,7 +74,7 @@ class PipelineInstance:
         root: PhysicalNode,
         *,
         workshop: Workshop,
-        kept: Callable[[str], KeptRows],
+        kept: Callable[[str], Rows],
     ) -> None:
         self._root = root
         self._workshop = workshop
@@ -100,7 +100,7 @@ class PipelineInstance:
         loops = (made.operator for made in self._made if isinstance(made.operator, Loop | RecomputedLoop))
         return tuple(each for loop in loops for each in loop.loops)
 
-    def run(self, supply: Supply) -> Iterator[pa.RecordBatch]:
+    def run(self, supply: Supply) -> Generator[pa.RecordBatch]:
         """The rows of what is supplied."""
         with ExitStack() as stack:
             run = _Run(supply, stack)

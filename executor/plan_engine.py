@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ..operators.indexes.kind import WantedIndex, named
 from ..operators.indexes.sql import Database
-from ..operators.instances import InstancePool
+from ..operators.instances import InstancePool, InstanceSettings
 from ..operators.matching import match_columns
 from ..operators.piece import InlinePiece, Piece
 from ..operators.splits import expand, open_pieces
@@ -33,8 +33,19 @@ from ..planner.visit import relations
 from ..proto.errors import InvalidRequest, NotFound, PlanError, Problem
 from ..proto.graph import Graph
 from ..proto.user_operator import UserOperators
-from ..proto.values import Capabilities, Explanation, FileSplit, InlineSplit, Mode, PlanBytes, Split, TaskOptions
+from ..proto.values import (
+    Capabilities,
+    ExecutorKind,
+    Explanation,
+    FileSplit,
+    InlineSplit,
+    Mode,
+    PlanBytes,
+    Split,
+    TaskOptions,
+)
 from .changes.computation import ContinuousComputation
+from .cluster import MakeCluster
 from .computation import Computation, RowEffect
 from .dataflow import PlanComputation, instance_settings, refuse_changes
 from .engine import MakeEffect
@@ -44,6 +55,7 @@ from .graph.sources import GraphFiles, find_files, opened
 from .lookups import LookupThreads
 from .scheduler import Scheduler
 from .shapes import shape_of
+from .sparks import SparkPlace, SparkTasks
 from .store import SpillSpace
 from .timers import Timers
 
@@ -64,6 +76,7 @@ class PlanEngine:
         databases: Mapping[str, Database] | None = None,
         write_root: str | None = None,
         operators: UserOperators | None = None,
+        spark: SparkPlace | None = None,
     ) -> None:
         self._roots = tuple(roots)
         self._folder = folder
@@ -74,6 +87,7 @@ class PlanEngine:
         self._timers = Timers()
         self._write_root = write_root
         self._pool = InstancePool(folder / "duckdb")
+        self._sparks = SparkTasks(spark or SparkPlace())
 
     def prepare(
         self,
@@ -101,6 +115,7 @@ class PlanEngine:
             )
         prepared = prepare(decoded, _with_plan_names(decoded.plan, options), tuple(bound.values()))
         _check_databases(prepared.plan, self._databases)
+        static = _tables(prepared.sources, splits, roots, self._side)
         return PlanComputation(
             prepared,
             options,
@@ -110,12 +125,25 @@ class PlanEngine:
             space=space,
             scheduler=scheduler,
             side=self._side,
-            tables=_tables(prepared.sources, splits, roots, self._side),
+            tables=static,
             databases=self._databases,
             lookups=self._lookups,
             later=self._timers.call_later,
             write=self._write(prepared, options, space.files.folder.name),
+            cluster=self._cluster(options, settings, static, space),
         )
+
+    def _cluster(
+        self,
+        options: TaskOptions,
+        settings: InstanceSettings,
+        tables: Mapping[str, Sequence[Piece]],
+        space: SpillSpace,
+    ) -> MakeCluster | None:
+        """Where the task's pipelines run, if not in this process."""
+        if options.executor is ExecutorKind.LOCAL:
+            return None
+        return self._sparks.cluster(options, settings, tables, self._databases, space.files.folder)
 
     def prepare_graph(
         self,
@@ -233,7 +261,11 @@ class PlanEngine:
     def versions(self) -> Mapping[str, str]:
         return {"duckdb": duckdb.__version__, "pyarrow": pa.__version__}
 
+    def adopt_spark(self, session: object) -> str:
+        return self._sparks.adopt(session)
+
     def close(self) -> None:
+        self._sparks.close()
         self._timers.close()
         self._lookups.close()
         self._pool.close()

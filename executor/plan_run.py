@@ -112,6 +112,9 @@ class PlanRun:
         computation.check_stopped()
         supply = computation.supply({**computation.tables, **pieces}, self._clock_us, self._read)
         computation.begin(made.physical, supply.whole)
+        if computation.cluster is not None:
+            yield from computation.cluster.rows(made.physical, epoch=self.number, supply=supply)
+            return
         if made.parallel and not _is_one_hand(made.physical.pipelines[first:last], supply.whole):
             surroundings = computation.surroundings
             run = ParallelRun(made, first, last, epoch=self.number, supply=supply, surroundings=surroundings)

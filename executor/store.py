@@ -200,7 +200,7 @@ class Store:
         target = min(_RUN_BYTES, self.memory_limit // 2)
         schema = new.batches()[0].schema
         run, size = [new], new.size
-        if not _has_dictionary(schema):
+        if not has_dictionary(schema):
             for holding in reversed(self._in_memory):
                 if size >= target or not holding.count or not holding.batches()[0].schema.equals(schema):
                     break
@@ -247,7 +247,7 @@ class Store:
         holding.drop()
 
 
-def _has_dictionary(schema: pa.Schema) -> bool:
+def has_dictionary(schema: pa.Schema) -> bool:
     """Dictionaries may differ from batch to batch, which one IPC file cannot hold."""
     return any(_contains_dictionary(field.type) for field in schema)
 

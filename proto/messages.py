@@ -39,6 +39,10 @@ _BLOCKED: Final = {
     pb.Blocked.STATE_WORKING: v.BlockedState.WORKING,
     pb.Blocked.STATE_UNSEALED: v.BlockedState.UNSEALED,
 }
+_EXECUTORS: Final = {
+    pb.EXECUTOR_KIND_LOCAL: v.ExecutorKind.LOCAL,
+    pb.EXECUTOR_KIND_SPARK: v.ExecutorKind.SPARK,
+}
 _LOOPS: Final = {pb.LOOPS_AUTO: v.Loops.AUTO, pb.LOOPS_GENERAL: v.Loops.GENERAL}
 # Fields of TaskOptions that travel under their own names and are optional on the wire.
 _PLAIN_OPTIONS: Final = (
@@ -87,7 +91,9 @@ def plan_value(message: pb.PlanBytes) -> v.PlanBytes:
             raise InvalidRequest("the request has no plan: set plan.binary or plan.json", reason="PLAN_MISSING")
 
 
-OPTIONS: Final = frozenset(("mode", "determinism", "on_error", "spill", "loops", "broadcast", *_PLAIN_OPTIONS))
+OPTIONS: Final = frozenset(
+    ("mode", "determinism", "on_error", "spill", "loops", "executor", "broadcast", *_PLAIN_OPTIONS)
+)
 
 
 def options_message(options: v.TaskOptions, given: Collection[str] = OPTIONS) -> pb.TaskOptions:
@@ -99,6 +105,7 @@ def options_message(options: v.TaskOptions, given: Collection[str] = OPTIONS) ->
         broadcast=options.broadcast if "broadcast" in given else (),
         spill=_enum_number(_SPILLS, options.spill) if "spill" in given else None,
         loops=_enum_number(_LOOPS, options.loops) if "loops" in given else None,
+        executor=_enum_number(_EXECUTORS, options.executor) if "executor" in given else None,
         **{name: getattr(options, name) for name in _PLAIN_OPTIONS if name in given},
     )
 
@@ -114,6 +121,7 @@ def options_value(message: pb.TaskOptions, defaults: v.TaskOptions) -> v.TaskOpt
         broadcast=tuple(message.broadcast) or defaults.broadcast,
         spill=_enum_value(_SPILLS, message.spill, defaults.spill, "spill"),
         loops=_enum_value(_LOOPS, message.loops, defaults.loops, "loops"),
+        executor=_enum_value(_EXECUTORS, message.executor, defaults.executor, "executor"),
         **plain,
     )
 

@@ -36,6 +36,10 @@ class Service(Protocol):
         """What it does with graphs of the caller's own operators; `Refused` where it is not in the caller's process."""
         ...
 
+    def adopt_spark(self, session: object) -> str:
+        """What a Spark session of the caller's is called in options; `InvalidRequest` where the service is a server."""
+        ...
+
     def create_task(
         self, plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]], *, restore: str = ""
     ) -> TaskInfo:

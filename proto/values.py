@@ -53,12 +53,20 @@ class Loops(enum.Enum):
     GENERAL = "general"
 
 
+class ExecutorKind(enum.Enum):
+    """What runs a task's channels: the threads of its service, or Spark."""
+
+    LOCAL = "local"
+    SPARK = "spark"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOptions:
     """How a task runs. Limits are bytes and seconds; `idle_seconds=0` never deletes an idle task. `broadcast` names
     sources that every channel reads whole where they are joined. `write_format` is that of a table's files, where the
     plan writes one, and `write_quota` bounds them. `loop_rows` is how many rows a loop may have, counted as often as
     they are there; a statement that has loops must give its first row within `loop_seconds`, if these are not 0.
+    `spark` is a master's address, or what the service in the caller's process calls a session of theirs; it is not sent.
     """
 
     mode: Mode = Mode.PER_EPOCH
@@ -79,6 +87,8 @@ class TaskOptions:
     loops: Loops = Loops.AUTO
     loop_rows: int = 100_000_000
     loop_seconds: float = 0.0
+    executor: ExecutorKind = ExecutorKind.LOCAL
+    spark: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,6 +38,12 @@ class Loops(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     LOOPS_AUTO: _ClassVar[Loops]
     LOOPS_GENERAL: _ClassVar[Loops]
 
+class ExecutorKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    EXECUTOR_KIND_UNSPECIFIED: _ClassVar[ExecutorKind]
+    EXECUTOR_KIND_LOCAL: _ClassVar[ExecutorKind]
+    EXECUTOR_KIND_SPARK: _ClassVar[ExecutorKind]
+
 class TaskState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     TASK_STATE_UNSPECIFIED: _ClassVar[TaskState]
@@ -61,6 +67,9 @@ SPILL_ERROR: Spill
 LOOPS_UNSPECIFIED: Loops
 LOOPS_AUTO: Loops
 LOOPS_GENERAL: Loops
+EXECUTOR_KIND_UNSPECIFIED: ExecutorKind
+EXECUTOR_KIND_LOCAL: ExecutorKind
+EXECUTOR_KIND_SPARK: ExecutorKind
 TASK_STATE_UNSPECIFIED: TaskState
 TASK_STATE_RUNNING: TaskState
 TASK_STATE_FINISHED: TaskState
@@ -76,7 +85,7 @@ class PlanBytes(_message.Message):
     def __init__(self, binary: _Optional[bytes] = ..., json: _Optional[str] = ...) -> None: ...
 
 class TaskOptions(_message.Message):
-    __slots__ = ("mode", "determinism", "on_error", "channels", "max_pending_epochs", "memory_limit", "queue_bytes", "output_bytes", "spill_quota", "idle_seconds", "time_zone", "spill", "broadcast", "write_format", "write_quota", "loops", "loop_rows", "loop_seconds")
+    __slots__ = ("mode", "determinism", "on_error", "channels", "max_pending_epochs", "memory_limit", "queue_bytes", "output_bytes", "spill_quota", "idle_seconds", "time_zone", "spill", "broadcast", "write_format", "write_quota", "loops", "loop_rows", "loop_seconds", "executor")
     MODE_FIELD_NUMBER: _ClassVar[int]
     DETERMINISM_FIELD_NUMBER: _ClassVar[int]
     ON_ERROR_FIELD_NUMBER: _ClassVar[int]
@@ -95,6 +104,7 @@ class TaskOptions(_message.Message):
     LOOPS_FIELD_NUMBER: _ClassVar[int]
     LOOP_ROWS_FIELD_NUMBER: _ClassVar[int]
     LOOP_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    EXECUTOR_FIELD_NUMBER: _ClassVar[int]
     mode: Mode
     determinism: Determinism
     on_error: OnError
@@ -113,7 +123,8 @@ class TaskOptions(_message.Message):
     loops: Loops
     loop_rows: int
     loop_seconds: float
-    def __init__(self, mode: _Optional[_Union[Mode, str]] = ..., determinism: _Optional[_Union[Determinism, str]] = ..., on_error: _Optional[_Union[OnError, str]] = ..., channels: _Optional[int] = ..., max_pending_epochs: _Optional[int] = ..., memory_limit: _Optional[int] = ..., queue_bytes: _Optional[int] = ..., output_bytes: _Optional[int] = ..., spill_quota: _Optional[int] = ..., idle_seconds: _Optional[float] = ..., time_zone: _Optional[str] = ..., spill: _Optional[_Union[Spill, str]] = ..., broadcast: _Optional[_Iterable[str]] = ..., write_format: _Optional[str] = ..., write_quota: _Optional[int] = ..., loops: _Optional[_Union[Loops, str]] = ..., loop_rows: _Optional[int] = ..., loop_seconds: _Optional[float] = ...) -> None: ...
+    executor: ExecutorKind
+    def __init__(self, mode: _Optional[_Union[Mode, str]] = ..., determinism: _Optional[_Union[Determinism, str]] = ..., on_error: _Optional[_Union[OnError, str]] = ..., channels: _Optional[int] = ..., max_pending_epochs: _Optional[int] = ..., memory_limit: _Optional[int] = ..., queue_bytes: _Optional[int] = ..., output_bytes: _Optional[int] = ..., spill_quota: _Optional[int] = ..., idle_seconds: _Optional[float] = ..., time_zone: _Optional[str] = ..., spill: _Optional[_Union[Spill, str]] = ..., broadcast: _Optional[_Iterable[str]] = ..., write_format: _Optional[str] = ..., write_quota: _Optional[int] = ..., loops: _Optional[_Union[Loops, str]] = ..., loop_rows: _Optional[int] = ..., loop_seconds: _Optional[float] = ..., executor: _Optional[_Union[ExecutorKind, str]] = ...) -> None: ...
 
 class CreateTaskRequest(_message.Message):
     __slots__ = ("plan", "options", "tables", "request", "restore")

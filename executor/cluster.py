@@ -1,0 +1,59 @@
+"""What runs a task's pipelines in other processes, as far as its computation knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Protocol, TypeAlias
+
+import pyarrow as pa
+
+from ..operators.changes.network.statistics import LoopStatistics
+from ..operators.indexes.index import Index
+from ..planner.pipelines import KeptIndex, PhysicalPlan
+from .kept import Rows
+from .meters import Meters
+from .pipeline import Supply
+
+
+class Keeps(Protocol):
+    """What a task computes once from its static sources, wherever that is done."""
+
+    def ensure(self, physical: PhysicalPlan, clock_us: int) -> KeptIndex | None:
+        """Compute what of this plan's was not computed yet; or the first index that is too large."""
+        ...
+
+    def rows(self, name: str) -> Rows: ...
+
+    def index(self, name: str) -> Index: ...
+
+    def close(self) -> None: ...
+
+
+class Cluster(Protocol):
+    """A task's own way to it. What operators count there goes to the meters that it was made with."""
+
+    @property
+    def keeping(self) -> Keeps: ...
+
+    @property
+    def plans(self) -> int: ...
+
+    @property
+    def loops(self) -> tuple[LoopStatistics, ...]: ...
+
+    def rows(self, physical: PhysicalPlan, *, epoch: int, supply: Supply) -> Generator[pa.RecordBatch]:
+        """The result of the plan's pipelines, in the order in which they give it here. What they read is counted in
+        `supply.read`. However it ends, nothing is running and nothing of the epoch is kept after it.
+        """
+        ...
+
+    def interrupt(self) -> None:
+        """From any thread: make the run in progress fail soon. Does not block."""
+        ...
+
+    def close(self) -> None:
+        """Never during a run."""
+        ...
+
+
+MakeCluster: TypeAlias = Callable[[Meters], Cluster]

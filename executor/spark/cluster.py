@@ -1,0 +1,270 @@
+"""A task's own way to Spark: its epochs as jobs, its results as files that are read in the order of the channels."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from ...operators.changes.network.statistics import LoopStatistics
+from ...operators.indexes.sql import Database
+from ...operators.instances import InstanceSettings
+from ...operators.operator import Stream
+from ...operators.piece import InlinePiece, Piece
+from ...planner import pipelines as planned
+from ...planner.memory import instance_memory
+from ...planner.pipelines import Exchange, LookupNode, OpenedIndex, PhysicalPlan, Pipeline, Start, walk
+from ...proto.errors import ExecutionError, InternalError
+from ...proto.values import TaskOptions
+from ..key_shares import CutPieces, cuts_of, key_shares
+from ..loop_statistics import combined
+from ..meters import Meters
+from ..pipeline import Pieces, Read, Supply
+from ..routings import places_of
+from ..shares import hands, shares
+from . import failures, reports
+from .files import Result, StagedRows, staged
+from .job import Job, Step
+from .keeping import SparkKeeping
+from .sessions import Session
+from .stage import Given, Received, Shipped, Stage, Turn, packed
+from .staging import StagingPlace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Setting:
+    """What all of a task's stages share."""
+
+    options: TaskOptions
+    settings: InstanceSettings
+    tables: Mapping[str, Sequence[Piece]]
+    databases: Mapping[str, Database]
+
+
+class SparkCluster:
+    """Implements `executor.cluster.Cluster`."""
+
+    def __init__(self, session: Session, place: StagingPlace, setting: Setting, meters: Meters) -> None:
+        self.keeping = SparkKeeping(self._kept, setting.options, meters)
+        self.plans = 0
+        self.loops: tuple[LoopStatistics, ...] = ()
+        self.bytes_moved = 0
+        self._session = session
+        self._place = place
+        self._setting = setting
+        self._meters = meters
+        self._tables: dict[str, Sequence[Piece]] = {}
+        self._shipped: dict[int, tuple[PhysicalPlan, list[Shipped]]] = {}
+        self._stopped = threading.Event()
+        self._tag = f"tidegate-{uuid.uuid4().hex}"
+
+    # -------------------------------------------------------------------------------------------------- running
+
+    def rows(self, physical: PhysicalPlan, *, epoch: int, supply: Supply) -> Generator[pa.RecordBatch]:
+        with self._place.epoch(epoch) as folder:
+            whole = self._whole(supply.whole, folder)
+            found = self._results(self._stages(physical), epoch, replace(supply, whole=whole), folder)
+            for number, pipeline in enumerate(physical.pipelines):
+                if not pipeline.into:
+                    yield from _in_order(found[number], in_hands=pipeline.start is Start.PIECE)
+
+    def interrupt(self) -> None:
+        self._stopped.set()
+        threading.Thread(target=self._session.interrupt, args=(self._tag,), daemon=True).start()
+
+    def close(self) -> None:
+        self._place.remove()
+        self._session.close()
+
+    def _results(
+        self, stages: Sequence[Shipped], epoch: int, supply: Supply, folder: Path
+    ) -> Mapping[int, Sequence[Result]]:
+        """Of each pipeline that feeds no exchange, its channels'."""
+        pipelines = [each.stage.pipeline for each in stages]
+        cuts = cuts_of(pipelines)
+        most = max(each.channels for each in pipelines)
+        cut: Sequence[CutPieces] = key_shares(cuts, supply.whole, most) if cuts else [{}] * most
+        steps = [Step(each, packed(_turn(each.stage, epoch, supply, folder, cut))) for each in stages]
+        found: dict[int, dict[int, Result]] = {}
+        for result in map(Result.read, self._run(steps, epoch)):
+            found.setdefault(result.pipeline, {})[result.channel] = result
+            for report in reports.read(result.reports):
+                self._add(report, supply.read)
+        return {number: [each for _, each in sorted(mine.items())] for number, mine in found.items()}
+
+    def _run(self, steps: Sequence[Step], epoch: int) -> list[bytes]:
+        self._check_stopped()
+        try:
+            return self._session.run(lambda spark: Job(spark, steps).run(), self._tag)
+        except Exception as error:
+            self._check_stopped()
+            raise failures.of_job(error, f"the Spark job of epoch {epoch}") from error
+
+    def _check_stopped(self) -> None:
+        if self._stopped.is_set():
+            raise ExecutionError("interrupted", reason="INTERRUPTED")
+
+    def _add(self, report: reports.Report, read: Read) -> None:
+        reports.add(report, self._meters, read)
+        self.plans += report.plans
+        self.bytes_moved += report.moved
+        if report.loops:
+            self.loops = combined((*self.loops, *report.loops))
+
+    # --------------------------------------------------------------------------------------------------- stages
+
+    def _stages(self, physical: PhysicalPlan) -> list[Shipped]:
+        found = self._shipped.get(id(physical))
+        if found is None:
+            memory = instance_memory(physical, self._setting.options.memory_limit)
+            made = list(self._made(physical.pipelines, memory))
+            found = self._shipped[id(physical)] = (physical, made)
+            while len(self._shipped) > _PLANS_KEPT:
+                del self._shipped[next(iter(self._shipped))]
+        return found[1]
+
+    def _made(self, pipelines: Sequence[Pipeline], memory: Sequence[int]) -> Iterator[Shipped]:
+        fed: dict[int, Received] = {}
+        places = places_of(pipelines)
+        exchanges = sum(len(each.into) for each in pipelines)
+        for number, (pipeline, mine) in enumerate(zip(pipelines, memory, strict=True)):
+            received = tuple(fed[each] for each in sorted(planned.received_by(pipeline.root)))
+            for each in pipeline.into:
+                fed[each.number] = Received(exchange=each, producers=pipeline.channels)
+            yield Shipped(
+                Stage(
+                    number=number,
+                    pipeline=pipeline,
+                    memory=mine,
+                    options=self._setting.options,
+                    settings=self._setting.settings,
+                    received=received,
+                    places=_named(places, (*pipeline.into, *(each.exchange for each in received))),
+                    tables=self._opened_over(pipeline),
+                    databases=self._setting.databases,
+                    kept=self.keeping.files(pipeline.root),
+                    indexes=self.keeping.index_files(pipeline.root),
+                    exchanges=exchanges,
+                )
+            )
+
+    def _opened_over(self, pipeline: Pipeline) -> Mapping[str, Sequence[Piece]]:
+        """The tables that indexes are opened over by those who look up in them."""
+        nodes = (node for node in walk(pipeline.root) if isinstance(node, LookupNode))
+        return self._static() if any(isinstance(node.index, OpenedIndex) for node in nodes) else {}
+
+    # --------------------------------------------------------------------------------------------------- pieces
+
+    def _whole(self, pieces: Pieces, folder: Path) -> Pieces:
+        """All pieces, as files."""
+        static = self._static()
+        return {name: static[name] if name in static else _as_files(given, folder) for name, given in pieces.items()}
+
+    def _static(self) -> Mapping[str, Sequence[Piece]]:
+        """The tables, as files of the task."""
+        if self._setting.tables and not self._tables:
+            folder = self._place.new_folder("tables")
+            self._tables = {name: _as_files(given, folder) for name, given in self._setting.tables.items()}
+        return self._tables
+
+    def _kept(self, root: planned.PhysicalNode, clock_us: int) -> Result:
+        """The rows of a node over the tables, in a file of the task."""
+        folder = self._place.new_folder("kept")
+        sources = tuple(dict.fromkeys(each.source for node in walk(root) for each in planned.read_from_sources(node)))
+        pipeline = Pipeline(root=root, sources=sources, start=Start.SEAL)
+        stages = list(self._made([pipeline], [self._setting.options.memory_limit]))
+        options = self._setting.options
+        tables = self._static()
+        supply = Supply(
+            pieces=tables,
+            whole=tables,
+            receive=_nothing,
+            clock_us=clock_us,
+            time_zone=options.time_zone,
+            read=Read(),
+        )
+        (result,) = self._results(stages, 0, supply, folder)[0]
+        if result.error:
+            raise failures.read(result.error.encode())
+        return result
+
+
+_PLANS_KEPT = 16
+
+
+def _nothing(exchange: int) -> Stream:
+    raise InternalError(f"there is no exchange {exchange}")
+
+
+def _named(places: Mapping[int, str], exchanges: Sequence[Exchange]) -> Mapping[int, str]:
+    return {each.number: places[each.number] for each in exchanges if each.number in places}
+
+
+def _as_files(pieces: Sequence[Piece], folder: Path) -> Sequence[Piece]:
+    return tuple(staged(each, folder) if isinstance(each, InlinePiece) else each for each in pieces)
+
+
+def _turn(stage: Stage, epoch: int, supply: Supply, folder: Path, cut: Sequence[CutPieces]) -> Turn:
+    pipeline = stage.pipeline
+    in_hands = pipeline.start is Start.PIECE and not pipeline.into
+    turns = _hands(pipeline, supply.whole) if in_hands else _shares(pipeline, supply.whole)
+    wanted = [each for node in walk(pipeline.root) for each in planned.read_from_sources(node)]
+    whole = {each.source for each in wanted if each.whole or (isinstance(each, planned.ScanNode) and each.parted)}
+    mine = {(each.source, *each.cut) for each in wanted if each.cut is not None}
+    return Turn(
+        epoch=epoch,
+        clock_us=supply.clock_us,
+        folder=str(folder),
+        whole={name: supply.whole[name] for name in whole},
+        given=tuple(
+            packed(Given(turns=given, cut={each: cut[channel][each] for each in mine}))
+            for channel, given in enumerate(turns)
+        ),
+        in_hands=in_hands,
+    )
+
+
+def _shares(pipeline: Pipeline, whole: Pieces) -> list[list[Pieces]]:
+    """For each channel one turn: its share of each source."""
+    given: list[dict[str, Sequence[Piece]]] = [{} for _ in range(pipeline.channels)]
+    for source in pipeline.sources:
+        for mine, share in zip(given, shares(whole[source], pipeline.channels), strict=True):
+            mine[source] = share
+    return [[pieces] for pieces in given]
+
+
+def _hands(pipeline: Pipeline, whole: Pieces) -> list[list[Pieces]]:
+    """For each channel its hands, dealt in turn."""
+    (source,) = pipeline.sources
+    turns: list[Pieces] = [{source: hand} for hand in hands(whole[source], pipeline.channels)]
+    return [turns[channel :: pipeline.channels] for channel in range(pipeline.channels)]
+
+
+def _in_order(results: Sequence[Result], *, in_hands: bool) -> Iterator[pa.RecordBatch]:
+    """Channel after channel, or hand after hand; each file goes once it is read."""
+    if not in_hands:
+        for result in results:
+            with closing(StagedRows(result.path).read()) as rows:
+                yield from rows
+            _ended(result)
+        return
+    files = [iter(StagedRows(result.path).read()) for result in results]
+    most = max(len(result.batches) for result in results)
+    for turn in range(most):
+        for result, file in zip(results, files, strict=True):
+            if turn < len(result.batches):
+                for _ in range(result.batches[turn]):
+                    yield next(file)
+                if turn == len(result.batches) - 1:
+                    _ended(result)
+
+
+def _ended(result: Result) -> None:
+    Path(result.path).unlink(missing_ok=True)
+    if result.error:
+        raise failures.read(result.error.encode())

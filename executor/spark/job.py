@@ -1,0 +1,102 @@
+"""Pipelines as one Spark job: a stage for each, a shuffle for what a stage receives, a row for each result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from ...planner.pipelines import Exchange
+from . import worker
+from .parcels import COLUMNS
+from .stage import Shipped
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SETTINGS: Final = {
+    "spark.sql.adaptive.enabled": "false",  # how many tasks a stage has is its channels, and never to be guessed
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "64",  # of rows that hold a block each
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
+}
+
+_Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """A stage and its part of an epoch."""
+
+    shipped: Shipped
+    turn: bytes
+
+
+class Job:
+    """Of steps that stand after those whose exchanges they receive."""
+
+    def __init__(self, spark: SparkSession, steps: Sequence[Step]) -> None:
+        self._spark = spark
+        self._rows: dict[int, DataFrame] = {}
+        self._several: dict[int, bool] = {}
+        self._kept: list[DataFrame] = []
+        readers = {each.exchange.number: step for step in steps for each in step.shipped.stage.received}
+        results = [frame for step in steps if (frame := self._add(step, readers)) is not None]
+        self._result = reduce(lambda one, two: one.union(two), results)
+
+    def run(self) -> list[bytes]:
+        """What the results' channels have to say, in no order."""
+        try:
+            return [bytes(row[0]) for row in self._result.select("payload").collect()]
+        finally:
+            for frame in self._kept:
+                frame.unpersist()
+
+    def _add(self, step: Step, readers: dict[int, Step]) -> DataFrame | None:
+        """The stage's rows, if they are the result's."""
+        stage = step.shipped.stage
+        made = self._input(step).mapInArrow(_task(step), COLUMNS)
+        into = stage.pipeline.into
+        if not into:
+            return made
+        several = len({id(readers[each.number]) for each in into if each.number in readers}) > 1
+        if several:
+            from pyspark import StorageLevel
+
+            made = made.persist(StorageLevel.DISK_ONLY)
+            self._kept.append(made)
+        for each in into:
+            self._rows[each.number] = made
+            self._several[each.number] = several
+        return None
+
+    def _input(self, step: Step) -> DataFrame:
+        stage = step.shipped.stage
+        channels = stage.pipeline.channels
+        received = [each.exchange for each in stage.received]
+        if not received:
+            return self._spark.range(0, channels, 1, channels)
+        parcels = reduce(lambda one, two: one.union(two), self._of(received))
+        return parcels.repartitionById(channels, "channel").sortWithinPartitions("exchange", "first", "second", "kind")
+
+    def _of(self, received: Sequence[Exchange]) -> list[DataFrame]:
+        """What feeds these exchanges; of what feeds others too, their parcels alone."""
+        found: dict[int, tuple[DataFrame, list[int]]] = {}
+        for each in received:
+            frame = self._rows[each.number]
+            found.setdefault(id(frame), (frame, []))[1].append(each.number)
+        return [
+            frame.where(frame["exchange"].isin(numbers)) if self._several[numbers[0]] else frame
+            for frame, numbers in found.values()
+        ]
+
+
+def _task(step: Step) -> _Task:
+    key, payload, turn = step.shipped.key, step.shipped.payload, step.turn
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return worker.work(key, payload, turn, batches)
+
+    return run

@@ -1,0 +1,71 @@
+"""What a task computes once from its static sources: a Spark task of one channel, whose rows stay in a file.
+
+Rows are read from there by every channel that wants them. An index is made from them in each process that looks rows
+up in it, and stays there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from ...operators.indexes.index import Index
+from ...planner.memory import index_memory
+from ...planner.pipelines import KeptIndex, KeptNode, LookupNode, PhysicalNode, PhysicalPlan, walk
+from ...proto.errors import InternalError
+from ...proto.values import TaskOptions
+from ..keeping import ROW_OF_INDEX
+from ..kept import Rows
+from ..meters import Meters
+from .files import Result
+
+Compute: TypeAlias = Callable[[PhysicalNode, int], Result]
+
+
+class SparkKeeping:
+    """Implements `executor.cluster.Keeps`; the service itself reads none of it."""
+
+    def __init__(self, compute: Compute, options: TaskOptions, meters: Meters) -> None:
+        self._compute = compute
+        self._options = options
+        self._meters = meters
+        self._rows: dict[str, Result] = {}
+        self._indexes: dict[str, tuple[Result, tuple[int, ...]]] = {}
+
+    def ensure(self, physical: PhysicalPlan, clock_us: int) -> KeptIndex | None:
+        for index in physical.indexes:
+            if index.name not in self._indexes and not self._is_made(index, clock_us):
+                return index
+        for kept in physical.kept:
+            if kept.name not in self._rows:
+                self._rows[kept.name] = self._compute(kept.root, clock_us)
+        return None
+
+    def files(self, root: PhysicalNode) -> Mapping[str, str]:
+        """Those of the kept rows that a node and what it reads from ask for."""
+        return {node.name: self._rows[node.name].path for node in walk(root) if isinstance(node, KeptNode)}
+
+    def index_files(self, root: PhysicalNode) -> Mapping[str, tuple[str, tuple[int, ...]]]:
+        names = (node.index for node in walk(root) if isinstance(node, LookupNode) and isinstance(node.index, str))
+        return {name: (self._indexes[name][0].path, self._indexes[name][1]) for name in names}
+
+    def rows(self, name: str) -> Rows:
+        raise InternalError(f"kept rows {name} are asked for where they are not")
+
+    def index(self, name: str) -> Index:
+        raise InternalError(f"index {name} is asked for where it is not")
+
+    def close(self) -> None:
+        """The files go with the staging place."""
+
+    def _is_made(self, index: KeptIndex, clock_us: int) -> bool:
+        """False where it is too large, which depends on nothing but its own rows."""
+        result = self._compute(index.root, clock_us)
+        if result.size + ROW_OF_INDEX * result.rows > index_memory(self._options.memory_limit) // index.among:
+            return False
+        meter = self._meters.of("Index", index.place)
+        meter.rows_in += result.rows
+        meter.bytes_in += result.size
+        meter.runs += 1
+        self._indexes[index.name] = (result, index.keys)
+        return True

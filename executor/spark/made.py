@@ -1,0 +1,42 @@
+"""Clusters made for tasks: a session, a staging place, and what a task's stages share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ...operators.indexes.sql import Database
+from ...operators.instances import InstanceSettings
+from ...operators.piece import Piece
+from ...proto.errors import InvalidRequest
+from ...proto.values import TaskOptions
+from ..cluster import MakeCluster
+from .cluster import Setting, SparkCluster
+from .sessions import Session
+from .staging import StagingPlace
+
+
+def made(
+    session: Session,
+    options: TaskOptions,
+    settings: InstanceSettings,
+    tables: Mapping[str, Sequence[Piece]],
+    databases: Mapping[str, Database],
+    folder: Path,
+    staging: Path | None,
+) -> MakeCluster:
+    if staging is None and not session.is_local:
+        raise InvalidRequest(
+            f"Spark at {session.master} is not this process alone: give the service a folder that it and all executors "
+            "see (tidegate serve --spark-staging DIR, tidegate.local(spark_staging=DIR))",
+            reason="NO_STAGING",
+        )
+    place = StagingPlace(folder / "spark" if staging is None else staging / folder.name)
+    setting = Setting(
+        options=options,
+        settings=replace(settings, roots=(*settings.roots, str(place.folder))),
+        tables=tables,
+        databases=databases,
+    )
+    return lambda meters: SparkCluster(session, place, setting, meters)

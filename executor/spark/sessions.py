@@ -1,0 +1,104 @@
+"""Spark sessions: opened from a master's address, or handed over; what a task does in one does not change it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
+
+from ...proto.errors import InvalidRequest
+from .job import SETTINGS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+
+
+class Session:
+    """A task's own session, beside the one that it is given: settings are its own, the application is shared."""
+
+    def __init__(self, given: SparkSession) -> None:
+        self._given = given
+        self._spark = given.newSession()
+        for name, value in SETTINGS.items():
+            self._spark.conf.set(name, value)
+
+    @property
+    def master(self) -> str:
+        return str(self._spark.conf.get("spark.master", ""))
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all that it runs is on this machine."""
+        return self.master.startswith("local")
+
+    def run(self, work: Callable[[SparkSession], T], tag: str) -> T:
+        """On this thread, so that `interrupt` with the tag ends it."""
+        self._spark.addTag(tag)
+        try:
+            return work(self._spark)
+        finally:
+            with suppress(Exception):
+                self._spark.removeTag(tag)
+
+    def interrupt(self, tag: str) -> None:
+        with suppress(Exception):
+            self._spark.interruptTag(tag)
+
+    def close(self) -> None:
+        """The application is not this task's to stop."""
+
+
+class Sessions:
+    """Those of a service, by their masters. Sessions that it has opened itself end with it."""
+
+    def __init__(self, master: str = "") -> None:
+        self._master = master
+        self._given: dict[str, SparkSession] = {}
+        self._opened: dict[str, SparkSession] = {}
+        self._lock = threading.Lock()
+
+    def adopt(self, session: object) -> str:
+        """What a session that the caller has is called in options."""
+        name = f"session {id(session)}"
+        with self._lock:
+            self._given[name] = session  # type: ignore[assignment]
+        return name
+
+    def open(self, name: str) -> Session:
+        wanted = name or self._master
+        if not wanted:
+            raise InvalidRequest(
+                'executor="spark": this service has no Spark of its own; give a session or a master '
+                '(spark=..., "local[2]", "spark://...", "sc://..."), or start the service with tidegate serve --spark '
+                "MASTER",
+                reason="NO_SPARK",
+            )
+        with self._lock:
+            if wanted in self._given:
+                return Session(self._given[wanted])
+            if wanted not in self._opened:
+                self._opened[wanted] = _start(wanted)
+            return Session(self._opened[wanted])
+
+    def close(self) -> None:
+        with self._lock:
+            opened, self._opened = self._opened, {}
+            self._given.clear()
+        for session in opened.values():
+            with suppress(Exception):
+                session.stop()
+
+
+def _start(master: str) -> SparkSession:
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise InvalidRequest(
+            'executor="spark" needs Spark: pip install "tidegate[spark]"', reason="NO_SPARK"
+        ) from error
+    builder = SparkSession.builder.appName("tidegate")
+    chosen = builder.remote(master) if master.startswith("sc://") else builder.master(master)
+    return chosen.getOrCreate()

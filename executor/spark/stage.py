@@ -1,0 +1,185 @@
+"""What of a task travels to the processes that run its channels: a pipeline as a value, and an epoch's pieces.
+
+A stage is made once for each shape and pipeline, and known by its `key`, so that a process that has run it before has
+its operators, instances and prepared statements. All of it is Spark's to carry, between the service and the executors
+that Spark has started, in its own serialization.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeAlias
+
+from ...operators.fragment import Ordered
+from ...operators.indexes.sql import Database
+from ...operators.instances import InstanceSettings
+from ...operators.piece import Piece
+from ...planner import pipelines as planned
+from ...planner.pipelines import Exchange, FragmentNode, PhysicalNode, Pipeline
+from ...proto.errors import PlanError, Problem
+from ...proto.values import TaskOptions
+from ..key_shares import CutPieces
+from ..pipeline import Pieces
+
+Turns: TypeAlias = Sequence[Pieces]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WrittenForm:
+    """The ordered form of a statement, written out: what it is made of knows its parts by their identity."""
+
+    joins: tuple[str, ...]
+    builds: bool | None
+    text: str = ""
+    refused: tuple[Problem, ...] = ()
+
+    @property
+    def sql(self) -> str:
+        if self.refused:
+            raise PlanError(*self.refused)
+        return self.text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Received:
+    """An exchange, and how many channels feed it."""
+
+    exchange: Exchange
+    producers: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Stage:
+    """`number` is the pipeline's place in its plan, `memory` what each of its instances has. `places` are those of the
+    exchanges it feeds, `tables` what it may open indexes over, `kept` and `indexes` the files of what it reads.
+    """
+
+    number: int
+    pipeline: Pipeline
+    memory: int
+    options: TaskOptions
+    settings: InstanceSettings
+    received: tuple[Received, ...]
+    places: Mapping[int, str]
+    tables: Mapping[str, Sequence[Piece]]
+    databases: Mapping[str, Database]
+    kept: Mapping[str, str]
+    indexes: Mapping[str, tuple[str, tuple[int, ...]]]
+    exchanges: int
+    """Those of the whole plan, which share the memory for what waits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Given:
+    """A channel's part of an epoch: the pieces of each of its turns, and those in its ranges of keys."""
+
+    turns: Turns
+    cut: CutPieces
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Turn:
+    """A stage in one epoch. `given` is one `Given` for each channel, as bytes; `folder` is for what is written.
+    `in_hands`: the result is the rows of each turn, and not of each channel.
+    """
+
+    epoch: int
+    clock_us: int
+    folder: str
+    whole: Mapping[str, Sequence[Piece]]
+    given: tuple[bytes, ...]
+    in_hands: bool
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """A stage as bytes."""
+
+    stage: Stage
+
+    @cached_property
+    def payload(self) -> bytes:
+        return packed(replace(self.stage, pipeline=_written_out(self.stage.pipeline)))
+
+    @cached_property
+    def key(self) -> str:
+        return hashlib.sha256(self.payload).hexdigest()
+
+
+def packed(value: object) -> bytes:
+    """In Spark's own serialization, which knows functions that are defined anywhere."""
+    from pyspark import cloudpickle
+
+    return bytes(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]
+
+
+def unpacked(payload: bytes) -> Any:
+    return pickle.loads(payload)  # noqa: S301 - made by `packed` in the service, and carried by Spark
+
+
+def _written_out(pipeline: Pipeline) -> Pipeline:
+    return replace(pipeline, root=_Rewriting().of(pipeline.root))
+
+
+class _Rewriting:
+    """Nodes with the ordered forms of their statements written out; one that several read stays one."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, PhysicalNode] = {}
+
+    def of(self, root: PhysicalNode) -> PhysicalNode:
+        for node in _innermost_first(root):
+            self._made[id(node)] = self._rewritten(node)
+        return self._made[id(root)]
+
+    def _rewritten(self, node: PhysicalNode) -> PhysicalNode:
+        match node:
+            case FragmentNode():
+                streams = tuple(replace(each, node=self._made[id(each.node)]) for each in node.streams)
+                ordered = None if node.ordered is None else written_form(node.ordered)
+                return replace(node, streams=streams, ordered=ordered)
+            case _ if not planned.inputs(node):
+                return node
+            case planned.MergeJoinNode():
+                return replace(node, left=self._made[id(node.left)], right=self._made[id(node.right)])
+            case planned.RoundsNode() | planned.UserNode() | planned.UnionNode():
+                return replace(node, inputs=tuple(self._made[id(each)] for each in node.inputs))
+            case (
+                planned.UnnestNode()
+                | planned.LookupNode()
+                | planned.StreamingAggregateNode()
+                | planned.SelectNode()
+                | planned.BatchFunctionNode()
+            ):
+                return replace(node, input=self._made[id(node.input)])
+            case _:
+                return node
+
+
+def _innermost_first(root: PhysicalNode) -> list[PhysicalNode]:
+    """Every node once, after those that it reads from."""
+    found: list[PhysicalNode] = []
+    done: set[int] = set()
+    stack = [(root, False)]
+    while stack:
+        node, below_done = stack.pop()
+        if id(node) in done:
+            continue
+        if below_done:
+            done.add(id(node))
+            found.append(node)
+        else:
+            stack.append((node, True))
+            stack.extend((each, False) for each in planned.inputs(node))
+    return found
+
+
+def written_form(ordered: Ordered) -> WrittenForm:
+    try:
+        return WrittenForm(joins=ordered.joins, builds=ordered.builds, text=ordered.sql)
+    except PlanError as error:
+        return WrittenForm(joins=ordered.joins, builds=ordered.builds, refused=error.problems)
