@@ -66,7 +66,7 @@ class TaskOptions:
     sources that every channel reads whole where they are joined. `write_format` is that of a table's files, where the
     plan writes one, and `write_quota` bounds them. `loop_rows` is how many rows a loop may have, counted as often as
     they are there; a statement that has loops must give its first row within `loop_seconds`, if these are not 0.
-    `spark` is a master's address, or what the service in the caller's process calls a session of theirs; it is not sent.
+    `spark` is a master's address, or what the service in their process calls a caller's session; it is not sent.
     """
 
     mode: Mode = Mode.PER_EPOCH

@@ -5,13 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
+
+from pyspark.sql import SparkSession
 
 from ...proto.errors import InvalidRequest
 from .job import SETTINGS
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 T = TypeVar("T")
 
@@ -64,7 +63,7 @@ class Sessions:
         """What a session that the caller has is called in options."""
         name = f"session {id(session)}"
         with self._lock:
-            self._given[name] = session  # type: ignore[assignment]
+            self._given[name] = session
         return name
 
     def open(self, name: str) -> Session:
@@ -93,12 +92,6 @@ class Sessions:
 
 
 def _start(master: str) -> SparkSession:
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise InvalidRequest(
-            'executor="spark" needs Spark: pip install "tidegate[spark]"', reason="NO_SPARK"
-        ) from error
     builder = SparkSession.builder.appName("tidegate")
     chosen = builder.remote(master) if master.startswith("sc://") else builder.master(master)
     return chosen.getOrCreate()

@@ -114,7 +114,7 @@ def packed(value: object) -> bytes:
     """In Spark's own serialization, which knows functions that are defined anywhere."""
     from pyspark import cloudpickle
 
-    return bytes(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]
+    return bytes(cloudpickle.dumps(value))
 
 
 def unpacked(payload: bytes) -> Any:

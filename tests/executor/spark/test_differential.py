@@ -1,0 +1,78 @@
+"""Plans on Spark: the rows and their order are those of this process, whatever the channels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import tidegate
+from tests.conformance import tpch
+from tidegate.operators.digest import digest
+
+CHANNELS = (1, 2, 3)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return tpch.generate(tmp_path_factory.mktemp("tpch"))
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[tidegate.Client]:
+    with tidegate.local() as made:
+        yield made
+
+
+Answer = Callable[..., list[str]]
+
+
+@pytest.fixture
+def answer(client: tidegate.Client, files: dict[str, Path]) -> Answer:
+    """The digests of two epochs of a TPC-H query's plan, both over the same files."""
+
+    def run(query: str, **options: object) -> list[str]:
+        with client.create_task(tpch.plan_bytes("duckdb", query), **options) as task:
+            splits = {name: str(files[name.lower()]) for name in task.sources}
+            tables = [task.run_epoch(splits).table() for _ in range(2)]
+            return [digest(table.schema, table.to_batches()) for table in tables]
+
+    return run
+
+
+@pytest.mark.parametrize("query", ["q01", "q03", "q05", "q06", "q08", "q10", "q11", "q12", "q13", "q15", "q18", "q19"])
+def test_a_plan_has_the_local_rows_in_the_local_order(query: str, answer: Answer, spark: SparkSession) -> None:
+    channels = CHANNELS[int(query[1:]) % len(CHANNELS)]
+    assert answer(query, executor="spark", spark=spark, channels=channels) == answer(query, channels=channels)
+
+
+@pytest.mark.parametrize("channels", CHANNELS)
+def test_rows_of_a_call_are_read_where_the_channels_are(
+    channels: int, client: tidegate.Client, spark: SparkSession, files: dict[str, Path]
+) -> None:
+    plan = tpch.plan_bytes("duckdb", "q06")
+    rows = pa.parquet.read_table(files["lineitem"])
+    with (
+        client.create_task(plan, channels=channels) as here,
+        client.create_task(plan, channels=channels, executor="spark", spark=spark) as there,
+    ):
+        (source,) = here.sources
+        assert there.run_epoch({source: rows}).table().equals(here.run_epoch({source: rows}).table())
+
+
+def test_statistics_are_those_of_the_channels_and_each_counts_once(
+    client: tidegate.Client, spark: SparkSession, files: dict[str, Path]
+) -> None:
+    plan = tpch.plan_bytes("duckdb", "q01")
+    counted = []
+    for options in ({}, {"executor": "spark", "spark": spark}):
+        with client.create_task(plan, channels=2, **options) as task:
+            task.run_epoch({name: str(files[name.lower()]) for name in task.sources})
+            operators = task.statistics().operators
+        counted.append(
+            sorted((each.operator, each.place, each.rows_in, each.rows_out, each.runs) for each in operators)
+        )
+    assert counted[0] == counted[1]
