@@ -26,7 +26,7 @@ from ...planner.pipelines import BatchFunctionNode, IterateNode, RoundsNode, Sca
 from ...proto.errors import InternalError
 from ...proto.values import Determinism
 from ..lookups import LookupThreads
-from ..making import Workshop
+from ..making import RunNode, Workshop
 from ..meters import Meter, Meters
 from ..pipeline import Pieces, PipelineInstance, Read, Supply
 from ..store import Quota, SpillFiles, SpillSpace
@@ -155,6 +155,7 @@ class MadeStage:
             later=process.timers.call_later,
             channels=stage.options.channels,
             channel=channel,
+            watched=_unwatched,
         )
         try:
             self.instance = PipelineInstance(
@@ -186,6 +187,11 @@ class MadeStage:
     def _index(self, name: str) -> Index:
         path, keys = self.stage.indexes[name]
         return self._process.index(name, path, keys)
+
+
+def _unwatched(node: RunNode, channel: int, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:  # noqa: ARG001
+    """How far a channel has come is not told while it runs."""
+    return rows
 
 
 class _Channel:
