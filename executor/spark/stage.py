@@ -10,38 +10,19 @@ from __future__ import annotations
 import hashlib
 import pickle
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from ...operators.fragment import Ordered
 from ...operators.indexes.sql import Database
 from ...operators.instances import InstanceSettings
 from ...operators.piece import Piece
-from ...planner import pipelines as planned
-from ...planner.pipelines import Exchange, FragmentNode, PhysicalNode, Pipeline
-from ...proto.errors import PlanError, Problem
+from ...planner.pipelines import Exchange, Pipeline
 from ...proto.values import TaskOptions
 from ..key_shares import CutPieces
 from ..pipeline import Pieces
 
 Turns: TypeAlias = Sequence[Pieces]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class WrittenForm:
-    """The ordered form of a statement, written out: what it is made of knows its parts by their identity."""
-
-    joins: tuple[str, ...]
-    builds: bool | None
-    text: str = ""
-    refused: tuple[Problem, ...] = ()
-
-    @property
-    def sql(self) -> str:
-        if self.refused:
-            raise PlanError(*self.refused)
-        return self.text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -103,7 +84,7 @@ class Shipped:
 
     @cached_property
     def payload(self) -> bytes:
-        return packed(replace(self.stage, pipeline=_written_out(self.stage.pipeline)))
+        return packed(self.stage)
 
     @cached_property
     def key(self) -> str:
@@ -119,67 +100,3 @@ def packed(value: object) -> bytes:
 
 def unpacked(payload: bytes) -> Any:
     return pickle.loads(payload)  # noqa: S301 - made by `packed` in the service, and carried by Spark
-
-
-def _written_out(pipeline: Pipeline) -> Pipeline:
-    return replace(pipeline, root=_Rewriting().of(pipeline.root))
-
-
-class _Rewriting:
-    """Nodes with the ordered forms of their statements written out; one that several read stays one."""
-
-    def __init__(self) -> None:
-        self._made: dict[int, PhysicalNode] = {}
-
-    def of(self, root: PhysicalNode) -> PhysicalNode:
-        for node in _innermost_first(root):
-            self._made[id(node)] = self._rewritten(node)
-        return self._made[id(root)]
-
-    def _rewritten(self, node: PhysicalNode) -> PhysicalNode:
-        match node:
-            case FragmentNode():
-                streams = tuple(replace(each, node=self._made[id(each.node)]) for each in node.streams)
-                ordered = None if node.ordered is None else written_form(node.ordered)
-                return replace(node, streams=streams, ordered=ordered)
-            case _ if not planned.inputs(node):
-                return node
-            case planned.MergeJoinNode():
-                return replace(node, left=self._made[id(node.left)], right=self._made[id(node.right)])
-            case planned.RoundsNode() | planned.UserNode() | planned.UnionNode():
-                return replace(node, inputs=tuple(self._made[id(each)] for each in node.inputs))
-            case (
-                planned.UnnestNode()
-                | planned.LookupNode()
-                | planned.StreamingAggregateNode()
-                | planned.SelectNode()
-                | planned.BatchFunctionNode()
-            ):
-                return replace(node, input=self._made[id(node.input)])
-            case _:
-                return node
-
-
-def _innermost_first(root: PhysicalNode) -> list[PhysicalNode]:
-    """Every node once, after those that it reads from."""
-    found: list[PhysicalNode] = []
-    done: set[int] = set()
-    stack = [(root, False)]
-    while stack:
-        node, below_done = stack.pop()
-        if id(node) in done:
-            continue
-        if below_done:
-            done.add(id(node))
-            found.append(node)
-        else:
-            stack.append((node, True))
-            stack.extend((each, False) for each in planned.inputs(node))
-    return found
-
-
-def written_form(ordered: Ordered) -> WrittenForm:
-    try:
-        return WrittenForm(joins=ordered.joins, builds=ordered.builds, text=ordered.sql)
-    except PlanError as error:
-        return WrittenForm(joins=ordered.joins, builds=ordered.builds, refused=error.problems)

@@ -22,7 +22,8 @@ from ...operators.indexes.arrow import ArrowIndex
 from ...operators.indexes.index import Index
 from ...operators.instances import Instance, InstancePool
 from ...operators.operator import Stream
-from ...planner.pipelines import BatchFunctionNode, IterateNode, RoundsNode, ScanNode, UserNode, walk
+from ...planner.pipelines import RoundsNode, ScanNode, walk
+from ...planner.user_nodes import BatchFunctionNode, IterateNode, UserNode
 from ...proto.errors import InternalError
 from ...proto.values import Determinism
 from ..lookups import LookupThreads

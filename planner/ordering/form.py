@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import overload
+from typing import Any, overload
 
+from ...proto.errors import PlanError, Problem
 from .. import ir, tree
 from ..loops import steady
 from ..spread.joins import equal_columns
@@ -13,6 +15,22 @@ from ..visit import parts
 from .ordered import ordered
 
 Render = Callable[[ir.Relation, Sequence[ir.Relation]], str]
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenForm:
+    """One that is written out already, or that there is none of."""
+
+    joins: tuple[str, ...]
+    builds: bool | None
+    text: str
+    refused: tuple[Problem, ...] = ()
+
+    @property
+    def sql(self) -> str:
+        if self.refused:
+            raise PlanError(*self.refused)
+        return self.text
 
 
 class OrderedForm:
@@ -43,6 +61,13 @@ class OrderedForm:
         if any(isinstance(each, ir.Join) and equal_columns(each.condition, len(each.left.schema)) for each in own):
             return True
         return None if any(not _reads_once(each) for each in own) else False
+
+    def __reduce__(self) -> tuple[type[WrittenForm], tuple[Any, ...]]:
+        """What it is made of is known by identity, and so of no use to another process: it travels written out."""
+        try:
+            return WrittenForm, (self.joins, self.builds, self.sql)
+        except PlanError as error:
+            return WrittenForm, (self.joins, self.builds, "", error.problems)
 
     def _own(self) -> Iterator[ir.Relation]:
         """But for a loop's steps: whatever order they find its rows in, these are sorted."""

@@ -110,6 +110,29 @@ def add_checkpoint_root(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_spark_staging(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--spark-staging",
+        metavar="DIR",
+        type=folder,
+        help="a folder that the service and all of Spark's executors see (default: the service's own, which only "
+        "executors on this machine do)",
+    )
+
+
+def add_executor(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--executor",
+        choices=["local", "spark"],
+        default="local",
+        help="what runs the channels: the service's threads, or Spark (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--spark", metavar="MASTER", help="without --server: the master, local[N], spark://HOST:PORT or sc://HOST:PORT"
+    )
+    add_spark_staging(parser)
+
+
 def add_how(parser: argparse.ArgumentParser) -> None:
     add_mode(parser)
     parser.add_argument("--channels", metavar="N", type=at_least_one, default=1, help="default: %(default)s")
@@ -159,4 +182,8 @@ def client(options: argparse.Namespace) -> Client:
     if options.server:
         return connect(options.server)
     given = vars(options)
-    return local(write_root=given.get("write_root"), checkpoint_root=given.get("checkpoint_root"))
+    return local(
+        write_root=given.get("write_root"),
+        checkpoint_root=given.get("checkpoint_root"),
+        spark_staging=given.get("spark_staging"),
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from . import options as common
 
@@ -62,6 +62,7 @@ def register(commands: common.Subparsers) -> None:
     )
     parser.add_argument("--restore", metavar="ID", help="go on behind the barrier that this checkpoint was taken at")
     common.add_how(parser)
+    common.add_executor(parser)
     common.add_write_root(parser)
     common.add_checkpoint_root(parser)
     common.add_server(parser)
@@ -76,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
         target = writable(options.output) if options.output else None
     except ValueError as error:
         options.parser.error(str(error))
-    for name in ("write_root", "checkpoint_root"):
+    for name in ("write_root", "checkpoint_root", "spark", "spark_staging"):
         if options.server and getattr(options, name):
             option = f"--{name.replace('_', '-')}"
             options.parser.error(f"{option} is of the service in this process; a server has its own")
@@ -84,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
     started = time.perf_counter()
     with (
         common.client(options) as client,
-        client.create_task(options.plan, tables=tables, restore=options.restore, **common.how(options)) as task,
+        client.create_task(options.plan, tables=tables, restore=options.restore, **_how(options)) as task,
     ):
         for warning in task.warnings:
             print(f"warning: {warning}")
@@ -105,6 +106,14 @@ def run(options: argparse.Namespace) -> int:
         count = f"{len(splits)} epoch" + ("s" if len(splits) != 1 else "")
         print(f"{rows:,} rows in {count}, {seconds:.3f} s, {how.mode.value}{determinism}, {channels}")
     return 0
+
+
+def _how(options: argparse.Namespace) -> dict[str, Any]:
+    """On Spark with as many cores as there are here, unless a master is named."""
+    given = {**common.how(options), "executor": options.executor}
+    if options.spark or (options.executor == "spark" and not options.server):
+        given["spark"] = options.spark or "local[*]"
+    return given
 
 
 def _state(task: Task) -> tuple[int, int]:

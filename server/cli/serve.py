@@ -47,6 +47,13 @@ def register(commands: common.Subparsers) -> None:
         help="a module of yours to import, whose mapping NAME (default: OPERATORS) has the operators that plans may "
         "name; may be repeated",
     )
+    parser.add_argument(
+        "--spark",
+        metavar="MASTER",
+        default="",
+        help='the Spark that tasks with executor="spark" run on: local[N], spark://HOST:PORT, sc://HOST:PORT, ...',
+    )
+    common.add_spark_staging(parser)
     parser.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="warning")
     limits = parser.add_argument_group("limits of a task, unless its creator sets them (sizes such as 64MiB)")
     for name in _SIZES:
@@ -92,6 +99,8 @@ def serve(options: argparse.Namespace) -> int:
         checkpoint_root=options.checkpoint_root,
         databases=dict(options.database or ()),
         operators=operators,
+        spark=options.spark,
+        spark_staging=options.spark_staging,
     )
     try:
         asyncio.run(serve_until_ended(service, settings, _ready))
