@@ -37,6 +37,16 @@ class Client:
     def __init__(self, service: Service) -> None:
         self._service = service
 
+    @property
+    def service(self) -> Service:
+        """What this client talks to, in this process or over gRPC."""
+        return self._service
+
+    @property
+    def address(self) -> str | None:
+        """HOST:PORT of the server; None where the service is in this process."""
+        return getattr(self._service, "address", None)
+
     def create_task(
         self,
         plan: Plan | TaskGraph | Graph,

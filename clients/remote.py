@@ -68,6 +68,11 @@ class RemoteService:
         self._sent: dict[tuple[str, str, int | None], _Sent] = {}
 
     @property
+    def address(self) -> str:
+        """HOST:PORT of the server."""
+        return self._channel.address
+
+    @property
     def graphs(self) -> GraphService:
         raise Refused(
             "a graph's executors are code of this process, which does not travel to a server: run the graph with "
@@ -223,7 +228,7 @@ class RemoteService:
         return sent.file
 
     def _in_file(self, task: str, split: InlineSplit, group: str) -> FileSplit:
-        path = self.upload(task, "inline.arrow", _ArrowFile(split), group=group)
+        path = self.upload(task, "inline.arrow", ArrowFile(split), group=group)
         return FileSplit(path, format="inline", watermark=split.watermark, change_column=split.change_column)
 
     def upload(self, task: str, name: str, chunks: Iterable[bytes], *, group: str = "") -> str:
@@ -376,7 +381,7 @@ def _sides(splits: Iterable[Split]) -> Iterator[None]:
         raise NotFound(sentence, reason=missing.reason) from None
 
 
-class _ArrowFile:
+class ArrowFile:
     """Inline data as an Arrow IPC stream, in chunks, from its beginning each time."""
 
     def __init__(self, split: InlineSplit) -> None:

@@ -76,6 +76,16 @@ class Task:
         return self._info.id
 
     @property
+    def service(self) -> Service:
+        """What runs the task, in this process or over gRPC."""
+        return self._service
+
+    @property
+    def address(self) -> str | None:
+        """HOST:PORT of the server; None where the service is in this process."""
+        return getattr(self._service, "address", None)
+
+    @property
     def schema(self) -> pa.Schema:
         """Of the result."""
         return self._info.schema

@@ -1,0 +1,47 @@
+"""Spark feeds tasks, and reads what they answer. Needs the extra: `pip install 'tidegate[spark]'`.
+
+Names are loaded when they are first used, so that importing this package needs no Spark.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from .feeding import feed as feed
+    from .querying import query as query
+    from .report import Bytes as Bytes
+    from .report import Fed as Fed
+    from .report import Order as Order
+    from .report import Way as Way
+    from .staging import sweep as sweep
+
+_NAMES: Final = {
+    "feeding": ("feed",),
+    "querying": ("query",),
+    "report": ("Bytes", "Fed", "Order", "Way"),
+    "staging": ("sweep",),
+}
+_MODULES: Final = {name: module for module, names in _NAMES.items() for name in names}
+
+__all__ = list(_MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        module = importlib.import_module(f".{_MODULES[name]}", __name__)
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").split(".")[0] != "pyspark":
+            raise
+        raise ModuleNotFoundError(
+            f"tidegate.spark.{name} needs PySpark: pip install 'tidegate[spark]'", name="pyspark"
+        ) from missing
+    globals()[name] = value = getattr(module, name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

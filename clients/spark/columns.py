@@ -1,0 +1,250 @@
+"""Which columns of a DataFrame a source takes, and their types: exact, or refused with the column named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from pyarrow import types as kinds
+from pyspark.sql import types as spark
+
+from ..proto.errors import InvalidRequest
+
+_PLAIN: Final[dict[type, pa.DataType]] = {
+    spark.BooleanType: pa.bool_(),
+    spark.ByteType: pa.int8(),
+    spark.ShortType: pa.int16(),
+    spark.IntegerType: pa.int32(),
+    spark.LongType: pa.int64(),
+    spark.FloatType: pa.float32(),
+    spark.DoubleType: pa.float64(),
+    spark.BinaryType: pa.binary(),
+    spark.DateType: pa.date32(),
+    spark.TimestampType: pa.timestamp("us", "UTC"),
+    spark.TimestampNTZType: pa.timestamp("us"),
+    spark.CharType: pa.string(),
+    spark.VarcharType: pa.string(),
+}
+_INTERVAL: Final = "no engine reads it as Spark writes it: cast it to a number of its units"
+_REFUSED: Final[dict[type, str]] = {
+    spark.NullType: "it has no type of its own: cast it to the type that the plan wants",
+    spark.CalendarIntervalType: _INTERVAL,
+    spark.DayTimeIntervalType: _INTERVAL,
+    spark.YearMonthIntervalType: _INTERVAL,
+    spark.VariantType: "only Spark can read it: extract what is needed, or make it text with to_json",
+    spark.GeometryType: "only Spark can read it: make it text or binary",
+    spark.GeographyType: "only Spark can read it: make it text or binary",
+}
+_INTEGER_DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 19}
+_MICROSECONDS: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the DataFrame that is fed: its name and its type there, and that of the source, if it has it."""
+
+    name: str
+    type: pa.DataType
+    wanted: pa.DataType | None = None
+
+    @property
+    def temporal(self) -> bool:
+        """Whether its values are counted by a calendar, of which Spark has known two."""
+        return _temporal(self.type)
+
+
+def quoted(name: str) -> str:
+    """A column's name as Spark's `col` takes any name."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def wanted_columns(
+    schema: spark.StructType, source: str, wanted: pa.Schema, more: Sequence[str], *, case_sensitive: bool
+) -> tuple[Column, ...]:
+    """The DataFrame's columns that the source has, in the source's order, and then those named in `more`.
+
+    What the DataFrame does not have is null, and refused where the source requires it.
+    """
+    columns = []
+    for field in wanted:
+        found = _named(field.name, schema, case_sensitive=case_sensitive)
+        if found is not None:
+            columns.append(_column(found, source, field.type))
+        elif not field.nullable:
+            raise InvalidRequest(
+                f"source {source!r} requires column {field.name!r}, which the DataFrame does not have; it has: "
+                f"{', '.join(schema.names)}",
+                reason="COLUMN_MISSING",
+            )
+    for name in more:
+        found = _named(name, schema, case_sensitive=case_sensitive)
+        if found is None:
+            raise InvalidRequest(
+                f"the DataFrame has no column {name!r}; it has: {', '.join(schema.names)}", reason="COLUMN_MISSING"
+            )
+        if found.name not in [column.name for column in columns]:
+            columns.append(_column(found, source, None))
+    return tuple(columns)
+
+
+def _named(name: str, schema: spark.StructType, *, case_sensitive: bool) -> spark.StructField | None:
+    """As the service matches names: exactly, else the only one that differs by case alone."""
+    exact = [field for field in schema if field.name == name]
+    folded = [field for field in schema if field.name.casefold() == name.casefold()]
+    if len(exact) > 1 or (len(folded) > 1 and not (exact and case_sensitive)):
+        raise InvalidRequest(
+            f"column {name!r} could be any of {', '.join(field.name for field in folded)} of the DataFrame: rename one",
+            reason="AMBIGUOUS_COLUMN",
+        )
+    return next(iter(exact or folded), None)
+
+
+def _column(field: spark.StructField, source: str, wanted: pa.DataType | None) -> Column:
+    found = arrow_type(field.dataType, field.name)
+    if wanted is not None and not fits(found, wanted):
+        raise InvalidRequest(
+            f"column {field.name!r} is {field.dataType.simpleString()} in the DataFrame and {wanted} in source "
+            f"{source!r}: cast it, so that it is clear what becomes of its values",
+            reason="COLUMN_TYPE",
+        )
+    return Column(field.name, found, wanted)
+
+
+def arrow_type(type_: spark.DataType, column: str) -> pa.DataType:
+    """The Arrow type of the same values, or InvalidRequest that names the column (`a.b` is field b of column a)."""
+    if (plain := _PLAIN.get(type(type_))) is not None:
+        return plain
+    make = _MADE.get(type(type_))
+    if make is None:
+        why = _REFUSED.get(type(type_), "it is a type of one's own: cast it to what it is stored as")
+        raise _unmapped(type_, column, why)
+    return make(type_, column)
+
+
+def _unmapped(type_: spark.DataType, column: str, why: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"column {column!r} of the DataFrame has type {type_.simpleString()}, which cannot be fed: {why}",
+        reason="COLUMN_TYPE",
+    )
+
+
+def _decimal(type_: spark.DecimalType, column: str) -> pa.DataType:  # noqa: ARG001 - one of the makers
+    return pa.decimal128(type_.precision, type_.scale)
+
+
+def _string(type_: spark.StringType, column: str) -> pa.DataType:
+    if not type_.isUTF8BinaryCollation():
+        why = "its collation makes texts equal that the plan tells apart: cast it to a plain string"
+        raise _unmapped(type_, column, why)
+    return pa.string()
+
+
+def _time(type_: Any, column: str) -> pa.DataType:
+    if type_.precision > _MICROSECONDS:
+        raise _unmapped(type_, column, "plans have microseconds at most: cast it to time(6)")
+    return pa.time64("us")
+
+
+def _struct(type_: spark.StructType, column: str) -> pa.DataType:
+    fields = [pa.field(each.name, arrow_type(each.dataType, f"{column}.{each.name}"), each.nullable) for each in type_]
+    return pa.struct(fields)
+
+
+def _array(type_: spark.ArrayType, column: str) -> pa.DataType:
+    return pa.list_(pa.field("element", arrow_type(type_.elementType, f"{column}.element"), type_.containsNull))
+
+
+def _map(type_: spark.MapType, column: str) -> pa.DataType:
+    value = pa.field("value", arrow_type(type_.valueType, f"{column}.value"), type_.valueContainsNull)
+    return pa.map_(arrow_type(type_.keyType, f"{column}.key"), value)
+
+
+_MADE: Final[dict[type, Callable[[Any, str], pa.DataType]]] = {
+    spark.DecimalType: _decimal,
+    spark.StringType: _string,
+    spark.TimeType: _time,
+    spark.StructType: _struct,
+    spark.ArrayType: _array,
+    spark.MapType: _map,
+}
+
+
+def _temporal(type_: pa.DataType) -> bool:
+    nested = (type_.field(i).type for i in range(type_.num_fields)) if kinds.is_nested(type_) else ()
+    return bool(kinds.is_date(type_) or kinds.is_timestamp(type_)) or any(map(_temporal, nested))
+
+
+def stored(type_: pa.DataType) -> pa.DataType:
+    """`type_` without the choices of storage at its top: no dictionary, large or view."""
+    if kinds.is_dictionary(type_):
+        return stored(type_.value_type)
+    if kinds.is_large_string(type_) or kinds.is_string_view(type_):
+        return pa.string()
+    if kinds.is_large_binary(type_) or kinds.is_binary_view(type_):
+        return pa.binary()
+    if kinds.is_large_list(type_):
+        return pa.list_(type_.value_field)
+    return type_
+
+
+def fits(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether every value of `found` is one of `wanted`, with the same meaning; nullability aside."""
+    found, wanted = stored(found), stored(wanted)
+    if found.equals(wanted):
+        return True
+    return any(left(found) and left(wanted) and rule(found, wanted) for left, rule in _ALIKE) or _as_decimal(
+        found, wanted
+    )
+
+
+def _as_decimal(found: pa.DataType, wanted: pa.DataType) -> bool:
+    if not (kinds.is_signed_integer(found) and kinds.is_decimal(wanted)):
+        return False
+    return bool(wanted.precision - wanted.scale >= _INTEGER_DIGITS[found.bit_width])
+
+
+def _wider(found: pa.DataType, wanted: pa.DataType) -> bool:
+    return bool(found.bit_width <= wanted.bit_width)
+
+
+def _unsigned_or_wider(found: pa.DataType, wanted: pa.DataType) -> bool:
+    if kinds.is_unsigned_integer(found) != kinds.is_unsigned_integer(wanted):
+        return bool(kinds.is_unsigned_integer(found) and found.bit_width < wanted.bit_width)
+    return _wider(found, wanted)
+
+
+def _digits(found: pa.DataType, wanted: pa.DataType) -> bool:
+    whole = found.precision - found.scale <= wanted.precision - wanted.scale
+    return bool(whole and found.scale <= wanted.scale)
+
+
+def _finer(found: pa.DataType, wanted: pa.DataType) -> bool:
+    units = ("s", "ms", "us", "ns")
+    same = (found.tz is None) == (wanted.tz is None)
+    return same and units.index(found.unit) <= units.index(wanted.unit)
+
+
+def _items(found: pa.DataType, wanted: pa.DataType) -> bool:
+    return fits(found.value_type, wanted.value_type)
+
+
+def _entries(found: pa.DataType, wanted: pa.DataType) -> bool:
+    return fits(found.key_type, wanted.key_type) and fits(found.item_type, wanted.item_type)
+
+
+def _fields(found: pa.DataType, wanted: pa.DataType) -> bool:
+    same = [field.name for field in found] == [field.name for field in wanted]
+    return same and all(fits(left.type, right.type) for left, right in zip(found, wanted, strict=True))
+
+
+_ALIKE: Final = (
+    (kinds.is_integer, _unsigned_or_wider),
+    (kinds.is_floating, _wider),
+    (kinds.is_decimal, _digits),
+    (kinds.is_timestamp, _finer),
+    (kinds.is_list, _items),
+    (kinds.is_map, _entries),
+    (kinds.is_struct, _fields),
+)

@@ -1,0 +1,108 @@
+"""Units of what is fed, put together into the splits of epochs: by a column's value, a count of splits, or bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, TypeAlias
+
+from ..proto.errors import InvalidRequest, Refused
+from ..proto.values import Cursor, FileSplit, TaskInfo
+from .report import Bytes
+
+EpochBy: TypeAlias = str | int | Bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """Row groups of a file, which come one after the other, or all of it where `groups` is None."""
+
+    path: str
+    format: str
+    groups: tuple[int, ...] | None
+    rows: int
+    stored: int
+    key: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The splits of one epoch."""
+
+    splits: tuple[FileSplit, ...]
+
+
+def check_epoch_by(epoch_by: EpochBy) -> None:
+    """InvalidRequest for what is none."""
+    match epoch_by:
+        case None | str():
+            return
+        case Bytes(count):
+            good = count > 0
+        case _:
+            good = isinstance(epoch_by, int) and not isinstance(epoch_by, bool) and epoch_by > 0
+    if not good:
+        raise InvalidRequest(
+            f"epoch_by is a column's name, a number of splits or tidegate.spark.Bytes(n), not {epoch_by!r}",
+            reason="EPOCH_BY",
+        )
+
+
+def parts(units: Sequence[Unit], epoch_by: EpochBy, whole: dict[str, int], change_column: str | None) -> list[Part]:
+    """`whole` says how many row groups each file has, so that one of which all are fed is named as a whole."""
+    return [Part(tuple(_splits(each, whole, change_column))) for each in _cut(units, epoch_by)]
+
+
+def _cut(units: Sequence[Unit], epoch_by: EpochBy) -> Iterator[list[Unit]]:
+    match epoch_by:
+        case None:
+            yield list(units)
+        case str():
+            by_key = sorted(units, key=lambda unit: (unit.key is not None, unit.key if unit.key is not None else 0))
+            for _, found in groupby(by_key, key=lambda unit: unit.key):
+                yield list(found)
+        case int():
+            files = [list(found) for _, found in groupby(units, key=lambda unit: unit.path)]
+            for start in range(0, len(files), epoch_by):
+                yield [unit for file in files[start : start + epoch_by] for unit in file]
+        case Bytes(count):
+            yield from _filled(units, count)
+
+
+def _filled(units: Sequence[Unit], count: int) -> Iterator[list[Unit]]:
+    """An epoch ends with the unit that reaches the count."""
+    held: list[Unit] = []
+    size = 0
+    for unit in units:
+        held.append(unit)
+        size += unit.stored
+        if size >= count:
+            yield held
+            held, size = [], 0
+    if held:
+        yield held
+
+
+def _splits(units: Sequence[Unit], whole: dict[str, int], change_column: str | None) -> Iterator[FileSplit]:
+    """Units of one file that follow each other are one split."""
+    for path, found in groupby(units, key=lambda unit: unit.path):
+        together = list(found)
+        groups: tuple[int, ...] | None = None
+        if all(unit.groups is not None for unit in together):
+            groups = tuple(group for unit in together for group in unit.groups or ())
+            groups = None if len(groups) == whole[path] else groups
+        yield FileSplit(path, format=together[0].format, row_groups=groups, change_column=change_column)
+
+
+def check_room(info: TaskInfo, cursor: Cursor, epochs: int) -> None:
+    """Refuses, before anything is added, more epochs than the task takes while nobody reads on from `cursor`."""
+    unread = info.sealed_epoch + 1 - max(info.acknowledged.epoch, cursor.epoch)
+    room = max(0, info.options.max_pending_epochs - unread)
+    if epochs > room:
+        raise Refused(
+            f"{epochs} epochs are to be sealed, and the task takes {room} before one is read: create it with "
+            f"max_pending_epochs={unread + epochs} at least, or read in another thread and say with wait= for how many "
+            "seconds each barrier may wait for it",
+            reason="TOO_MANY_PENDING_EPOCHS",
+        )

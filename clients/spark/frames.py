@@ -1,0 +1,124 @@
+"""What is known of a DataFrame without running it: its kind of session, its settings, whether its order repeats."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from ..proto.errors import InvalidRequest
+from .report import Order
+
+_NARROW: Final = {
+    "ProjectExec": "projections",
+    "FilterExec": "filters",
+    "FileSourceScanExec": "files",
+    "LocalTableScanExec": "rows of the driver",
+    "RangeExec": "a range",
+    "UnionExec": "a union",
+    "ExpandExec": "repeated rows",
+    "GenerateExec": "generated rows",
+}
+_PYTHON: Final = ("Python", "Pandas", "Arrow", "MapIn", "FlatMap")
+
+_settings_lock = threading.Lock()
+
+
+def as_frame(data: DataFrame | str | os.PathLike[str]) -> DataFrame:
+    """A DataFrame as it is; a path as the active session loads it."""
+    if isinstance(data, str | os.PathLike):
+        session = SparkSession.getActiveSession()
+        if session is None:
+            raise InvalidRequest("a path is loaded by the active Spark session, and there is none", reason="NO_SESSION")
+        return session.read.load(os.fspath(data))
+    if not isinstance(data, DataFrame):
+        raise InvalidRequest(
+            f"what is fed is a Spark DataFrame or a path, not {type(data).__name__}", reason="NOT_A_FRAME"
+        )
+    return data
+
+
+def is_classic(frame: DataFrame) -> bool:
+    """Whether Spark's own objects can be looked at; over Spark Connect they are in another process."""
+    return hasattr(frame, "_jdf")
+
+
+def setting(session: Any, name: str) -> str | None:
+    """A setting of the session, if it knows it."""
+    with suppress(PySparkException):
+        value: str | None = session.conf.get(name, None)
+        return value
+    return None
+
+
+def case_sensitive(session: Any) -> bool:
+    return setting(session, "spark.sql.caseSensitive") == "true"
+
+
+@contextmanager
+def settings(session: Any, wanted: Mapping[str, str]) -> Iterator[None]:
+    """With other settings of the session, one block at a time in this process; then as they were."""
+    with _settings_lock:
+        before = {name: setting(session, name) for name in wanted}
+        changed = {name: value for name, value in wanted.items() if before[name] != value}
+        try:
+            for name, value in changed.items():
+                session.conf.set(name, value)
+            yield
+        finally:
+            for name in changed:
+                old = before[name]
+                session.conf.unset(name) if old is None else session.conf.set(name, old)
+
+
+def estimated_bytes(frame: DataFrame) -> int | None:
+    """What Spark's optimizer takes the DataFrame's size to be; over Spark Connect nobody knows."""
+    if not is_classic(frame):
+        return None
+    return int(_plan(frame).optimizedPlan().stats().sizeInBytes())
+
+
+def order_of(frame: DataFrame, order_by: Sequence[str], ties: Sequence[str]) -> tuple[Order, str]:
+    """Who vouches for the order of the rows as Spark computes them, and why. `ties` are columns that decide nothing
+    between rows that are equal in `order_by`.
+    """
+    if order_by:
+        if ties:
+            return Order.NOBODY, (
+                f"rows that are equal but for {', '.join(ties)}, which Spark cannot sort by, come in any order"
+            )
+        return Order.SORTED, f"sorted by {', '.join(order_by)}, and then by all the other columns"
+    if not is_classic(frame):
+        return Order.NOBODY, "over Spark Connect nobody can see how the rows are computed; order_by makes an order"
+    plan = _plan(frame)
+    if not plan.optimizedPlan().deterministic():
+        return Order.NOBODY, "the DataFrame has an expression that gives other values each time; order_by cannot help"
+    kinds = set(_kinds(plan.sparkPlan()))
+    if others := sorted(kinds - _NARROW.keys()):
+        python = any(word in kind for kind in others for word in _PYTHON)
+        what = "runs Python code, which Spark cannot judge" if python else "moves rows between tasks"
+        return Order.NOBODY, f"the DataFrame {what} ({', '.join(others)}); order_by makes an order"
+    return Order.SPARK, (
+        "every partition is computed from its own rows alone, and partitions are the same as long as the files, the "
+        "session's settings and its number of cores are"
+    )
+
+
+def _plan(frame: DataFrame) -> Any:
+    return frame._jdf.queryExecution()
+
+
+def _kinds(node: Any) -> Iterator[str]:
+    yield node.getClass().getSimpleName()
+    for child in elements(node.children()):
+        yield from _kinds(child)
+
+
+def elements(sequence: Any) -> Iterator[Any]:
+    """Of a Scala sequence."""
+    return (sequence.apply(i) for i in range(sequence.size()))

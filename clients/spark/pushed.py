@@ -1,0 +1,139 @@
+"""Pushed: the executors send the rows to the service as uploads, named (job, partition, index).
+
+Each attempt of a Spark task sends its own uploads, and answers with one small row for each; Spark collects those of the
+attempt that has won. So neither a retry nor speculation brings a row twice, and arrival does not show: when the job has
+ended, the driver adds the uploads as splits, by partition and index, and those of the other attempts are dropped. What
+was added goes when its epoch is acknowledged. Executors need `tidegate` and its dependencies.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from ..proto import errors
+from ..proto.errors import Refused, RequestError, TidegateError
+from ..proto.values import MIB, InlineSplit
+from ..remote import ArrowFile, RemoteService
+from ..task import Task
+from .columns import Column, quoted
+from .epochs import Unit
+
+UPLOAD_BYTES: Final = 16 * MIB  # of rows in one upload
+_RETRY_SECONDS: Final = 20.0
+_SENT: Final = pa.schema(
+    [
+        ("partition", pa.int64()),
+        ("index", pa.int64()),
+        ("path", pa.string()),
+        ("rows", pa.int64()),
+        ("stored", pa.int64()),
+        ("reason", pa.string()),
+        ("refused", pa.string()),
+    ]
+)
+_SENT_DDL: Final = "partition long, index long, path string, rows long, stored long, reason string, refused string"
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """Runs in the executors: sends the batches of a partition. What the service refuses is an answer too, because
+    running the Spark task again would not help.
+    """
+
+    address: str
+    task: str
+    job: str
+    schema: pa.Schema
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        partition = 0 if context is None else context.partitionId()
+        service = RemoteService(self.address, _RETRY_SECONDS)
+        try:
+            for index, held in enumerate(self._uploads(batches)):
+                split = InlineSplit(schema=self.schema, batches=tuple(held))
+                name = f"{self.job}-{partition}-{index}.arrow"
+                path = service.upload(self.task, name, ArrowFile(split), group=self.job)
+                rows, stored = sum(batch.num_rows for batch in held), sum(batch.nbytes for batch in held)
+                yield _sent(partition, index, path=path, rows=rows, stored=stored)
+        except RequestError as refused:
+            yield _sent(partition, -1, reason=refused.reason, refused=f"{type(refused).__name__}: {refused}")
+        finally:
+            service.close()
+
+    def _uploads(self, batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+        held: list[pa.RecordBatch] = []
+        for batch in batches:
+            held.append(self._typed(batch))
+            if sum(each.nbytes for each in held) >= UPLOAD_BYTES:
+                yield held
+                held = []
+        if held:
+            yield held
+
+    def _typed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Spark gives instants in the session's zone."""
+        arrays = [array.cast(field.type) for array, field in zip(batch.columns, self.schema, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def _sent(
+    partition: int, index: int, *, path: str = "", rows: int = 0, stored: int = 0, reason: str = "", refused: str = ""
+) -> pa.RecordBatch:
+    values = (partition, index, path, rows, stored, reason, refused)
+    return pa.RecordBatch.from_arrays(
+        [pa.array([value], field.type) for value, field in zip(values, _SENT, strict=True)], schema=_SENT
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """The uploads in their order, and the job's name that they have."""
+
+    job: str
+    units: tuple[Unit, ...]
+
+
+def obstacle(task: Task) -> str | None:
+    """Why executors cannot send rows to the service, if they cannot."""
+    return None if task.address else "the task's service is inside this process, where executors do not reach it"
+
+
+def pushed(frame: DataFrame, columns: Sequence[Column], task: Task, order_by: Sequence[str]) -> Pushed:
+    """Runs the Spark job that sends the rows, and returns when all have been sent."""
+    if task.address is None:
+        raise Refused(f"{obstacle(task)}: use tidegate.connect", reason="NOT_REACHABLE")
+    job = secrets.token_hex(8)
+    selected = frame.select(*[f.col(quoted(column.name)) for column in columns] or [f.lit(None).cast("int").alias("_")])
+    if order_by:
+        rest = [column.name for column in columns if column.name not in order_by]
+        selected = selected.orderBy(*[f.col(quoted(name)) for name in (*order_by, *rest)])
+    fields = [(column.name, column.type) for column in columns] or [("_", pa.int32())]
+    push = Push(task.address, task.id, job, pa.schema(fields))
+    try:
+        sent = selected.mapInArrow(push, _SENT_DDL).collect()
+        for row in sent:
+            if row["reason"]:
+                raise _refusal(row["refused"], row["reason"])
+    except BaseException:
+        task.service.drop_uploads(task.id, job)
+        raise
+    units = tuple(
+        Unit(path=row["path"], format="inline", groups=None, rows=row["rows"], stored=row["stored"])
+        for row in sorted(sent, key=lambda row: (row["partition"], row["index"]))
+    )
+    return Pushed(job, units)
+
+
+def _refusal(text: str, reason: str) -> TidegateError:
+    name, _, message = text.partition(": ")
+    kind = getattr(errors, name, Refused)
+    return kind(f"an executor's upload was refused: {message}", reason=reason)

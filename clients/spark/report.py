@@ -1,0 +1,65 @@
+"""What feeding did, as values with a sentence: which way was taken and why, and who vouches for the order."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class Way(enum.Enum):
+    """How rows come from Spark to a task.
+
+    `REFERENCE`: the files that Spark would read are named, and Tidegate reads them. `STAGED`: the executors write the
+    rows once as Parquet files, which are named. `PUSHED`: the executors send the rows to the service.
+    """
+
+    REFERENCE = "reference"
+    STAGED = "staged"
+    PUSHED = "pushed"
+
+
+class Order(enum.Enum):
+    """Who vouches that the same DataFrame, fed again, gives the same rows in the same order.
+
+    `FILES`: it is that of the files, by path and place. `SORTED`: it is that of `order_by`. `SPARK`: every partition is
+    a function of its own files or rows alone. `NOBODY`: Spark may compute the rows in another order next time. Whatever
+    it is, what has been fed keeps its order.
+    """
+
+    FILES = "files"
+    SORTED = "sorted"
+    SPARK = "spark"
+    NOBODY = "nobody"
+
+
+@dataclass(frozen=True, slots=True)
+class Bytes:
+    """For `epoch_by`: splits of about so many bytes, as they are stored, make an epoch."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fed:
+    """What `feed` did. `epochs` are those that it sealed; `epoch` is that of the last split, or None if there was none.
+
+    `rows` is None where nobody has counted them. `transaction` names the staged files or pushed uploads.
+    """
+
+    way: Way
+    why: str
+    order: Order
+    order_why: str
+    splits: int
+    rows: int | None
+    epochs: tuple[int, ...]
+    epoch: int | None
+    transaction: str | None
+
+    def __str__(self) -> str:
+        sealed = f", sealed as epochs {self.epochs[0]} to {self.epochs[-1]}" if self.epochs else ""
+        rows = "" if self.rows is None else f" of {self.rows:,} rows"
+        return (
+            f"{self.splits} splits{rows} by the way {self.way.value!r}{sealed}: {self.why}. "
+            f"Order: {self.order.value}: {self.order_why}."
+        )
