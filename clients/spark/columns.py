@@ -33,12 +33,12 @@ _REFUSED: Final[dict[type, str]] = {
     spark.CalendarIntervalType: _INTERVAL,
     spark.DayTimeIntervalType: _INTERVAL,
     spark.YearMonthIntervalType: _INTERVAL,
+    spark.TimeType: "Spark itself can neither write nor hand it on: cast it to text",
     spark.VariantType: "only Spark can read it: extract what is needed, or make it text with to_json",
     spark.GeometryType: "only Spark can read it: make it text or binary",
     spark.GeographyType: "only Spark can read it: make it text or binary",
 }
 _INTEGER_DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 19}
-_MICROSECONDS: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +141,6 @@ def _string(type_: spark.StringType, column: str) -> pa.DataType:
     return pa.string()
 
 
-def _time(type_: Any, column: str) -> pa.DataType:
-    if type_.precision > _MICROSECONDS:
-        raise _unmapped(type_, column, "plans have microseconds at most: cast it to time(6)")
-    return pa.time64("us")
-
-
 def _struct(type_: spark.StructType, column: str) -> pa.DataType:
     fields = [pa.field(each.name, arrow_type(each.dataType, f"{column}.{each.name}"), each.nullable) for each in type_]
     return pa.struct(fields)
@@ -164,7 +158,6 @@ def _map(type_: spark.MapType, column: str) -> pa.DataType:
 _MADE: Final[dict[type, Callable[[Any, str], pa.DataType]]] = {
     spark.DecimalType: _decimal,
     spark.StringType: _string,
-    spark.TimeType: _time,
     spark.StructType: _struct,
     spark.ArrayType: _array,
     spark.MapType: _map,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeAlias
 
-from ..proto.errors import InvalidRequest, Refused
+from ..proto.errors import Exhausted, InvalidRequest
 from ..proto.values import Cursor, FileSplit, TaskInfo
 from .report import Bytes
 
@@ -100,7 +100,7 @@ def check_room(info: TaskInfo, cursor: Cursor, epochs: int) -> None:
     unread = info.sealed_epoch + 1 - max(info.acknowledged.epoch, cursor.epoch)
     room = max(0, info.options.max_pending_epochs - unread)
     if epochs > room:
-        raise Refused(
+        raise Exhausted(
             f"{epochs} epochs are to be sealed, and the task takes {room} before one is read: create it with "
             f"max_pending_epochs={unread + epochs} at least, or read in another thread and say with wait= for how many "
             "seconds each barrier may wait for it",

@@ -59,8 +59,8 @@ def read_footer(path: str, format_: str, asked: Questions) -> Footer:
         schema = footer.schema.to_arrow_schema()
     except (pa.ArrowException, OSError) as error:
         raise NotPlain(f"{path} cannot be read here: {' '.join(str(error).split())}") from error
-    _check_columns(path, schema, asked)
     _check_storage(path, footer, asked.columns)
+    _check_columns(path, schema, asked)
     return Footer(path, tuple(_kept_groups(path, footer, asked)), footer.num_row_groups)
 
 

@@ -38,7 +38,7 @@ _WRITING: Final = {
     "spark.sql.parquet.writeLegacyFormat": "false",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
 }
-_PLACE: Final = re.compile(r"part-(\d+)-.*?-c(\d+)\.")
+_PLACE: Final = re.compile(r"part-(\d+)-.*?[-.]c(\d+)\.")
 _THREADS: Final = 8
 
 

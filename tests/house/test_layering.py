@@ -114,5 +114,22 @@ def test_importing_the_client_loads_neither_engine_nor_wire() -> None:
     assert shown.stdout.strip() == "[]"
 
 
+def test_everything_but_spark_is_imported_without_pyspark_and_spark_says_what_is_missing() -> None:
+    script = """
+import importlib, sys
+sys.modules["pyspark"] = None
+names = [name for name in sys.argv[1:] if not name.startswith(("tidegate.spark.", "tidegate.executor.spark."))]
+for name in names:
+    importlib.import_module(name)
+try:
+    importlib.import_module("tidegate.spark").feed
+except ModuleNotFoundError as missing:
+    print(missing)
+"""
+    names = [module.name for module in OWN if layer(module.name) == "clients" and module.name != FOR_AUTHORS]
+    shown = subprocess.run([sys.executable, "-c", script, *names], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "tidegate.spark.feed needs PySpark: pip install 'tidegate[spark]'"
+
+
 def test_every_sub_package_is_one_of_the_layers() -> None:
     assert set(FOLDERS) == {"tidegate", *(f"tidegate.{name}" for name in LAYERS)}

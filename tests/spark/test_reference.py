@@ -60,7 +60,6 @@ def test_columns_that_the_plan_does_not_read_may_be_computed(spark: SparkSession
         ("SELECT k, v FROM t LIMIT 3", "is computed"),
         ("SELECT DISTINCT k, v FROM t", "is computed"),
         ("SELECT k, v FROM t UNION ALL SELECT k, v FROM t", "is computed"),
-        ("SELECT k, v FROM t WHERE rand(1) < 2", "has to be computed"),
     ],
 )
 def test_what_spark_has_to_compute_is_staged_and_the_report_says_why(
@@ -102,7 +101,8 @@ def test_a_filter_that_keeps_whole_row_groups_is_a_choice_of_row_groups(
     frame = spark.read.parquet(str(table(kv(0, 20), kv(20, 40), row_group_size=10))).where(condition)
     fed = feed(frame, task, "rows")
     assert fed.way is (Way.STAGED if kept is None else Way.REFERENCE)
-    assert [row["k"] for row in rows_of(task)] == [row.k for row in frame.orderBy("k").collect()]
+    rows = [row["k"] for row in rows_of(task)]
+    assert (sorted(rows) if kept is None else rows) == [row.k for row in frame.orderBy("k").collect()]
 
 
 def test_rows_that_are_null_in_a_filters_column_do_not_slip_through(
@@ -180,7 +180,7 @@ def test_a_narrower_type_in_older_files_is_widened(spark: SparkSession, task: Ta
 def test_timestamps_of_the_old_form_are_computed_by_spark(spark: SparkSession, client: Client, table: Write) -> None:
     times = pa.table({"t": pa.array([0, 1_000_000], pa.timestamp("us"))})
     frame = spark.read.parquet(str(table(times, use_deprecated_int96_timestamps=True)))
-    task = client.create_task(handed_on({"t": sub.timestamp_tz}))
+    task = client.create_task(handed_on({"t": sub.precision_timestamp_tz(6)}))
     fed = feed(frame, task, "rows")
     assert (fed.way, "INT96" in fed.why) == (Way.STAGED, True)
     assert [int(row["t"].timestamp()) for row in rows_of(task)] == [0, 1]
@@ -267,7 +267,7 @@ def test_more_epochs_than_the_task_takes_are_refused_before_any(
 ) -> None:
     task = client.create_task(handed_on(), max_pending_epochs=2)
     frame = spark.read.parquet(str(table(kv(0, 2), kv(2, 4), kv(4, 6))))
-    with pytest.raises(tidegate.Refused, match="3 epochs are to be sealed, and the task takes 2") as refused:
+    with pytest.raises(tidegate.Exhausted, match="3 epochs are to be sealed, and the task takes 2") as refused:
         feed(frame, task, "rows", epoch_by=1)
     assert refused.value.reason == "TOO_MANY_PENDING_EPOCHS"
     assert task.info().sources[0].last_added == 0

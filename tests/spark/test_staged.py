@@ -1,0 +1,176 @@
+"""Staged: what Spark computes is written once, fed in the order it was written in, kept while it may be needed."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import substrait.dataframe as sub
+
+import tidegate
+from tidegate.client import Client
+from tidegate.spark import Order, Way, feed, sweep
+from tidegate.task import Task
+
+from .conftest import KV, handed_on, rows_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def computed(spark: SparkSession, rows: int = 100) -> DataFrame:
+    return spark.range(0, rows, 1, 3).selectExpr("id AS k", "id * 10 AS v")
+
+
+def transactions(staging: Path) -> list[str]:
+    return sorted(folder.name for folder in staging.iterdir())
+
+
+def test_the_order_is_that_of_sparks_partitions(spark: SparkSession, task: Task, tmp_path: Path) -> None:
+    fed = feed(computed(spark), task, "rows", staging=tmp_path)
+    assert (fed.way, fed.order, fed.rows) == (Way.STAGED, Order.SPARK, 100)
+    assert rows_of(task) == [row.asDict() for row in computed(spark).collect()]
+
+
+def test_an_order_that_nobody_vouches_for_is_said_to_be_so(spark: SparkSession, task: Task, tmp_path: Path) -> None:
+    fed = feed(computed(spark).repartition(4), task, "rows", staging=tmp_path)
+    assert (fed.order, "moves rows between tasks" in fed.order_why) == (Order.NOBODY, True)
+    assert sorted(row["k"] for row in rows_of(task)) == list(range(100))
+
+
+def test_rows_sorted_by_a_column_come_in_its_order_and_ties_by_the_others(
+    spark: SparkSession, task: Task, tmp_path: Path
+) -> None:
+    frame = computed(spark).selectExpr("k", "v % 70 AS v").repartition(4)
+    fed = feed(frame, task, "rows", staging=tmp_path, order_by="v")
+    assert fed.order is Order.SORTED
+    assert rows_of(task) == [row.asDict() for row in frame.orderBy("v", "k").collect()]
+
+
+def test_an_epoch_for_each_value_of_a_column(spark: SparkSession, task: Task, tmp_path: Path) -> None:
+    frame = computed(spark, 30).selectExpr("k", "nullif(k % 3, 2) AS v")
+    fed = feed(frame, task, "rows", staging=tmp_path, epoch_by="v", order_by="k")
+    epochs = [task.read_epoch().to_pylist() for _ in fed.epochs]
+    assert [{row["v"] for row in epoch} for epoch in epochs] == [{None}, {0}, {1}]
+    assert [row["k"] for epoch in epochs for row in epoch] == [*range(2, 30, 3), *range(0, 30, 3), *range(1, 30, 3)]
+
+
+def test_a_transaction_with_a_name_is_written_once_and_fed_again_as_it_was(
+    spark: SparkSession, client: Client, tmp_path: Path
+) -> None:
+    frame = spark.range(50).selectExpr("id AS k", "cast(rand() * 1000000 AS long) AS v").repartition(3)
+    answers = []
+    for again in (False, True):
+        task = client.create_task(handed_on())
+        fed = feed(frame, task, "rows", staging=tmp_path, transaction="monday")
+        assert ("was staged before" in fed.why) is again
+        answers.append(rows_of(task))
+    assert answers[0] == answers[1]
+
+
+def test_a_name_that_stands_for_other_columns_is_refused(spark: SparkSession, client: Client, tmp_path: Path) -> None:
+    feed(computed(spark), client.create_task(handed_on()), "rows", staging=tmp_path, transaction="monday")
+    other = client.create_task(handed_on({"k": sub.i64}))
+    with pytest.raises(tidegate.Refused, match="give this one another name") as refused:
+        feed(computed(spark), other, "rows", staging=tmp_path, transaction="monday")
+    assert refused.value.reason == "TRANSACTION_REUSED"
+
+
+def test_files_stay_until_their_epoch_is_acknowledged(spark: SparkSession, task: Task, tmp_path: Path) -> None:
+    fed = feed(computed(spark), task, "rows", staging=tmp_path)
+    assert sweep(tmp_path, task) == []
+    task.request_barrier()
+    assert task.read_epoch().num_rows == 100
+    assert sweep(tmp_path, task) == []
+    task.acknowledge(tidegate.Cursor(2, 0))
+    assert sweep(tmp_path, task) == [fed.transaction]
+    assert transactions(tmp_path) == []
+
+
+def test_files_go_with_their_task_at_the_next_feed(spark: SparkSession, client: Client, tmp_path: Path) -> None:
+    with client.create_task(handed_on()) as task:
+        feed(computed(spark), task, "rows", staging=tmp_path)
+    second = feed(computed(spark), client.create_task(handed_on()), "rows", staging=tmp_path)
+    assert transactions(tmp_path) == [second.transaction]
+
+
+def test_files_stay_while_a_checkpoint_would_have_their_epoch_replayed(spark: SparkSession, tmp_path: Path) -> None:
+    staging, checkpoints = tmp_path / "staging", tmp_path / "checkpoints"
+    checkpoints.mkdir()
+    with tidegate.local(checkpoint_root=checkpoints) as client, client.create_task(handed_on()) as task:
+        task.request_barrier(checkpoint=True)
+        task.read_epoch()
+        fed = feed(computed(spark), task, "rows", staging=staging)
+        rows_of(task)
+        task.acknowledge(tidegate.Cursor(3, 0))
+        assert sweep(staging, task) == []
+        task.request_barrier(checkpoint=True)
+        task.read_epoch()
+        assert sweep(staging, task) == [fed.transaction]
+
+
+def test_what_a_killed_driver_has_left_goes_at_the_next_feed(spark: SparkSession, task: Task, tmp_path: Path) -> None:
+    fed = feed(computed(spark), task, "rows", staging=tmp_path)
+    manifest = tmp_path / str(fed.transaction) / "_manifest.json"
+    found = json.loads(manifest.read_text())
+    found["users"][0]["service"] = f"process:{os.uname().nodename}:{2**22 + 1}:0"
+    manifest.write_text(json.dumps(found))
+    assert sweep(tmp_path, task) == [fed.transaction]
+
+
+def test_what_other_services_use_is_left_to_them(spark: SparkSession, task: Task, tmp_path: Path) -> None:
+    fed = feed(computed(spark), task, "rows", staging=tmp_path)
+    manifest = tmp_path / str(fed.transaction) / "_manifest.json"
+    found = json.loads(manifest.read_text())
+    found["users"][0]["service"] = "elsewhere:50051"
+    manifest.write_text(json.dumps(found))
+    assert sweep(tmp_path, task) == []
+
+
+def test_a_job_that_fails_leaves_nothing(spark: SparkSession, task: Task, tmp_path: Path) -> None:
+    frame = computed(spark).selectExpr("k", "raise_error('no')::bigint AS v")
+    with pytest.raises(Exception, match="no"):
+        feed(frame, task, "rows", staging=tmp_path)
+    assert transactions(tmp_path) == []
+
+
+def test_the_sessions_settings_are_as_they_were(spark: SparkSession, task: Task, tmp_path: Path) -> None:
+    name = "spark.sql.parquet.outputTimestampType"
+    before = spark.conf.get(name)
+    feed(computed(spark), task, "rows", staging=tmp_path)
+    assert spark.conf.get(name) == before
+
+
+def test_an_attempt_that_fails_in_the_middle_writes_no_row_twice(
+    spark: SparkSession, task: Task, tmp_path: Path
+) -> None:
+    fed = feed(failing_once(computed(spark), tmp_path / "failed"), task, "rows", how="staged", staging=tmp_path / "s")
+    assert fed.rows == 100
+    assert [row["k"] for row in rows_of(task)] == list(range(100))
+
+
+def failing_once(frame: DataFrame, mark: Path) -> DataFrame:
+    """The same rows, out of Python; the worker of partition 1 is killed in its first attempt."""
+
+    def rows(batches):  # type: ignore[no-untyped-def]
+        import os
+        import signal
+
+        from pyspark import TaskContext
+
+        for batch in batches:
+            yield batch
+            if TaskContext.get().partitionId() == 1 and not mark.exists():
+                mark.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    return frame.mapInArrow(rows, frame.schema)
+
+
+def test_a_staging_folder_is_needed_for_a_service_elsewhere(spark: SparkSession, remote: Client) -> None:
+    with pytest.raises(tidegate.InvalidRequest, match="name it with staging=") as refused:
+        feed(computed(spark), remote.create_task(handed_on(KV)), "rows", how="staged")
+    assert refused.value.reason == "STAGING_FOLDER"

@@ -1,0 +1,115 @@
+"""Types are exact, by each way; what is not is refused with the column named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+import substrait.dataframe as sub
+
+import tidegate
+from tidegate.client import Client
+from tidegate.spark import feed, query
+
+from .conftest import handed_on
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: For each type of Spark that is fed: an expression, and the type that a plan has for it.
+FED = {
+    "boolean": ("id % 2 = 0", sub.boolean),
+    "tinyint": ("cast(id - 2 AS tinyint)", sub.i8),
+    "smallint": ("cast(id * -300 AS smallint)", sub.i16),
+    "int": ("cast(id * 100000 AS int)", sub.i32),
+    "bigint": ("id * 10000000000", sub.i64),
+    "float": ("cast(id / 3 AS float)", sub.fp32),
+    "double": ("id / 7D", sub.fp64),
+    "decimal": ("cast(id AS decimal(38, 10)) / 3", sub.decimal(10, 38)),
+    "string": ("concat('é', id)", sub.string),
+    "binary": ("unhex(concat('00ff0', id))", sub.binary),
+    "date": ("date_add(DATE'1400-02-28', cast(id AS int))", sub.date),
+    "timestamp": ("timestamp_micros(id * 1234567890123 - 9000000000000000)", sub.precision_timestamp_tz(6)),
+    "timestamp_ntz": (
+        "TIMESTAMP_NTZ'1500-01-01 00:00:00.123456' + make_dt_interval(cast(id AS int))",
+        sub.precision_timestamp(6),
+    ),
+    "array": ("array(id, null, -id)", sub.list_(sub.i64())),
+    "map": ("map(concat('k', id), id)", sub.map_(sub.string(), sub.i64())),
+}
+
+
+def columns() -> dict[str, object]:
+    return {name: type_ for name, (_, type_) in FED.items()}
+
+
+@pytest.mark.parametrize("how", ["staged", "pushed"])
+def test_values_of_every_type_are_those_that_spark_collects(
+    spark: SparkSession, remote: Client, tmp_path: Path, how: str
+) -> None:
+    expressions = [f"{expression} AS `{name}`" for name, (expression, _) in FED.items()]
+    frame = spark.range(5).selectExpr(*expressions).select(*columns())
+    task = remote.create_task(handed_on(columns()))
+    feed(frame, task, "rows", how=how, staging=tmp_path)
+    task.request_barrier()
+    found, spoken = task.read_epoch(), frame.toArrow()
+    assert [column.to_pylist() for column in found.columns] == [
+        column.cast(field.type).to_pylist() for column, field in zip(spoken.columns, found.schema, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("expression", "sentence"),
+    [
+        ("null", "has type void, which cannot be fed: it has no type of its own"),
+        ("INTERVAL '3' DAY", "cast it to a number of its units"),
+        ("INTERVAL '3' MONTH", "cast it to a number of its units"),
+        ("parse_json('1')", "only Spark can read it"),
+        ("array(parse_json('1'))", "column 'k.element'"),
+        ("named_struct('a', map(1, null))", "column 'k.a.value'"),
+        ("'a' COLLATE UTF8_LCASE", "its collation makes texts equal"),
+        ("'a'", "column 'k' is string in the DataFrame and int64 in source 'rows'"),
+        ("1.5D", "column 'k' is double in the DataFrame and int64 in source 'rows'"),
+        ("1.5BD", r"column 'k' is decimal\(2,1\) in the DataFrame and int64"),
+    ],
+)
+def test_what_has_no_exact_type_is_refused_with_its_column(
+    spark: SparkSession, client: Client, expression: str, sentence: str
+) -> None:
+    task = client.create_task(handed_on({"k": sub.i64}))
+    with pytest.raises(tidegate.InvalidRequest, match=sentence) as refused:
+        feed(spark.range(1).selectExpr(f"{expression} AS k"), task, "rows")
+    assert refused.value.reason == "COLUMN_TYPE"
+
+
+def test_a_column_that_the_plan_does_not_read_may_have_any_type(spark: SparkSession, client: Client) -> None:
+    task = client.create_task(handed_on({"k": sub.i64}))
+    assert feed(spark.range(3).selectExpr("id AS k", "parse_json('1') AS j"), task, "rows").rows == 3
+
+
+def test_a_narrower_type_is_widened(spark: SparkSession, client: Client) -> None:
+    task = client.create_task(handed_on({"k": sub.i64, "v": sub.fp64}))
+    feed(spark.range(3).selectExpr("cast(id AS int) AS K", "cast(id AS float) AS v"), task, "rows")
+    task.request_barrier()
+    assert task.read_epoch().to_pydict() == {"k": [0, 1, 2], "v": [0.0, 1.0, 2.0]}
+
+
+def test_two_columns_of_one_name_are_refused(spark: SparkSession, client: Client) -> None:
+    task = client.create_task(handed_on({"k": sub.i64}))
+    with pytest.raises(tidegate.InvalidRequest, match="column 'k' could be any of") as refused:
+        feed(spark.range(3).selectExpr("id AS k", "id AS K"), task, "rows")
+    assert refused.value.reason == "AMBIGUOUS_COLUMN"
+
+
+def test_a_plan_over_dataframes_answers_with_a_dataframe(spark: SparkSession) -> None:
+    left, right = (sub.read_named_table(name, {"k": sub.i64, "v": sub.i64}) for name in ("l", "r"))
+    joined = left.join(right.select(sub.col("k").alias("j"), sub.col("v").alias("w")), on=sub.col("k") == sub.col("j"))
+    plan = joined.select("k", "v", "w").to_plan().SerializeToString()
+    frames = {name: spark.range(10).selectExpr("id AS k", f"id * {by} AS v") for name, by in (("l", 2), ("r", 3))}
+    answer = query(plan, frames)
+    expected = frames["l"].alias("l").join(frames["r"].alias("r"), "k").selectExpr("k", "l.v", "r.v AS w")
+    assert answer.schema.names == ["k", "v", "w"]
+    assert sorted(answer.collect()) == sorted(expected.collect())
+    assert answer.toArrow().schema.types == [pa.int64()] * 3
