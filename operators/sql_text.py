@@ -67,6 +67,14 @@ def reads_of(statement: str) -> StatementReads:
     return StatementReads(read, bool(defined))
 
 
+def unended(statement: str) -> str:
+    """One SELECT without the semicolon that ends it, and without what stands behind that: it may stand in brackets."""
+    text = statement.encode()
+    starts = (at for at, _ in duckdb.tokenize(statement))  # in bytes, of what is neither blank nor in a text or comment
+    end = next((at for at in starts if text[at : at + 1] == b";"), len(text))
+    return text[:end].decode()
+
+
 def schema_of(sql: str, relations: Mapping[str, pa.Schema]) -> pa.Schema:
     """Of the rows of a statement over relations with columns c0, c1, ... Raises `BadStatementError` where DuckDB does
     not take it, and `ExecutionError` for a column that it cannot have.

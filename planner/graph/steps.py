@@ -63,4 +63,4 @@ def over_inputs(statement: str, names: Sequence[str], schemas: Sequence[pa.Schem
         f"(SELECT {', '.join(f'c{i:d}' for i in range(len(schema)))} FROM {relation(at)})"
         for at, (name, schema) in enumerate(zip(names, schemas, strict=True))
     )
-    return f"SELECT * FROM (WITH {definitions} SELECT * FROM ({statement.strip().rstrip(';')}\n))"
+    return f"SELECT * FROM (WITH {definitions} SELECT * FROM ({statement}\n))"

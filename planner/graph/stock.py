@@ -15,7 +15,7 @@ from pyarrow import types as kinds
 
 from ...operators.ordering import Order, obstacle
 from ...operators.quoting import identifier, writable
-from ...operators.sql_text import BadStatementError, StatementReads, names_of, reads_of, schema_of
+from ...operators.sql_text import BadStatementError, StatementReads, names_of, reads_of, schema_of, unended
 from ...proto.errors import ExecutionError
 from ...proto.graph import (
     ONLY_STREAM,
@@ -68,7 +68,7 @@ def sql_step(node: SqlNode, found: Schemas) -> SqlStep:
         if folded not in reads.relations:
             raise Wrong("UNREAD", f"its statement does not read its stream {name!r}: leave it out")
     what = " ".join(node.statement.split())
-    return _step(node.name, node.inputs, node.statement, found, f"SQL {what}", node.channels, reads)
+    return _step(node.name, node.inputs, unended(node.statement), found, f"SQL {what}", node.channels, reads)
 
 
 def stock_steps(node: StockNode, found: Schemas, unused: Callable[[str], str]) -> Iterator[SqlStep | MergeStep]:
@@ -257,7 +257,7 @@ def _step(
     try:
         schema = schema_of(sql, {relation(at): schema for at, schema in enumerate(schemas)})
         known = {each.name: schema for each, schema in zip(inputs, schemas, strict=True)}
-        _check_apart("its rows have", names_of(statement.strip().rstrip(";"), known))
+        _check_apart("its rows have", names_of(statement, known))
     except BadStatementError as error:
         raise Wrong("BAD_STATEMENT", str(error)) from error
     except ExecutionError as error:

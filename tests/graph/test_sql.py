@@ -30,6 +30,8 @@ def over_numbers(statement: str, **more: object) -> TaskGraph:
         ),
         ("SELECT v FROM numbers WHERE v > (SELECT avg(v) FROM numbers) ORDER BY v DESC LIMIT 2;", [(19,), (18,)]),
         ('FROM "Numbers" SELECT max(v) AS "the most" -- the last one', [(19,)]),
+        ("/* ; */ SELECT max(v) AS ü FROM numbers -- ; \n WHERE v < 5; -- é; the end", [(4,)]),
+        ("SELECT ';' AS a, 'é;' AS b FROM numbers WHERE v = 1;; /* it ends */\n-- twice", [(";", "é;")]),
         ("SELECT v, i FROM numbers, range(2) AS r(i) WHERE v = 1 ORDER BY i", [(1, 0), (1, 1)]),
         (
             "WITH RECURSIVE up(n) AS (SELECT min(v) FROM numbers UNION ALL SELECT n + 1 FROM up WHERE n < 2) FROM up",
