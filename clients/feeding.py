@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,7 +25,8 @@ from .proto.values import (
     Transacted,
     Transaction,
 )
-from .splits import SplitLike, Upload, several, split
+from .sending import Sending
+from .splits import SplitLike, Uploader, several, split
 
 STEP_BYTES: Final = 8 * MIB  # of inline data in one call
 STEP_SPLITS: Final = 1000
@@ -88,8 +89,11 @@ class Feed:
         with self._lock:
             source = fed_source(source, self._last, self._static)
             number = self._last[source] + 1 if sequence is None else sequence
-            made = split(data, self._upload, watermark=watermark, change_column=change_column)
-            added, _ = self._service.add_splits(self._task, [(source, made, number)], epoch=epoch)
+            with self.sending() as send:
+                made = split(data, send, watermark=watermark, change_column=change_column)
+                added, _ = self._service.add_splits(self._task, [(source, made, number)], epoch=epoch)
+                if added[0].duplicate:
+                    send.drop()
             self._last[source] = max(number, self._last[source])
             if added[0].epoch > self.sealed:
                 self._unsealed.add(source)
@@ -115,12 +119,15 @@ class Feed:
     ) -> Transacted:
         with self._lock:
             fed = [(fed_source(name, self._last, self._static), several(given)) for name, given in splits.items()]
-            made = [(source, split(each, self._upload)) for source, given in fed for each in given]
-            transacted = self._service.transact(
-                self._task, transaction, made, barrier=seals, checkpoint=checkpoint if seals else None
-            )
-            if not transacted.replayed:
-                self._take_transacted(made, transacted, seals=seals)
+            with self.sending() as send:
+                made = [(source, split(each, send)) for source, given in fed for each in given]
+                transacted = self._service.transact(
+                    self._task, transaction, made, barrier=seals, checkpoint=checkpoint if seals else None
+                )
+                if transacted.replayed:
+                    send.drop()
+                else:
+                    self._take_transacted(made, transacted, seals=seals)
             return transacted
 
     def _take_transacted(self, made: Sequence[tuple[str, Split]], transacted: Transacted, *, seals: bool) -> None:
@@ -131,7 +138,10 @@ class Feed:
             self.sealed = max(self.sealed, transacted.epoch or 0)
             self._unsealed.clear()
 
-    def steps(self, splits: Mapping[str, SplitLike | Sequence[SplitLike]]) -> Iterator[Step]:
+    def sending(self, before: Callable[[], None] | None = None) -> Sending:
+        return Sending(self._service, self._task, before)
+
+    def steps(self, splits: Mapping[str, SplitLike | Sequence[SplitLike]], send: Uploader) -> Iterator[Step]:
         """The splits in calls of a fair size, of which the last is to seal them. Each may be made again."""
         if self._unsealed:
             names = ", ".join(sorted(self._unsealed))
@@ -148,7 +158,7 @@ class Feed:
                 if size >= STEP_BYTES or len(held) >= STEP_SPLITS:
                     yield Step(splits=held, through=None)
                     held, size = [], 0
-                made = split(each, self._upload)
+                made = split(each, send)
                 last[source] += 1
                 held.append((source, made, last[source]))
                 size += sum(map(pa.ipc.get_record_batch_size, made.batches)) if isinstance(made, InlineSplit) else 0
@@ -182,6 +192,3 @@ class Feed:
                 self.sealed = number
                 self._unsealed.clear()
             return frames
-
-    def _upload(self, name: str, data: Upload) -> str:
-        return self._service.upload(self._task, name, data)

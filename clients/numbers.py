@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Integral, Real
 from typing import Final
 
 from .proto.errors import InvalidRequest
@@ -13,15 +14,15 @@ BEYOND: Final = 2**63
 
 def from_one(name: str, value: int | None) -> None:
     """A sequence or an epoch."""
-    if value is not None and not 1 <= value < BEYOND:
-        raise InvalidRequest(f"{name}={value}: numbers start at 1")
+    if value is not None and not (_whole(value) and 1 <= value < BEYOND):
+        raise InvalidRequest(f"{name}={value!r}: numbers start at 1")
 
 
 def last_numbers(through: Mapping[str, int] | None) -> None:
     """The last sequence of sources; 0 where there is none."""
     for source, value in (through or {}).items():
-        if not 0 <= value < BEYOND:
-            raise InvalidRequest(f"through={value} of source {source!r}: the last number is 0 (none) or more")
+        if not (_whole(value) and 0 <= value < BEYOND):
+            raise InvalidRequest(f"through={value!r} of source {source!r}: the last number is 0 (none) or more")
 
 
 def check_place(name: str, cursor: Cursor | None) -> None:
@@ -36,5 +37,17 @@ def check_place(name: str, cursor: Cursor | None) -> None:
 
 def not_negative(name: str, value: float | None) -> None:
     """A number of bytes or seconds."""
-    if value is not None and not 0 <= value < BEYOND:
-        raise InvalidRequest(f"{name}={value} must not be negative")
+    if value is not None and not (isinstance(value, Real) and 0 <= value < BEYOND):
+        raise InvalidRequest(f"{name}={value!r} must be a number, not negative")
+
+
+def version(name: str, value: int | None) -> None:
+    """Of an application's transaction."""
+    if value is not None and not (_whole(value) and 0 <= value < BEYOND):
+        raise InvalidRequest(
+            f"{name}={value!r} of an application is a whole number from 0 on", reason="BAD_TRANSACTION"
+        )
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)

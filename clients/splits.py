@@ -60,7 +60,8 @@ _PACKED = {".gz", ".zst", ".bz2", ".lz4"}
 
 
 def upload(path: str | os.PathLike[str], *, format: str = "") -> Upload:  # noqa: A002 (FileSplit's word)
-    """Use a file of this machine as a split or a table: it is sent to the server and kept there as long as the task.
+    """Use a file of this machine as a split or a table: it is sent to the server, which keeps a split's until its epoch
+    is acknowledged and a table's as long as the task.
 
     Paths given as plain strings are the server's.
     """

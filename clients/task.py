@@ -14,6 +14,7 @@ from .epoch import Epoch
 from .feeding import Feed, Step, checkpoint_name
 from .holding import HOLD_BYTES, Holding
 from .numbers import check_place, last_numbers, not_negative
+from .numbers import version as check_version
 from .proto.errors import Exhausted, InvalidRequest, NotFound, Refused
 from .proto.service import Service
 from .proto.values import (
@@ -162,6 +163,8 @@ class Task:
         wanted = checkpoint_name(checkpoint)
         if wanted is not None and not seal:
             raise InvalidRequest("a checkpoint is taken at a barrier: ask for it with seal=True")
+        check_version("version", version)
+        check_version("follows", follows)
         transaction = Transaction(application=application, version=version, follows=follows)
         return self._feed.transact(transaction, splits, seals=seal, checkpoint=wanted)
 
@@ -191,8 +194,9 @@ class Task:
                 raise Refused(f"{which} sealed and unread: read_epoch() first", reason="UNREAD_EPOCHS")
             self._begin()
             barrier: Barrier | None = None
-            for step in self._feed.steps(splits):
-                barrier = self._fed(step, number, wanted)
+            with self._feed.sending(self._give_back) as send:
+                for step in self._feed.steps(splits, send):
+                    barrier = self._fed(step, number, wanted)
             return self._complete(barrier or self._read_sealed())
 
     def _fed(self, step: Step, number: int, checkpoint: str | None) -> Barrier | None:
@@ -327,6 +331,11 @@ class Task:
         """What to acknowledge with the next call: what the user is done with."""
         done = self._position if self._eager else self._cursor
         return done if done > self._acknowledged else None
+
+    def _give_back(self) -> None:
+        """Acknowledge by itself what the next call would: a file that it needs may want the room."""
+        if (due := self._due()) is not None:
+            self.acknowledge(due)
 
     def _taken(self, frames: Sequence[Frame], acknowledged: Cursor | None) -> Barrier | None:
         self._acknowledged = acknowledged or self._acknowledged

@@ -60,7 +60,7 @@ class Adding:
         match split:
             case FileSplit():
                 accepted.files = self._computation.accept_file(accepted.source, split, accepted.origin)
-                accepted.digest = split_digest(split)
+                accepted.digest = split_digest(self._uploads.told(split))
             case InlineSplit():
                 with self._board.lock:
                     waiting = self._waiting_for_a_seal(self._board.ledger)
@@ -89,7 +89,7 @@ class Adding:
             digest, batches = known.digest, known.batches()
             if digest is None and known.inline is None:
                 return answer
-        if split_digest(split) != (digest or known.inline_digest(batches)):
+        if split_digest(self._uploads.told(split)) != (digest or known.inline_digest(batches)):
             raise Refused(
                 f"{known.origin} was added before with other content; the next number is "
                 f"{self._board.ledger.source(known.source).highest + 1}. Where somebody else feeds this source too, "
@@ -128,7 +128,7 @@ class Adding:
             with board.lock:
                 board.check_running()
                 before = board.ledger.transactions.repeated(transaction)
-            digest = content_digest(splits, seals=barrier)
+            digest = content_digest([(name, self._uploads.told(each)) for name, each in splits], seals=barrier)
             if before is not None:
                 return self._replayed(before, transaction, splits, digest)
             while True:

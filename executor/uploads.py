@@ -4,8 +4,10 @@ group go once the epoch of the split that names them is acknowledged.
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from ..proto.errors import Exhausted, InvalidRequest
@@ -16,10 +18,23 @@ from .store import Quota, SpillFiles
 
 def keep_upload(files: SpillFiles, quota: Quota, name: str, chunks: Iterable[bytes]) -> str:
     """Write the chunks to a file of the task; its path ends as `name` does, so that its format shows."""
+    return _keep(files, quota, name, chunks).path
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    path: str
+    size: int
+    content: str
+    """What is in it and how its name ends, the same for the same file sent twice."""
+
+
+def _keep(files: SpillFiles, quota: Quota, name: str, chunks: Iterable[bytes]) -> _Kept:
     ending = "".join(PurePosixPath(name.replace("\\", "/")).suffixes[-2:])
     if not all(character.isalnum() or character == "." for character in ending):
         raise InvalidRequest(f"an uploaded file's name must end in a plain suffix such as .parquet, not {name!r}")
     path = files.new_path(f".upload{ending}")
+    digest = hashlib.blake2b(digest_size=16)
     taken = 0
     try:
         with path.open("xb") as sink:
@@ -31,13 +46,14 @@ def keep_upload(files: SpillFiles, quota: Quota, name: str, chunks: Iterable[byt
                     )
                 taken += len(chunk)
                 sink.write(chunk)
+                digest.update(chunk)
     except BaseException:
         quota.give(taken)
         path.unlink(missing_ok=True)
         raise
     quota.keep(taken)
     files.check_kept()
-    return str(path)
+    return _Kept(str(path), taken, f"upload {digest.hexdigest()}{ending}")
 
 
 class PassingUploads:
@@ -48,15 +64,21 @@ class PassingUploads:
     def __init__(self, files: SpillFiles, quota: Quota) -> None:
         self._files = files
         self._quota = quota
-        self._known: dict[str, tuple[str, int]] = {}
+        self._known: dict[str, tuple[str, _Kept]] = {}
         self._users: dict[AcceptedSplit, str] = {}
         self._lock = threading.Lock()
 
     def keep(self, name: str, chunks: Iterable[bytes], group: str) -> str:
-        path = keep_upload(self._files, self._quota, name, chunks)
+        kept = _keep(self._files, self._quota, name, chunks)
         with self._lock:
-            self._known[path] = (group, Path(path).stat().st_size)
-        return path
+            self._known[kept.path] = (group, kept)
+        return kept.path
+
+    def told(self, split: Split) -> Split:
+        """The split as a digest tells it from others: by what is in the file, which a retry sends again."""
+        if isinstance(split, FileSplit) and (known := self._known.get(split.path)) is not None:
+            return replace(split, path=known[1].content)
+        return split
 
     def used_by(self, accepted: AcceptedSplit, split: Split) -> None:
         """The split has been added, and may name one."""
@@ -80,7 +102,7 @@ class PassingUploads:
         used = set(self._users.values())
         for path in dict.fromkeys(paths):
             if path not in used:
-                _, size = self._known.pop(path)
+                _, kept = self._known.pop(path)
                 Path(path).unlink(missing_ok=True)
-                self._quota.keep(-size)
-                self._quota.give(size)
+                self._quota.keep(-kept.size)
+                self._quota.give(kept.size)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -313,12 +314,12 @@ def test_an_epoch_fed_in_several_calls_gives_back_the_one_before(start: Start, m
     assert task.info().acknowledged == tidegate.Cursor(2, 0)
 
 
-@pytest.mark.parametrize("number", [0, -1])
-def test_a_number_below_one_is_refused(start: Start, number: int) -> None:
+@pytest.mark.parametrize("number", [0, -1, "1", 1.5])
+def test_what_is_no_number_from_one_on_is_refused(start: Start, number: Any) -> None:
     task = start()
-    with pytest.raises(tidegate.InvalidRequest, match=f"sequence={number}: numbers start at 1"):
+    with pytest.raises(tidegate.InvalidRequest, match=f"sequence={number!r}: numbers start at 1"):
         task.add_split("a", numbers(1), sequence=number)
-    with pytest.raises(tidegate.InvalidRequest, match=f"epoch={number}: numbers start at 1"):
+    with pytest.raises(tidegate.InvalidRequest, match=f"epoch={number!r}: numbers start at 1"):
         task.request_barrier(number)
 
 

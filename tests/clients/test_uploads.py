@@ -186,3 +186,43 @@ def test_rows_that_were_refused_do_not_stand_for_those_given_in_their_place(
     task.add_split("a", table)
     task.request_barrier()
     assert task.read_epoch() == table
+
+
+def test_uploads_use_the_quota_only_until_their_epoch_is_acknowledged(plans: Client, parquet: Path) -> None:
+    with plans.create_task(PLAN, spill_quota=parquet.stat().st_size) as task:
+        for number in range(1, 8):
+            assert task.run_epoch({"a": tidegate.upload(parquet)}).number == number
+    with plans.create_task(PLAN, spill_quota=2 * parquet.stat().st_size) as task:
+        for _ in range(7):
+            task.add_split("a", tidegate.upload(parquet))
+            task.request_barrier()
+            assert task.read_epoch() == pq.read_table(parquet)
+
+
+def test_the_uploads_of_splits_that_are_refused_give_their_room_back(plans: Client, parquet: Path) -> None:
+    task = plans.create_task(PLAN, spill_quota=2 * parquet.stat().st_size)
+    for _ in range(5):
+        with pytest.raises(tidegate.Refused, match="epoch 2"):
+            task.add_split("a", tidegate.upload(parquet), epoch=2)
+        with pytest.raises(tidegate.InvalidRequest, match="a split is a path"):
+            task.run_epoch({"a": [tidegate.upload(parquet), 1]})
+        with pytest.raises(tidegate.InvalidRequest, match="version"):
+            task.transact("app", -1, {"a": tidegate.upload(parquet)}, seal=True)
+    assert task.run_epoch({"a": tidegate.upload(parquet)}).table() == pq.read_table(parquet)
+
+
+def test_a_file_sent_again_with_its_number_is_a_duplicate(plans: Client, parquet: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.parquet"
+    pq.write_table(pa.table({"x": pa.array([9], pa.int64())}), other)
+    task = plans.create_task(PLAN, spill_quota=2 * parquet.stat().st_size + other.stat().st_size)
+    added = [task.add_split("a", tidegate.upload(parquet), sequence=1).duplicate for _ in range(4)]
+    assert added == [False, True, True, True]
+    with pytest.raises(tidegate.Refused, match="with other content"):
+        task.add_split("a", tidegate.upload(other), sequence=1)
+
+
+def test_a_transaction_said_again_may_send_its_files_again(plans: Client, parquet: Path) -> None:
+    task = plans.create_task(PLAN, spill_quota=2 * parquet.stat().st_size)
+    for _ in range(4):
+        assert task.transact("app", 1, {"a": tidegate.upload(parquet)}, seal=True).epoch == 1
+    assert task.read_epoch() == pq.read_table(parquet)
