@@ -1,7 +1,7 @@
 """Random loops over random graphs, in both modes, against what a loop means, taken literally.
 
-Class of bug: what was true at a later round is not true any more, or only now, and nobody decides it again. So values are the
-least or the largest of what comes round cycles, edges come and go, and rows come back in several ways.
+Class of bug: what was true at a later round is not true any more, or only now, and nobody decides it again. So values
+are the least or the largest of what comes round cycles, edges come and go, and rows come back in several ways.
 """
 
 from __future__ import annotations
