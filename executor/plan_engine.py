@@ -153,6 +153,12 @@ class PlanEngine:
         scheduler: Scheduler,
         effect: MakeEffect | None,
     ) -> Computation:
+        if options.executor is ExecutorKind.SPARK:
+            raise InvalidRequest(
+                "a graph of one's own operators runs in this process alone: leave executor out, or name the operators "
+                "in a plan, which may run on Spark",
+                reason="NOT_ON_SPARK",
+            )
         prepared, files = self._prepared_graph(graph)
         return GraphComputation(
             prepared,

@@ -1,0 +1,82 @@
+"""What goes wrong on Spark: a lost process does not show, and an error of the plan is the one that it is here."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import tidegate
+from tests.executor.test_user_operators import ROWS, SUMS, Sums, expected, summed, told
+from tidegate.proto.user_operator import Options
+
+FEW = ROWS.slice(0, 20_000)
+
+
+class KilledOnce(Sums):
+    """Its process is killed, the first time that one has rows for it."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self.marker = Path(str(options["marker"]))
+
+    def execute(self, batches: Sequence[pa.RecordBatch], stream: str, channel: int) -> None:
+        if not self.marker.exists():
+            self.marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        super().execute(batches, stream, channel)
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[tidegate.Client]:
+    operators = {
+        "sums": tidegate.user_operator(Sums, schema=SUMS, partition="c0"),
+        "killed": tidegate.user_operator(KilledOnce, schema=SUMS, partition="c0"),
+    }
+    with tidegate.local(operators=operators) as made:
+        yield made
+
+
+def test_a_process_that_is_killed_in_the_middle_does_not_show(
+    client: tidegate.Client, spark: SparkSession, tmp_path: Path
+) -> None:
+    marker = tmp_path / "killed"
+    with client.create_task(summed("killed", marker=str(marker)), executor="spark", spark=spark, channels=2) as task:
+        found = task.run_epoch({"numbers": FEW}).table()
+        runs = {each.operator: each.runs for each in task.statistics().operators}
+    assert marker.exists()
+    assert told(found) == expected(FEW)
+    assert runs["User"] == 2
+
+
+def test_an_error_of_the_plan_is_the_same_as_here(client: tidegate.Client, spark: SparkSession) -> None:
+    raised = []
+    for options in ({}, {"executor": "spark", "spark": spark}):
+        with client.create_task(summed(times=0), channels=2, **options) as task:
+            with pytest.raises(tidegate.TidegateError) as error:
+                task.run_epoch({"numbers": FEW}).table()
+            raised.append((type(error.value), error.value.reason, str(error.value).partition("\nTraceback")[0]))
+    assert raised[0] == raised[1]
+
+
+def test_an_epoch_after_one_that_failed_is_run(client: tidegate.Client, spark: SparkSession) -> None:
+    with client.create_task(summed(times=0), executor="spark", spark=spark, on_error="skip_epoch", channels=2) as task:
+        with pytest.raises(tidegate.EpochError):
+            task.run_epoch({"numbers": FEW}).table()
+        assert task.run_epoch({"numbers": FEW.slice(0, 0)}).table().num_rows == 0
+
+
+def test_nothing_is_left_of_an_epoch(spark: SparkSession, tmp_path: Path) -> None:
+    operators = {"sums": tidegate.user_operator(Sums, schema=SUMS, partition="c0")}
+    with (
+        tidegate.local(operators=operators, spark_staging=tmp_path) as client,
+        client.create_task(summed(), executor="spark", spark=spark, channels=2) as task,
+    ):
+        task.run_epoch({"numbers": FEW}).table()
+        assert [each for each in tmp_path.rglob("*") if each.is_file()] == []
+    assert list(tmp_path.iterdir()) == []
