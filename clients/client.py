@@ -19,7 +19,7 @@ from .proto.errors import InvalidRequest, Problem
 from .proto.graph import Graph, RowBatches
 from .proto.service import Service
 from .proto.values import Capabilities, Checkpoint, Cursor, ExecutorKind, Explanation, Split, TaskInfo
-from .splits import SplitLike, Upload, several, split
+from .splits import SplitLike, Upload, by_source, split
 from .task import Task
 
 
@@ -127,6 +127,8 @@ class Client:
 
     def task(self, id: str, *, cursor: Cursor | None = None) -> Task:  # noqa: A002 (what a task's handle is called)
         """Attach to a task again, at `cursor`, or after all that was acknowledged."""
+        if not isinstance(id, str):
+            raise InvalidRequest(f"a task's id is text, as Task.id and `tidegate tasks` give it, not {id!r}")
         return Task(self._service, self._service.get_task(id), cursor)
 
     def tasks(self) -> Sequence[TaskInfo]:
@@ -178,7 +180,7 @@ class Client:
     ) -> TaskInfo:
         encoded, wanted = plan_bytes(plan), self._chosen(options)
         bound: dict[str, list[Split]] = {
-            name: [split(each, self._upload) for each in several(given)] for name, given in (tables or {}).items()
+            name: [split(each, self._upload) for each in given] for name, given in by_source(tables or {}).items()
         }
         if restore is not None and not (isinstance(restore, str) and restore):
             raise InvalidRequest(f"restore is a checkpoint's id, not {restore!r}", reason="CHECKPOINT_ID")

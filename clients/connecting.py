@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from .client import Client
+from .proto.address import is_address
+from .proto.errors import InvalidRequest
 from .proto.user_operator import UserOperators
 
 
@@ -17,6 +19,8 @@ def connect(address: str, *, retry_seconds: float = 20.0) -> Client:
     """
     from .remote import RemoteService
 
+    if not is_address(address):
+        raise InvalidRequest(f"a server's address is HOST:PORT, with a port up to 65535, or unix:PATH, not {address!r}")
     return Client(RemoteService(address, retry_seconds))
 
 

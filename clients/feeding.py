@@ -26,7 +26,7 @@ from .proto.values import (
     Transaction,
 )
 from .sending import Sending
-from .splits import SplitLike, Uploader, several, split
+from .splits import SplitLike, Uploader, by_source, split
 
 STEP_BYTES: Final = 8 * MIB  # of inline data in one call
 STEP_SPLITS: Final = 1000
@@ -118,7 +118,7 @@ class Feed:
         checkpoint: str | None,
     ) -> Transacted:
         with self._lock:
-            fed = [(fed_source(name, self._last, self._static), several(given)) for name, given in splits.items()]
+            fed = [(fed_source(name, self._last, self._static), given) for name, given in by_source(splits).items()]
             with self.sending() as send:
                 made = [(source, split(each, send)) for source, given in fed for each in given]
                 transacted = self._service.transact(
@@ -149,7 +149,7 @@ class Feed:
                 f"splits of {names} are not sealed yet: request_barrier() and read_epoch() first",
                 reason="UNSEALED_SPLITS",
             )
-        fed = [(fed_source(name, self._last, self._static), several(given)) for name, given in splits.items()]
+        fed = [(fed_source(name, self._last, self._static), given) for name, given in by_source(splits).items()]
         last = dict(self._last)
         held: list[Numbered] = []
         size = 0

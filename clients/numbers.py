@@ -7,7 +7,7 @@ from numbers import Integral, Real
 from typing import Final
 
 from .proto.errors import InvalidRequest
-from .proto.values import Cursor
+from .proto.values import Cursor, FileSplit
 
 BEYOND: Final = 2**63
 
@@ -39,6 +39,15 @@ def not_negative(name: str, value: float | None) -> None:
     """A number of bytes or seconds."""
     if value is not None and not (isinstance(value, Real) and 0 <= value < BEYOND):
         raise InvalidRequest(f"{name}={value!r} must be a number, not negative")
+
+
+def check_ranges(split: FileSplit) -> None:
+    """Which rows of a file, or which of its row groups."""
+    rows, groups = split.rows, split.row_groups
+    if rows is not None and not (isinstance(rows, tuple | list) and len(rows) == 2 and all(map(_whole, rows))):
+        raise InvalidRequest(f"rows={rows!r} of {split.path} is not (first, behind the last), two whole numbers")
+    if groups is not None and not (isinstance(groups, tuple | list | range) and all(map(_whole, groups))):
+        raise InvalidRequest(f"row_groups={groups!r} of {split.path} is not a tuple of whole numbers, from 0 on")
 
 
 def version(name: str, value: int | None) -> None:

@@ -59,7 +59,7 @@ def _choice(name: str, value: Any) -> Any:
             raise InvalidRequest(f"{name} is a number of seconds, not {value!r}")
         return float(value)
     if name == "broadcast":
-        if isinstance(value, str) or not all(isinstance(each, str) for each in value):
+        if not isinstance(value, list | tuple | set | frozenset) or not all(isinstance(each, str) for each in value):
             raise InvalidRequest(f"{name} is a list of sources' names, not {value!r}")
         return tuple(value)
     if not isinstance(value, str):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from .numbers import check_ranges
 from .proto.errors import InvalidRequest
 from .proto.values import MIB, FileSplit, InlineSplit, Split
 
@@ -85,7 +86,10 @@ def _split(data: Any, uploader: Uploader) -> Split:
     match data:
         case Changes():
             return split(data.data, uploader, change_column=data.column)
-        case FileSplit() | InlineSplit():
+        case FileSplit():
+            check_ranges(data)
+            return data
+        case InlineSplit():
             return data
         case str() | os.PathLike():
             return FileSplit(os.fspath(data))
@@ -118,3 +122,13 @@ def _ending(path: Path) -> str:
 def several(data: SplitLike | Sequence[SplitLike]) -> Sequence[SplitLike]:
     """One split or a list of them, as a list."""
     return data if isinstance(data, (list, tuple)) else [data]  # type: ignore[list-item]
+
+
+def by_source(splits: Mapping[str, SplitLike | Sequence[SplitLike]]) -> Mapping[str, Sequence[SplitLike]]:
+    """The splits of each source as a list."""
+    if not isinstance(splits, Mapping):
+        raise InvalidRequest(
+            f"splits are given by their sources' names, as {{'sales': 'sales.parquet'}}, not as {splits!r:.80}",
+            reason="NOT_A_SPLIT",
+        )
+    return {name: several(given) for name, given in splits.items()}

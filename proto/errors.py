@@ -33,6 +33,9 @@ from typing import ClassVar, Final
 TRACEBACK: Final = "\nTraceback (most recent call last):"
 """Where in a message the traceback of a user's code begins."""
 
+LONGEST_PLACE: Final = 300
+"""Characters of a place in a sentence; `Problem.place` is whole."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
@@ -43,7 +46,15 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.message}" if self.place else self.message
+        return f"{_short(self.place)}: {self.message}" if self.place else self.message
+
+
+def _short(place: str) -> str:
+    """A place for a sentence: of one that is thousands of levels deep, both ends."""
+    if len(place) <= LONGEST_PLACE:
+        return place
+    half = LONGEST_PLACE // 2
+    return f"{place[:half]}...{place[-half:]}"
 
 
 class TidegateError(Exception):

@@ -41,7 +41,7 @@ def _asked(piece: FilePiece, bounds: Sequence[Range], total: int) -> Iterator[Ra
         for group in piece.row_groups:
             if group >= len(bounds):
                 raise SplitError(
-                    f"{piece.path} ({piece.origin}) has {len(bounds)} row groups; there is no row group {group}",
+                    f"{piece.path} ({piece.origin}) has no row group {group}; it has {len(bounds)}, the first is 0",
                     reason="OUT_OF_BOUNDS",
                 )
             yield bounds[group]

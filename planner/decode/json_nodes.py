@@ -54,7 +54,8 @@ class JsonNodes(Nodes):
         try:
             json_format.ParseDict(self._rewrite(value, shapes()[name]), message)
         except (json_format.ParseError, ValueError, TypeError, ArithmeticError) as error:
-            raise Malformed(f"not a valid {name}: {error}") from error
+            sentence = str(error).partition("\n")[0]  # then come all names there are, a page of them
+            raise Malformed(f"not a valid {name}: {sentence}") from error
         return message
 
     def _rewrite(self, value: dict[str, Json], shape: Shape) -> dict[str, Json]:

@@ -48,7 +48,7 @@ def decode_plan(plan: PlanBytes, binder: Binder = _REGISTRY, operators: UserOper
     try:
         message = _nodes(plan).take(0)
     except Malformed as error:
-        raise PlanError(Problem(place="", reason="MALFORMED", message=str(error))) from error
+        raise PlanError(Problem(place="", reason="MALFORMED", message=f"{error}{_instead(plan)}")) from error
     first: PlanError | None = None
     for habits in candidates(message):
         try:
@@ -56,6 +56,15 @@ def decode_plan(plan: PlanBytes, binder: Binder = _REGISTRY, operators: UserOper
         except PlanError as error:
             first = first or error
     raise first or AssertionError("there is a way to read every plan")
+
+
+def _instead(plan: PlanBytes) -> str:
+    """What was perhaps meant, where a plan is not of the encoding that it is given as."""
+    if plan.binary is not None and plan.binary.lstrip().startswith(b"{"):
+        return "; this looks like JSON: a plan in JSON is text, a str or a file whose name ends in .json"
+    if plan.json is not None and not plan.json.lstrip().startswith("{"):
+        return "; a plan in JSON is an object, from '{' on: give the name of a file as a pathlib.Path"
+    return ""
 
 
 def _nodes(plan: PlanBytes) -> Nodes:

@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ...proto.address import is_address
+
 if TYPE_CHECKING:
     from ... import Client
 
@@ -52,9 +54,8 @@ def folder(text: str) -> Path:
 
 
 def address(text: str) -> str:
-    """HOST:PORT or unix:PATH; gRPC would take a port beyond 65535 for another one."""
-    host, separator, port = text.rpartition(":")
-    if text.startswith("unix:") or (host and separator and port.isascii() and port.isdigit() and int(port) < 1 << 16):
+    """HOST:PORT or unix:PATH."""
+    if is_address(text):
         return text
     raise argparse.ArgumentTypeError(f"{text!r} is not of the form HOST:PORT, with a port up to 65535")
 
@@ -80,7 +81,9 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
 
 
 def add_server(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--server", metavar="HOST:PORT", help="ask this server (default: work in this process)")
+    parser.add_argument(
+        "--server", metavar="HOST:PORT", type=address, help="ask this server (default: work in this process)"
+    )
 
 
 def add_write_root(parser: argparse.ArgumentParser) -> None:

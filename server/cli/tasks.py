@@ -13,7 +13,13 @@ if TYPE_CHECKING:
 
 def register(commands: common.Subparsers) -> None:
     parser = commands.add_parser("tasks", help="list a server's tasks", description="List a server's tasks.")
-    parser.add_argument("--server", metavar="HOST:PORT", default=common.DEFAULT_ADDRESS, help="default: %(default)s")
+    parser.add_argument(
+        "--server",
+        metavar="HOST:PORT",
+        type=common.address,
+        default=common.DEFAULT_ADDRESS,
+        help="default: %(default)s",
+    )
     parser.set_defaults(command=tasks)
 
 

@@ -322,6 +322,14 @@ def test_progress_is_shown_to_a_person_only(tmp_path: Path) -> None:
     assert "splits" not in said
 
 
+@pytest.mark.parametrize("command", [["tasks"], ["run", "plan.bin"], ["explain", "plan.bin"], ["validate", "plan.bin"]])
+def test_a_server_that_is_no_address_is_a_wrong_option(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*command, "--server", "localhost:99999"])
+    assert ended.value.code == 2
+    assert "'localhost:99999' is not of the form HOST:PORT" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("option", "sentence"),
     [

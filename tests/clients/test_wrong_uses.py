@@ -1,0 +1,66 @@
+"""What a user may get wrong is told in one sentence that says what would be right, in this process and over gRPC."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import tidegate
+from tidegate.client import Client
+from tidegate.proto.errors import LONGEST_PLACE, Problem
+
+from .conftest import PLAN, Start
+
+TABLE = pa.table({"x": pa.array([1], pa.int64())})
+
+
+@pytest.mark.parametrize("address", ["", "localhost", ":1", "http://localhost:1", "localhost:99999", "localhost:x", 5])
+def test_what_is_no_address_is_refused_before_it_is_dialled(address: Any) -> None:
+    with pytest.raises(tidegate.InvalidRequest, match="address is HOST:PORT, with a port up to 65535, or unix:PATH"):
+        tidegate.connect(address)
+
+
+def test_splits_without_their_sources_name_are_refused(start: Start) -> None:
+    task = start()
+    for use in (task.run_epoch, lambda splits: task.transact("app", 1, splits, seal=True)):
+        with pytest.raises(tidegate.InvalidRequest, match=r"given by their sources' names, .* not as 'sales.parquet'"):
+            use("sales.parquet")
+
+
+def test_tables_without_their_names_are_refused(client: Client) -> None:
+    with pytest.raises(tidegate.InvalidRequest, match="given by their sources' names"):
+        client.create_task(PLAN, tables=[TABLE])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("ranges", [{"row_groups": 1}, {"row_groups": ("0",)}, {"rows": 3}, {"rows": (1, 2, 3)}])
+def test_rows_of_a_file_that_are_none_are_refused(start: Start, ranges: dict[str, Any]) -> None:
+    with pytest.raises(tidegate.InvalidRequest, match=r"rows?(_groups)?=.* of sales.parquet is not"):
+        start().add_split("a", tidegate.FileSplit("sales.parquet", **ranges))
+
+
+@pytest.mark.parametrize("broadcast", [None, "a", 1, (1,)])
+def test_sources_to_broadcast_that_are_no_list_are_refused(client: Client, broadcast: Any) -> None:
+    with pytest.raises(tidegate.InvalidRequest, match="broadcast is a list of sources' names"):
+        client.create_task(PLAN, broadcast=broadcast)
+
+
+def test_a_tasks_id_that_is_no_text_is_refused(client: Client) -> None:
+    with pytest.raises(tidegate.InvalidRequest, match="id is text"):
+        client.task(5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("numbers", [{"version": "1"}, {"version": -1}, {"version": 2, "follows": "1"}])
+def test_versions_that_are_no_whole_numbers_are_refused(start: Start, numbers: dict[str, Any]) -> None:
+    with pytest.raises(tidegate.InvalidRequest, match="is a whole number from 0 on") as refused:
+        start().transact("app", splits={"a": TABLE}, seal=True, **numbers)
+    assert refused.value.reason == "BAD_TRANSACTION"
+
+
+def test_a_place_thousands_of_levels_deep_is_told_by_its_ends() -> None:
+    problem = Problem(place="relations[0]" + ".fetch.input" * 10_000 + ".read", reason="TOO_DEEP", message="too deep")
+    told = str(tidegate.PlanError(problem))
+    assert told.startswith("relations[0].fetch.input.fetch")
+    assert told.endswith(".fetch.input.read: too deep")
+    assert len(told) < LONGEST_PLACE + 20
