@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from .datasource import register as register
     from .feeding import feed as feed
     from .querying import query as query
     from .report import Bytes as Bytes
@@ -16,12 +17,15 @@ if TYPE_CHECKING:
     from .report import Order as Order
     from .report import Way as Way
     from .staging import sweep as sweep
+    from .streaming import stream as stream
 
 _NAMES: Final = {
+    "datasource": ("register",),
     "feeding": ("feed",),
     "querying": ("query",),
     "report": ("Bytes", "Fed", "Order", "Way"),
     "staging": ("sweep",),
+    "streaming": ("stream",),
 }
 _MODULES: Final = {name: module for module, names in _NAMES.items() for name in names}
 

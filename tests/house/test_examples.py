@@ -212,6 +212,13 @@ def test_tpch_6_and_12_are_graphs(tmp_path: Path) -> None:
     ]
 
 
+def test_a_stream_of_spark_keeps_a_view(tmp_path: Path) -> None:
+    script = TOP / "examples" / "spark_streaming_view.py"
+    done = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["after batch 0: {'ann': 5, 'bob': 7}", "after batch 1: {'bob': 8}"]
+
+
 def test_every_example_has_a_test() -> None:
     scripts = {path.stem for path in (TOP / "examples").glob("*.py")}
     assert scripts == {

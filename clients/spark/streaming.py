@@ -1,0 +1,143 @@
+"""`stream`: the micro-batches of a Structured Streaming query become transactions of a task, and epochs if it seals.
+
+A batch is added, sealed and remembered in one call, as version *batch id* of an application. After a crash Spark runs
+its last batch again, under the same id: if the task has it, nothing is computed and nothing changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming import DataStreamWriter
+
+from ..connecting import connect
+from ..feeding import checkpoint_name
+from ..proto.errors import InvalidRequest
+from ..proto.values import Transacted
+from ..splits import Changes, SplitLike
+from ..task import Task
+from .waiting import checkpointed, once_read
+
+WAIT_SECONDS: Final = 300.0
+_QUERY: Final = "sql.streaming.queryId"
+
+Prepare = Callable[[DataFrame, Task], Sequence[SplitLike]]
+"""The rows of a batch as splits, none of which is added yet."""
+
+
+def stream(
+    frame: DataFrame,
+    task: Task | tuple[str, str],
+    source: str,
+    *,
+    seals: bool = True,
+    change_column: str | None = None,
+    application: str | None = None,
+    checkpoint: bool | str = False,
+    gaps: bool = False,
+    wait: float = WAIT_SECONDS,
+) -> DataStreamWriter:
+    """Feed a source of a task with a streaming DataFrame: `stream(...).option("checkpointLocation", ...).start()`.
+
+    Each batch is a transaction, and with `seals` an epoch; of several queries that feed one task one seals, and the
+    others' batches belong to the epoch it seals next. `task` is a task, or (address, id) of one: with that a driver
+    goes on that is started again on the same checkpoint location, and so does one over Spark Connect.
+
+    `application` is under what name the task remembers the query: the query's own id, which its checkpoint location
+    keeps, unless it is given. A batch that leaves out some since the last that the task has is refused unless `gaps`
+    are right. `change_column` is for continuous tasks. With `checkpoint`, True or a name, a batch is done once a
+    checkpoint of the task has it, so that the query is never ahead of what the task can be restored to; one that does
+    not seal waits for one that does. A batch waits `wait` seconds at most until somebody has read.
+    """
+    if not frame.isStreaming:
+        raise InvalidRequest(
+            "stream() takes a streaming DataFrame (spark.readStream); feed() takes the others", reason="NOT_STREAMING"
+        )
+    wanted = checkpoint_name(checkpoint)
+    address, identity = task if isinstance(task, tuple) else (None, None)
+    batches = Batches(
+        task=None if isinstance(task, tuple) else task,
+        address=address,
+        identity=identity,
+        source=source,
+        seals=seals,
+        application=application,
+        checkpoint=wanted,
+        gaps=gaps,
+        wait=wait,
+        prepare=partial(collected, change_column=change_column),
+    )
+    return frame.writeStream.foreachBatch(batches)
+
+
+def collected(frame: DataFrame, _: Task, *, change_column: str | None) -> Sequence[SplitLike]:
+    """The rows in one split, through the driver."""
+    rows = frame.toArrow()
+    return [rows if change_column is None else Changes(rows, change_column)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batches:
+    """What `foreachBatch` calls. One that names its task by address and id can be shipped."""
+
+    task: Task | None
+    address: str | None
+    identity: str | None
+    source: str
+    seals: bool
+    application: str | None
+    checkpoint: str | None
+    gaps: bool
+    wait: float
+    prepare: Prepare
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        if self.task is not None:
+            self._feed(self.task, frame, batch)
+            return
+        if self.address is None or self.identity is None:
+            raise AssertionError("a stream without a task")
+        with connect(self.address) as client:
+            self._feed(client.task(self.identity), frame, batch)
+
+    def _feed(self, task: Task, frame: DataFrame, batch: int) -> None:
+        application = self.application or _query(frame)
+        last = task.last_transaction(application)
+        if last is not None and batch <= last.version:
+            done = Transacted(epoch=last.epoch, replayed=True)
+        else:
+            splits = self.prepare(frame, task)
+            done = once_read(partial(self._transact, task, application, batch, splits), self.wait)
+        if self.checkpoint is not None and done.epoch is not None:
+            checkpointed(task, done.epoch, self.wait, restored=done.replayed)
+
+    def _transact(self, task: Task, application: str, batch: int, splits: Sequence[SplitLike]) -> Transacted:
+        return task.transact(
+            application,
+            batch,
+            {self.source: splits},
+            seal=self.seals,
+            follows=None if self.gaps or batch == 0 else batch - 1,
+            checkpoint=(self.checkpoint or True) if self.seals and self.checkpoint is not None else False,
+        )
+
+
+def _query(frame: DataFrame) -> str:
+    """The id of the query that runs, where that can be seen."""
+    try:
+        found = frame.sparkSession.sparkContext.getLocalProperty(_QUERY)
+    except Exception as unseen:
+        raise InvalidRequest(_NAMELESS, reason="APPLICATION_MISSING") from unseen
+    if not found:
+        raise InvalidRequest(_NAMELESS, reason="APPLICATION_MISSING")
+    return f"spark-query-{found}"
+
+
+_NAMELESS: Final = (
+    "the id of the streaming query cannot be seen here (over Spark Connect, say): name it with application=..., the "
+    "same name for as long as the query keeps its checkpoint location"
+)

@@ -1,0 +1,67 @@
+"""Waiting for those who read a task: what feeds it is held up until they have made room."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from ..proto.errors import CheckpointError, Exhausted, Refused
+from ..proto.values import TaskState
+from ..task import Task
+
+A = TypeVar("A")
+
+_PAUSE: Final = 0.05
+_LONGEST_PAUSE: Final = 1.0
+_UNREAD: Final = ("TOO_MANY_PENDING_EPOCHS", "BARRIER_IN_PROGRESS", "OUTPUT_UNREAD")
+
+
+class Patience:
+    """For `seconds` in all, once something has to be waited for."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._deadline: float | None = None
+        self._pause = _PAUSE
+
+    def pause(self) -> bool:
+        """Wait a little; False once the time is over."""
+        now = time.monotonic()
+        self._deadline = now + self._seconds if self._deadline is None else self._deadline
+        if now >= self._deadline:
+            return False
+        time.sleep(min(self._pause, self._deadline - now))
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+        return True
+
+
+def once_read(call: Callable[[], A], seconds: float) -> A:
+    """The call's answer, asked for again for so long while the task waits for its readers."""
+    patience = Patience(seconds)
+    while True:
+        try:
+            return call()
+        except (Exhausted, Refused) as full:
+            if full.reason not in _UNREAD or not patience.pause():
+                raise
+
+
+def checkpointed(task: Task, epoch: int, seconds: float, *, restored: bool) -> None:
+    """Return once the epoch, or a later one, has its checkpoint. One that was reached before a task was `restored`
+    behind it is in the checkpoint it was restored from.
+    """
+    patience = Patience(seconds)
+    while True:
+        info = task.info()
+        if info.completed_epoch >= epoch:
+            if restored or any(each.epoch >= epoch for each in task.checkpoints()):
+                return
+            if info.sealed_epoch == info.completed_epoch:
+                raise CheckpointError(
+                    f"epoch {epoch} of task {task.id} is complete and has no checkpoint: its BARRIER says why",
+                )
+        if info.state is not TaskState.RUNNING:
+            raise Refused(f"task {task.id} is {info.state.value} before epoch {epoch} has its checkpoint")
+        if not patience.pause():
+            raise TimeoutError(f"epoch {epoch} of task {task.id} had no checkpoint within {seconds:g} seconds")

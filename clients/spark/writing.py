@@ -1,0 +1,150 @@
+"""Writing: the executors upload, named by their attempts, and the driver adds what the job's winners say as one
+transaction.
+
+An upload is not a split yet: a failed attempt, speculation or an aborted job leaves uploads of the job's group that no
+split names, and those are dropped with the group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from ..proto.values import MIB, FileSplit, Transaction
+from ..remote import RemoteService
+from ..splits import CHUNK_BYTES
+from .reading import RETRY_SECONDS
+from .waiting import once_read
+
+UPLOAD_BYTES: Final = 16 * MIB
+_QUERY: Final = "sql.streaming.queryId"
+_BATCH: Final = "streaming.sql.batchId"
+
+
+@dataclass
+class Sent(WriterCommitMessage):
+    """The uploads of a partition, in order, and of which streaming query it is."""
+
+    partition: int
+    paths: tuple[str, ...]
+    query: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sink:
+    """The source of a task that is fed."""
+
+    address: str
+    task: str
+    source: str
+    seals: bool
+    wait: float
+
+    def service(self) -> closing[RemoteService]:
+        return closing(RemoteService(self.address, RETRY_SECONDS))
+
+    def send(self, batches: Iterator[pa.RecordBatch], group: str) -> Sent:
+        """Runs in an executor."""
+        context = TaskContext.get()
+        partition, attempt = (0, 0) if context is None else (context.partitionId(), context.taskAttemptId())
+        query = None if context is None else context.getLocalProperty(_QUERY)
+        paths = []
+        with self.service() as service:
+            for index, held in enumerate(_joined(batches)):
+                name = f"{group}-{partition}-{attempt}-{index}.arrow"
+                paths.append(service.upload(self.task, name, _chunks(held), group=group))
+        return Sent(partition, tuple(paths), query)
+
+    def commit(
+        self, messages: Sequence[WriterCommitMessage | None], application: str, version: int, group: str
+    ) -> None:
+        """Add what was sent, in the order of partitions; what nobody answered for goes."""
+        sent = sorted((each for each in messages if isinstance(each, Sent)), key=lambda each: each.partition)
+        splits = [(self.source, FileSplit(path, format="inline")) for each in sent for path in each.paths]
+        named = Transaction(application=application, version=version)
+        with self.service() as service:
+            once_read(partial(service.transact, self.task, named, splits, barrier=self.seals), self.wait)
+            service.drop_uploads(self.task, group)
+
+    def abort(self, group: str) -> None:
+        with self.service() as service:
+            service.drop_uploads(self.task, group)
+
+
+class TableWriter(DataSourceArrowWriter):
+    """`df.write`: a transaction."""
+
+    def __init__(self, sink: Sink, job: str, application: str, version: int) -> None:
+        self._sink = sink
+        self._job = job
+        self._application = application
+        self._version = version
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return self._sink.send(iterator, self._job)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        self._sink.commit(messages, self._application, self._version, self._job)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
+        self._sink.abort(self._job)
+
+
+class StreamSinkWriter(DataSourceStreamArrowWriter):
+    """`writeStream`: each batch is a transaction, whose version is its id and whose application is the query."""
+
+    def __init__(self, sink: Sink, job: str, application: str | None) -> None:
+        self._sink = sink
+        self._job = job
+        self._application = application
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        context = TaskContext.get()
+        return self._sink.send(iterator, self._group(None if context is None else context.getLocalProperty(_BATCH)))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        queries = [each.query for each in messages if isinstance(each, Sent) and each.query]
+        if self._application is None and not queries:
+            return  # a batch of no partitions: there is nothing to add, and nobody to add it
+        application = self._application or f"spark-query-{queries[0]}"
+        self._sink.commit(messages, application, batchId, self._group(batchId))
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
+        self._sink.abort(self._group(batchId))
+
+    def _group(self, batch: object) -> str:
+        return f"{self._job}-{batch}"
+
+
+def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """Batches for an upload each."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        held.append(batch)
+        size += batch.nbytes
+        if size >= UPLOAD_BYTES:
+            yield held
+            held, size = [], 0
+    if held:
+        yield held
+
+
+def _chunks(batches: Sequence[pa.RecordBatch]) -> list[bytes]:
+    """A list, so that they may be sent again."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batches[0].schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    whole = sink.getvalue()
+    starts = range(0, whole.size, CHUNK_BYTES)
+    return [whole.slice(start, min(CHUNK_BYTES, whole.size - start)).to_pybytes() for start in starts]

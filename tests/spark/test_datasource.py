@@ -1,0 +1,194 @@
+"""`spark.read.format("tidegate")` and the writers: a plan's result as a DataFrame, a source of a task as a sink."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from google.protobuf.json_format import MessageToJson
+
+import tidegate
+import tidegate.spark
+from tidegate.client import Client
+from tidegate.executor.plan_engine import PlanEngine
+from tidegate.plans import plan_bytes
+from tidegate.proto.values import PlanBytes
+from tidegate.spark.plan_parts import _names, part_of
+
+from ..clients.plans import rows as frame_of_rows
+from ..executor.plans import plan, read
+from ..server.running import fake_server
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+
+PAIRS = plan(read("a", "k", "n"), "k", "n").json
+TABLE = pa.table({"k": pa.array(range(1000), pa.int64()), "n": pa.array(range(1000, 2000), pa.int64())})
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("served")
+    pq.write_table(TABLE, folder / "rows.parquet")
+    with fake_server(PlanEngine([str(folder)], folder)) as found:
+        served[found] = folder
+        yield found
+
+
+served: dict[str, Path] = {}
+
+
+@pytest.fixture(scope="module")
+def client(address: str) -> Iterator[Client]:
+    with tidegate.connect(address) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def registered(spark: SparkSession) -> SparkSession:
+    tidegate.spark.register(spark)
+    return spark
+
+
+@pytest.fixture
+def reading(registered: SparkSession, address: str) -> DataFrameReader:
+    reader = registered.read.format("tidegate").option("server", address).option("plan", PAIRS)
+    return reader.option("table.a", str(served[address] / "rows.parquet"))
+
+
+def pairs(frame: DataFrame) -> list[tuple[int, ...]]:
+    return [tuple(row) for row in frame.collect()]
+
+
+def append(frame: DataFrame, address: str, task: str, **options: Any) -> None:
+    writer = frame.write.format("tidegate").mode("append").option("server", address)
+    writer.option("task", task).option("source", "a").options(**options).save()
+
+
+def test_a_plans_result_is_a_frame_of_ranges_in_order(reading: DataFrameReader) -> None:
+    frame = reading.option("partitions", 3).load()
+    assert frame.schema.simpleString() == "struct<k:bigint,n:bigint>"
+    assert pairs(frame) == [(number, number + 1000) for number in range(1000)]
+    assert frame.rdd.getNumPartitions() == 3
+
+
+def test_columns_and_limit_are_applied_to_the_plan(reading: DataFrameReader) -> None:
+    assert pairs(reading.option("columns", "n").option("limit", 3).load()) == [(1000,), (1001,), (1002,)]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "sentence"),
+    [
+        ("columns", "nowhere", "no column 'nowhere'; it has: k, n"),
+        ("surprise", "1", "'surprise' is no option here"),
+        ("limit", "many", "limit='many' is no whole number"),
+    ],
+)
+def test_what_is_wrong_is_said_when_the_frame_is_made(
+    reading: DataFrameReader, option: str, value: str, sentence: str
+) -> None:
+    with pytest.raises(Exception, match=sentence):
+        reading.option(option, value).load()
+
+
+def test_an_epoch_of_a_task_is_read_without_being_acknowledged(
+    registered: SparkSession, address: str, client: Client
+) -> None:
+    with client.create_task(PAIRS) as task:
+        task.transact("test", 1, {"a": TABLE.slice(0, 5)}, seal=True)
+        reader = registered.read.format("tidegate").option("server", address).option("task", task.id)
+        assert len(pairs(reader.option("epoch", 1).load())) == 5
+        assert task.read_epoch().num_rows == 5
+
+
+def test_a_write_is_an_epoch_of_the_task(registered: SparkSession, address: str, client: Client) -> None:
+    with client.create_task(PAIRS) as task:
+        frame = registered.range(0, 100, 1, 4).selectExpr("id as k", "id * 2 as n")
+        append(frame, address, task.id)
+        assert task.read_epoch().column("n").to_pylist() == [2 * number for number in range(100)]
+
+
+def test_a_write_with_a_version_happens_once(registered: SparkSession, address: str, client: Client) -> None:
+    with client.create_task(PAIRS) as task:
+        frame = registered.range(0, 10, 1, 2).selectExpr("id as k", "id as n")
+        for _ in range(2):
+            append(frame, address, task.id, txnAppId="nightly", txnVersion=7)
+        assert task.info().sealed_epoch == 1
+        assert task.read_epoch().num_rows == 10
+
+
+def test_a_failed_attempt_shows_in_nothing(
+    registered: SparkSession, address: str, client: Client, tmp_path: Path
+) -> None:
+    from pyspark.sql.functions import udf
+
+    flag = str(tmp_path / "failed")
+
+    @udf("long")
+    def fails_once(value: int) -> int:
+        import os
+
+        if value == 7 and not os.path.exists(flag):
+            with open(flag, "x"):
+                raise RuntimeError("the first attempt fails")
+        return value
+
+    with client.create_task(PAIRS) as task:
+        frame = registered.range(0, 10, 1, 2).select("id", fails_once("id").alias("n")).selectExpr("id as k", "n")
+        append(frame, address, task.id)
+        assert task.read_epoch().column("n").to_pylist() == list(range(10))
+
+
+def test_an_aborted_write_leaves_nothing(registered: SparkSession, address: str, client: Client) -> None:
+    with client.create_task(PAIRS, spill_quota=1 << 20) as task:
+        frame = registered.range(0, 10, 1, 2).selectExpr("id as k", "if(id = 7, raise_error('no'), id) as n")
+        with pytest.raises(Exception, match="no"):
+            append(frame, address, task.id)
+        assert (task.info().sealed_epoch, task.info().sources[0].last_added) == (0, 0)
+
+
+def test_a_write_that_would_overwrite_is_refused(registered: SparkSession, address: str, client: Client) -> None:
+    with client.create_task(PAIRS) as task:
+        writer = registered.range(3).write.format("tidegate").mode("overwrite").option("server", address)
+        named = writer.option("task", task.id).option("source", "a")
+        with pytest.raises(Exception, match=r"mode\('append'\)"):
+            named.save()
+
+
+def test_a_streaming_sink_feeds_an_epoch_for_each_batch(
+    registered: SparkSession, address: str, client: Client, tmp_path: Path
+) -> None:
+    with client.create_task(PAIRS) as task:
+        (tmp_path / "rows").mkdir()
+        for number in range(2):
+            (tmp_path / "rows" / f"{number}.json").write_text('{"k": 1, "n": 2}')
+            rows = registered.readStream.schema("k long, n long").json(str(tmp_path / "rows"))
+            writer = rows.writeStream.format("tidegate").option("server", address).option("task", task.id)
+            located = writer.option("source", "a").option("checkpointLocation", str(tmp_path / "query"))
+            located.trigger(availableNow=True).start().awaitTermination()
+        assert [task.read_epoch().num_rows for _ in range(2)] == [1, 1]
+        assert task.info().sealed_epoch == 2
+
+
+@pytest.mark.parametrize("encoding", ["json", "binary"])
+@pytest.mark.parametrize(("columns", "limit"), [(("v", "k"), None), (("v",), 1), (None, 2)])
+def test_a_part_of_a_plan_has_the_columns_and_rows_asked_for(
+    encoding: str, columns: tuple[str, ...] | None, limit: int | None
+) -> None:
+    made = frame_of_rows().to_plan()
+    whole = plan_bytes(made) if encoding == "binary" else PlanBytes(json=MessageToJson(made))
+    rows = pa.table({"k": [1, 2, 3], "v": [4, 5, 6]})
+    part = part_of(whole, rows.schema, columns, limit)
+    with tidegate.local() as client, client.create_task(part) as task:
+        got = task.run_epoch({"rows": rows}).table()
+    assert got.to_pylist() == rows.select(columns or ["k", "v"]).slice(0, limit or 3).to_pylist()
+
+
+def test_structs_keep_their_names_where_columns_are_chosen() -> None:
+    inner = pa.struct([("x", pa.int64()), ("y", pa.list_(pa.struct([("z", pa.int64())])))])
+    types = (pa.int64(), inner, pa.list_(inner), pa.map_(pa.string(), inner))
+    assert [_names(type_) for type_ in types] == [1, 4, 4, 4]
