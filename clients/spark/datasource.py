@@ -35,7 +35,7 @@ def register(session: SparkSession) -> None:
     session.dataSource.register(TidegateSource)
 
 
-class TidegateSource(DataSource):
+class TidegateSource(DataSource):  # type: ignore[misc]  # PySpark is not looked into
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
         self._given = {name.lower(): value for name, value in options.items()}

@@ -106,7 +106,7 @@ class Rows:
     end: int | None
 
 
-class PlanReader(DataSourceReader):
+class PlanReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not looked into
     """Runs the plan when Spark plans the query, on the service, and cuts its rows into ranges once they are known."""
 
     def __init__(self, result: ResultOf, schema: StructType) -> None:
@@ -125,7 +125,7 @@ class PlanReader(DataSourceReader):
         yield from _read(self._result, partition.value, self._schema)
 
 
-class EpochReader(DataSourceReader):
+class EpochReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not looked into
     """An epoch of a task, as often as it is read until somebody acknowledges it."""
 
     def __init__(self, result: ResultOf, schema: StructType) -> None:

@@ -29,7 +29,7 @@ _BATCH: Final = "streaming.sql.batchId"
 
 
 @dataclass
-class Sent(WriterCommitMessage):
+class Sent(WriterCommitMessage):  # type: ignore[misc]  # PySpark is not looked into
     """The uploads of a partition, in order, and of which streaming query it is."""
 
     partition: int
@@ -78,7 +78,7 @@ class Sink:
             service.drop_uploads(self.task, group)
 
 
-class TableWriter(DataSourceArrowWriter):
+class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]  # PySpark is not looked into
     """`df.write`: a transaction."""
 
     def __init__(self, sink: Sink, job: str, application: str, version: int) -> None:
@@ -97,7 +97,7 @@ class TableWriter(DataSourceArrowWriter):
         self._sink.abort(self._job)
 
 
-class StreamSinkWriter(DataSourceStreamArrowWriter):
+class StreamSinkWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  # PySpark is not looked into
     """`writeStream`: each batch is a transaction, whose version is its id and whose application is the query."""
 
     def __init__(self, sink: Sink, job: str, application: str | None) -> None:
