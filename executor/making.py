@@ -181,7 +181,12 @@ def _of_users(node: UserOperatorNode, workshop: Workshop) -> Made:
         case IterateNode():
             source = node.source
             operator = Iterate(
-                source.name, source.items, schema=node.schema, epoch_rows=source.epoch_rows, stride=source.stride
+                source.name,
+                source.items,
+                schema=node.schema,
+                epoch_rows=source.epoch_rows,
+                channel=workshop.channel,
+                stride=source.stride,
             )
             return Made(node, operator, workshop.meter("Iterate", node.place), ())
         case _:

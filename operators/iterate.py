@@ -33,13 +33,14 @@ class Iterate(Operator):
         *,
         schema: pa.Schema,
         epoch_rows: int | None = None,
+        channel: int = 0,
         stride: int = STRIDE,
     ) -> None:
         self.schema = schema
         self._items = items
         self._epoch_rows = epoch_rows
         self._stride = stride
-        self._code = UserCode(name, schema)
+        self._code = UserCode(name, schema, channel)
         self._continued: Iterator[pa.RecordBatch] | None = None
         self._rest: pa.RecordBatch | None = None
         self._left = 0

@@ -56,33 +56,37 @@ class HashRouting:
 
 
 class FunctionRouting:
-    """A function of the user's says where each row goes, for a node that errors name."""
+    """A function of the user's says where each row goes, for a node that errors name. They also name the producer: the
+    channel that gave the rows.
+    """
 
     def __init__(self, schema: pa.Schema, choose: Choose, channels: int, node: str) -> None:
         _check(channels)
         self.channels = channels
         self._choose = choose
-        self._code = UserCode(node, schema)
+        self._node = node
+        self._schema = schema
 
-    def slices(self, block: pa.RecordBatch, producer: int, number: int) -> Slices:  # noqa: ARG002 - not by place
-        given = self._code.call("its partition function", self._choose, block, self.channels)
-        return _dealt(block, self._checked(given, block.num_rows), self.channels)
+    def slices(self, block: pa.RecordBatch, producer: int, number: int) -> Slices:  # noqa: ARG002 - not by number
+        code = UserCode(self._node, self._schema, producer)
+        given = code.call("its partition function", self._choose, block, self.channels)
+        return _dealt(block, self._checked(given, block.num_rows, code), self.channels)
 
-    def _checked(self, given: object, rows: int) -> npt.NDArray[np.uint8 | np.uint16]:
+    def _checked(self, given: object, rows: int, code: UserCode) -> npt.NDArray[np.uint8 | np.uint16]:
         """The channels, if there is one for each row."""
         try:
             channel = np.asarray(given)
         except (TypeError, ValueError) as error:
-            raise self._wrong(f"gave {type(given).__name__}") from error
+            raise self._wrong(code, f"gave {type(given).__name__}") from error
         if channel.shape != (rows,) or channel.dtype.kind not in "iu":
-            raise self._wrong(f"gave {channel.dtype} of shape {channel.shape} for {rows} rows")
+            raise self._wrong(code, f"gave {channel.dtype} of shape {channel.shape} for {rows} rows")
         if rows and (channel.min() < 0 or channel.max() >= self.channels):
-            raise self._wrong(f"gave channels from {channel.min()} to {channel.max()}")
+            raise self._wrong(code, f"gave channels from {channel.min()} to {channel.max()}")
         return channel.astype(np.uint8 if self.channels <= 1 << 8 else np.uint16)
 
-    def _wrong(self, what: str) -> ExecutionError:
+    def _wrong(self, code: UserCode, what: str) -> ExecutionError:
         right = f"a whole number from 0 to {self.channels - 1} for each row is right"
-        return self._code.wrong(f"its partition function {what}; {right}", "BAD_CHANNEL")
+        return code.wrong(f"its partition function {what}; {right}", "BAD_CHANNEL")
 
 
 @dataclass(frozen=True, slots=True)

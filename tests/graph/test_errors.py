@@ -161,6 +161,6 @@ def test_an_iterable_that_breaks_is_named(client: Client) -> None:
     graph = TaskGraph()
     graph.collect(graph.read_iterable(rows, NUMBERS, name="line"))
     with pytest.raises(
-        tidegate.TaskFailed, match="node 'line', epoch 1: iterating raised RuntimeError: the line is dead"
+        tidegate.TaskFailed, match="node 'line', channel 0, epoch 1: iterating raised RuntimeError: the line is dead"
     ):
         client.run_graph(graph)

@@ -124,7 +124,9 @@ def test_an_iterator_is_one_epochs_unless_it_says_how_many_rows_are(client: Clie
     graph.collect(graph.read_iterable(iter([(1, 2)]), NUMBERS, name="once"))
     with client.create_task(graph) as task:
         assert task.run_epoch({}).rows == 1
-        with pytest.raises(tidegate.TaskFailed, match="node 'once', epoch 2: its iterator was used up") as raised:
+        with pytest.raises(
+            tidegate.TaskFailed, match="node 'once', channel 0, epoch 2: its iterator was used up"
+        ) as raised:
             task.run_epoch({})
     assert raised.value.reason == "ITERATOR_USED_UP"
 

@@ -79,10 +79,22 @@ def test_spread_rows_stay_on_their_channel_from_node_to_node(client: Client) -> 
 
 @pytest.mark.parametrize("gave", [[0.5], [3], [-1], "x", [0, 1], None], ids=str)
 def test_what_is_no_channel_of_each_row_is_refused_with_the_nodes_name(client: Client, gave: object) -> None:
-    said = r"node 'labelled', epoch 1: its partition function gave .*from 0 to 2"
+    said = r"node 'labelled', channel \d, epoch 1: its partition function gave .*from 0 to 2"
     with pytest.raises(tidegate.TaskFailed, match=said) as raised:
         channels_of(client, lambda batch, channels: gave, numbers(1))
     assert raised.value.reason == "BAD_CHANNEL"
+
+
+def test_a_partition_function_that_breaks_is_told_with_the_channel_that_gave_the_rows(client: Client) -> None:
+    def fails_for_one(batch: pa.RecordBatch, channels: int) -> pa.Array:
+        return pa.array([1 // (value - 1) % channels for value in batch["v"].to_pylist()])
+
+    graph = TaskGraph()
+    first = graph.node("first", PassOn, fed(graph), channels=2, partition=lambda batch, channels: batch["v"])
+    graph.blocking("second", PassOn, first, channels=2, partition=fails_for_one)
+    with pytest.raises(tidegate.TaskFailed, match=r"(?s)node 'second', channel 1, epoch 1: .*in fails_for_one") as no:
+        client.run_graph(graph, {"numbers": numbers(2)})
+    assert isinstance(no.value.__cause__, tidegate.NodeError)
 
 
 def test_a_result_read_twice_is_made_once(client: Client) -> None:
