@@ -1,0 +1,60 @@
+"""What stock nodes run as keeps the rules of operators: streams may be cut, interleave, break off and begin anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from tidegate import TaskGraph
+from tidegate.operators.duckdb_private import PrivateEngine
+from tidegate.operators.fragment import Fragment, StreamSource
+from tidegate.operators.instances import Instance, InstancePool, InstanceSettings
+from tidegate.planner.graph.schemas import steps_of
+from tidegate.planner.graph.steps import SqlStep, relation
+from tidegate.planner.graph.structure import ordered
+from tidegate.testing import check_operator
+
+from .executors import numbers
+from .test_stock import ANSWERS, CASES, ORDERED, Build, answer, ended, prices
+
+
+@pytest.fixture(scope="module")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
+    pool = InstancePool(tmp_path_factory.mktemp("spill"), engine=PrivateEngine())
+    made = pool.take(InstanceSettings(memory_limit=1 << 30, roots=()))
+    yield made
+    made.close()
+    pool.close()
+
+
+def fragment(graph: TaskGraph, instance: Instance) -> tuple[list[str], Fragment]:
+    """Of a graph with one stock node: which sources its streams are, and its operator."""
+    steps, schemas = steps_of(ordered(graph.value), {})
+    (step,) = (each for each in steps if isinstance(each, SqlStep))
+    read = [each.source for each in step.inputs]
+    streams = [
+        StreamSource(relation=relation(at), schema=schemas[source], size_class=1_000) for at, source in enumerate(read)
+    ]
+    made = Fragment(step.sql, schema=step.schema, instance=instance, streams=streams, strict=True, place=step.name)
+    return read, made
+
+
+@CASES
+def test_it_keeps_the_rules_of_operators_and_gives_what_sql_gives(build: Build, warm: Instance) -> None:
+    graph = ended(build, 1)
+    given = [
+        {"numbers": numbers(7, keys=4), "prices": prices(9)},
+        {"numbers": numbers(0), "prices": prices(3)},
+        {"numbers": numbers(5, keys=2), "prices": prices(5).slice(2)},
+    ]
+    read, _ = fragment(graph, warm)
+    epochs: list[list[pa.Table]] = [[tables[source] for source in read] for tables in given]
+    expected = [answer(build, {source: tables[source] for source in read}) for tables in given]
+    check_operator(lambda: fragment(graph, warm)[1], epochs, expected=expected, ordered=build in ORDERED)
+
+
+def test_no_stock_node_is_left_out() -> None:
+    kinds = {type(node.operation).__name__ for build in ANSWERS for node in ended(build, 1).value.nodes[-1:]}
+    assert kinds == {"Join", "Aggregate", "Distinct", "Sort", "Count"}
