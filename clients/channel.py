@@ -104,6 +104,11 @@ class Channel:
         status, sentence, metadata = broken.code().name, broken.details() or "", broken.trailing_metadata() or ()
         if status in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED") and not is_ours(metadata):
             sentence = f"the server {self.address} cannot be reached: {sentence}"
+        elif status == "RESOURCE_EXHAUSTED" and not is_ours(metadata):  # gRPC's own limit, so nobody asked us
+            sentence = (
+                f"the server {self.address} takes no call of this size ({sentence}): give data as files, in uploads or "
+                "in smaller splits, or let it take more (tidegate serve --max-message-bytes SIZE)"
+            )
         return error(status, sentence, metadata)
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ and the file give columns.
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import stat
@@ -49,12 +50,16 @@ def expand(
     named = format_named(split.format) if split.format else None
     if _is_pattern(path):
         _check_pattern(path, split, allowed)
-        found = _pattern(path)
     else:
         _check_allowed(path, split.path, allowed)
-        if not os.path.exists(path):
+    try:
+        if not _is_pattern(path) and not _exists(path):
             raise NotFound(f"{split.path} does not exist {side} ({origin})", reason="FILE_NOT_FOUND")
-        found = _folder(path) if os.path.isdir(path) else [path]
+        found = _found(path)
+    except PermissionError as error:
+        raise Forbidden(
+            f"{error.filename} may not be read {side}, permission denied ({origin})", reason="NO_PERMISSION"
+        ) from error
     if not found:
         raise NotFound(f"{split.path} holds no files {side} ({origin})", reason="FILE_NOT_FOUND")
     if len(found) > MAX_FILES:
@@ -65,13 +70,29 @@ def expand(
 
 
 def files_of(path: str) -> list[str]:
-    """The files that a path stands for as `expand` has them, each a path of its own; none where there are none."""
-    path = _local_path(path)
+    """The files that a path stands for as `expand` has them, each a path of its own; none where there are none.
+
+    Raises `PermissionError` where a folder on the way may not be looked into: it is not left out in silence.
+    """
+    return _found(_local_path(path))
+
+
+def _found(path: str) -> list[str]:
     if _is_pattern(path):
         return _pattern(path)
     if os.path.isdir(path):
         return _folder(path)
-    return [path] if os.path.exists(path) else []
+    return [path] if _exists(path) else []
+
+
+def _exists(path: str) -> bool:
+    try:
+        os.stat(path)
+    except PermissionError:
+        raise
+    except OSError:
+        return False
+    return True
 
 
 def open_pieces(
@@ -165,16 +186,24 @@ def _named(path: str, split: FileSplit, allowed: Sequence[str]) -> str:
 
 
 def _check_pattern(path: str, split: FileSplit, allowed: Sequence[str]) -> None:
-    parts = path.split(os.sep)
-    first = next(i for i, part in enumerate(parts) if not _MAGIC.isdisjoint(part))
-    if ".." in parts[first:]:
+    fixed = _fixed(path)
+    if ".." in path[len(fixed) :].split(os.sep):
         raise Forbidden(f"{split.path}: '..' after a wildcard is not allowed")
-    _check_allowed(os.sep.join(parts[:first]) or os.sep, split.path, allowed)
+    _check_allowed(fixed, split.path, allowed)
+
+
+def _fixed(pattern: str) -> str:
+    """The folder that all of its matches are below."""
+    parts = pattern.split(os.sep)
+    first = next(i for i, part in enumerate(parts) if not _MAGIC.isdisjoint(part))
+    return os.sep.join(parts[:first]) or os.sep
 
 
 def _pattern(path: str) -> list[str]:
     last = path.rpartition(os.sep)[2]
     found: set[str] = set()
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # `glob` would take no permission for no files
+        os.scandir(_fixed(path)).close()
     for match in glob.iglob(path, recursive=True):
         if os.path.isdir(match):
             if last != "**":
@@ -190,12 +219,17 @@ def _folder(path: str) -> list[str]:
     """Every file below, sorted. Links to folders are followed once at most, so that a circle ends."""
     found: list[str] = []
     seen = {os.path.realpath(path)}
-    for folder, folders, files in os.walk(path, followlinks=True):
+    for folder, folders, files in os.walk(path, onerror=_refuse, followlinks=True):
         folders[:] = sorted(name for name in folders if not _skipped(name) and _is_new(folder, name, seen))
         found.extend(os.path.join(folder, name) for name in files if not _skipped(name))
         if len(found) > MAX_FILES:
             break
     return sorted((file for file in found if os.path.exists(file)), key=_order)
+
+
+def _refuse(error: OSError) -> None:
+    if isinstance(error, PermissionError):
+        raise error
 
 
 def _is_new(folder: str, name: str, seen: set[str]) -> bool:

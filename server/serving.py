@@ -67,7 +67,10 @@ class Server:
         try:
             port = self._server.add_insecure_port(listen)
         except RuntimeError as error:
-            raise Unavailable(f"cannot listen on {listen}: is the port in use?", reason="CANNOT_LISTEN") from error
+            raise Unavailable(
+                f"cannot listen on {listen}: is the port in use, or the address that of another machine?",
+                reason="CANNOT_LISTEN",
+            ) from error
         return listen if listen.startswith("unix:") else f"{listen.rpartition(':')[0]}:{port}"
 
     async def __aexit__(

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -99,6 +101,28 @@ def test_a_circle_of_folders_ends(root: Path) -> None:
     assert names(expanded(root, root), root) == ["a/f.parquet"]
 
 
+@pytest.mark.parametrize("asked", ["locked/a.parquet", "locked", "locked/*.parquet", ".", "lo*"])
+def test_a_folder_that_may_not_be_looked_into_is_told_not_left_out(
+    asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "locked" / "a.parquet", pa.table({"x": [1]}))
+    write(tmp_path / "open.parquet", pa.table({"x": [1]}))
+    for name in ("stat", "scandir"):  # as for a user who is not root
+        monkeypatch.setattr(os, name, _denying(getattr(os, name), tmp_path / "locked", below=name == "stat"))
+    with pytest.raises(Forbidden, match=r"locked.* may not be read on this machine, permission denied \(split 1"):
+        expand(FileSplit(str(tmp_path / asked)), [str(tmp_path)], "split 1")
+
+
+def _denying(call: Callable[..., Any], folder: Path, *, below: bool) -> Callable[..., Any]:
+    def denied(path: Any, *rest: Any, **named: Any) -> Any:
+        asked = Path(os.fspath(path)) if isinstance(path, str | os.PathLike) else None
+        if asked is not None and (folder in asked.parents if below else asked == folder):
+            raise PermissionError(errno.EACCES, "Permission denied", str(asked))
+        return call(path, *rest, **named)
+
+    return denied
+
+
 @pytest.mark.parametrize("path", ["none.parquet", "*.nothing", "empty"])
 def test_what_does_not_exist_is_named_as_missing_on_the_server(path: str, root: Path) -> None:
     (root / "empty").mkdir()
@@ -177,7 +201,7 @@ def test_row_groups_are_read_in_the_order_asked(root: Path) -> None:
 def test_bounds_are_checked_against_the_file(split: dict[str, tuple[int, ...]], root: Path) -> None:
     path = write(root / "f.parquet", pa.table({"x": range(10)}), row_group_size=3)
     asked = FileSplit(path=str(path), rows=split.get("rows"), row_groups=split.get("row_groups"))  # type: ignore[arg-type]
-    with pytest.raises(SplitError, match=r"10 rows|4 row groups"):
+    with pytest.raises(SplitError, match=r"10 rows|no row group 4; it has 4"):
         open_pieces(expand(asked, [str(root)], ORIGIN))
 
 
