@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PROJECT = Path(__file__).resolve().parent.parent
+#: The tests of a process are over before compiled code that is better than quickly made has paid.
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def settings(folder: Path) -> dict[str, str]:
@@ -27,7 +29,8 @@ def settings(folder: Path) -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder}",
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} {SHORT_LIVED}",
+        "spark.connect.grpc.binding.port": "0",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",

@@ -56,7 +56,7 @@ class Column:
 
 
 def quoted(name: str) -> str:
-    """A column's name as Spark's `col` takes any name."""
+    """A column's name as Spark's expressions take any name."""
     return "`" + name.replace("`", "``") + "`"
 
 

@@ -3,68 +3,32 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+import secrets
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 from pyspark.sql import DataFrame
 
-from ..proto.errors import Exhausted, Forbidden, InvalidRequest, NotFound, Refused, TidegateError
+from ..proto.errors import Forbidden, InvalidRequest, NotFound, Refused
 from ..proto.sources import fed_source
 from ..proto.values import MIB
 from ..task import Task
+from .adding import Request, Supply, Unreadable, added
 from .catalyst import NotPlain
-from .columns import Column, wanted_columns
-from .epochs import EpochBy, Part, Unit, check_epoch_by, check_room, parts
+from .columns import wanted_columns
+from .epochs import EpochBy, check_epoch_by
 from .frames import as_frame, case_sensitive, estimated_bytes, is_classic, order_of, setting
 from .pushed import obstacle, pushed
-from .reference import referenced
+from .reference import folders_of, referenced
 from .report import Fed, Order, Way
-from .staged import Staged, check_key, staged
+from .staged import check_key, staged
 from .staging import own_folder, staging_folder, sweep, transaction_name
 
 SMALL_BYTES: Final = 32 * MIB
 """What Spark takes to be no larger than this is pushed where it can be: writing and naming files takes longer."""
 
 STAGING_SETTING: Final = "spark.tidegate.staging"
-_PAUSE: Final = 0.05
-_UNREAD: Final = ("TOO_MANY_PENDING_EPOCHS", "BARRIER_IN_PROGRESS", "OUTPUT_UNREAD")
-
-A = TypeVar("A")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Request:
-    """What `feed` was asked for, checked."""
-
-    frame: DataFrame
-    task: Task
-    source: str
-    columns: tuple[Column, ...]
-    absent: tuple[str, ...]
-    order_by: tuple[str, ...]
-    epoch_by: EpochBy
-    staging: str | None
-    transaction: str | None
-    change_column: str | None
-    wait: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Supply:
-    """What one way has made of the request, before anything of it is added."""
-
-    way: Way
-    why: str
-    order: Order
-    order_why: str
-    units: Sequence[Unit]
-    groups: dict[str, int]
-    transaction: str | None = None
-    staged: Staged | None = None
 
 
 def feed(
@@ -88,27 +52,20 @@ def feed(
     their order, or whenever so much has been added. Without it the splits are in the open epoch: the caller seals.
 
     `staging` is a folder that driver, executors and the service see under one path (or the session's setting
-    spark.tidegate.staging). With a name of one's own for the `transaction`, what was staged under it is fed again as it
-    is. `wait` is for how many seconds each barrier may wait until somebody has read. `change_column` is for continuous
-    tasks. Types are exact, or refused with the column named, before anything is run.
+    spark.tidegate.staging). With a name of one's own for the `transaction`, the feed happens once: what was staged
+    under the name is fed again as it is, and what the task has of it already is not added again. `wait` is for how many
+    seconds each barrier may wait until somebody has read. `change_column` is for continuous tasks. Types are exact, or
+    refused with the column named, before anything is run.
     """
     asked = _way(how)
     request = _checked(as_frame(data), task, source, order_by, epoch_by, staging, transaction, change_column, wait)
     supply = _supply(request, asked, _not_by_reference(request, asked))
     try:
-        return _fed(request, supply)
-    except _Unreadable as unreadable:
+        return added(request, supply)
+    except Unreadable as unreadable:
         if asked is not None or supply.way is not Way.REFERENCE:
             raise unreadable.error from None
-        return _fed(request, _supply(request, None, f"the service cannot read the files: {unreadable.error}"))
-
-
-class _Unreadable(Exception):
-    """The service has refused the first file, so that nothing has been added."""
-
-    def __init__(self, error: TidegateError) -> None:
-        super().__init__(str(error))
-        self.error = error
+        return added(request, _supply(request, None, f"the service cannot read the files: {unreadable.error}"))
 
 
 def _way(how: Way | str | None) -> Way | None:
@@ -130,7 +87,7 @@ def _checked(
     transaction: str | None,
     change_column: str | None,
     wait: float,
-) -> _Request:
+) -> Request:
     check_epoch_by(epoch_by)
     info = task.info()
     static = {each.name for each in info.sources if each.static}
@@ -144,7 +101,7 @@ def _checked(
     have = {column.name.casefold() for column in columns}
     if isinstance(epoch_by, str):
         check_key(next(column for column in columns if column.name.casefold() == epoch_by.casefold()))
-    return _Request(
+    return Request(
         frame=frame,
         task=task,
         source=source,
@@ -162,7 +119,7 @@ def _checked(
 # Which way
 
 
-def _not_by_reference(request: _Request, asked: Way | None) -> str | None:
+def _not_by_reference(request: Request, asked: Way | None) -> str | None:
     """What speaks against it before the plan has been looked at; "" where another way was asked for."""
     if asked not in (None, Way.REFERENCE):
         return ""
@@ -175,7 +132,7 @@ def _not_by_reference(request: _Request, asked: Way | None) -> str | None:
     return None
 
 
-def _supply(request: _Request, asked: Way | None, why_not: str | None) -> _Supply:
+def _supply(request: Request, asked: Way | None, why_not: str | None) -> Supply:
     """By the way that was asked for, or the cheapest. Over Connect, by reference becomes staged whoever asks for it."""
     if why_not is None:
         try:
@@ -191,7 +148,7 @@ def _supply(request: _Request, asked: Way | None, why_not: str | None) -> _Suppl
     return _staged(request, why_not or "it was asked for")
 
 
-def _worth_pushing(request: _Request) -> str | None:
+def _worth_pushing(request: Request) -> str | None:
     if obstacle(request.task) or isinstance(request.epoch_by, str) or request.transaction is not None:
         return None
     if request.staging is None:
@@ -200,9 +157,10 @@ def _worth_pushing(request: _Request) -> str | None:
     return f"Spark takes it to be {size:,} bytes at most" if size is not None and size <= SMALL_BYTES else None
 
 
-def _by_reference(request: _Request) -> _Supply:
+def _by_reference(request: Request) -> Supply:
     found = referenced(request.frame, request.columns, request.absent, request.epoch_by)
-    return _Supply(
+    _check_seen(request, found.above)
+    return Supply(
         way=Way.REFERENCE,
         why=f"the DataFrame is {len(found.groups)} files as they are, of which Tidegate reads what is wanted",
         order=Order.FILES,
@@ -212,21 +170,43 @@ def _by_reference(request: _Request) -> _Supply:
     )
 
 
-def _pushed(request: _Request, why: str) -> _Supply:
+def _check_seen(request: Request, folders: Sequence[str]) -> None:
+    """The service takes columns from the folders below its roots alone: it must see those that it is to take them from.
+
+    What it says of a file that cannot be there tells whether it may look.
+    """
+    for folder in folders:
+        try:
+            request.task.add_split(request.source, os.path.join(folder, secrets.token_hex(16)))
+        except Forbidden as outside:
+            raise NotPlain(
+                f"partition columns come from folders in {folder}, where the service does not look: {outside}"
+            ) from outside
+        except NotFound:
+            continue
+
+
+def _pushed(request: Request, why: str) -> Supply:
     if isinstance(request.epoch_by, str):
         raise InvalidRequest(
             f"epoch_by={request.epoch_by!r} needs rows apart by their values, which only files are: leave how out, or "
             "take how='staged'",
             reason="EPOCH_BY",
         )
+    if request.transaction is not None and request.epoch_by is not None:
+        raise InvalidRequest(
+            "rows that are pushed are computed anew by each feed, so that a transaction of several epochs cannot go on "
+            "with them: leave epoch_by out, or take how='staged'",
+            reason="EPOCH_BY",
+        )
     sent = pushed(request.frame, request.columns, request.task, request.order_by)
     order, order_why = order_of(request.frame, request.order_by, ())
-    return _Supply(
+    return Supply(
         way=Way.PUSHED, why=why, order=order, order_why=order_why, units=sent.units, groups={}, transaction=sent.job
     )
 
 
-def _staged(request: _Request, why: str) -> _Supply:
+def _staged(request: Request, why: str) -> Supply:
     root = _root(request)
     sweep(root, request.task)
     key = request.epoch_by if isinstance(request.epoch_by, str) else None
@@ -241,7 +221,7 @@ def _staged(request: _Request, why: str) -> _Supply:
     )
     again = "" if written.written else f"; transaction {request.transaction!r} was staged before and is fed as it is"
     order, order_why = written.order
-    return _Supply(
+    return Supply(
         way=Way.STAGED,
         why=why + again,
         order=order,
@@ -253,9 +233,17 @@ def _staged(request: _Request, why: str) -> _Supply:
     )
 
 
-def _root(request: _Request) -> Path:
+def _root(request: Request) -> Path:
     if request.staging is not None:
-        return staging_folder(request.staging)
+        root = staging_folder(request.staging)
+        told = {name.casefold() for name, _ in folders_of(f"{root}{os.sep}")}
+        if taken := [name for name in request.absent if name.casefold() in told]:
+            raise InvalidRequest(
+                f"staging={root} is in a folder that is called like column {taken[0]!r}, which the DataFrame does not "
+                "have: the service would take its values from there",
+                reason="STAGING_FOLDER",
+            )
+        return root
     if request.task.address is None:
         return own_folder()
     raise InvalidRequest(
@@ -263,59 +251,3 @@ def _root(request: _Request) -> Path:
         f"staging=, or in the session's setting {STAGING_SETTING}",
         reason="STAGING_FOLDER",
     )
-
-
-# Adding
-
-
-def _fed(request: _Request, supply: _Supply) -> Fed:
-    made = parts(supply.units, request.epoch_by, supply.groups, request.change_column)
-    sealing = request.epoch_by is not None
-    if sealing and not request.wait:
-        check_room(request.task.info(), request.task.cursor, len(made))
-    epochs: list[int] = []
-    last: int | None = None
-    for part in made:
-        last = _added(request, part, last)
-        if sealing:
-            epochs.append(_patiently(request.task.request_barrier, request.wait))
-    if supply.staged is not None:
-        supply.staged.used(request.task, last)
-    if supply.way is Way.PUSHED and supply.transaction is not None:
-        request.task.service.drop_uploads(request.task.id, supply.transaction)
-    return Fed(
-        way=supply.way,
-        why=supply.why,
-        order=supply.order,
-        order_why=supply.order_why,
-        splits=sum(len(part.splits) for part in made),
-        rows=sum(unit.rows for unit in supply.units),
-        epochs=tuple(epochs),
-        epoch=last,
-        transaction=supply.transaction,
-    )
-
-
-def _added(request: _Request, part: Part, last: int | None) -> int | None:
-    """Adds the splits; the epoch of the last one."""
-    for split in part.splits:
-        add = partial(request.task.add_split, request.source, split)
-        try:
-            last = _patiently(add, request.wait).epoch
-        except (NotFound, Forbidden) as error:
-            if last is not None:
-                raise
-            raise _Unreadable(error) from error
-    return last
-
-
-def _patiently(call: Callable[[], A], wait: float) -> A:
-    """The call's answer, tried again for so many seconds while epochs are unread."""
-    deadline = time.monotonic() + wait
-    while True:
-        try:
-            return call()
-        except (Exhausted, Refused) as full:
-            if full.reason not in _UNREAD or time.monotonic() + _PAUSE > deadline:
-                raise
-        time.sleep(_PAUSE)

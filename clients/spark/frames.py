@@ -32,15 +32,20 @@ _settings_lock = threading.Lock()
 def as_frame(data: DataFrame | str | os.PathLike[str]) -> DataFrame:
     """A DataFrame as it is; a path as the active session loads it."""
     if isinstance(data, str | os.PathLike):
-        session = SparkSession.getActiveSession()
-        if session is None:
-            raise InvalidRequest("a path is loaded by the active Spark session, and there is none", reason="NO_SESSION")
-        return session.read.load(os.fspath(data))
+        return active_session("a path is loaded").read.load(os.fspath(data))
     if not isinstance(data, DataFrame):
         raise InvalidRequest(
             f"what is fed is a Spark DataFrame or a path, not {type(data).__name__}", reason="NOT_A_FRAME"
         )
     return data
+
+
+def active_session(what: str) -> SparkSession:
+    """This thread's, or the one that this process has; InvalidRequest where `what` is done by one and there is none."""
+    try:
+        return SparkSession.active()
+    except PySparkException as none:
+        raise InvalidRequest(f"{what} by the active Spark session, and there is none", reason="NO_SESSION") from none
 
 
 def is_classic(frame: DataFrame) -> bool:

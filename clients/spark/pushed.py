@@ -16,7 +16,6 @@ from typing import Final
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as f
 
 from ..proto import errors
 from ..proto.errors import Refused, RequestError, TidegateError
@@ -112,10 +111,10 @@ def pushed(frame: DataFrame, columns: Sequence[Column], task: Task, order_by: Se
     if task.address is None:
         raise Refused(f"{obstacle(task)}: use tidegate.connect", reason="NOT_REACHABLE")
     job = secrets.token_hex(8)
-    selected = frame.select(*[f.col(quoted(column.name)) for column in columns] or [f.lit(None).cast("int").alias("_")])
+    selected = frame.selectExpr(*[quoted(column.name) for column in columns] or ["cast(null AS int) AS _"])
     if order_by:
         rest = [column.name for column in columns if column.name not in order_by]
-        selected = selected.orderBy(*[f.col(quoted(name)) for name in (*order_by, *rest)])
+        selected = selected.orderBy(*map(quoted, (*order_by, *rest)))
     fields = [(column.name, column.type) for column in columns] or [("_", pa.int32())]
     push = Push(task.address, task.id, job, pa.schema(fields))
     try:

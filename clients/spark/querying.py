@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from ..client import Client
 from ..connecting import local
 from ..plans import Plan
-from ..proto.errors import InvalidRequest
 from .feeding import feed
+from .frames import active_session
 
 
 def query(
@@ -41,7 +41,5 @@ def query(
 
 
 def _session(frames: Mapping[str, DataFrame]) -> Any:
-    session = next((frame.sparkSession for frame in frames.values()), None) or SparkSession.getActiveSession()
-    if session is None:
-        raise InvalidRequest("the answer is made by the active Spark session, and there is none", reason="NO_SESSION")
-    return session
+    first = next(iter(frames.values()), None)
+    return active_session("the answer is made") if first is None else first.sparkSession

@@ -30,10 +30,11 @@ _HIVE_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
 @dataclass(frozen=True, slots=True)
 class Referenced:
-    """`groups` is how many row groups each file has."""
+    """`groups` is how many row groups each file has; `above` the folders in which those are that tell columns."""
 
     units: tuple[Unit, ...]
     groups: dict[str, int]
+    above: tuple[str, ...]
 
 
 def referenced(frame: DataFrame, columns: Sequence[Column], absent: Sequence[str], epoch_by: EpochBy) -> Referenced:
@@ -59,7 +60,18 @@ def referenced(frame: DataFrame, columns: Sequence[Column], absent: Sequence[str
         for file, footer in zip(scan.files, footers, strict=True)
         for unit in _units(file, footer, scan, columns, epoch_by)
     )
-    return Referenced(units, {footer.path: footer.count for footer in footers})
+    told = {column.name.casefold() for column in columns} & in_folders
+    above = {_above(file.path, told) for file in scan.files} if told else set()
+    return Referenced(units, {footer.path: footer.count for footer in footers}, tuple(sorted(above)))
+
+
+def _above(path: str, told: set[str]) -> str:
+    """The folder that has the outermost of those that tell the columns `told`."""
+    parts = os.path.dirname(path).split(os.sep)
+    first = next(
+        at for at, part in enumerate(parts) if any(name.casefold() in told for name, _ in folders_of(f"{part}/"))
+    )
+    return os.sep.join(parts[:first]) or os.sep
 
 
 def _check_listed(file: ListedFile) -> None:
@@ -81,7 +93,7 @@ def _check_listed(file: ListedFile) -> None:
 def _check_folders(file: ListedFile, scan: PlainScan, columns: Sequence[Column], absent: Sequence[str]) -> None:
     """The service takes columns from folders' names, wherever they stand: they must be those that Spark takes."""
     found: dict[str, list[str | None]] = {}
-    for name, value in _folders(file.path):
+    for name, value in folders_of(file.path):
         found.setdefault(name.casefold(), []).append(value)
     partition = {name.casefold(): value for name, value in zip(scan.partition_columns, file.partition, strict=True)}
     for column in columns:
@@ -103,7 +115,8 @@ def _check_folder_types(column: Column) -> None:
             raise NotPlain(f"partition column {column.name!r} is {type_}, of which texts have several forms")
 
 
-def _folders(path: str) -> Iterator[tuple[str, str | None]]:
+def folders_of(path: str) -> Iterator[tuple[str, str | None]]:
+    """What the folders of a file tell, those called `column=value`: names and values, None for null."""
     for part in os.path.dirname(path).split(os.sep):
         name, equals, value = part.partition("=")
         if equals and name:
@@ -131,5 +144,5 @@ def _units(
 
 def _folder_key(file: ListedFile, columns: Sequence[Column], name: str) -> Any:
     column = next(column for column in columns if column.name.casefold() == name.casefold())
-    [text] = [value for folder, value in _folders(file.path) if folder.casefold() == name.casefold()]
+    [text] = [value for folder, value in folders_of(file.path) if folder.casefold() == name.casefold()]
     return folder_value(text, column.type)

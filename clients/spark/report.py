@@ -43,7 +43,8 @@ class Bytes:
 class Fed:
     """What `feed` did. `epochs` are those that it sealed; `epoch` is that of the last split, or None if there was none.
 
-    `rows` is None where nobody has counted them. `transaction` names the staged files or pushed uploads.
+    `rows` is None where nobody has counted them. `transaction` names the staged files or pushed uploads; `replayed` is
+    how many of its epochs the task had before (1 for all of it, where the caller seals).
     """
 
     way: Way
@@ -55,6 +56,7 @@ class Fed:
     epochs: tuple[int, ...]
     epoch: int | None
     transaction: str | None
+    replayed: int = 0
 
     def __str__(self) -> str:
         sealed = f", sealed as epochs {self.epochs[0]} to {self.epochs[-1]}" if self.epochs else ""

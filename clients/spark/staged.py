@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import types as kinds
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as f
 
 from ..proto.errors import InternalError, InvalidRequest, Refused
 from ..task import Task
@@ -120,17 +119,17 @@ def _ordered(
     frame: DataFrame, columns: Sequence[Column], order_by: Sequence[str], epoch_by: str | None
 ) -> tuple[DataFrame, list[str]]:
     """The rows to be written, sorted if they are to be, and the columns that Spark cannot sort by."""
-    selected = frame.select(*[f.col(quoted(column.name)) for column in columns] or [f.lit(None).cast("int").alias("_")])
+    selected = frame.selectExpr(*[quoted(column.name) for column in columns] or ["cast(null AS int) AS _"])
     ties: list[str] = []
     if order_by:
         rest = [column for column in columns if column.name not in (*order_by, epoch_by)]
         ties = [column.name for column in rest if _has_map(column.type)]
         first = [epoch_by] if epoch_by is not None and epoch_by not in order_by else []
         keys = [*first, *order_by, *(column.name for column in rest if column.name not in ties)]
-        selected = selected.orderBy(*[f.col(quoted(key)) for key in keys])
+        selected = selected.orderBy(*map(quoted, keys))
     if epoch_by is not None:
-        text = f.concat(f.lit("v"), f.col(quoted(epoch_by)).cast("string"))
-        selected = selected.withColumn(KEY, f.sha2(f.coalesce(text, f.lit("null")), 256))
+        text = f"coalesce(concat('v', cast({quoted(epoch_by)} AS string)), 'null')"
+        selected = selected.selectExpr("*", f"sha2({text}, 256) AS {KEY}")
     return selected, ties
 
 

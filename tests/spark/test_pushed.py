@@ -45,6 +45,12 @@ def test_what_was_pushed_gives_its_room_back_when_it_is_acknowledged(spark: Spar
         task.acknowledge(tidegate.Cursor(number + 1, 0))
 
 
+def test_rows_that_are_computed_anew_are_no_transaction_of_several_epochs(spark: SparkSession, remote: Client) -> None:
+    task = remote.create_task(handed_on())
+    with pytest.raises(tidegate.InvalidRequest, match="computed anew by each feed"):
+        feed(computed(spark), task, "rows", how="pushed", epoch_by=1, transaction="monday")
+
+
 def test_a_refusal_of_the_service_is_the_drivers_error(spark: SparkSession, remote: Client) -> None:
     task = remote.create_task(handed_on(), spill_quota=100)
     with pytest.raises(tidegate.Exhausted, match=r"an executor.s upload was refused: .* spill_quota") as refused:

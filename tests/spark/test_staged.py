@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import substrait.dataframe as sub
 
 import tidegate
 from tidegate.client import Client
+from tidegate.proto.values import Transacted
 from tidegate.spark import Order, Way, feed, sweep
 from tidegate.task import Task
 
@@ -77,6 +79,42 @@ def test_a_name_that_stands_for_other_columns_is_refused(spark: SparkSession, cl
     with pytest.raises(tidegate.Refused, match="give this one another name") as refused:
         feed(computed(spark), other, "rows", staging=tmp_path, transaction="monday")
     assert refused.value.reason == "TRANSACTION_REUSED"
+
+
+def test_a_named_feed_that_stopped_in_the_middle_goes_on_where_the_task_has_no_more(
+    spark: SparkSession, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = computed(spark, 30).selectExpr("k", "k % 3 AS v")
+    feed_all = partial(feed, frame, source="rows", epoch_by="v", staging=tmp_path, transaction="monday")
+    task = client.create_task(handed_on())
+    transact = task.transact
+
+    def crash(application: str, version: int, *args: Any, **options: Any) -> Transacted:
+        if version == 2:
+            raise KeyboardInterrupt
+        return transact(application, version, *args, **options)
+
+    monkeypatch.setattr(task, "transact", crash)
+    with pytest.raises(KeyboardInterrupt):
+        feed_all(task=task)
+    again, done = (feed_all(task=client.task(task.id)) for _ in range(2))
+    assert [(fed.replayed, fed.epochs, fed.epoch) for fed in (again, done)] == [(1, (2, 3), 3), (3, (), 3)]
+    assert [{row["v"] for row in task.read_epoch().to_pylist()} for _ in range(3)] == [{0}, {1}, {2}]
+    assert task.info().sources[0].last_added == task.info().sources[0].last_sealed
+
+
+def test_a_named_feed_is_added_once(spark: SparkSession, task: Task, tmp_path: Path) -> None:
+    first, second = (feed(computed(spark), task, "rows", staging=tmp_path, transaction="monday") for _ in range(2))
+    assert [(fed.replayed, fed.epoch) for fed in (first, second)] == [(0, 1), (1, 1)]
+    assert len(rows_of(task)) == 100
+
+
+def test_a_staging_folder_that_is_called_like_a_missing_column_is_refused(
+    spark: SparkSession, task: Task, tmp_path: Path
+) -> None:
+    with pytest.raises(tidegate.InvalidRequest, match="called like column 'v'") as refused:
+        feed(spark.range(3).selectExpr("id AS k"), task, "rows", staging=tmp_path / "v=1" / "staging")
+    assert refused.value.reason == "STAGING_FOLDER"
 
 
 def test_files_stay_until_their_epoch_is_acknowledged(spark: SparkSession, task: Task, tmp_path: Path) -> None:

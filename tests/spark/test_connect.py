@@ -1,0 +1,44 @@
+"""Over Spark Connect: a client that sees no plans and reads no files of Spark's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tidegate.spark import Order, Way, feed
+from tidegate.task import Task
+
+from .conftest import Write, rows_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def connected(spark: SparkSession) -> Iterator[SparkSession]:
+    """A client of a server inside the session's own JVM, on a port of this machine that is free."""
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+    services: Any = spark.sparkContext._jvm.org.apache.spark.sql.connect.service
+    server = getattr(getattr(services, "SparkConnectService$"), "MODULE$")
+    server.start(spark.sparkContext._jsc.sc())
+    client = ConnectSession.builder.remote(f"sc://127.0.0.1:{server.localPort()}").create()
+    yield client  # type: ignore[misc]
+    client.stop()
+    server.stop(getattr(server, "stop$default$1")(), getattr(server, "stop$default$2")())
+
+
+def test_files_are_staged_where_they_cannot_be_seen_and_the_report_says_so(
+    connected: SparkSession, task: Task, table: Write, tmp_path: Path
+) -> None:
+    rows = {"k": list(range(20)), "v": list(range(20))}
+    frame = connected.read.parquet(os.fspath(table(rows)))
+    for how in (None, "reference"):
+        fed = feed(frame, task, "rows", how=how, staging=tmp_path / "staging")
+        assert (fed.way, fed.order) == (Way.STAGED, Order.NOBODY)
+        assert "over Spark Connect nobody can see which files the DataFrame reads" in fed.why
+        assert [row["k"] for row in rows_of(task)] == rows["k"]
