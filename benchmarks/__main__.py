@@ -24,6 +24,7 @@ from . import (
     pagerank,
     small_epochs,
     sorted_inputs,
+    spark_feed,
     static_join,
     streaming_aggregate,
     throughput,
@@ -51,6 +52,7 @@ CASES: dict[str, Callable[[Settings], Report]] = {
     "graph-pagerank": graph_pagerank.run,
     "graphs": graphs.run,
     "continuous-loops": continuous_loops.run,
+    "spark-feed": spark_feed.run,
 }
 
 

@@ -173,6 +173,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Settings:
         view_changes=6,
         view_peer_nodes=50,
         changes_rows=5_000,
+        spark_rows=5_000,
         data=data,
     )
 
@@ -257,6 +258,7 @@ def test_wrong_ranks_are_not_measured() -> None:
         "changes",
         "graph-pagerank",
         "graphs",
+        "spark-feed",
     ],
 )
 def test_a_case_runs_tiny(case: str, tiny: Settings) -> None:

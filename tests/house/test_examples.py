@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import runpy
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import pytest
 
 import tidegate
 
+from ..sparks import SHORT_LIVED
 from .modules import TOP
 
 pytestmark = pytest.mark.usefixtures("as_shipped")
@@ -212,11 +214,25 @@ def test_tpch_6_and_12_are_graphs(tmp_path: Path) -> None:
     ]
 
 
+def shown_on_spark(example: str, folder: Path) -> list[str]:
+    """The lines that an example prints, which has a process, and so a JVM, of its own."""
+    environment = {**os.environ, "JDK_JAVA_OPTIONS": SHORT_LIVED}
+    command = [sys.executable, TOP / "examples" / f"{example}.py"]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout.splitlines()
+
+
 def test_a_stream_of_spark_keeps_a_view(tmp_path: Path) -> None:
-    script = TOP / "examples" / "spark_streaming_view.py"
-    done = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["after batch 0: {'ann': 5, 'bob': 7}", "after batch 1: {'bob': 8}"]
+    lines = shown_on_spark("spark_streaming_view", tmp_path)
+    assert lines == ["after batch 0: {'ann': 5, 'bob': 7}", "after batch 1: {'bob': 8}"]
+
+
+def test_a_spark_table_becomes_the_same_training_batches_each_time(tmp_path: Path) -> None:
+    lines = shown_on_spark("spark_training_batches", tmp_path)
+    assert lines[0] == "Fed by the way 'reference': 3,000 rows, epochs 1 to 3."
+    assert [line.split(":")[0] for line in lines[1:4]] == [f"Day 2024-05-0{day}" for day in (1, 2, 3)]
+    assert lines[4:] == ["The same batches again? Yes."]
 
 
 def test_every_example_has_a_test() -> None:
@@ -234,4 +250,6 @@ def test_every_example_has_a_test() -> None:
         "tpch_graphs",
         "page_rank",
         "word_count",
+        "spark_streaming_view",
+        "spark_training_batches",
     }
