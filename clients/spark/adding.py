@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, TypeVar
 
 from pyspark.sql import DataFrame
 
-from ..proto.errors import Exhausted, Forbidden, NotFound, Refused, TidegateError
+from ..proto.errors import Forbidden, NotFound, TidegateError
 from ..task import Task
 from .columns import Column
 from .epochs import EpochBy, Part, Unit, check_room, parts
 from .report import Fed, Order, Way
 from .staged import Staged
-
-_PAUSE: Final = 0.05
-_UNREAD: Final = ("TOO_MANY_PENDING_EPOCHS", "BARRIER_IN_PROGRESS", "OUTPUT_UNREAD")
-
-A = TypeVar("A")
+from .waiting import once_read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,13 +97,13 @@ def _plainly(request: Request, made: Sequence[Part]) -> Iterator[int | None]:
         for split in part.splits:
             add = partial(request.task.add_split, request.source, split)
             try:
-                last = _patiently(add, request.wait).epoch
+                last = once_read(add, request.wait).epoch
             except (NotFound, Forbidden) as error:
                 if not first:
                     raise
                 raise Unreadable(error) from error
             first = False
-        yield _patiently(request.task.request_barrier, request.wait) if sealing else last
+        yield once_read(request.task.request_barrier, request.wait) if sealing else last
 
 
 # With a name, each part is a transaction of the task, all or nothing and once: the feed is an application of its own,
@@ -144,16 +138,4 @@ def _in_transactions(request: Request, made: Sequence[Part], there: int) -> Iter
             seal=request.epoch_by is not None,
             follows=version - 1 if version > 1 else None,
         )
-        yield _patiently(transact, request.wait).epoch
-
-
-def _patiently(call: Callable[[], A], wait: float) -> A:
-    """The call's answer, tried again for so many seconds while epochs are unread."""
-    deadline = time.monotonic() + wait
-    while True:
-        try:
-            return call()
-        except (Exhausted, Refused) as full:
-            if full.reason not in _UNREAD or time.monotonic() + _PAUSE > deadline:
-                raise
-        time.sleep(_PAUSE)
+        yield once_read(transact, request.wait).epoch

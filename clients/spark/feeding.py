@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -12,18 +13,18 @@ from pyspark.sql import DataFrame
 
 from ..proto.errors import Forbidden, InvalidRequest, NotFound, Refused
 from ..proto.sources import fed_source
-from ..proto.values import MIB
+from ..proto.values import MIB, FileSplit
 from ..task import Task
 from .adding import Request, Supply, Unreadable, added
 from .catalyst import NotPlain
 from .columns import wanted_columns
-from .epochs import EpochBy, check_epoch_by
+from .epochs import EpochBy, check_epoch_by, parts
 from .frames import as_frame, case_sensitive, estimated_bytes, is_classic, order_of, setting
 from .pushed import obstacle, pushed
 from .reference import folders_of, referenced
 from .report import Fed, Order, Way
 from .staged import check_key, staged
-from .staging import own_folder, staging_folder, sweep, transaction_name
+from .staging import Manifest, User, own_folder, service_name, staging_folder, sweep, transaction_name
 
 SMALL_BYTES: Final = 32 * MIB
 """What Spark takes to be no larger than this is pushed where it can be: writing and naming files takes longer."""
@@ -68,6 +69,40 @@ def feed(
         return added(request, _supply(request, None, f"the service cannot read the files: {unreadable.error}"))
 
 
+def prepared(
+    frame: DataFrame,
+    task: Task,
+    source: str,
+    name: str,
+    *,
+    staging: str | os.PathLike[str] | None = None,
+    change_column: str | None = None,
+) -> Sequence[FileSplit]:
+    """The rows of a DataFrame, staged or pushed, as splits that the caller adds; `settled` is what he calls then.
+
+    They have a name: what was staged under it before is taken as it is, and what was pushed under it goes first. So a
+    caller who is killed in between prepares the same again and leaves nothing behind.
+    """
+    request = _checked(frame, task, source, (), None, staging, None, change_column, 0.0)
+    small = _worth_pushing(request)
+    supply = _staged(replace(request, transaction=name), "") if small is None else _pushed(request, small, name)
+    return [split for part in parts(supply.units, None, supply.groups, change_column) for split in part.splits]
+
+
+def settled(
+    frame: DataFrame, task: Task, name: str, epoch: int | None, *, staging: str | os.PathLike[str] | None = None
+) -> None:
+    """What was `prepared` under a name is in this epoch, or None: in none yet. What no split names goes."""
+    if obstacle(task) is None:
+        task.service.drop_uploads(task.id, name)
+    place = _staging(frame, staging)
+    if place is None and task.address is not None:
+        return
+    folder = (own_folder() if place is None else staging_folder(place)) / transaction_name(name)
+    if (manifest := Manifest.read(folder)) is not None:
+        manifest.used(folder, User(service=service_name(task), task=task.id, epoch=epoch))
+
+
 def _way(how: Way | str | None) -> Way | None:
     if how is None or isinstance(how, Way):
         return how
@@ -109,7 +144,7 @@ def _checked(
         absent=tuple(name for name in wanted.names if name.casefold() not in have),
         order_by=order,
         epoch_by=epoch_by,
-        staging=os.fspath(staging) if staging is not None else setting(frame.sparkSession, STAGING_SETTING),
+        staging=_staging(frame, staging),
         transaction=transaction,
         change_column=change_column,
         wait=wait,
@@ -117,6 +152,10 @@ def _checked(
 
 
 # Which way
+
+
+def _staging(frame: DataFrame, given: str | os.PathLike[str] | None) -> str | None:
+    return os.fspath(given) if given is not None else setting(frame.sparkSession, STAGING_SETTING)
 
 
 def _not_by_reference(request: Request, asked: Way | None) -> str | None:
@@ -186,7 +225,7 @@ def _check_seen(request: Request, folders: Sequence[str]) -> None:
             continue
 
 
-def _pushed(request: Request, why: str) -> Supply:
+def _pushed(request: Request, why: str, job: str | None = None) -> Supply:
     if isinstance(request.epoch_by, str):
         raise InvalidRequest(
             f"epoch_by={request.epoch_by!r} needs rows apart by their values, which only files are: leave how out, or "
@@ -199,7 +238,7 @@ def _pushed(request: Request, why: str) -> Supply:
             "with them: leave epoch_by out, or take how='staged'",
             reason="EPOCH_BY",
         )
-    sent = pushed(request.frame, request.columns, request.task, request.order_by)
+    sent = pushed(request.frame, request.columns, request.task, request.order_by, job)
     order, order_why = order_of(request.frame, request.order_by, ())
     return Supply(
         way=Way.PUSHED, why=why, order=order, order_why=order_why, units=sent.units, groups={}, transaction=sent.job

@@ -106,11 +106,19 @@ def obstacle(task: Task) -> str | None:
     return None if task.address else "the task's service is inside this process, where executors do not reach it"
 
 
-def pushed(frame: DataFrame, columns: Sequence[Column], task: Task, order_by: Sequence[str]) -> Pushed:
-    """Runs the Spark job that sends the rows, and returns when all have been sent."""
+def pushed(
+    frame: DataFrame, columns: Sequence[Column], task: Task, order_by: Sequence[str], job: str | None = None
+) -> Pushed:
+    """Runs the Spark job that sends the rows, and returns when all have been sent.
+
+    Without a name for the `job` it gets one of its own; what no split names of an earlier one of that name goes.
+    """
     if task.address is None:
         raise Refused(f"{obstacle(task)}: use tidegate.connect", reason="NOT_REACHABLE")
-    job = secrets.token_hex(8)
+    if job is None:
+        job = secrets.token_hex(8)
+    else:
+        task.service.drop_uploads(task.id, job)
     selected = frame.selectExpr(*[quoted(column.name) for column in columns] or ["cast(null AS int) AS _"])
     if order_by:
         rest = [column.name for column in columns if column.name not in order_by]

@@ -1,12 +1,15 @@
 """`stream`: the micro-batches of a Structured Streaming query become transactions of a task, and epochs if it seals.
 
-A batch is added, sealed and remembered in one call, as version *batch id* of an application. After a crash Spark runs
-its last batch again, under the same id: if the task has it, nothing is computed and nothing changes.
+A batch is staged or pushed by the executors, and then added, sealed and remembered in one call, as version *batch id*
+of an application. After a crash Spark runs its last batch again, under the same id: if the task has it, nothing is
+computed and nothing changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -17,16 +20,13 @@ from pyspark.sql.streaming import DataStreamWriter
 from ..connecting import connect
 from ..feeding import checkpoint_name
 from ..proto.errors import InvalidRequest
-from ..proto.values import Transacted
-from ..splits import Changes, SplitLike
+from ..proto.values import FileSplit, Transacted
 from ..task import Task
+from .feeding import prepared, settled
 from .waiting import checkpointed, once_read
 
 WAIT_SECONDS: Final = 300.0
 _QUERY: Final = "sql.streaming.queryId"
-
-Prepare = Callable[[DataFrame, Task], Sequence[SplitLike]]
-"""The rows of a batch as splits, none of which is added yet."""
 
 
 def stream(
@@ -36,6 +36,7 @@ def stream(
     *,
     seals: bool = True,
     change_column: str | None = None,
+    staging: str | os.PathLike[str] | None = None,
     application: str | None = None,
     checkpoint: bool | str = False,
     gaps: bool = False,
@@ -49,9 +50,10 @@ def stream(
 
     `application` is under what name the task remembers the query: the query's own id, which its checkpoint location
     keeps, unless it is given. A batch that leaves out some since the last that the task has is refused unless `gaps`
-    are right. `change_column` is for continuous tasks. With `checkpoint`, True or a name, a batch is done once a
-    checkpoint of the task has it, so that the query is never ahead of what the task can be restored to; one that does
-    not seal waits for one that does. A batch waits `wait` seconds at most until somebody has read.
+    are right. `staging` is as in `feed`; without it batches are pushed where the service is a server. `change_column`
+    is for continuous tasks. With `checkpoint`, True or a name, a batch is done once a checkpoint of the task has it, so
+    that the query is never ahead of what the task can be restored to; one that does not seal waits for one that does.
+    A batch waits `wait` seconds at most until somebody has read.
     """
     if not frame.isStreaming:
         raise InvalidRequest(
@@ -69,15 +71,10 @@ def stream(
         checkpoint=wanted,
         gaps=gaps,
         wait=wait,
-        prepare=partial(collected, change_column=change_column),
+        staging=None if staging is None else os.fspath(staging),
+        change_column=change_column,
     )
     return frame.writeStream.foreachBatch(batches)
-
-
-def collected(frame: DataFrame, _: Task, *, change_column: str | None) -> Sequence[SplitLike]:
-    """The rows in one split, through the driver."""
-    rows = frame.toArrow()
-    return [rows if change_column is None else Changes(rows, change_column)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +90,8 @@ class Batches:
     checkpoint: str | None
     gaps: bool
     wait: float
-    prepare: Prepare
+    staging: str | None
+    change_column: str | None
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         if self.task is not None:
@@ -109,13 +107,27 @@ class Batches:
         last = task.last_transaction(application)
         if last is not None and batch <= last.version:
             done = Transacted(epoch=last.epoch, replayed=True)
+            settled(frame, task, self._name(task, application, batch), done.epoch, staging=self.staging)
         else:
-            splits = self.prepare(frame, task)
-            done = once_read(partial(self._transact, task, application, batch, splits), self.wait)
+            done = self._added(frame, task, application, batch)
         if self.checkpoint is not None and done.epoch is not None:
             checkpointed(task, done.epoch, self.wait, restored=done.replayed)
 
-    def _transact(self, task: Task, application: str, batch: int, splits: Sequence[SplitLike]) -> Transacted:
+    def _added(self, frame: DataFrame, task: Task, application: str, batch: int) -> Transacted:
+        name = self._name(task, application, batch)
+        done: Transacted | None = None
+        try:
+            splits = prepared(frame, task, self.source, name, staging=self.staging, change_column=self.change_column)
+            done = once_read(partial(self._transact, task, application, batch, splits), self.wait)
+        finally:
+            settled(frame, task, name, None if done is None else done.epoch, staging=self.staging)
+        return done
+
+    def _name(self, task: Task, application: str, batch: int) -> str:
+        """Of what is prepared: the same whenever the batch is run again."""
+        return hashlib.sha256(repr((task.id, self.source, application, batch)).encode()).hexdigest()[:32]
+
+    def _transact(self, task: Task, application: str, batch: int, splits: Sequence[FileSplit]) -> Transacted:
         return task.transact(
             application,
             batch,

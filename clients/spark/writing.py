@@ -17,9 +17,8 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from ..proto.values import MIB, FileSplit, Transaction
-from ..remote import RemoteService
-from ..splits import CHUNK_BYTES
+from ..proto.values import MIB, FileSplit, InlineSplit, Transaction
+from ..remote import ArrowFile, RemoteService
 from .reading import RETRY_SECONDS
 from .waiting import once_read
 
@@ -59,7 +58,8 @@ class Sink:
         with self.service() as service:
             for index, held in enumerate(_joined(batches)):
                 name = f"{group}-{partition}-{attempt}-{index}.arrow"
-                paths.append(service.upload(self.task, name, _chunks(held), group=group))
+                rows = InlineSplit(schema=held[0].schema, batches=tuple(held))
+                paths.append(service.upload(self.task, name, ArrowFile(rows), group=group))
         return Sent(partition, tuple(paths), query)
 
     def commit(
@@ -137,14 +137,3 @@ def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]
             held, size = [], 0
     if held:
         yield held
-
-
-def _chunks(batches: Sequence[pa.RecordBatch]) -> list[bytes]:
-    """A list, so that they may be sent again."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batches[0].schema) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-    whole = sink.getvalue()
-    starts = range(0, whole.size, CHUNK_BYTES)
-    return [whole.slice(start, min(CHUNK_BYTES, whole.size - start)).to_pybytes() for start in starts]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from tidegate.spark.plan_parts import _names, part_of
 from ..clients.plans import rows as frame_of_rows
 from ..executor.plans import plan, read
 from ..server.running import fake_server
+from .test_staged import failing_once
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -122,26 +122,13 @@ def test_a_write_with_a_version_happens_once(registered: SparkSession, address: 
         assert task.read_epoch().num_rows == 10
 
 
-def test_a_failed_attempt_shows_in_nothing(
+def test_an_attempt_that_is_killed_in_mid_write_shows_in_nothing(
     registered: SparkSession, address: str, client: Client, tmp_path: Path
 ) -> None:
-    from pyspark.sql.functions import udf
-
-    flag = str(tmp_path / "failed")
-
-    def fails_once(value):  # type: ignore[no-untyped-def]  # Spark reads hints, and these are text
-        if value == 7 and not os.path.exists(flag):
-            with open(flag, "x"):
-                raise RuntimeError("the first attempt fails")
-        return value
-
     with client.create_task(PAIRS) as task:
-        frame = (
-            registered.range(0, 10, 1, 2)
-            .select("id", udf(fails_once, "long")("id").alias("n"))
-            .selectExpr("id as k", "n")
-        )
+        frame = failing_once(registered.range(0, 10, 1, 2).selectExpr("id as k", "id as n"), tmp_path / "killed")
         append(frame, address, task.id)
+        assert (tmp_path / "killed").exists()
         assert task.read_epoch().column("n").to_pylist() == list(range(10))
 
 

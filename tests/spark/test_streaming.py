@@ -21,7 +21,7 @@ from tidegate.proto.values import TaskInfo
 from tidegate.task import Task
 
 from ..executor.plans import passed_through, plan, read, summed
-from ..server.running import fake_server
+from ..server.running import fake_server, remote_client
 from ..sparks import PROJECT
 
 if TYPE_CHECKING:
@@ -98,9 +98,10 @@ def test_each_batch_is_an_epoch_and_the_query_goes_on_where_it_was(rows: Rows, c
 
 @pytest.mark.parametrize("point", ["before", "after"])
 def test_a_batch_that_fails_around_its_transaction_is_there_once(
-    rows: Rows, client: Client, monkeypatch: pytest.MonkeyPatch, point: str
+    rows: Rows, client: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, point: str
 ) -> None:
     task = client.create_task(PAIRS)
+    staging = tmp_path / "staging"
     transact = task.transact
 
     def broken(application: str, version: int, *args: Any, **how: Any) -> tidegate.Transacted:
@@ -115,10 +116,23 @@ def test_a_batch_that_fails_around_its_transaction_is_there_once(
         rows.add(number)
     monkeypatch.setattr(task, "transact", broken)
     with pytest.raises(Exception, match="lost its head"):
-        rows.stream(task)
+        rows.stream(task, staging=staging)
+    staged = set(staging.rglob("part-*.parquet"))
     monkeypatch.undo()
-    rows.stream(task)
+    rows.stream(task, staging=staging)
+    assert staged < set(staging.rglob("part-*.parquet"))
     assert epochs(task) == [[1], [2], [3]]
+
+
+def test_batches_are_pushed_to_a_server_by_the_executors(rows: Rows, tmp_path: Path) -> None:
+    with remote_client(PlanEngine([], tmp_path)) as client:
+        task = client.create_task(PAIRS, spill_quota=4096)
+        rows.add(1, 2)
+        rows.stream(task)
+        assert epochs(task) == [[1, 2]]
+        rows.add(*range(1000))
+        with pytest.raises(Exception, match=r"an executor.s upload was refused: .* spill_quota"):
+            rows.stream(task)
 
 
 def test_of_two_queries_that_feed_a_task_one_seals(spark: SparkSession, client: Client, tmp_path: Path) -> None:
