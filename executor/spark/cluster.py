@@ -53,7 +53,6 @@ class SparkCluster:
         self.keeping = SparkKeeping(self._kept, setting.options, meters)
         self.plans = 0
         self.loops: tuple[LoopStatistics, ...] = ()
-        self.bytes_moved = 0
         self._session = session
         self._place = place
         self._setting = setting
@@ -61,6 +60,8 @@ class SparkCluster:
         self._tables: dict[str, Sequence[Piece]] = {}
         self._shipped: dict[int, tuple[PhysicalPlan, list[Shipped]]] = {}
         self._stopped = threading.Event()
+        self._ended = threading.Event()
+        self._ended.set()
         self._tag = f"tidegate-{uuid.uuid4().hex}"
 
     # -------------------------------------------------------------------------------------------------- running
@@ -75,7 +76,7 @@ class SparkCluster:
 
     def interrupt(self) -> None:
         self._stopped.set()
-        threading.Thread(target=self._session.interrupt, args=(self._tag,), daemon=True).start()
+        threading.Thread(target=self._interrupt, daemon=True).start()
 
     def close(self) -> None:
         self._place.remove()
@@ -98,12 +99,21 @@ class SparkCluster:
         return {number: [each for _, each in sorted(mine.items())] for number, mine in found.items()}
 
     def _run(self, steps: Sequence[Step], epoch: int) -> list[bytes]:
-        self._check_stopped()
+        self._ended.clear()
         try:
+            self._check_stopped()
             return self._session.run(lambda spark: Job(spark, steps).run(), self._tag)
         except Exception as error:
             self._check_stopped()
             raise failures.of_job(error, f"the Spark job of epoch {epoch}") from error
+        finally:
+            self._ended.set()
+
+    def _interrupt(self) -> None:
+        """Again and again: a run that was not to begin any more may not be a job of Spark's yet."""
+        while not self._ended.is_set():
+            self._session.interrupt(self._tag)
+            self._ended.wait(_INTERRUPTED_SECONDS)
 
     def _check_stopped(self) -> None:
         if self._stopped.is_set():
@@ -112,7 +122,6 @@ class SparkCluster:
     def _add(self, report: reports.Report, read: Read) -> None:
         reports.add(report, self._meters, read)
         self.plans += report.plans
-        self.bytes_moved += report.moved
         if report.loops:
             self.loops = combined((*self.loops, *report.loops))
 
@@ -122,13 +131,13 @@ class SparkCluster:
         found = self._shipped.get(id(physical))
         if found is None:
             memory = instance_memory(physical, self._setting.options.memory_limit)
-            made = list(self._made(physical.pipelines, memory))
+            made = list(self._made(physical.pipelines, memory, "pipeline"))
             found = self._shipped[id(physical)] = (physical, made)
             while len(self._shipped) > _PLANS_KEPT:
                 del self._shipped[next(iter(self._shipped))]
         return found[1]
 
-    def _made(self, pipelines: Sequence[Pipeline], memory: Sequence[int]) -> Iterator[Shipped]:
+    def _made(self, pipelines: Sequence[Pipeline], memory: Sequence[int], name: str) -> Iterator[Shipped]:
         fed: dict[int, Received] = {}
         places = places_of(pipelines)
         exchanges = sum(len(each.into) for each in pipelines)
@@ -139,6 +148,7 @@ class SparkCluster:
             yield Shipped(
                 Stage(
                     number=number,
+                    name=f"{name} {number}",
                     pipeline=pipeline,
                     memory=mine,
                     options=self._setting.options,
@@ -177,7 +187,7 @@ class SparkCluster:
         folder = self._place.new_folder("kept")
         sources = tuple(dict.fromkeys(each.source for node in walk(root) for each in planned.read_from_sources(node)))
         pipeline = Pipeline(root=root, sources=sources, start=Start.SEAL)
-        stages = list(self._made([pipeline], [self._setting.options.memory_limit]))
+        stages = list(self._made([pipeline], [self._setting.options.memory_limit], "kept rows"))
         options = self._setting.options
         tables = self._static()
         supply = Supply(
@@ -195,6 +205,7 @@ class SparkCluster:
 
 
 _PLANS_KEPT = 16
+_INTERRUPTED_SECONDS = 0.5
 
 
 def _nothing(exchange: int) -> Stream:

@@ -20,8 +20,9 @@ _COUNTED = ("rows_in", "rows_out", "bytes_in", "bytes_out", "runs", "run_ns", "s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Of one channel of one pipeline. `moved` are the bytes of its parcels."""
+    """Of one channel of one stage. `moved` are the bytes of its parcels."""
 
+    stage: str
     channel: int
     meters: tuple[dict[str, Any], ...]
     rows_in: int
@@ -67,6 +68,9 @@ def add(report: Report, meters: Meters, to: Read) -> None:
         for name in _COUNTED:
             setattr(meter, name, getattr(meter, name) + told[name])
         meter.at_least |= told["at_least"]
+    task = meters.of("Stage", report.stage, report.channel)
+    task.runs += 1
+    task.bytes_out += report.moved
     to.add(Read(report.rows_in, report.bytes_in, report.at_least))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from ...proto.errors import InvalidRequest
@@ -21,6 +22,7 @@ class Session:
     def __init__(self, given: SparkSession) -> None:
         self._given = given
         self._spark = given.newSession()
+        self._context: SparkContext | None = self._spark.sparkContext if isinstance(self._spark, SparkSession) else None
         for name, value in SETTINGS.items():
             self._spark.conf.set(name, value)
 
@@ -35,16 +37,28 @@ class Session:
 
     def run(self, work: Callable[[SparkSession], T], tag: str) -> T:
         """On this thread, so that `interrupt` with the tag ends it."""
-        self._spark.addTag(tag)
+        add, remove = self._tagging
+        add(tag)
         try:
             return work(self._spark)
         finally:
             with suppress(Exception):
-                self._spark.removeTag(tag)
+                remove(tag)
 
     def interrupt(self, tag: str) -> None:
+        """From any thread: end the jobs that have the tag now."""
         with suppress(Exception):
-            self._spark.interruptTag(tag)
+            if self._context is None:
+                self._spark.interruptTag(tag)
+            else:
+                self._context.cancelJobsWithTag(tag)
+
+    @property
+    def _tagging(self) -> tuple[Callable[[str], None], Callable[[str], None]]:
+        """A classic session knows its tags by their threads, so that no other thread could name one."""
+        if self._context is None:
+            return self._spark.addTag, self._spark.removeTag
+        return self._context.addJobTag, self._context.removeJobTag
 
     def close(self) -> None:
         """The application is not this task's to stop."""

@@ -35,11 +35,13 @@ class Received:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Stage:
-    """`number` is the pipeline's place in its plan, `memory` what each of its instances has. `places` are those of the
-    exchanges it feeds, `tables` what it may open indexes over, `kept` and `indexes` the files of what it reads.
+    """`number` is the pipeline's place in its plan, `name` what statistics call it, `memory` what each of its instances
+    has. `places` are those of the exchanges it feeds, `tables` what it may open indexes over, `kept` and `indexes` the
+    files of what it reads.
     """
 
     number: int
+    name: str
     pipeline: Pipeline
     memory: int
     options: TaskOptions

@@ -277,6 +277,7 @@ class _Channel:
             place = self._stage.places.get(received.exchange.number, "")
             self._meter(place).spilled_bytes += self._inbox.spilled_bytes[received.exchange.number]
         mine = reports.Report(
+            stage=self._stage.name,
             channel=self._channel,
             meters=reports.taken(self._made.meters),
             rows_in=self._read.rows_in,

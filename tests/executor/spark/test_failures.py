@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 import tidegate
 from tests.executor.test_user_operators import ROWS, SUMS, Sums, expected, summed, told
+from tidegate.operators.digest import digest
 from tidegate.proto.user_operator import Options
 
 FEW = ROWS.slice(0, 20_000)
@@ -32,10 +33,24 @@ class KilledOnce(Sums):
         super().execute(batches, stream, channel)
 
 
+class Endless(Sums):
+    """Does not end once it has rows, and says so in a file."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self.marker = Path(str(options["marker"]))
+
+    def execute(self, batches: Sequence[pa.RecordBatch], stream: str, channel: int) -> None:
+        self.marker.touch()
+        while True:
+            """Until its process is told to end."""
+
+
 @pytest.fixture(scope="module")
 def client() -> Iterator[tidegate.Client]:
     operators = {
         "sums": tidegate.user_operator(Sums, schema=SUMS, partition="c0"),
+        "endless": tidegate.user_operator(Endless, schema=SUMS, partition="c0"),
         "killed": tidegate.user_operator(KilledOnce, schema=SUMS, partition="c0"),
     }
     with tidegate.local(operators=operators) as made:
@@ -83,3 +98,40 @@ def test_nothing_is_left_of_an_epoch(spark: SparkSession, tmp_path: Path) -> Non
         task.run_epoch({"numbers": FEW}).table()
         assert [each for each in tmp_path.rglob("*") if each.is_file()] == []
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_job_that_runs_is_cancelled_with_its_task(
+    client: tidegate.Client, spark: SparkSession, tmp_path: Path
+) -> None:
+    """After which Spark runs nothing of it, and other tasks' jobs."""
+    marker = tmp_path / "running"
+    with client.create_task(summed("endless", marker=str(marker)), channels=2, executor="spark", spark=spark) as task:
+        task.add_split("numbers", FEW)
+        task.request_barrier()
+        while not marker.exists():
+            assert task.info().error is None
+        task.cancel()
+        with pytest.raises(tidegate.TaskCancelled):
+            task.read_epoch()
+    while spark.sparkContext.statusTracker().getActiveJobsIds():
+        """A job is cancelled behind the call's back."""
+    with client.create_task(summed(), channels=2, executor="spark", spark=spark) as other:
+        assert told(other.run_epoch({"numbers": FEW}).table()) == expected(FEW)
+
+
+def test_a_driver_that_is_gone_between_epochs_does_not_show(spark: SparkSession) -> None:
+    """Another service, with a session of its own, is fed the splits of the epochs that nobody has read."""
+    operators = {"sums": tidegate.user_operator(Sums, schema=SUMS, partition="c0")}
+    parts = [FEW.slice(at * 5_000, 5_000) for at in range(4)]
+
+    def digests(parts: Sequence[pa.Table], **options: object) -> list[str]:
+        with (
+            tidegate.local(operators=operators) as client,
+            client.create_task(summed(), channels=2, **options) as task,
+        ):
+            tables = [task.run_epoch({"numbers": part}).table() for part in parts]
+            return [digest(each.schema, each.to_batches()) for each in tables]
+
+    before = digests(parts[:2], executor="spark", spark=spark)
+    after = digests(parts[2:], executor="spark", spark=spark.newSession())
+    assert before + after == digests(parts)
