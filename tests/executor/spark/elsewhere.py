@@ -1,16 +1,18 @@
-"""Digests of pinned plans on a Spark of its own: `MASTER TPCH_FOLDER FOLDER QUERY ...` as a program."""
+"""Digests of pinned plans on other Sparks, one after the other: `MASTERS TPCH_FOLDER FOLDER QUERY ...` as a program."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import tidegate
@@ -18,7 +20,11 @@ from tests import sparks
 from tests.conformance import strict_digests
 from tests.conformance.loop_queries import loop_queries
 from tests.conformance.strict_digests import Query
+from tests.executor.test_user_operators import ROWS, SUMS, Sums, expected, summed, told
 from tidegate.planner.spread import spreading
+from tidegate.proto.user_operator import Options
+
+from .random_plans import differing
 
 CHANNELS = (1, 2, 3)
 
@@ -58,11 +64,50 @@ def digests(spark: SparkSession, folder: Path, tpch_folder: Path, names: Sequenc
         }
 
 
-def main(master: str, tpch_folder: str, folder: str, *names: str) -> None:
+class LosesItsExecutor(Sums):
+    """The first of its instances kills the JVM of its executor, with all that this has shuffled, and itself."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self.marker = Path(str(options["marker"]))
+
+    def execute(self, batches: Sequence[pa.RecordBatch], stream: str, channel: int) -> None:
+        with contextlib.suppress(FileExistsError):
+            self.marker.touch(exist_ok=False)
+            os.kill(_parent(os.getppid()), signal.SIGKILL)  # of this process and of the one that all workers fork from
+            os.kill(os.getpid(), signal.SIGKILL)
+        super().execute(batches, stream, channel)
+
+
+def _parent(process: int) -> int:
+    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def lose_an_executor(spark: SparkSession, folder: Path) -> None:
+    """It is read from a shuffle that is lost with it."""
+    lost = tidegate.user_operator(LosesItsExecutor, schema=SUMS, partition="c0")
+    marker = folder / "lost"
+    rows = ROWS.slice(0, 20_000)
+    with (
+        tidegate.local(operators={"lost": lost}) as client,
+        client.create_task(summed("lost", marker=str(marker)), channels=2, executor="spark", spark=spark) as task,
+    ):
+        assert told(task.run_epoch({"numbers": rows}).table()) == expected(rows)
+    assert marker.exists()
+
+
+def main(masters: str, tpch_folder: str, folder: str, *names: str) -> None:
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
     spreading.WORTHWHILE = 0.0  # as in every test
-    with session(master, Path(folder) / "spark") as spark:
-        print(json.dumps(digests(spark, Path(folder), Path(tpch_folder), names)))
+    found = {}
+    for master in masters.split():
+        with session(master, Path(folder) / "spark") as spark:
+            found[master] = digests(spark, Path(folder), Path(tpch_folder), names)
+            if master.startswith("local-cluster"):
+                with tidegate.local(roots=()) as client:
+                    differing(client, spark, examples=3)
+                lose_an_executor(spark, Path(folder))
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

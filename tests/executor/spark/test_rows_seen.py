@@ -1,0 +1,107 @@
+"""No row of a file passes the service on its way to the answer: counted where files are read, and by the system."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+import tidegate
+from tests.conformance import tpch
+from tests.executor.test_user_operators import ROWS, SUMS, Sums, summed
+from tidegate.executor.spark.files import StagedRows
+from tidegate.operators.instances import Instance, InstancePool, InstanceSettings
+
+QUERY = tpch.plan_bytes("duckdb", "q10")
+"""Joins of both kinds, an aggregate and a sort."""
+OPERATOR = summed()
+_LITTLE = 1_000_000
+
+
+@dataclass
+class Seen:
+    """Of this process: databases that it has taken to read files in, rows of results, and the bytes that it has read or
+    written, as the system counts them.
+    """
+
+    databases: int = 0
+    results: int = 0
+    moved: int = 0
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
+    counted = Seen()
+    take, read = InstancePool.take, StagedRows.read
+
+    def counted_take(self: InstancePool, settings: InstanceSettings) -> Instance:
+        counted.databases += 1
+        return take(self, settings)
+
+    def counted_read(self: StagedRows) -> Generator[pa.RecordBatch]:
+        for batch in read(self):
+            counted.results += batch.num_rows
+            yield batch
+
+    monkeypatch.setattr(InstancePool, "take", counted_take)
+    monkeypatch.setattr(StagedRows, "read", counted_read)
+    return counted
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[tidegate.Client]:
+    with tidegate.local(operators={"sums": tidegate.user_operator(Sums, schema=SUMS, partition="c0")}) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def splits(files: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """With ten times the line items, so that no footer is as large as what is read of them."""
+    folder = tmp_path_factory.mktemp("large")
+    items = pa.concat_tables([pq.read_table(files["lineitem"])] * 10)
+    pq.write_table(items, folder / "lineitem.parquet", row_group_size=100_000)
+    pq.write_table(ROWS, folder / "numbers.parquet")
+    return {name: str(files.get(name, "")) for name in files} | {
+        name: str(folder / f"{name}.parquet") for name in ("lineitem", "numbers")
+    }
+
+
+def _moved() -> int:
+    told = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    return int(told["rchar"]) + int(told["wchar"])
+
+
+def _epoch(client: tidegate.Client, plan: bytes, splits: dict[str, str], seen: Seen, **options: object) -> pa.Table:
+    """The second epoch of a task is counted: before it modules are read too."""
+    with client.create_task(plan, channels=2, **options) as task:
+        given = {name: splits[name.lower()] for name in task.sources}
+        task.run_epoch(given).table()
+        seen.results = 0
+        before = _moved()
+        answer = task.run_epoch(given).table()
+        seen.moved = _moved() - before
+        return answer
+
+
+@pytest.mark.parametrize("plan", [QUERY, OPERATOR], ids=["a query", "an operator"])
+def test_no_row_of_a_file_passes_the_service(
+    plan: bytes, client: tidegate.Client, spark: SparkSession, splits: dict[str, str], seen: Seen
+) -> None:
+    """Only those of the answer are read, once."""
+    answer = _epoch(client, plan, splits, seen, executor="spark", spark=spark)
+    assert seen.databases == 0
+    assert seen.results == answer.num_rows > 0
+    assert seen.moved < _LITTLE
+
+
+def test_the_counters_count_what_a_task_in_this_process_reads(
+    client: tidegate.Client, splits: dict[str, str], seen: Seen
+) -> None:
+    _epoch(client, QUERY, splits, seen)
+    assert seen.databases > 0
+    assert seen.moved > _LITTLE
