@@ -105,3 +105,14 @@ def test_the_counters_count_what_a_task_in_this_process_reads(
     _epoch(client, QUERY, splits, seen)
     assert seen.databases > 0
     assert seen.moved > _LITTLE
+
+
+def test_stages_count_their_tasks_and_what_they_send(
+    client: tidegate.Client, spark: SparkSession, splits: dict[str, str]
+) -> None:
+    with client.create_task(OPERATOR, channels=2, executor="spark", spark=spark) as task:
+        task.run_epoch({"numbers": splits["numbers"]}).table()
+        stages = {each.place: each for each in task.statistics().operators if each.operator == "Stage"}
+    reading, summing = stages["pipeline 0"], stages["pipeline 1"]
+    assert reading.bytes_out > 0
+    assert (summing.runs, summing.bytes_out) == (2, 0)
