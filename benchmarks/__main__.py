@@ -21,6 +21,7 @@ from . import (
     graphs,
     lookup,
     loops,
+    on_spark,
     pagerank,
     small_epochs,
     sorted_inputs,
@@ -53,6 +54,7 @@ CASES: dict[str, Callable[[Settings], Report]] = {
     "graphs": graphs.run,
     "continuous-loops": continuous_loops.run,
     "spark-feed": spark_feed.run,
+    "spark": on_spark.run,
 }
 
 

@@ -8,10 +8,8 @@ of them as Parquet.
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +24,7 @@ import tidegate.spark
 from .measure import interleave
 from .report import Report, Target, spread_text
 from .settings import Settings
+from .spark_session import session
 
 FILES = 8
 REFERENCE = "Tidegate, fed by reference"
@@ -38,7 +37,7 @@ COLUMNS = {"k": sub.i64, "a": sub.i64, "b": sub.fp64, "c": sub.i32}
 def run(settings: Settings) -> Report:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        spark = stack.enter_context(session(folder))
+        spark = stack.enter_context(session(folder, os.cpu_count() or 1))
         client = stack.enter_context(tidegate.local())
         files = make_files(folder / "table", settings.spark_rows)
         frame = spark.read.parquet(str(folder / "table"))
@@ -107,30 +106,3 @@ def make_files(folder: Path, rows: int) -> list[Path]:
         )
         pq.write_table(table, folder / f"part-{number}.parquet")
     return sorted(folder.glob("*.parquet"))
-
-
-@contextmanager
-def session(folder: Path) -> Iterator[Any]:
-    """A classic one, with a core for each of the machine's; or that which this process has."""
-    from pyspark.sql import SparkSession
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    builder = SparkSession.builder.master(f"local[{os.cpu_count() or 1}]")
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
-        "spark.driver.memory": "2g",
-        "spark.local.dir": str(folder / "local"),
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-    }
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    found = SparkSession.getActiveSession()
-    made = builder.getOrCreate() if found is None else found
-    try:
-        yield made
-    finally:
-        if found is None:
-            made.stop()

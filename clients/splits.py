@@ -67,10 +67,10 @@ def upload(path: str | os.PathLike[str], *, format: str = "") -> Upload:  # noqa
     Paths given as plain strings are the server's.
     """
     file = Path(path)
-    if not os.path.isfile(file) or not os.access(file, os.R_OK):
-        raise InvalidRequest(
-            f"no file {path} that may be read on this machine, the client's, to upload", reason="FILE_NOT_FOUND"
-        )
+    if not os.path.isfile(file):
+        raise InvalidRequest(f"no file {path} on this machine, the client's, to upload", reason="FILE_NOT_FOUND")
+    if not os.access(file, os.R_OK):
+        raise InvalidRequest(f"this process may not read {path}, which is to be uploaded", reason="FILE_NOT_FOUND")
     return Upload(file, format)
 
 

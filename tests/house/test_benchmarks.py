@@ -259,6 +259,7 @@ def test_wrong_ranks_are_not_measured() -> None:
         "graph-pagerank",
         "graphs",
         "spark-feed",
+        "spark",
     ],
 )
 def test_a_case_runs_tiny(case: str, tiny: Settings) -> None:
