@@ -258,11 +258,17 @@ def test_wrong_ranks_are_not_measured() -> None:
         "changes",
         "graph-pagerank",
         "graphs",
-        "spark-feed",
-        "spark",
     ],
 )
 def test_a_case_runs_tiny(case: str, tiny: Settings) -> None:
+    report = CASES[case](tiny)
+    assert report.notes == []
+    assert all(target.value is not None for target in report.targets)
+
+
+@pytest.mark.usefixtures("spark")  # the cases take the session that is there
+@pytest.mark.parametrize("case", ["spark-feed", "spark"])
+def test_a_case_over_spark_runs_tiny(case: str, tiny: Settings) -> None:
     report = CASES[case](tiny)
     assert report.notes == []
     assert all(target.value is not None for target in report.targets)
