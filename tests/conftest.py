@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 from tidegate.planner.spread import spreading
 
 from .sparks import spark  # noqa: F401 - a fixture of all tests
+from .warm import warm  # noqa: F401 - a fixture, too
 
 # Examples come from a fixed seed, so that a red run is red again; `HYPOTHESIS_PROFILE=search` looks for new ones.
 settings.register_profile(

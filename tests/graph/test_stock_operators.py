@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pyarrow as pa
-import pytest
 
 from tidegate import TaskGraph
-from tidegate.operators.duckdb_private import PrivateEngine
 from tidegate.operators.fragment import Fragment, StreamSource
-from tidegate.operators.instances import Instance, InstancePool, InstanceSettings
+from tidegate.operators.instances import Instance
 from tidegate.planner.graph.schemas import steps_of
 from tidegate.planner.graph.steps import SqlStep, relation
 from tidegate.planner.graph.structure import ordered
@@ -18,15 +14,6 @@ from tidegate.testing import check_operator
 
 from .executors import numbers
 from .test_stock import ANSWERS, CASES, ORDERED, Build, answer, ended, prices
-
-
-@pytest.fixture(scope="module")
-def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
-    pool = InstancePool(tmp_path_factory.mktemp("spill"), engine=PrivateEngine())
-    made = pool.take(InstanceSettings(memory_limit=1 << 30, roots=()))
-    yield made
-    made.close()
-    pool.close()
 
 
 def fragment(graph: TaskGraph, instance: Instance) -> tuple[list[str], Fragment]:

@@ -23,11 +23,10 @@ from hypothesis import strategies as st
 import tidegate.operators
 from tidegate.operators.batch_function import BatchFunctionOperator
 from tidegate.operators.digest import digest
-from tidegate.operators.duckdb_private import PrivateEngine
 from tidegate.operators.fragment import Fragment
 from tidegate.operators.held_rows import Holding
 from tidegate.operators.index_lookup_join import IndexLookupJoin
-from tidegate.operators.instances import Instance, InstancePool, InstanceSettings
+from tidegate.operators.instances import Instance
 from tidegate.operators.iterate import Iterate
 from tidegate.operators.loop import Loop
 from tidegate.operators.merge_join import MergeJoin
@@ -88,16 +87,6 @@ def in_any_order_of_a_key(epoch: Epoch, chooser: random.Random) -> Epoch:
         order = table.append_column("place", place).sort_by([*BY_KEY, ("place", "ascending")])
         tables.append(order.drop_columns(["place"]))
     return tables
-
-
-@pytest.fixture(scope="module")
-def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
-    """One instance for all cases: they differ in their statements alone."""
-    pool = InstancePool(tmp_path_factory.mktemp("spill"), engine=PrivateEngine())
-    made = pool.take(InstanceSettings(memory_limit=1 << 30, roots=()))
-    yield made
-    made.close()
-    pool.close()
 
 
 # --- fragments ---------------------------------------------------------------------------------------------------

@@ -1,0 +1,19 @@
+"""A DuckDB instance that all cases of a module run on: they differ in their statements alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tidegate.operators.duckdb_private import PrivateEngine
+from tidegate.operators.instances import Instance, InstancePool, InstanceSettings
+
+
+@pytest.fixture(scope="module")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
+    pool = InstancePool(tmp_path_factory.mktemp("spill"), engine=PrivateEngine())
+    made = pool.take(InstanceSettings(memory_limit=1 << 30, roots=()))
+    yield made
+    made.close()
+    pool.close()
