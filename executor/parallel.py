@@ -13,7 +13,6 @@ from ..operators import routing
 from ..operators.blocks import blocks
 from ..operators.operator import Stream
 from ..operators.ordering import Ordering
-from ..operators.piece import Piece
 from ..planner import pipelines as planned
 from ..planner.ir import Routing
 from ..planner.pipelines import Pipeline, Start
@@ -27,8 +26,8 @@ from .pipeline import Pieces, PipelineInstance, Read, Supply
 from .pipelines import Pipelines
 from .routings import places_of, routing_of
 from .scheduler import Scheduler
-from .shares import Share, hands, shares
 from .store import SpillSpace
+from .turns import in_hands, turns
 
 Rows: TypeAlias = Generator[pa.RecordBatch]
 
@@ -166,12 +165,11 @@ class ParallelRun:
         else:
             gather = self._new(pipeline.root.schema, routing.Broadcast(1), pipeline.channels, self._result_room)
             fed = [_Fed(gather, None)]
-        dealt = pipeline.start is Start.PIECE and not pipeline.into
-        given = self._hands(pipeline) if dealt else self._shares(pipeline)
+        given = turns(pipeline, self._supply.whole)
         if not pipeline.into:
-            self._results.append(_Result(fed[0], sum(map(len, given)) if dealt else None))
-        for number, turns in enumerate(given):
-            run = self._run(pipeline, self._channel(index, number), turns, fed)
+            self._results.append(_Result(fed[0], sum(map(len, given)) if in_hands(pipeline) else None))
+        for number, mine in enumerate(given):
+            run = self._run(pipeline, self._channel(index, number), mine, fed)
             self._crew.add(run)
             for each in fed:
                 each.producers.append(run)
@@ -203,21 +201,6 @@ class ParallelRun:
     def _receive(self, number: int, channel: int) -> Stream:
         fed = self._fed[number]
         return fed.stream(channel, self._crew.lender(fed.producers, fed.above))
-
-    def _shares(self, pipeline: Pipeline) -> list[list[Pieces]]:
-        """For each channel one turn: its share of each source."""
-        given: list[dict[str, Sequence[Piece]]] = [{} for _ in range(pipeline.channels)]
-        for source in pipeline.sources:
-            for mine, share in zip(given, shares(self._supply.whole[source], pipeline.channels), strict=True):
-                mine[source] = share
-        return [[pieces] for pieces in given]
-
-    def _hands(self, pipeline: Pipeline) -> list[list[Pieces]]:
-        """For each channel its hands, dealt in turn."""
-        (source,) = pipeline.sources
-        dealt: list[Share] = list(hands(self._supply.whole[source], pipeline.channels))
-        turns: list[Pieces] = [{source: hand} for hand in dealt]
-        return [turns[channel :: pipeline.channels] for channel in range(pipeline.channels)]
 
     # ----------------------------------------------------------------------------------------------------- result
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ..operators.piece import Piece
 from ..operators.splits import open_pieces
-from ..planner.pipelines import Pipeline, Start
+from ..planner.pipelines import Pipeline
 from ..proto.errors import NodeError
 from .computation import RowEffect
 from .meters import Meter, MeteredStream
@@ -20,6 +20,7 @@ from .pipeline import Pieces, Read
 from .pipelines import Pipelines
 from .shapes import same_feed, shape_of
 from .shares import hands
+from .turns import in_hands
 
 if TYPE_CHECKING:
     from .dataflow import PlanComputation
@@ -126,7 +127,7 @@ class PlanRun:
 
 def _is_one_hand(pipelines: Sequence[Pipeline], pieces: Pieces) -> bool:
     """So little for a single pipeline that one of its channels has it all."""
-    if len(pipelines) != 1 or pipelines[0].start is not Start.PIECE or pipelines[0].into:
+    if len(pipelines) != 1 or not in_hands(pipelines[0]):
         return False
     dealt = hands(pieces[pipelines[0].sources[0]], pipelines[0].channels)
     return next(dealt, None) is None or next(dealt, None) is None

@@ -19,14 +19,12 @@ from pyspark.sql import DataFrame
 
 from ..proto import errors
 from ..proto.errors import Refused, RequestError, TidegateError
-from ..proto.values import MIB, InlineSplit
-from ..remote import ArrowFile, RemoteService
+from ..remote import RemoteService
 from ..task import Task
 from .columns import Column, quoted
 from .epochs import Unit
+from .uploading import RETRY_SECONDS, in_uploads, upload
 
-UPLOAD_BYTES: Final = 16 * MIB  # of rows in one upload
-_RETRY_SECONDS: Final = 20.0
 _SENT: Final = pa.schema(
     [
         ("partition", pa.int64()),
@@ -55,28 +53,16 @@ class Push:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         partition = 0 if context is None else context.partitionId()
-        service = RemoteService(self.address, _RETRY_SECONDS)
+        service = RemoteService(self.address, RETRY_SECONDS)
         try:
-            for index, held in enumerate(self._uploads(batches)):
-                split = InlineSplit(schema=self.schema, batches=tuple(held))
-                name = f"{self.job}-{partition}-{index}.arrow"
-                path = service.upload(self.task, name, ArrowFile(split), group=self.job)
+            for index, held in enumerate(in_uploads(map(self._typed, batches))):
+                path = upload(service, self.task, f"{self.job}-{partition}-{index}.arrow", held, self.job)
                 rows, stored = sum(batch.num_rows for batch in held), sum(batch.nbytes for batch in held)
                 yield _sent(partition, index, path=path, rows=rows, stored=stored)
         except RequestError as refused:
             yield _sent(partition, -1, reason=refused.reason, refused=f"{type(refused).__name__}: {refused}")
         finally:
             service.close()
-
-    def _uploads(self, batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-        held: list[pa.RecordBatch] = []
-        for batch in batches:
-            held.append(self._typed(batch))
-            if sum(each.nbytes for each in held) >= UPLOAD_BYTES:
-                yield held
-                held = []
-        if held:
-            yield held
 
     def _typed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Spark gives instants in the session's zone."""

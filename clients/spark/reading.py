@@ -16,8 +16,8 @@ from ..proto.errors import EpochError, InvalidRequest, Refused, TaskFailed
 from ..proto.values import Barrier, Cursor, Data, FileSplit, Finished, PlanBytes, TaskInfo, TaskOptions, TaskState
 from ..remote import RemoteService
 from .plan_parts import part_of
+from .uploading import RETRY_SECONDS
 
-RETRY_SECONDS: Final = 20.0
 _WAIT: Final = 5.0
 
 

@@ -17,12 +17,11 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from ..proto.values import MIB, FileSplit, InlineSplit, Transaction
-from ..remote import ArrowFile, RemoteService
-from .reading import RETRY_SECONDS
+from ..proto.values import FileSplit, Transaction
+from ..remote import RemoteService
+from .uploading import RETRY_SECONDS, in_uploads, upload
 from .waiting import once_read
 
-UPLOAD_BYTES: Final = 16 * MIB
 _QUERY: Final = "sql.streaming.queryId"
 _BATCH: Final = "streaming.sql.batchId"
 
@@ -56,10 +55,9 @@ class Sink:
         query = None if context is None else context.getLocalProperty(_QUERY)
         paths = []
         with self.service() as service:
-            for index, held in enumerate(_joined(batches)):
+            for index, held in enumerate(in_uploads(batches)):
                 name = f"{group}-{partition}-{attempt}-{index}.arrow"
-                rows = InlineSplit(schema=held[0].schema, batches=tuple(held))
-                paths.append(service.upload(self.task, name, ArrowFile(rows), group=group))
+                paths.append(upload(service, self.task, name, held, group))
         return Sent(partition, tuple(paths), query)
 
     def commit(
@@ -121,19 +119,3 @@ class StreamSinkWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  # Py
 
     def _group(self, batch: object) -> str:
         return f"{self._job}-{batch}"
-
-
-def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """Batches for an upload each."""
-    held: list[pa.RecordBatch] = []
-    size = 0
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        held.append(batch)
-        size += batch.nbytes
-        if size >= UPLOAD_BYTES:
-            yield held
-            held, size = [], 0
-    if held:
-        yield held

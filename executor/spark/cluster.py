@@ -26,7 +26,7 @@ from ..loop_statistics import combined
 from ..meters import Meters
 from ..pipeline import Pieces, Read, Supply
 from ..routings import places_of
-from ..shares import hands, shares
+from ..turns import in_hands, turns
 from . import failures, reports
 from .files import Result, StagedRows, staged
 from .job import Job, Step
@@ -72,7 +72,7 @@ class SparkCluster:
             found = self._results(self._stages(physical), epoch, replace(supply, whole=whole), folder)
             for number, pipeline in enumerate(physical.pipelines):
                 if not pipeline.into:
-                    yield from _in_order(found[number], in_hands=pipeline.start is Start.PIECE)
+                    yield from _in_order(found[number], dealt=in_hands(pipeline))
 
     def interrupt(self) -> None:
         self._stopped.set()
@@ -222,8 +222,6 @@ def _as_files(pieces: Sequence[Piece], folder: Path) -> Sequence[Piece]:
 
 def _turn(stage: Stage, epoch: int, supply: Supply, folder: Path, cut: Sequence[CutPieces]) -> Turn:
     pipeline = stage.pipeline
-    in_hands = pipeline.start is Start.PIECE and not pipeline.into
-    turns = _hands(pipeline, supply.whole) if in_hands else _shares(pipeline, supply.whole)
     wanted = [each for node in walk(pipeline.root) for each in planned.read_from_sources(node)]
     whole = {each.source for each in wanted if each.whole or (isinstance(each, planned.ScanNode) and each.parted)}
     mine = {(each.source, *each.cut) for each in wanted if each.cut is not None}
@@ -234,31 +232,15 @@ def _turn(stage: Stage, epoch: int, supply: Supply, folder: Path, cut: Sequence[
         whole={name: supply.whole[name] for name in whole},
         given=tuple(
             packed(Given(turns=given, cut={each: cut[channel][each] for each in mine}))
-            for channel, given in enumerate(turns)
+            for channel, given in enumerate(turns(pipeline, supply.whole))
         ),
-        in_hands=in_hands,
+        in_hands=in_hands(pipeline),
     )
 
 
-def _shares(pipeline: Pipeline, whole: Pieces) -> list[list[Pieces]]:
-    """For each channel one turn: its share of each source."""
-    given: list[dict[str, Sequence[Piece]]] = [{} for _ in range(pipeline.channels)]
-    for source in pipeline.sources:
-        for mine, share in zip(given, shares(whole[source], pipeline.channels), strict=True):
-            mine[source] = share
-    return [[pieces] for pieces in given]
-
-
-def _hands(pipeline: Pipeline, whole: Pieces) -> list[list[Pieces]]:
-    """For each channel its hands, dealt in turn."""
-    (source,) = pipeline.sources
-    turns: list[Pieces] = [{source: hand} for hand in hands(whole[source], pipeline.channels)]
-    return [turns[channel :: pipeline.channels] for channel in range(pipeline.channels)]
-
-
-def _in_order(results: Sequence[Result], *, in_hands: bool) -> Iterator[pa.RecordBatch]:
+def _in_order(results: Sequence[Result], *, dealt: bool) -> Iterator[pa.RecordBatch]:
     """Channel after channel, or hand after hand; each file goes once it is read."""
-    if not in_hands:
+    if not dealt:
         for result in results:
             with closing(StagedRows(result.path).read()) as rows:
                 yield from rows

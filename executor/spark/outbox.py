@@ -91,7 +91,7 @@ class _Own:
     def block(self, rows: pa.RecordBatch, number: int) -> list[Parcel]:
         slices = self._routing.slices(rows, self._producer, number)
         return [
-            self._parcel(channel, number, Kind.ROWS, encoded(part))
+            _parcel(self._exchange, self._producer, channel, number, Kind.ROWS, encoded(part))
             for channel, part in enumerate(slices)
             if part.num_rows
         ]
@@ -99,14 +99,13 @@ class _Own:
     def end(self, blocks: int, error: bytes) -> list[Parcel]:
         if not error:
             return []
-        return [self._parcel(channel, blocks, Kind.ERROR, error) for channel in range(self._exchange.consumers)]
+        return [
+            _parcel(self._exchange, self._producer, channel, blocks, Kind.ERROR, error)
+            for channel in range(self._exchange.consumers)
+        ]
 
     def close(self) -> None:
         """Nothing is open."""
-
-    def _parcel(self, channel: int, number: int, kind: Kind, payload: bytes) -> Parcel:
-        places = (self._producer, number) if by_producer(self._exchange) else (number, self._producer)
-        return Parcel(channel, self._exchange.number, *places, kind, payload)
 
 
 class _Shared:
@@ -145,7 +144,7 @@ class _Shared:
             told.append((Kind.ERROR, error))
         assert len(told) <= blocks + 1
         return [
-            self._parcel(channel, number, kind, payload)
+            _parcel(self._exchange, self._producer, channel, number, kind, payload)
             for channel in range(self._exchange.consumers)
             for number, (kind, payload) in enumerate(told)
         ]
@@ -161,6 +160,8 @@ class _Shared:
         except OSError as error:
             raise ExecutionError(f"rows for all channels cannot be written: {error}", reason="SPILL_FAILED") from error
 
-    def _parcel(self, channel: int, number: int, kind: Kind, payload: bytes) -> Parcel:
-        places = (self._producer, number) if by_producer(self._exchange) else (number, self._producer)
-        return Parcel(channel, self._exchange.number, *places, kind, payload)
+
+def _parcel(exchange: Exchange, producer: int, channel: int, number: int, kind: Kind, payload: bytes) -> Parcel:
+    """In the place that readers of the exchange take a producer's parcel of this number in."""
+    places = (producer, number) if by_producer(exchange) else (number, producer)
+    return Parcel(channel, exchange.number, *places, kind, payload)

@@ -1,0 +1,36 @@
+"""Rows on their way from an executor to the service, as uploads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from ..proto.values import MIB, InlineSplit
+from ..remote import ArrowFile, RemoteService
+
+UPLOAD_BYTES: Final = 16 * MIB  # of rows in one upload
+RETRY_SECONDS: Final = 20.0
+
+
+def in_uploads(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """The batches that have rows, as many together as go into an upload."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        held.append(batch)
+        size += batch.nbytes
+        if size >= UPLOAD_BYTES:
+            yield held
+            held, size = [], 0
+    if held:
+        yield held
+
+
+def upload(service: RemoteService, task: str, name: str, batches: Sequence[pa.RecordBatch], group: str) -> str:
+    """The path that a split names them by."""
+    rows = InlineSplit(schema=batches[0].schema, batches=tuple(batches))
+    return service.upload(task, name, ArrowFile(rows), group=group)
