@@ -137,11 +137,11 @@ class Client:
 
     def validate(self, plan: Plan, **options: Any) -> Sequence[Problem]:
         """Everything wrong with a plan, each problem with its place; empty when a task with these options runs it."""
-        return self._service.validate(plan_bytes(plan), chosen(options))[0]
+        return self._service.validate(plan_bytes(plan), self._chosen(options))[0]
 
     def warnings(self, plan: Plan, **options: Any) -> Sequence[str]:
         """What planning has to say that is not an error."""
-        return self._service.validate(plan_bytes(plan), chosen(options))[1]
+        return self._service.validate(plan_bytes(plan), self._chosen(options))[1]
 
     def explain(
         self,
@@ -155,13 +155,13 @@ class Client:
         pipelines.
 
         With several channels, how the plan is spread over them where its sources have so many `rows`; 10 million where
-        nothing is said.
+        nothing is said. With `executor="spark"` which pipelines are which stage of Spark's, and what goes between them.
         """
         if isinstance(plan, TaskGraph | Graph):
             return self._service.graphs.explain(_graph(plan), chosen(options))
         for source, count in (rows or {}).items():
             not_negative(f"rows of source {source!r}", count)
-        return self._service.explain(plan_bytes(plan), chosen(options), tuple(static_sources), rows)
+        return self._service.explain(plan_bytes(plan), self._chosen(options), tuple(static_sources), rows)
 
     def capabilities(self) -> Capabilities:
         """What the service can run: its version, a Substrait dialect document, its engines' versions."""

@@ -14,12 +14,13 @@ from typing import Any, Final, assert_never
 
 import pyarrow as pa
 
-from ..proto.values import Determinism, Explanation, TaskOptions
+from ..proto.values import Determinism, ExecutorKind, Explanation, TaskOptions
 from . import ir, tree
 from .changes.explain import operators_json, operators_text
 from .changes.lower import input_name, lower_loop
 from .divide import DEPTH, Division, Section, read_by
 from .explain_channels import Spread, saved_ms, shortage_json, spread_json, spread_text
+from .explain_stages import stages_json, stages_text
 from .fragments import is_blocking, is_row_wise
 from .operated import key_columns
 from .selection import selection
@@ -78,7 +79,7 @@ def explain(
     options: TaskOptions,
     spread: Spread | None = None,
 ) -> Explanation:
-    """`spread` is how the plan is spread over several channels."""
+    """`spread` is how the plan is spread over several channels, or cut into stages."""
     naming = _Naming()
     tables = {name: _fragments(division, section, naming) for name, section in division.tables.items()}
     perhaps = {division.indexes[id(each.table), each.keys].name for each in division.lookups.values()}
@@ -114,12 +115,15 @@ def explain(
     }
     computed = {**{f"{name}: {why[name]}": found for name, found in tables.items()}, **_named_kept(kept)}
     text = _text(division, content, shared, computed, pipelines)
-    if spread is not None:
+    if spread is not None and options.channels > 1:
         content["spread"] = spread_json(spread)
         content["spread_for"] = dict(spread.rows)
         content["spread_saves_ms"] = saved_ms(spread)
         content["spread_short_of_memory"] = shortage_json(spread)
         text += "".join(f"{line}\n" for line in spread_text(spread))
+    if spread is not None and options.executor is ExecutorKind.SPARK:
+        content["spark"] = stages_json(spread)
+        text += "".join(f"{line}\n" for line in stages_text(spread))
     return Explanation(text=text, json=json.dumps(content, indent=1))
 
 

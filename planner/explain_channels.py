@@ -65,7 +65,7 @@ def shortage_json(spread: Spread) -> dict[str, int] | None:
 
 def spread_text(spread: Spread) -> Iterator[str]:
     pipelines, rows, saved = spread_json(spread), spread.rows, saved_ms(spread)
-    yield f"spread over channels, for {_sizes(rows)} (the sizes of sealed splits decide):"
+    yield f"spread over channels, for {sizes_text(rows)} (the sizes of sealed splits decide):"
     if spread.physical.shortage is not None:
         yield f"  {_short(spread.physical.shortage)}"
     if saved is not None and len(pipelines) == 1 and pipelines[0]["channels"] == 1:
@@ -93,7 +93,7 @@ def _short(short: Shortage) -> str:
     )
 
 
-def _sizes(rows: Mapping[str, int]) -> str:
+def sizes_text(rows: Mapping[str, int]) -> str:
     if all(each == ROWS for each in rows.values()):
         return f"sources of {ROWS:,} rows each"
     return ", ".join(f"{each:,} rows of {name}" for name, each in rows.items())

@@ -9,7 +9,7 @@ from typing import Final, Protocol, TypeAlias
 import pyarrow as pa
 
 from ..proto.errors import PlanError, Problem
-from ..proto.values import Explanation, TaskOptions
+from ..proto.values import ExecutorKind, Explanation, TaskOptions
 from . import ir
 from .cut import cut
 from .divide import Division, divide
@@ -94,7 +94,8 @@ class Prepared:
     def explain(self, rows: Mapping[str, int] | None = None) -> Explanation:
         """For people and for programs: relations, pipelines, fragments, and why; for sources of so many rows."""
         sizes = {source.name: (rows or {}).get(source.name, ROWS) for source in self.sources}
-        spread = self._spread(sizes) if self.options.channels > 1 else None
+        cut = self.options.channels > 1 or self.options.executor is ExecutorKind.SPARK
+        spread = self._spread(sizes) if cut else None
         return explain(self.plan, self.division, self.sources, self.schema, self.options, spread)
 
     def _spread(self, rows: Mapping[str, int]) -> Spread:

@@ -19,11 +19,12 @@ from ...operators.routing import Broadcast
 from ...operators.sorted_merge import merged
 from ...operators.streams import BatchStream
 from ...planner.ir import Routing
+from ...planner.stages import is_shared
 from ...proto.errors import InternalError
 from ..exchange import Exchange
 from ..store import SpillSpace
 from . import failures
-from .parcels import Kind, Parcel, by_producer, decoded, is_shared
+from .parcels import Kind, Parcel, by_producer, decoded
 from .stage import Received
 
 Pump: TypeAlias = Callable[[], bool]

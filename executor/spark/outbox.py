@@ -13,11 +13,12 @@ import pyarrow as pa
 from ...operators.blocks import blocks
 from ...operators.sizes import batch_bytes
 from ...planner.pipelines import Exchange
+from ...planner.stages import is_shared
 from ...proto.errors import ExecutionError, TidegateError
 from ..meters import Meter
 from ..routings import routing_of
 from . import failures
-from .parcels import BEFORE_ALL, Kind, Parcel, by_producer, encoded, is_shared
+from .parcels import BEFORE_ALL, Kind, Parcel, by_producer, encoded
 
 SHARED_BYTES: Final = 256 << 10
 """Rows for all channels that are fewer bytes travel with the parcels."""

@@ -75,11 +75,6 @@ def by_producer(exchange: Exchange) -> bool:
     return bool(exchange.order) or exchange.routing is Routing.GATHER
 
 
-def is_shared(exchange: Exchange) -> bool:
-    """Whether every consumer reads all rows: they are then written once."""
-    return exchange.consumers > 1 and exchange.routing in (Routing.BROADCAST, Routing.GATHER)
-
-
 def encoded(rows: pa.RecordBatch) -> bytes:
     """A batch without its schema, unless it has dictionaries, which go with the schema."""
     if not has_dictionary(rows.schema):

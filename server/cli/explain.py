@@ -21,13 +21,14 @@ def register(commands: common.Subparsers) -> None:
         help="with --channels: this source has so many rows (default: 10 million); may be repeated",
     )
     common.add_how(parser)
+    common.add_executor(parser)
     common.add_server(parser)
     parser.set_defaults(command=explain)
 
 
 def explain(options: argparse.Namespace) -> int:
     with common.client(options) as client:
-        rows, how = dict(options.rows), common.how(options)
+        rows, how = dict(options.rows), {**common.how(options), "executor": options.executor}
         explanation = client.explain(options.plan, static_sources=options.table, rows=rows, **how)
     print(explanation.json if options.json else explanation.text)
     return 0

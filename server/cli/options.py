@@ -130,6 +130,9 @@ def add_executor(parser: argparse.ArgumentParser) -> None:
         default="local",
         help="what runs the channels: the service's threads, or Spark (default: %(default)s)",
     )
+
+
+def add_spark(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--spark", metavar="MASTER", help="without --server: the master, local[N], spark://HOST:PORT or sc://HOST:PORT"
     )

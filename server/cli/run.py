@@ -63,6 +63,7 @@ def register(commands: common.Subparsers) -> None:
     parser.add_argument("--restore", metavar="ID", help="go on behind the barrier that this checkpoint was taken at")
     common.add_how(parser)
     common.add_executor(parser)
+    common.add_spark(parser)
     common.add_write_root(parser)
     common.add_checkpoint_root(parser)
     common.add_server(parser)

@@ -17,6 +17,7 @@ import pytest
 from pyarrow import csv, parquet
 
 import tidegate
+from tidegate.executor.plan_engine import PlanEngine
 from tidegate.server.cli import main
 
 from ..clients import plans
@@ -240,6 +241,15 @@ def test_a_missing_plan_is_one_line(cli: Run, address: str) -> None:
 def test_explain_prints_text_or_json(cli: Run, address: str) -> None:
     assert cli("explain", "plan.bin", "--server", address).output == "fake\n"
     assert cli("explain", "plan.bin", "--json", "--server", address).output == "{}\n"
+
+
+def test_explain_shows_the_stages_of_spark_here_and_on_a_server(cli: Run, tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text(passed_through("a").json or "")
+    asked = ("explain", "plan.json", "--executor", "spark", "--channels", "2")
+    here = cli(*asked).output
+    with fake_server(PlanEngine([tmp_path], tmp_path)) as address:
+        assert cli(*asked, "--server", address).output == here
+    assert "on Spark an epoch is a job of 1 stage, 2 tasks" in here
 
 
 def test_validate_says_that_a_plan_can_run(cli: Run, address: str) -> None:

@@ -1,0 +1,116 @@
+"""Which pipelines are which stage of a Spark job."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+
+from tests.conformance import tpch
+from tidegate.planner import ir
+from tidegate.planner.decode import decode_plan
+from tidegate.planner.pipelines import Exchange, FragmentNode, PhysicalNode, Pipeline, ReceiveNode, Start, StreamInput
+from tidegate.planner.prepare import prepare
+from tidegate.planner.stages import JobStage, stages_of
+from tidegate.proto.values import ExecutorKind, Explanation, PlanBytes, TaskOptions
+
+from .build import I64, aggregate, call, col, eq, filtered, join, lit, measure, plan, read
+
+SCHEMA = pa.schema([("c0", pa.int64())])
+A, B = read("a", k=I64, v=I64), read("b", k=I64, w=I64)
+
+
+def reading(*exchanges: int) -> PhysicalNode:
+    nodes = [ReceiveNode(exchange=each, schema=SCHEMA, size_class=0, rows=0, place="") for each in exchanges]
+    streams = tuple(StreamInput(node=each, relation="r", replayed=False) for each in nodes)
+    return FragmentNode(
+        sql="",
+        streams=streams,
+        files=(),
+        context=(),
+        schema=SCHEMA,
+        size_class=0,
+        row_wise=False,
+        blocking=False,
+        place="",
+        relations=1,
+    )
+
+
+def pipeline(channels: int, receives: tuple[int, ...] = (), sends: tuple[int, ...] = ()) -> Pipeline:
+    into = tuple(Exchange(number=each, routing=ir.Routing.HASH, schema=SCHEMA, consumers=2) for each in sends)
+    return Pipeline(root=reading(*receives), sources=(), start=Start.SEAL, channels=channels, into=into)
+
+
+def explained(root: ir.Relation, **options: object) -> Explanation:
+    return prepare(plan(root), TaskOptions(executor=ExecutorKind.SPARK, **options)).explain()
+
+
+def test_what_feeds_one_pipeline_is_one_stage() -> None:
+    found = stages_of([pipeline(2, sends=(0,)), pipeline(3, sends=(1,)), pipeline(4, receives=(0, 1))])
+    assert found == (JobStage(pipelines=(0, 1), tasks=5, to=2), JobStage(pipelines=(2,), tasks=4, to=None))
+
+
+def test_what_feeds_several_is_in_the_stage_of_each() -> None:
+    fed = (pipeline(2, sends=(0, 1)), pipeline(3, receives=(0,), sends=(2,)), pipeline(1, receives=(1, 2)))
+    assert [(each.pipelines, each.tasks, each.to) for each in stages_of(fed)] == [
+        ((0,), 2, 1),
+        ((0, 1), 5, 2),
+        ((2,), 1, None),
+    ]
+
+
+def test_all_that_gives_rows_of_the_result_is_the_last_stage() -> None:
+    assert stages_of([pipeline(2), pipeline(1)]) == (JobStage(pipelines=(0, 1), tasks=3, to=None),)
+
+
+def test_the_text_shows_stages_tasks_and_what_goes_between_them() -> None:
+    text = explained(aggregate(A, [col(0)], measure("sum", col(1))), channels=3).text
+    assert text[text.index("on Spark") :].splitlines() == [
+        "on Spark an epoch is a job of 2 stages, 6 tasks, for sources of 10,000,000 rows each:",
+        "  stage 1: pipeline 1, 3 tasks",
+        "    exchange 0 to pipeline 2: hash of columns 0, through the shuffle",
+        "  stage 2: pipeline 2, 3 tasks",
+        "    the result: a file of each task, read in order",
+    ]
+
+
+def test_one_channel_is_a_stage_of_one_task() -> None:
+    text = explained(filtered(A, call("gt", col(0), lit(1)))).text
+    assert "a job of 1 stage, 1 task" in text
+    assert "spread over channels" not in text
+
+
+def test_the_json_has_what_the_text_has() -> None:
+    found = prepare(
+        decode_plan(PlanBytes(binary=tpch.plan_bytes("datafusion", "q15"))),
+        TaskOptions(executor=ExecutorKind.SPARK, channels=2),
+    )
+    stages = json.loads(found.explain().json)["spark"]["stages"]
+    members = [member for stage in stages for member in stage["pipelines"]]
+    sent = [each for member in members for each in member["sends"]]
+    assert [(stage["number"], stage["tasks"], stage["to"]) for stage in stages] == [
+        (1, 2, 2),
+        (2, 2, 3),
+        (3, 2, 4),
+        (4, 1, None),
+    ]
+    assert [(member["pipeline"], member["kept_on_disk"]) for member in members] == [(at, False) for at in (1, 2, 3, 4)]
+    assert [(each["routing"], each["moved"]) for each in sent] == [
+        ("hash", "shuffled"),
+        ("broadcast", "file"),
+        ("gather", "shuffled"),
+    ]
+
+
+def test_what_static_sources_feed_is_a_job_before() -> None:
+    root = join(A, aggregate(B, [col(0)]), ir.JoinType.INNER, eq(col(0), col(2)))
+    options = TaskOptions(executor=ExecutorKind.SPARK, channels=2)
+    found = json.loads(prepare(plan(root), options, ("b",)).explain().json)
+    assert [(each["tasks"], each["kept"]) for each in found["spark"]["before"]] == [(1, "rows")]
+
+
+def test_a_plan_of_this_process_has_no_stages() -> None:
+    found = prepare(plan(A), TaskOptions(channels=2)).explain()
+    assert "spark" not in json.loads(found.json)
+    assert "on Spark" not in found.text
