@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from .proto.errors import TaskCancelled as TaskCancelled
     from .proto.errors import TaskFailed as TaskFailed
     from .proto.errors import TidegateError as TidegateError
+    from .proto.errors import Unauthenticated as Unauthenticated
     from .proto.errors import Unavailable as Unavailable
     from .proto.graph import Executor as Executor
     from .proto.user_operator import UserOperator as UserOperator
@@ -117,6 +118,7 @@ _NAMES: Final = {
         "EpochError",
         "TaskFailed",
         "TaskCancelled",
+        "Unauthenticated",
         "Unavailable",
         "InternalError",
     ),

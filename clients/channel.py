@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol, TypeVar
 import grpc
 from google.protobuf.message import Message
 
+from .access import Access
 from .proto.allocator import tune_allocator
 from .proto.errors import TidegateError, Unavailable
 from .proto.failures import error, is_ours
@@ -45,32 +46,34 @@ class Answers(Protocol):
 class Channel:
     """Calls by name. `retry_seconds` is how long a broken connection is tried again."""
 
-    def __init__(self, address: str, retry_seconds: float) -> None:
+    def __init__(self, access: Access, retry_seconds: float) -> None:
         tune_allocator()
-        self.address = address
+        self.access = access
         self._retry_seconds = retry_seconds
-        self._channel = grpc.insecure_channel(address, options=_OPTIONS)
+        self._metadata = access.metadata()
+        self._channel = access.channel(_OPTIONS)
         self._methods: dict[str, Callable[..., Any]] = {}
         self._closed = threading.Event()
 
     def call(self, method: str, request: Message, answer: Callable[[bytes], A], *, again: bool = True) -> A:
         """A unary call; one that may be made `again` is, as long as the server cannot be reached."""
         send = self._method(method, self._channel.unary_unary)
-        return self._retried(lambda: answer(send(request.SerializeToString())), again)
+        return self._retried(lambda: answer(send(request.SerializeToString(), metadata=self._metadata)), again)
 
     def send(self, method: str, requests: Callable[[], Iterator[Message]], answer: Callable[[bytes], A]) -> A:
         """A call with many messages, made again from the first of them."""
         send = self._method(method, self._channel.stream_unary)
-        return self._retried(lambda: answer(send(each.SerializeToString() for each in requests())), again=True)
+        return self._retried(lambda: answer(send(map(_encoded, requests()), metadata=self._metadata)), again=True)
 
     def post(self, method: str, request: Message) -> grpc.Future[bytes]:
         """A call whose answer nobody waits for."""
-        future: grpc.Future[bytes] = self._future(method)(request.SerializeToString())
+        future: grpc.Future[bytes] = self._future(method)(request.SerializeToString(), metadata=self._metadata)
         return future
 
     def stream(self, method: str, request: Message) -> Answers:
         """The answers of a streaming call as bytes; iterating raises `grpc.RpcError`, for `failed` to tell apart."""
-        stream: Answers = self._method(method, self._channel.unary_stream)(request.SerializeToString())
+        call = self._method(method, self._channel.unary_stream)
+        stream: Answers = call(request.SerializeToString(), metadata=self._metadata)
         return stream
 
     def _method(self, name: str, kind: Callable[..., Any]) -> Callable[..., Any]:
@@ -80,8 +83,8 @@ class Channel:
             self._methods[name] = kind(name)
         return self._methods[name]
 
-    def _future(self, name: str) -> Callable[[bytes], Any]:
-        future: Callable[[bytes], Any] = self._method(name, self._channel.unary_unary).future  # type: ignore[attr-defined]
+    def _future(self, name: str) -> Callable[..., Any]:
+        future: Callable[..., Any] = self._method(name, self._channel.unary_unary).future  # type: ignore[attr-defined]
         return future
 
     def _retried(self, call: Callable[[], A], again: bool) -> A:
@@ -102,11 +105,12 @@ class Channel:
         if not isinstance(broken, grpc.Call):
             return Unavailable(str(broken))
         status, sentence, metadata = broken.code().name, broken.details() or "", broken.trailing_metadata() or ()
+        address = self.access.address
         if status in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED") and not is_ours(metadata):
-            sentence = f"the server {self.address} cannot be reached: {sentence}"
+            sentence = f"the server {address} cannot be reached: {sentence}; {_likely(self.access, sentence)}"
         elif status == "RESOURCE_EXHAUSTED" and not is_ours(metadata):  # gRPC's own limit, so nobody asked us
             sentence = (
-                f"the server {self.address} takes no call of this size ({sentence}): give data as files, in uploads or "
+                f"the server {address} takes no call of this size ({sentence}): give data as files, in uploads or "
                 "in smaller splits, or let it take more (tidegate serve --max-message-bytes SIZE)"
             )
         return error(status, sentence, metadata)
@@ -114,3 +118,19 @@ class Channel:
     def close(self) -> None:
         self._closed.set()
         self._channel.close()
+
+
+def _encoded(message: Message) -> bytes:
+    return message.SerializeToString()
+
+
+def _likely(access: Access, said: str) -> str:
+    """What would help where gRPC says this."""
+    if access.tls and "WRONG_VERSION_NUMBER" in said:
+        return "it takes connections without TLS alone"
+    if access.tls and ("SSL" in said or "Hostname" in said):
+        known = access.authorities or "those authorities that gRPC knows"
+        return f"the certificate it shows has to be for {access.address.rpartition(':')[0]}, and vouched for by {known}"
+    if not access.tls and "Socket closed" in said:
+        return "it was lost, or takes connections over TLS alone (tls=True, or --tls)"
+    return f"`tidegate serve --listen {access.address}` starts one"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
@@ -21,6 +21,9 @@ from .proto.service import Service
 from .proto.values import Capabilities, Checkpoint, Cursor, ExecutorKind, Explanation, Split, TaskInfo
 from .splits import SplitLike, Upload, by_source, split
 from .task import Task
+
+if TYPE_CHECKING:
+    from .access import Access
 
 
 class Client:
@@ -43,9 +46,14 @@ class Client:
         return self._service
 
     @property
+    def access(self) -> Access | None:
+        """How other processes reach the server; None where the service is in this process."""
+        return getattr(self._service, "access", None)
+
+    @property
     def address(self) -> str | None:
         """HOST:PORT of the server; None where the service is in this process."""
-        return getattr(self._service, "address", None)
+        return None if self.access is None else self.access.address
 
     def create_task(
         self,

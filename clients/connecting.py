@@ -7,21 +7,33 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from .client import Client
-from .proto.address import is_address
-from .proto.errors import InvalidRequest
 from .proto.user_operator import UserOperators
 
 
-def connect(address: str, *, retry_seconds: float = 20.0) -> Client:
+def connect(
+    address: str,
+    *,
+    token: str | None = None,
+    token_file: str | os.PathLike[str] | None = None,
+    tls: bool | str | os.PathLike[str] | None = None,
+    plaintext_token: bool = False,
+    retry_seconds: float = 20.0,
+) -> Client:
     """A client of the server at HOST:PORT (or unix:PATH). Does not wait for it; the first call does.
+
+    A server that wants to know who calls is told by a token: the one in `token_file`, or `token` itself, or what the
+    environment has in TIDEGATE_TOKEN or names in TIDEGATE_TOKEN_FILE. With `tls=True` the server's certificate is
+    checked against the authorities that gRPC knows, with `tls` a path against those in that file; where it is not
+    given the environment's TIDEGATE_TLS says the same (true, or a path). A token goes to another machine over TLS only,
+    unless `plaintext_token` says otherwise.
 
     A connection that breaks is tried again for `retry_seconds`; then calls raise `Unavailable`.
     """
+    from .access import access
     from .remote import RemoteService
 
-    if not is_address(address):
-        raise InvalidRequest(f"a server's address is HOST:PORT, with a port up to 65535, or unix:PATH, not {address!r}")
-    return Client(RemoteService(address, retry_seconds))
+    wanted = access(address, token=token, token_file=token_file, tls=tls, plaintext_token=plaintext_token)
+    return Client(RemoteService(wanted, retry_seconds))
 
 
 def local(

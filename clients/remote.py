@@ -12,6 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from .access import Access
 from .channel import Channel
 from .options import ChosenOptions
 from .proto import messages
@@ -61,16 +62,16 @@ class _Sent:
 class RemoteService:
     """Implements `proto.service.Service`. Calls that may be repeated are, while the server cannot be reached."""
 
-    def __init__(self, address: str, retry_seconds: float) -> None:
-        self._channel = Channel(address, retry_seconds)
+    def __init__(self, access: Access, retry_seconds: float) -> None:
+        self._channel = Channel(access, retry_seconds)
         self._schemas: dict[str, pa.Schema] = {}
         self._ahead: dict[str, ReadAhead] = {}
         self._sent: dict[tuple[str, str, int | None], _Sent] = {}
 
     @property
-    def address(self) -> str:
-        """HOST:PORT of the server."""
-        return self._channel.address
+    def access(self) -> Access:
+        """How the server is reached, which other processes may do too."""
+        return self._channel.access
 
     @property
     def graphs(self) -> GraphService:

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import pyarrow as pa
 
@@ -36,6 +36,9 @@ from .proto.values import (
     after,
 )
 from .splits import SplitLike
+
+if TYPE_CHECKING:
+    from .access import Access
 
 POLL_SECONDS: Final = 30.0  # of one long poll; waiting longer is several
 
@@ -82,9 +85,14 @@ class Task:
         return self._service
 
     @property
+    def access(self) -> Access | None:
+        """How other processes reach the server; None where the service is in this process."""
+        return getattr(self._service, "access", None)
+
+    @property
     def address(self) -> str | None:
         """HOST:PORT of the server; None where the service is in this process."""
-        return getattr(self._service, "address", None)
+        return None if self.access is None else self.access.address
 
     @property
     def schema(self) -> pa.Schema:

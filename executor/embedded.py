@@ -31,6 +31,7 @@ def open_service(
     operators: UserOperators | None = None,
     spark: str = "",
     spark_staging: Path | None = None,
+    principals: bool = False,
 ) -> TaskManager:
     """A service whose plans and splits may read files below `roots`, and write tables as folders of `write_root`.
 
@@ -43,6 +44,7 @@ def open_service(
     they stay when the service ends. `defaults` are the options that a task has unless its
     creator gives others; InvalidRequest where no task can have them. `spark` is the master of the Spark that tasks with
     executor="spark" run on unless they name another; `spark_staging` a folder that this service and all executors see.
+    With `principals`, callers are told apart and what one has made is there for nobody else: see `owning.act_for`.
     """
     for name, root in (
         ("write_root", write_root),
@@ -82,6 +84,7 @@ def open_service(
         threads=threads or max(4, os.cpu_count() or 1),
         checkpoint_root=checkpoint_root,
         defaults=defaults,
+        principals=principals,
         ended=ended,
     )
     atexit.register(manager.close)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import shutil
 import threading
 import weakref
@@ -35,6 +34,7 @@ from .engine import Engine
 from .graph.service import Graphs
 from .ledger import FIRST, Start
 from .options import check_options, check_rows
+from .owning import Ownership
 from .requests import Requests
 from .scheduler import Scheduler
 from .staging import Staging
@@ -60,7 +60,8 @@ class TaskManager:
     """Implements `proto.service.Service`, and for servers that must not block: `poll` and `subscribe`.
 
     What it writes is in `folder`, which is its own and gone after `close`, which calls `ended` at last; but for
-    checkpoints, which are in `checkpoint_root` and stay. `delay` shakes the scheduler in tests.
+    checkpoints, which are in `checkpoint_root` and stay. With `principals`, calls come from contexts that `act_for`
+    one, and what one has made is there for nobody else. `delay` shakes the scheduler in tests.
     """
 
     def __init__(
@@ -71,13 +72,15 @@ class TaskManager:
         threads: int,
         checkpoint_root: Path | None = None,
         defaults: TaskOptions | None = None,
+        principals: bool = False,
         delay: Callable[[], None] | None = None,
         ended: Callable[[], None] | None = None,
     ) -> None:
         self.defaults = defaults or TaskOptions()
         self._engine = engine
         self._folder = folder
-        self._checkpoints = CheckpointRoot(checkpoint_root)
+        self._ownership = Ownership(principals)
+        self._checkpoints = CheckpointRoot(checkpoint_root, self._ownership)
         self._scheduler = Scheduler(threads, delay)
         self._timers = Timers()
         self._staging = Staging(self._folder / "staged", self.defaults.spill_quota, self._timers)
@@ -114,7 +117,7 @@ class TaskManager:
         if not request:
             return self._task(create()).info()
         digest = creation_digest(plan, options, tables, restore)
-        return self._task(self._requests.once(request, digest, create)).info()
+        return self._task(self._requests.once(self._ownership.caller, request, digest, create)).info()
 
     def _create(
         self, plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]], restore: str
@@ -122,7 +125,7 @@ class TaskManager:
         found = self._checkpoints.find(restore) if restore else None
 
         def prepare(identity: str, space: SpillSpace) -> Begun:
-            held_tables, held = hold_tables(self._staging.take(tables, space), options, space)
+            held_tables, held = hold_tables(self._staging.take(self._ownership.caller, tables, space), options, space)
             computation = self._engine.prepare(plan, options, held_tables, space, self._scheduler)
             if not self._checkpoints.kept:
                 return Begun(computation, held=held)
@@ -146,7 +149,7 @@ class TaskManager:
         return self._begin(options, begin)
 
     def _begin(self, options: TaskOptions, prepare: Callable[[str, SpillSpace], Begun]) -> str:
-        identity = secrets.token_hex(16)
+        identity = self._ownership.new_identity()
         space = SpillSpace(SpillFiles(self._folder / identity), Quota(options.spill_quota))
         try:
             begun = prepare(identity, space)
@@ -178,9 +181,9 @@ class TaskManager:
         return identity
 
     def _task(self, identity: str) -> Task:
-        task = self._tasks.get(identity)
+        task = self._tasks.get(identity) if self._ownership.has(identity) else None
         if task is None:
-            raise NotFound(f"there is no task {identity!r}; it may have been deleted", reason="UNKNOWN_TASK")
+            raise _unknown(identity)
         task.touch()
         return task
 
@@ -189,16 +192,16 @@ class TaskManager:
 
     def list_tasks(self) -> Sequence[TaskInfo]:
         with self._lock:
-            tasks = tuple(self._tasks.values())
-        return [task.info() for task in tasks]
+            tasks = tuple(self._tasks.items())
+        return [task.info() for identity, task in tasks if self._ownership.has(identity)]
 
     def cancel_task(self, task: str) -> None:
         self._task(task).cancel()
 
     def delete_task(self, task: str) -> None:
-        found = self._forget(task)
+        found = self._forget(task) if self._ownership.has(task) else None
         if found is None:
-            raise NotFound(f"there is no task {task!r}; it may have been deleted", reason="UNKNOWN_TASK")
+            raise _unknown(task)
         found.delete()
 
     def _forget(self, task: str) -> Task | None:
@@ -282,7 +285,9 @@ class TaskManager:
         return self._task(task).last_transaction(application)
 
     def upload(self, task: str, name: str, chunks: Iterable[bytes], *, group: str = "") -> str:
-        return self._task(task).upload(name, chunks, group) if task else self._staging.upload(name, chunks)
+        if not task:
+            return self._staging.upload(self._ownership.caller, name, chunks)
+        return self._task(task).upload(name, chunks, group)
 
     def drop_uploads(self, task: str, group: str) -> None:
         self._task(task).drop_uploads(group)
@@ -366,3 +371,7 @@ class TaskManager:
         shutil.rmtree(self._folder, ignore_errors=True)
         if self._ended is not None:
             self._ended()
+
+
+def _unknown(task: str) -> NotFound:
+    return NotFound(f"there is no task {task!r}; it may have been deleted", reason="UNKNOWN_TASK")

@@ -22,21 +22,22 @@ class Requests:
     """Tasks by the request that made them, for as long as they live. Thread-safe."""
 
     def __init__(self) -> None:
-        self._known: dict[str, _Request] = {}
-        self._by_task: dict[str, str] = {}
+        self._known: dict[tuple[str, str], _Request] = {}
+        self._by_task: dict[str, tuple[str, str]] = {}
         self._lock = threading.Lock()
 
-    def once(self, name: str, digest: bytes, make: Callable[[], str]) -> str:
-        """The task that `make` gives for a new name; for a known one the task it has given, or is just making.
+    def once(self, caller: str, name: str, digest: bytes, make: Callable[[], str]) -> str:
+        """The task that `make` gives for a name that is new of this caller; for a known one the task it has given, or
+        is just making.
 
         What failed may be tried again; a known name with other content is refused.
         """
         if len(name) > LONGEST:
             raise InvalidRequest(f"a request's name has {len(name)} characters; at most {LONGEST} are taken")
         with self._lock:
-            known = self._known.get(name)
+            known = self._known.get((caller, name))
             if known is None:
-                request = self._known[name] = _Request(digest)
+                request = self._known[caller, name] = _Request(digest)
         if known is not None:
             if known.digest != digest:
                 raise Refused(
@@ -48,17 +49,17 @@ class Requests:
             task = make()
         except BaseException as error:
             with self._lock:
-                del self._known[name]
+                del self._known[caller, name]
             request.task.set_exception(error)
             raise
         with self._lock:
-            self._by_task[task] = name
+            self._by_task[task] = caller, name
         request.task.set_result(task)
         return task
 
     def forget(self, task: str) -> None:
         """The task is gone."""
         with self._lock:
-            name = self._by_task.pop(task, None)
-            if name is not None:
-                self._known.pop(name, None)
+            named = self._by_task.pop(task, None)
+            if named is not None:
+                self._known.pop(named, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -20,29 +20,36 @@ KEPT_SECONDS: Final = 600.0
 Tables = Mapping[str, Sequence[Split]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Staged:
+    owner: str
+    size: int
+
+
 class Staging:
-    """At most `limit` bytes together; a file that no task has taken for ten minutes goes."""
+    """At most `limit` bytes together; a file that no task of its owner's has taken for ten minutes goes."""
 
     def __init__(self, folder: Path, limit: int, timers: Timers) -> None:
         self._files = SpillFiles(folder)
         self._quota = Quota(limit)
         self._timers = timers
-        self._sizes: dict[str, int] = {}
+        self._staged: dict[str, _Staged] = {}
         self._lock = threading.Lock()
 
-    def upload(self, name: str, chunks: Iterable[bytes]) -> str:
+    def upload(self, owner: str, name: str, chunks: Iterable[bytes]) -> str:
         path = keep_upload(self._files, self._quota, name, chunks)
         with self._lock:
-            self._sizes[path] = os.path.getsize(path)
+            self._staged[path] = _Staged(owner, os.path.getsize(path))
         self._timers.call_later(KEPT_SECONDS, lambda: self._drop(path))
         return path
 
-    def take(self, tables: Tables, space: SpillSpace) -> Tables:
-        """The tables with the staged files in them moved to a task's folder; `Exhausted` beyond its quota."""
-        named = {
-            split.path for splits in tables.values() for split in splits if isinstance(split, FileSplit)
-        } & self._sizes.keys()
-        total = sum(self._sizes[path] for path in named)
+    def take(self, owner: str, tables: Tables, space: SpillSpace) -> Tables:
+        """The tables with the owner's staged files in them moved to a task's folder; `Exhausted` beyond its quota."""
+        paths = {split.path for splits in tables.values() for split in splits if isinstance(split, FileSplit)}
+        with self._lock:
+            known = {path: self._staged[path] for path in paths & self._staged.keys()}
+        named = {path: staged.size for path, staged in known.items() if staged.owner == owner}
+        total = sum(named.values())
         if not space.quota.take(total):
             message = (
                 f"the uploaded tables have {total} bytes, beyond the task's spill_quota ({space.quota.limit} bytes)"
@@ -65,10 +72,10 @@ class Staging:
 
     def _forget(self, path: str) -> bool:
         with self._lock:
-            size = self._sizes.pop(path, None)
-        if size is not None:
-            self._quota.give(size)
-        return size is not None
+            staged = self._staged.pop(path, None)
+        if staged is not None:
+            self._quota.give(staged.size)
+        return staged is not None
 
 
 def _moved(split: Split, moved: Mapping[str, str]) -> Split:

@@ -10,7 +10,8 @@
     │   ├── Refused               the task's state forbids it (now, or for good: see the reason)
     │   ├── OutOfRange            a cursor outside what can be read
     │   ├── Exhausted             a limit is reached
-    │   └── Forbidden             outside the roots or another principal's
+    │   ├── Forbidden             outside the roots, or more than the server's owner allows
+    │   └── Unauthenticated       the server does not know who calls: no token, or none that it has
     ├── SplitError                a split cannot be read: missing, changed, corrupt, wrong columns
     ├── CheckpointError           a checkpoint that cannot be written, or gone on from: damaged, another plan's
     ├── ExecutionError            the data made the plan fail: overflow, bad cast, a declared order broken
@@ -118,6 +119,10 @@ class Forbidden(RequestError):
     default_reason = "OUTSIDE_ROOTS"
 
 
+class Unauthenticated(RequestError):
+    default_reason = "TOKEN_UNKNOWN"
+
+
 class SplitError(TidegateError):
     """A split cannot be read; the message names the file (or inline split) and the source."""
 
@@ -198,6 +203,7 @@ STATUS: Final[dict[type[TidegateError], str]] = {
     OutOfRange: "OUT_OF_RANGE",
     Exhausted: "RESOURCE_EXHAUSTED",
     Forbidden: "PERMISSION_DENIED",
+    Unauthenticated: "UNAUTHENTICATED",
     SplitError: "FAILED_PRECONDITION",
     CheckpointError: "FAILED_PRECONDITION",
     ExecutionError: "FAILED_PRECONDITION",

@@ -34,7 +34,7 @@ _BY_STATUS: Final[Mapping[str, type[errors.TidegateError]]] = {
     "OUT_OF_RANGE": errors.OutOfRange,
     "RESOURCE_EXHAUSTED": errors.Exhausted,
     "PERMISSION_DENIED": errors.Forbidden,
-    "UNAUTHENTICATED": errors.Forbidden,
+    "UNAUTHENTICATED": errors.Unauthenticated,
     "UNIMPLEMENTED": errors.InvalidRequest,
     "UNAVAILABLE": errors.Unavailable,
     "DEADLINE_EXCEEDED": errors.Unavailable,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import functools
 import logging
 import re
@@ -38,9 +39,7 @@ class Endpoint:
 
     async def blocking(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a call that may take its time where it stops nobody else."""
-        return await asyncio.get_running_loop().run_in_executor(
-            self._pool, functools.partial(function, *args, **kwargs)
-        )
+        return await in_thread(self._pool, functools.partial(function, *args, **kwargs))
 
     def handler(self) -> grpc.GenericRpcHandler[Any, Any]:
         methods = {method.name: self._method(method) for method in self.descriptor.methods}
@@ -54,6 +53,11 @@ class Endpoint:
         if method.client_streaming:
             return grpc.stream_unary_rpc_method_handler(_single(answer), read, _encoded)
         return grpc.unary_unary_rpc_method_handler(_single(answer), read, _encoded)
+
+
+async def in_thread(pool: Executor, function: Callable[[], R]) -> R:
+    """Call it there, for whom this context acts."""
+    return await asyncio.get_running_loop().run_in_executor(pool, contextvars.copy_context().run, function)
 
 
 def _encoded(answer: Answer) -> bytes:

@@ -16,10 +16,12 @@ from grpc_reflection.v1alpha import reflection
 
 from ..proto.errors import Unavailable
 from .answering import Endpoint
+from .authenticating import Authenticating
 from .backend import Backend
 from .plans import Plans
 from .settings import Settings
 from .tasks import Tasks
+from .trust import warning
 from .waiting import Waiting
 
 log = logging.getLogger("tidegate.server")
@@ -50,7 +52,12 @@ class Server:
     async def __aenter__(self) -> Self:
         limit = self._settings.max_message_bytes
         sizes = (("grpc.max_receive_message_length", limit), ("grpc.max_send_message_length", limit))
-        self._server = grpc.aio.server(options=(*_OPTIONS, *sizes), maximum_concurrent_rpcs=self._settings.max_calls)
+        tokens = self._settings.tokens
+        self._server = grpc.aio.server(
+            interceptors=() if tokens is None else (Authenticating(tokens),),
+            options=(*_OPTIONS, *sizes),
+            maximum_concurrent_rpcs=self._settings.max_calls,
+        )
         self._server.add_generic_rpc_handlers(tuple(endpoint.handler() for endpoint in self._endpoints))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         names = [endpoint.descriptor.full_name for endpoint in self._endpoints]
@@ -58,14 +65,19 @@ class Server:
         reflection.enable_server_reflection(shown, self._server)
         self.address = self._listen()
         await self._server.start()
+        if (said := warning(self._settings, self.address)) is not None:
+            log.warning(said)
         for name in ("", *names):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
         return self
 
     def _listen(self) -> str:
-        listen = self._settings.listen
+        listen, certificate = self._settings.listen, self._settings.certificate
         try:
-            port = self._server.add_insecure_port(listen)
+            if certificate is None:
+                port = self._server.add_insecure_port(listen)
+            else:
+                port = self._server.add_secure_port(listen, certificate.credentials())
         except RuntimeError as error:
             raise Unavailable(
                 f"cannot listen on {listen}: is the port in use, or the address that of another machine?",

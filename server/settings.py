@@ -6,16 +6,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..proto.values import MIB, TaskOptions
+from .certificate import Certificate
+from .tokens import Tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """`listen` is HOST:PORT (port 0: any free one) or unix:PATH; `roots` are the folders whose files may be read."""
+    """`listen` is HOST:PORT (port 0: any free one) or unix:PATH; `roots` are the folders whose files may be read. With
+    `tokens` only those who have one may call, and the backend tells its callers apart; with a `certificate` they do so
+    over TLS.
+    """
 
     listen: str = "127.0.0.1:50051"
     roots: tuple[Path, ...] = field(default_factory=lambda: (Path.cwd(),))
     spill_directory: Path | None = None
     threads: int | None = None
+    tokens: Tokens | None = None
+    certificate: Certificate | None = None
     max_message_bytes: int = 64 * MIB
     max_calls: int = 4096
     blocking_calls: int = 8

@@ -13,7 +13,7 @@ from ..proto.errors import InvalidRequest
 from ..proto.frames import FramesEncoder, encode_added, encode_frames
 from ..proto.tidegate.v1 import tasks_pb2 as pb
 from ..proto.values import MIB, Added, Barrier, Blocked, Finished, Frame, TaskInfo, TaskOptions, TaskState, after
-from .answering import Context, Endpoint
+from .answering import Context, Endpoint, in_thread
 from .backend import Backend
 from .joining import joined
 from .waiting import Waiting
@@ -128,7 +128,7 @@ class Tasks(Endpoint):
                 yield request.data
 
         keep = partial(self._backend.upload, first.task, first.name, chunks(), group=first.group)
-        return pb.UploadResponse(path=await loop.run_in_executor(self._uploads, keep))
+        return pb.UploadResponse(path=await in_thread(self._uploads, keep))
 
     async def drop_uploads(self, request: pb.DropUploadsRequest, _: Context) -> pb.DropUploadsResponse:
         await self.blocking(self._backend.drop_uploads, request.task, request.group)

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamWriter, DataSourceWriter
 from pyspark.sql.types import StructType
 
+from ..access import Access, access
 from ..options import chosen
 from ..plans import plan_bytes
 from ..proto.errors import InvalidRequest
@@ -24,8 +25,18 @@ from .reading import EpochReader, PlanReader, ResultOf
 from .writing import Sink, StreamSinkWriter, TableWriter
 
 SERVER: Final = "TIDEGATE_SERVER"
-_READING: Final = {"server", "plan", "task", "epoch", "columns", "limit", "partitions", "path"}
-_WRITING: Final = {"server", "task", "source", "seals", "txnappid", "txnversion", "wait", "path", "checkpointlocation"}
+_REACHING: Final = {"server", "tokenfile", "tls", "plaintexttoken"}
+_READING: Final = _REACHING | {"plan", "task", "epoch", "columns", "limit", "partitions", "path"}
+_WRITING: Final = _REACHING | {
+    "task",
+    "source",
+    "seals",
+    "txnappid",
+    "txnversion",
+    "wait",
+    "path",
+    "checkpointlocation",
+}
 _NUMBERS: Final = ("channels", "memory_limit", "spill_quota", "output_bytes")
 _TABLE: Final = "table."
 
@@ -73,7 +84,7 @@ class TidegateSource(DataSource):  # type: ignore[misc]  # PySpark is not looked
         columns = options.get("columns")
         limit = _number(options, "limit") if "limit" in options else None
         return ResultOf(
-            address=_address(options),
+            access=_access(options),
             plan=None if plan is None else _plan(plan),
             task=task,
             epoch=_number(options, "epoch") if "epoch" in options else None,
@@ -94,11 +105,18 @@ class TidegateSource(DataSource):  # type: ignore[misc]  # PySpark is not looked
         return self._given
 
 
-def _address(options: Mapping[str, str]) -> str:
+def _access(options: Mapping[str, str]) -> Access:
+    """Without a token, which is in a file or in the environment of each process that wants it."""
     address = options.get("server", os.environ.get(SERVER))
     if not address:
         raise InvalidRequest(f"name the server: option('server', 'HOST:PORT'), or {SERVER} in the environment")
-    return address
+    tls = options.get("tls")
+    return access(
+        address,
+        token_file=options.get("tokenfile"),
+        tls=None if tls is None else {"true": True, "false": False}.get(tls.lower(), tls),
+        plaintext_token=_flag(options, "plaintexttoken", False),
+    )
 
 
 def _plan(text: str) -> PlanBytes:
@@ -126,17 +144,21 @@ def _number(options: Mapping[str, str], name: str, default: int = 0) -> int:
     return int(text)
 
 
+def _flag(options: Mapping[str, str], name: str, default: bool) -> bool:
+    text = options.get(name, str(default)).lower()
+    if text not in ("true", "false"):
+        raise InvalidRequest(f"{name}={text!r} is neither true nor false")
+    return text == "true"
+
+
 def _sink(options: Mapping[str, str]) -> Sink:
     for name in ("task", "source"):
         if name not in options:
             raise InvalidRequest(f"name the {name} that is fed: option({name!r}, ...)")
-    seals = options.get("seals", "true").lower()
-    if seals not in ("true", "false"):
-        raise InvalidRequest(f"seals={seals!r} is neither true nor false")
     return Sink(
-        address=_address(options),
+        access=_access(options),
         task=options["task"],
         source=options["source"],
-        seals=seals == "true",
+        seals=_flag(options, "seals", True),
         wait=float(_number(options, "wait", 300)),
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +18,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
+from ..access import Access
 from ..proto import errors
 from ..proto.errors import Refused, RequestError, TidegateError
 from ..remote import RemoteService
@@ -45,7 +47,7 @@ class Push:
     running the Spark task again would not help.
     """
 
-    address: str
+    access: Access
     task: str
     job: str
     schema: pa.Schema
@@ -53,16 +55,17 @@ class Push:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         partition = 0 if context is None else context.partitionId()
-        service = RemoteService(self.address, RETRY_SECONDS)
         try:
+            yield from self._sent(batches, partition)
+        except RequestError as refused:
+            yield _sent(partition, -1, reason=refused.reason, refused=f"{type(refused).__name__}: {refused}")
+
+    def _sent(self, batches: Iterator[pa.RecordBatch], partition: int) -> Iterator[pa.RecordBatch]:
+        with closing(RemoteService(self.access, RETRY_SECONDS)) as service:
             for index, held in enumerate(in_uploads(map(self._typed, batches))):
                 path = upload(service, self.task, f"{self.job}-{partition}-{index}.arrow", held, self.job)
                 rows, stored = sum(batch.num_rows for batch in held), sum(batch.nbytes for batch in held)
                 yield _sent(partition, index, path=path, rows=rows, stored=stored)
-        except RequestError as refused:
-            yield _sent(partition, -1, reason=refused.reason, refused=f"{type(refused).__name__}: {refused}")
-        finally:
-            service.close()
 
     def _typed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Spark gives instants in the session's zone."""
@@ -99,7 +102,7 @@ def pushed(
 
     Without a name for the `job` it gets one of its own; what no split names of an earlier one of that name goes.
     """
-    if task.address is None:
+    if task.access is None:
         raise Refused(f"{obstacle(task)}: use tidegate.connect", reason="NOT_REACHABLE")
     if job is None:
         job = secrets.token_hex(8)
@@ -110,7 +113,7 @@ def pushed(
         rest = [column.name for column in columns if column.name not in order_by]
         selected = selected.orderBy(*map(quoted, (*order_by, *rest)))
     fields = [(column.name, column.type) for column in columns] or [("_", pa.int32())]
-    push = Push(task.address, task.id, job, pa.schema(fields))
+    push = Push(task.access, task.id, job, pa.schema(fields))
     try:
         sent = selected.mapInArrow(push, _SENT_DDL).collect()
         for row in sent:

@@ -12,6 +12,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
+from ..access import Access
 from ..proto.errors import EpochError, InvalidRequest, Refused, TaskFailed
 from ..proto.values import Barrier, Cursor, Data, FileSplit, Finished, PlanBytes, TaskInfo, TaskOptions, TaskState
 from ..remote import RemoteService
@@ -25,7 +26,7 @@ _WAIT: Final = 5.0
 class ResultOf:
     """What is read: of a plan that is run for it, or of an epoch of a task."""
 
-    address: str
+    access: Access
     plan: PlanBytes | None
     task: str | None
     epoch: int | None
@@ -36,7 +37,7 @@ class ResultOf:
     partitions: int
 
     def service(self) -> closing[RemoteService]:
-        return closing(RemoteService(self.address, RETRY_SECONDS))
+        return closing(RemoteService(self.access, RETRY_SECONDS))
 
     def spark_schema(self) -> StructType:
         """Of the columns that are read; InvalidRequest naming one that Spark has no type for."""

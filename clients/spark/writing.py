@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from ..access import Access
 from ..proto.values import FileSplit, Transaction
 from ..remote import RemoteService
 from .uploading import RETRY_SECONDS, in_uploads, upload
@@ -39,14 +40,14 @@ class Sent(WriterCommitMessage):  # type: ignore[misc]  # PySpark is not looked 
 class Sink:
     """The source of a task that is fed."""
 
-    address: str
+    access: Access
     task: str
     source: str
     seals: bool
     wait: float
 
     def service(self) -> closing[RemoteService]:
-        return closing(RemoteService(self.address, RETRY_SECONDS))
+        return closing(RemoteService(self.access, RETRY_SECONDS))
 
     def send(self, batches: Iterator[pa.RecordBatch], group: str) -> Sent:
         """Runs in an executor."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -47,10 +47,7 @@ class CheckpointFolder:
         try:
             data = self._disk.read(self._path / f"{name}{_MANIFEST}")
         except FileNotFoundError as error:
-            there = ", ".join(self.names()) or "none"
-            raise NotFound(
-                f"there is no checkpoint {what}; of this task there are: {there}", reason="UNKNOWN_CHECKPOINT"
-            ) from error
+            raise unknown(what, self.names()) from error
         except OSError as error:
             raise damaged(what, f"its manifest cannot be read ({error})") from error
         return decode(data.to_pybytes(), what)
@@ -128,6 +125,11 @@ class CheckpointFolder:
 
     def _what(self, name: str) -> str:
         return f"'{self._path.name}/{name}'"
+
+
+def unknown(what: str, names: Sequence[str]) -> NotFound:
+    there = ", ".join(names) or "none"
+    return NotFound(f"there is no checkpoint {what}; of this task there are: {there}", reason="UNKNOWN_CHECKPOINT")
 
 
 def check_name(name: str) -> str:

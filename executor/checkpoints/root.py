@@ -7,8 +7,9 @@ from pathlib import Path
 
 from ...proto.errors import InvalidRequest, Refused
 from ...proto.values import Checkpoint
+from ..owning import Ownership
 from .disk import Disk, LocalDisk
-from .folder import NAME, CheckpointFolder
+from .folder import NAME, CheckpointFolder, unknown
 from .manifest import Manifest
 from .state import TablesReader
 from .taking import described
@@ -26,10 +27,13 @@ class Found:
 
 
 class CheckpointRoot:
-    """Thread-safe. Ids come from outside: they are checked to be two plain names, and so never lead anywhere else."""
+    """Thread-safe. Ids come from outside: they are checked to be two plain names, and so never lead anywhere else.
+    Of another principal's task there are none.
+    """
 
-    def __init__(self, path: Path | None, disk: Disk | None = None) -> None:
+    def __init__(self, path: Path | None, ownership: Ownership, disk: Disk | None = None) -> None:
         self._path = path
+        self._ownership = ownership
         self._disk = disk or LocalDisk()
 
     @property
@@ -59,12 +63,16 @@ class CheckpointRoot:
                 "BARRIER says it",
                 reason="CHECKPOINT_ID",
             )
+        if not self._ownership.has(task):
+            raise unknown(f"'{identity}'", ())
         folder = self.folder(task)
         return Found(folder, folder.manifest(name))
 
     def list(self, task: str) -> tuple[Checkpoint, ...]:
         """What there is of a task, which need not be there any more; by their epochs."""
         folder = self.folder(task)
+        if not self._ownership.has(task):
+            return ()
         found = [described(task, folder.manifest(name)) for name in folder.names()]
         return tuple(sorted(found, key=lambda each: (each.epoch, each.taken_us)))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ...proto.address import is_address
+from ...proto.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from ... import Client
@@ -84,6 +85,22 @@ def add_server(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--server", metavar="HOST:PORT", type=address, help="ask this server (default: work in this process)"
     )
+    add_access(parser)
+
+
+def add_access(parser: argparse.ArgumentParser) -> None:
+    """A token itself is no option: everybody on a machine sees the command lines that run there."""
+    group = parser.add_argument_group("how the server is reached")
+    group.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help="a file with the token that says who calls (default: TIDEGATE_TOKEN or the file TIDEGATE_TOKEN_FILE)",
+    )
+    group.add_argument(
+        "--tls", action="store_true", help="over TLS, to a server whose certificate an authority vouches for"
+    )
+    group.add_argument("--tls-ca", metavar="FILE", help="over TLS; the authorities are those in this file")
+    group.add_argument("--plaintext-token", action="store_true", help="send the token to another machine without TLS")
 
 
 def add_write_root(parser: argparse.ArgumentParser) -> None:
@@ -185,9 +202,17 @@ def client(options: argparse.Namespace) -> Client:
     """Of the server that was named, or of this process."""
     from ... import connect, local
 
-    if options.server:
-        return connect(options.server)
     given = vars(options)
+    if options.server:
+        return connect(
+            options.server,
+            token_file=options.token_file,
+            tls=options.tls_ca or options.tls or None,
+            plaintext_token=options.plaintext_token,
+        )
+    for name in ("token_file", "tls", "tls_ca", "plaintext_token"):
+        if given[name]:
+            raise InvalidRequest(f"--{name.replace('_', '-')} says how a server is reached: give --server too")
     return local(
         write_root=given.get("write_root"),
         checkpoint_root=given.get("checkpoint_root"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any, Final
 
@@ -54,6 +55,15 @@ def register(commands: common.Subparsers) -> None:
         help='the Spark that tasks with executor="spark" run on: local[N], spark://HOST:PORT, sc://HOST:PORT, ...',
     )
     common.add_spark_staging(parser)
+    trust = parser.add_argument_group("who may call (default: whoever reaches the address)")
+    trust.add_argument(
+        "--tokens",
+        metavar="FILE",
+        type=Path,
+        help="a file with a line for each principal: a name, and a token or sha256:DIGEST; read again when it changes",
+    )
+    trust.add_argument("--tls-cert", metavar="FILE", type=Path, help="a PEM file: serve over TLS with this certificate")
+    trust.add_argument("--tls-key", metavar="FILE", type=Path, help="a PEM file: the certificate's private key")
     parser.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="warning")
     limits = parser.add_argument_group("limits of a task, unless its creator sets them (sizes such as 64MiB)")
     for name in _SIZES:
@@ -63,7 +73,7 @@ def register(commands: common.Subparsers) -> None:
     calls = parser.add_argument_group("limits of calls")
     calls.add_argument("--max-message-bytes", metavar="SIZE", type=common.message_size, help="default: 64MiB")
     calls.add_argument("--max-calls", metavar="N", type=common.at_least_one, help="at the same time (default: 4096)")
-    parser.set_defaults(command=serve)
+    parser.set_defaults(command=serve, parser=parser)
 
 
 def serve(options: argparse.Namespace) -> int:
@@ -73,22 +83,37 @@ def serve(options: argparse.Namespace) -> int:
     from ...proto.allocator import tune_allocator
     from ...proto.errors import InvalidRequest
     from ...proto.values import TaskOptions
+    from ..certificate import Certificate
     from ..registered import registered
     from ..serving import serve as serve_until_ended
     from ..settings import Settings
+    from ..tokens import Tokens
+    from ..trust import check_apart
 
     logging.basicConfig(
         level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True
     )
+    roots = tuple(options.root or [Path.cwd()])
+    if (options.tls_cert is None) != (options.tls_key is None):
+        options.parser.error("--tls-cert and --tls-key belong together")
     try:
         operators = registered(options.operators or ())
+        tokens = Tokens(options.tokens) if options.tokens is not None else None
+        if tokens is not None:
+            spill = options.spill or Path(tempfile.gettempdir())
+            check_apart(roots, {"--spill": spill, "--checkpoint-root": options.checkpoint_root})
     except InvalidRequest as error:
         print(f"tidegate: {error.message}", file=sys.stderr)
         return 2
     tune_allocator()
     defaults = TaskOptions(**_given(options, (*_SIZES, "max_pending_epochs", "idle_seconds")))
-    roots = tuple(options.root or [Path.cwd()])
-    settings = Settings(listen=options.listen, defaults=defaults, **_given(options, ("max_message_bytes", "max_calls")))
+    settings = Settings(
+        listen=options.listen,
+        defaults=defaults,
+        tokens=tokens,
+        certificate=Certificate(options.tls_cert, options.tls_key) if options.tls_cert is not None else None,
+        **_given(options, ("max_message_bytes", "max_calls")),
+    )
     service = open_service(
         roots=roots,
         spill_directory=options.spill,
@@ -101,6 +126,7 @@ def serve(options: argparse.Namespace) -> int:
         operators=operators,
         spark=options.spark,
         spark_staging=options.spark_staging,
+        principals=tokens is not None,
     )
     try:
         asyncio.run(serve_until_ended(service, settings, _ready))

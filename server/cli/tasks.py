@@ -20,6 +20,7 @@ def register(commands: common.Subparsers) -> None:
         default=common.DEFAULT_ADDRESS,
         help="default: %(default)s",
     )
+    common.add_access(parser)
     parser.set_defaults(command=tasks)
 
 

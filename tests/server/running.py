@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
 
+from tidegate.access import Access
 from tidegate.client import Client
 from tidegate.executor.engine import Engine
 from tidegate.executor.manager import TaskManager
@@ -45,10 +46,14 @@ def served(backend: Backend, **settings: object) -> Iterator[str]:
 
 @contextlib.contextmanager
 def manager(
-    engine: Engine | None = None, *, checkpoint_root: Path | None = None, **defaults: object
+    engine: Engine | None = None, *, checkpoint_root: Path | None = None, principals: bool = False, **defaults: object
 ) -> Iterator[TaskManager]:
     made = manager_of(
-        engine or FakeEngine(), threads=2, checkpoint_root=checkpoint_root, defaults=TaskOptions(**defaults)
+        engine or FakeEngine(),
+        threads=2,
+        checkpoint_root=checkpoint_root,
+        principals=principals,
+        defaults=TaskOptions(**defaults),
     )
     try:
         yield made
@@ -70,7 +75,7 @@ def remote_client(
 ) -> Iterator[Client]:
     with (
         fake_server(engine, checkpoint_root=checkpoint_root) as address,
-        Client(RemoteService(address, retry_seconds)) as client,
+        Client(RemoteService(Access(address=address), retry_seconds)) as client,
     ):
         yield client
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import pty
@@ -270,10 +271,11 @@ def test_a_server_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[st
 
     connect = tidegate.connecting.connect
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tidegate, "connect", lambda address: connect(address, retry_seconds=0.1))
+        patch.setattr(tidegate, "connect", functools.partial(connect, retry_seconds=0.1))
         assert main(["tasks", "--server", "127.0.0.1:1"]) == 1
     said = capsys.readouterr().err
     assert said.startswith("tidegate: the server 127.0.0.1:1 cannot be reached")
+    assert said.endswith("`tidegate serve --listen 127.0.0.1:1` starts one\n")
     assert said.count("\n") == 1
 
 

@@ -1,0 +1,70 @@
+"""Every call but those of the health service says who calls, by a token, and is made for that principal."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import grpc
+import grpc.aio
+from grpc_health.v1 import health
+
+from ..executor.owning import act_for
+from ..proto.errors import Unauthenticated
+from ..proto.failures import failure
+from .answering import Context
+from .tokens import Tokens
+
+HEADER: Final = "authorization"
+SCHEME: Final = "Bearer"
+
+_OPEN: Final = f"/{health.SERVICE_NAME}/"
+
+if TYPE_CHECKING:
+    Handler = grpc.RpcMethodHandler[Any, Any]
+
+
+class Authenticating(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # it has arguments in its stubs alone
+    """Covers whatever methods a server has. A call is answered in the context in which it is let in here."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
+
+    async def intercept_service(
+        self, continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler]], call: grpc.HandlerCallDetails
+    ) -> Handler:
+        if call.method.startswith(_OPEN):
+            return await continuation(call)
+        try:
+            act_for(self._principal(call))
+        except Unauthenticated as error:
+            return _refusing(error)
+        return await continuation(call)
+
+    def _principal(self, call: grpc.HandlerCallDetails) -> str:
+        given = [value for name, value in call.invocation_metadata or () if name == HEADER]
+        if len(given) != 1:
+            raise Unauthenticated(
+                "this server wants to know who calls: give a token (tidegate.connect(..., token_file=...), "
+                f"--token-file, TIDEGATE_TOKEN_FILE), which travels as `{HEADER}: {SCHEME} TOKEN`",
+                reason="TOKEN_MISSING",
+            )
+        scheme, _, token = str(given[0]).partition(" ")
+        principal = self._tokens.principal(token.strip()) if scheme.lower() == SCHEME.lower() else None
+        if principal is None:
+            raise Unauthenticated(
+                "this server does not know the token that came with the call; its owner gives them out "
+                "(tidegate serve --tokens FILE)",
+                reason="TOKEN_UNKNOWN",
+            )
+        return principal
+
+
+def _refusing(error: Unauthenticated) -> Handler:
+    """Of a kind that takes the call of any method, and reads nothing of what comes with it."""
+    said = failure(error)
+
+    async def refuse(_: Any, context: Context) -> None:
+        await context.abort(grpc.StatusCode[said.status], said.sentence, said.metadata)
+
+    return grpc.stream_stream_rpc_method_handler(refuse)

@@ -1,0 +1,129 @@
+"""TLS: what a client is shown, and what it does not take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import tidegate
+from tidegate.server.certificate import Certificate
+from tidegate.server.probe import main as probe
+from tidegate.server.tokens import Tokens
+
+from .certificates import Authority
+from .running import manager, served
+
+TOKEN = "alice-has-this-token-0001"
+
+
+@pytest.fixture
+def authority() -> Authority:
+    return Authority.new()
+
+
+@pytest.fixture
+def authorities(authority: Authority, tmp_path: Path) -> Path:
+    path = tmp_path / "authorities.pem"
+    path.write_text(authority.pem)
+    return path
+
+
+@pytest.fixture
+def address(authority: Authority, tmp_path: Path) -> Iterator[str]:
+    (tmp_path / "tokens").write_text(f"alice {TOKEN}")
+    (tmp_path / "tokens").chmod(0o600)
+    certificate = Certificate(*authority.issue(tmp_path, "localhost", "127.0.0.1"))
+    tokens = Tokens(tmp_path / "tokens")
+    with manager(principals=True) as backend, served(backend, certificate=certificate, tokens=tokens) as listening:
+        yield listening
+
+
+def told(address: str, **how: object) -> str:
+    """What a call fails with."""
+    with (
+        tidegate.connect(address, token=TOKEN, retry_seconds=0.1, **how) as client,
+        pytest.raises(tidegate.Unavailable) as unavailable,
+    ):
+        client.tasks()
+    return str(unavailable.value)
+
+
+def test_a_task_runs_over_tls_for_who_has_a_token(address: str, authorities: Path) -> None:
+    with (
+        tidegate.connect(address, tls=authorities, token=TOKEN) as client,
+        client.create_task(b"plan") as task,
+    ):
+        assert task.run_epoch({"a": pa.table({"x": [1, 2]})}).table()["x"].to_pylist() == [1, 2]
+
+
+def test_tls_alone_lets_nobody_in(address: str, authorities: Path) -> None:
+    with tidegate.connect(address, tls=authorities) as client, pytest.raises(tidegate.Unauthenticated):
+        client.tasks()
+
+
+def test_a_server_of_another_authority_is_told_nothing(address: str, tmp_path: Path) -> None:
+    other = tmp_path / "other.pem"
+    other.write_text(Authority.new().pem)
+    assert told(address, tls=other).endswith(f"vouched for by {other}")
+    assert told(address, tls=True).endswith("vouched for by those authorities that gRPC knows")
+
+
+def test_a_server_of_another_name_is_told_nothing(authority: Authority, authorities: Path, tmp_path: Path) -> None:
+    certificate = Certificate(*authority.issue(tmp_path, "elsewhere.example"))
+    with manager() as backend, served(backend, certificate=certificate) as address:
+        assert "has to be for 127.0.0.1" in told(address, tls=authorities)
+
+
+def test_without_tls_a_client_is_told_to_try_it(address: str) -> None:
+    assert "tls=True" in told(address)
+
+
+def test_a_server_without_tls_is_not_reached_with_it(authorities: Path) -> None:
+    with manager() as backend, served(backend) as address:
+        assert "without TLS" in told(address, tls=authorities)
+
+
+def test_a_renewed_certificate_is_shown_to_the_next_client(address: str, authorities: Path, tmp_path: Path) -> None:
+    renewed = Authority.new()
+    with tidegate.connect(address, tls=authorities, token=TOKEN) as client:
+        client.tasks()
+        renewed.issue(tmp_path, "localhost", "127.0.0.1")
+        client.tasks()
+    authorities.write_text(renewed.pem)
+    with tidegate.connect(address, tls=authorities, token=TOKEN) as client:
+        client.tasks()
+
+
+def test_a_renewal_that_went_wrong_changes_nothing_but_the_log(
+    address: str, authorities: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "server.pem").write_text("half of a certi")
+    with tidegate.connect(address, tls=authorities, token=TOKEN) as client:
+        client.tasks()
+    assert "the certificate stays as it was: " in caplog.text
+
+
+def test_a_key_of_another_certificate_is_refused_when_the_server_starts(authority: Authority, tmp_path: Path) -> None:
+    chain, _ = authority.issue(tmp_path, "localhost")
+    other = tmp_path / "other"
+    other.mkdir()
+    _, key = authority.issue(other, "localhost")
+    with pytest.raises(tidegate.InvalidRequest, match="KEY_VALUES_MISMATCH"):
+        Certificate(chain, key).credentials()
+
+
+@pytest.mark.parametrize("missing", ["server.pem", "server.key"])
+def test_a_file_that_is_not_there_is_named(authority: Authority, tmp_path: Path, missing: str) -> None:
+    certificate = Certificate(*authority.issue(tmp_path, "localhost"))
+    (tmp_path / missing).unlink()
+    with pytest.raises(tidegate.InvalidRequest, match=f"{missing}.*No such file"):
+        certificate.credentials()
+
+
+def test_the_probe_asks_over_tls(address: str, authorities: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert probe([address, "--tls-ca", str(authorities)]) == 0
+    assert probe([address]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
