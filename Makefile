@@ -16,7 +16,7 @@ run: $(CORE) ## Set up and run the quick start: a service, a plan, split sets, b
 	@$(BIN)/python examples/quickstart.py
 
 test: $(DEVELOPMENT) ## Set up and run the whole test suite.
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
 check: lint types test ## What CI runs: style, types, the test suite (stale generated code included).
 

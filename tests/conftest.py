@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 
 from tidegate.planner.spread import spreading
 
-from .sparks import spark  # noqa: F401 - a fixture of all tests
+from .sparks import connected, spark  # noqa: F401 - fixtures of all tests
 from .warm import warm  # noqa: F401 - a fixture, too
 
 # Examples come from a fixed seed, so that a red run is red again; `HYPOTHESIS_PROFILE=search` looks for new ones.
@@ -26,6 +26,31 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Tests have few rows: they are to be spread over channels where that saves anything at all.
 SHIPPED_WORTHWHILE = spreading.WORTHWHILE
 spreading.WORTHWHILE = 0.0
+
+
+#: What takes longest starts first, so that the processes of a run end together.
+LONGEST = (
+    "tests/spark/",
+    "tests/executor/spark/",
+    "tests/conformance/test_determinism.py",
+    "tests/house/",
+    "tests/conformance/",
+    "tests/continuous/",
+    "tests/planner/",
+)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A file is run by one process, and so is all of Spark, which has one session."""
+    items.sort(key=_turn)
+    for item in items:
+        on_spark = "spark" in getattr(item, "fixturenames", ()) or item.nodeid.startswith(LONGEST[:2])
+        item.add_marker(pytest.mark.xdist_group("Spark" if on_spark else item.nodeid.partition("::")[0]))
+
+
+def _turn(item: pytest.Item) -> int:
+    return next((turn for turn, folder in enumerate(LONGEST) if item.nodeid.startswith(folder)), len(LONGEST))
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -30,6 +30,7 @@ def settings(folder: Path) -> dict[str, str]:
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} {SHORT_LIVED}",
+        "spark.executor.extraJavaOptions": SHORT_LIVED,
         "spark.connect.grpc.binding.port": "0",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
@@ -58,3 +59,17 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = start("local[2,4]", tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()
+
+
+@pytest.fixture
+def connected(spark: SparkSession) -> Iterator[SparkSession]:
+    """A client of a server inside the session's own JVM, on a port of this machine that is free."""
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+    services: Any = spark.sparkContext._jvm.org.apache.spark.sql.connect.service
+    server = getattr(getattr(services, "SparkConnectService$"), "MODULE$")
+    server.start(spark.sparkContext._jsc.sc())
+    client = ConnectSession.builder.remote(f"sc://127.0.0.1:{server.localPort()}").create()
+    yield client  # type: ignore[misc]
+    client.stop()
+    server.stop(getattr(server, "stop$default$1")(), getattr(server, "stop$default$2")())

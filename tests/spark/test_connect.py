@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import pytest
+from typing import TYPE_CHECKING
 
 from tidegate.client import Client
 from tidegate.spark import Order, Way, feed, register
@@ -17,20 +14,6 @@ from .conftest import Write, handed_on, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-@pytest.fixture
-def connected(spark: SparkSession) -> Iterator[SparkSession]:
-    """A client of a server inside the session's own JVM, on a port of this machine that is free."""
-    from pyspark.sql.connect.session import SparkSession as ConnectSession
-
-    services: Any = spark.sparkContext._jvm.org.apache.spark.sql.connect.service
-    server = getattr(getattr(services, "SparkConnectService$"), "MODULE$")
-    server.start(spark.sparkContext._jsc.sc())
-    client = ConnectSession.builder.remote(f"sc://127.0.0.1:{server.localPort()}").create()
-    yield client  # type: ignore[misc]
-    client.stop()
-    server.stop(getattr(server, "stop$default$1")(), getattr(server, "stop$default$2")())
 
 
 def test_files_are_staged_where_they_cannot_be_seen_and_the_report_says_so(
