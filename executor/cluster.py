@@ -10,6 +10,7 @@ import pyarrow as pa
 from ..operators.changes.network.statistics import LoopStatistics
 from ..operators.indexes.index import Index
 from ..planner.pipelines import KeptIndex, PhysicalPlan
+from ..proto.values import StageStatistics
 from .kept import Rows
 from .meters import Meters
 from .pipeline import Supply
@@ -40,6 +41,10 @@ class Cluster(Protocol):
 
     @property
     def loops(self) -> tuple[LoopStatistics, ...]: ...
+
+    def stages(self) -> tuple[StageStatistics, ...]:
+        """From any thread: those of the run in progress, or of the last one."""
+        ...
 
     def rows(self, physical: PhysicalPlan, *, epoch: int, supply: Supply) -> Generator[pa.RecordBatch]:
         """The result of the plan's pipelines, in the order in which they give it here. What they read is counted in

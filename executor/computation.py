@@ -15,7 +15,7 @@ import pyarrow as pa
 from ..operators.operator import StateReader, StateWriter, Stream
 from ..operators.piece import FilePiece, Piece
 from ..operators.writing.staged import Written
-from ..proto.values import FileSplit, InlineSplit, LoopStatistics, OperatorStatistics, SourceProgress
+from ..proto.values import FileSplit, InlineSplit, LoopStatistics, OperatorStatistics, SourceProgress, StageStatistics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +121,10 @@ class Computation(Protocol):
 
     def loops(self) -> tuple[LoopStatistics, ...]:
         """Those that go round by round."""
+        ...
+
+    def stages(self) -> tuple[StageStatistics, ...]:
+        """Those of a Spark job that runs for it, or ran last."""
         ...
 
     def progress(self) -> Mapping[str, SourceProgress]:

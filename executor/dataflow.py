@@ -38,6 +38,7 @@ from ..proto.values import (
     OperatorStatistics,
     SourceProgress,
     Split,
+    StageStatistics,
     TaskOptions,
 )
 from .cluster import Keeps, MakeCluster
@@ -303,6 +304,9 @@ class PlanComputation:
         elsewhere = () if self.cluster is None else self.cluster.loops
         here = (each for made in tuple(self._made.values()) for each in made.loops)
         return told((*self._ended_loops, *elsewhere, *here))
+
+    def stages(self) -> tuple[StageStatistics, ...]:
+        return () if self.cluster is None else self.cluster.stages()
 
     def progress(self) -> Mapping[str, SourceProgress]:
         return {}

@@ -52,6 +52,7 @@ def _statistics(board: Board, computation: Computation) -> Statistics:
         },
         operators=computation.operators(),
         loops=computation.loops(),
+        stages=computation.stages(),
         progress=computation.progress(),
         plans=computation.plans,
         output_rows=output.rows,

@@ -271,9 +271,12 @@ def frame_value(message: pb.Frame) -> v.Blocked | v.Barrier | v.Finished:
 _EPOCH_STATISTICS: Final = tuple(field.name for field in pb.EpochStatistics.DESCRIPTOR.fields)
 _OPERATOR_STATISTICS: Final = tuple(field.name for field in pb.OperatorStatistics.DESCRIPTOR.fields)
 _LOOP_STATISTICS: Final = tuple(field.name for field in pb.LoopStatistics.DESCRIPTOR.fields)
+_STAGE_STATISTICS: Final = tuple(field.name for field in pb.StageStatistics.DESCRIPTOR.fields)
 _SPLIT_STATISTICS: Final = tuple(field.name for field in pb.SplitStatistics.DESCRIPTOR.fields)
 _COUNTERS: Final = tuple(
-    field.name for field in pb.Statistics.DESCRIPTOR.fields if field.name not in ("splits", "operators", "loops")
+    field.name
+    for field in pb.Statistics.DESCRIPTOR.fields
+    if field.name not in ("splits", "operators", "loops", "stages")
 )
 
 
@@ -350,6 +353,10 @@ def statistics_message(statistics: v.Statistics) -> pb.Statistics:
         loops=[
             pb.LoopStatistics(**{name: getattr(loop, name) for name in _LOOP_STATISTICS}) for loop in statistics.loops
         ],
+        stages=[
+            pb.StageStatistics(**{name: getattr(stage, name) for name in _STAGE_STATISTICS})
+            for stage in statistics.stages
+        ],
         **{name: getattr(statistics, name) for name in _COUNTERS},
     )
 
@@ -357,6 +364,11 @@ def statistics_message(statistics: v.Statistics) -> pb.Statistics:
 def _loop_statistics_value(message: pb.LoopStatistics) -> v.LoopStatistics:
     counters = {name: getattr(message, name) for name in _LOOP_STATISTICS}
     return v.LoopStatistics(**{**counters, "last_rows": tuple(message.last_rows)})
+
+
+def _stage_statistics_value(message: pb.StageStatistics) -> v.StageStatistics:
+    counters = {name: getattr(message, name) for name in _STAGE_STATISTICS}
+    return v.StageStatistics(**{**counters, "pipelines": tuple(message.pipelines)})
 
 
 def statistics_value(message: pb.Statistics) -> v.Statistics:
@@ -370,6 +382,7 @@ def statistics_value(message: pb.Statistics) -> v.Statistics:
             for operator in message.operators
         ),
         loops=tuple(map(_loop_statistics_value, message.loops)),
+        stages=tuple(map(_stage_statistics_value, message.stages)),
         **{name: getattr(message, name) for name in _COUNTERS},
     )
 

@@ -344,6 +344,27 @@ class LoopStatistics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StageStatistics:
+    """A stage of a Spark job, by its number in Spark: its `tasks`, of them those that are `running` and `done`, and the
+    attempts that `failed`. `pipelines` are those of which a channel has ended; `rows_in` were read from splits and
+    tables by such channels, `rows_out` handed on. `bytes_in` and `bytes_out` have come from and gone to shuffles,
+    `spilled_bytes` were written by Spark as it sorted them. What Spark does not tell, or not yet, is 0.
+    """
+
+    stage: int
+    pipelines: tuple[str, ...] = ()
+    tasks: int = 0
+    running: int = 0
+    done: int = 0
+    failed: int = 0
+    rows_in: int = 0
+    rows_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    spilled_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceProgress:
     """How far an input of a graph is read in the epoch that runs, or ran last: `rows` of `total`, which is None where
     nothing tells it before the end. What several readers have of it, each for itself, counts as often.
@@ -362,8 +383,8 @@ class SourceProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
-    """A task's counters. Times are in microseconds; barriers never count among splits. `progress` is that of the inputs
-    of a graph, which does not travel.
+    """A task's counters. Times are in microseconds; barriers never count among splits. `stages` are those of the Spark
+    job that runs for the task, or ran last. `progress` is that of the inputs of a graph, which does not travel.
     """
 
     barriers_requested: int = 0
@@ -377,6 +398,7 @@ class Statistics:
     output_bytes_held: int = 0
     spilled_bytes: int = 0
     loops: tuple[LoopStatistics, ...] = ()
+    stages: tuple[StageStatistics, ...] = ()
     progress: Mapping[str, SourceProgress] = field(default_factory=dict)
 
 

@@ -26,7 +26,15 @@ from ...operators.splits import expand
 from ...planner.changes.prepare import PreparedChanges
 from ...planner.sql.types import unnamed_arrow
 from ...proto.errors import ExecutionError, Exhausted, InternalError
-from ...proto.values import FileSplit, InlineSplit, LoopStatistics, OperatorStatistics, SourceProgress, TaskOptions
+from ...proto.values import (
+    FileSplit,
+    InlineSplit,
+    LoopStatistics,
+    OperatorStatistics,
+    SourceProgress,
+    StageStatistics,
+    TaskOptions,
+)
 from ..computation import Source
 from ..dataflow import FILE_KINDS
 from ..loop_statistics import told
@@ -188,6 +196,9 @@ class ContinuousComputation:
 
     def loops(self) -> tuple[LoopStatistics, ...]:
         return told(self._network.statistics().loops)
+
+    def stages(self) -> tuple[StageStatistics, ...]:
+        return ()
 
     def progress(self) -> Mapping[str, SourceProgress]:
         return {}

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ from ...planner import pipelines as planned
 from ...planner.memory import instance_memory
 from ...planner.pipelines import Exchange, LookupNode, OpenedIndex, PhysicalPlan, Pipeline, Start, walk
 from ...proto.errors import ExecutionError, InternalError
-from ...proto.values import TaskOptions
+from ...proto.values import StageStatistics, TaskOptions
 from ..key_shares import CutPieces, cuts_of, key_shares
 from ..loop_statistics import combined
 from ..meters import Meters
@@ -31,6 +32,7 @@ from . import failures, reports
 from .files import Result, StagedRows, staged
 from .job import Job, Step
 from .keeping import SparkKeeping
+from .progress import Progress
 from .sessions import Session
 from .stage import Given, Received, Shipped, Stage, Turn, packed
 from .staging import StagingPlace
@@ -62,7 +64,13 @@ class SparkCluster:
         self._stopped = threading.Event()
         self._ended = threading.Event()
         self._ended.set()
-        self._tag = f"tidegate-{uuid.uuid4().hex}"
+        self._tag = ""
+        self._number = 0
+        self._progress = Progress()
+        self._ended_channels = session.ended(self._count)
+        self._counting = threading.Lock()
+        self._counted: set[tuple[str, int]] = set()
+        self._read = Read()
 
     # -------------------------------------------------------------------------------------------------- running
 
@@ -73,6 +81,9 @@ class SparkCluster:
             for number, pipeline in enumerate(physical.pipelines):
                 if not pipeline.into:
                     yield from _in_order(found[number], dealt=in_hands(pipeline))
+
+    def stages(self) -> tuple[StageStatistics, ...]:
+        return self._progress.stages()
 
     def interrupt(self) -> None:
         self._stopped.set()
@@ -90,19 +101,20 @@ class SparkCluster:
         cuts = cuts_of(pipelines)
         most = max(each.channels for each in pipelines)
         cut: Sequence[CutPieces] = key_shares(cuts, supply.whole, most) if cuts else [{}] * most
-        steps = [Step(each, packed(_turn(each.stage, epoch, supply, folder, cut))) for each in stages]
+        self._begin(supply.read)
+        steps = [Step(each, packed(_turn(each.stage, self._number, epoch, supply, folder, cut))) for each in stages]
         found: dict[int, dict[int, Result]] = {}
         for result in map(Result.read, self._run(steps, epoch)):
             found.setdefault(result.pipeline, {})[result.channel] = result
-            for report in reports.read(result.reports):
-                self._add(report, supply.read)
+            self._count(self._number, result.reports)
         return {number: [each for _, each in sorted(mine.items())] for number, mine in found.items()}
 
     def _run(self, steps: Sequence[Step], epoch: int) -> list[bytes]:
         self._ended.clear()
         try:
             self._check_stopped()
-            return self._session.run(lambda spark: Job(spark, steps).run(), self._tag)
+            tell = partial(self._progress.tell, self._number)
+            return self._session.run(lambda spark: Job(spark, steps, self._ended_channels).run(), self._tag, tell)
         except Exception as error:
             self._check_stopped()
             raise failures.of_job(error, f"the Spark job of epoch {epoch}") from error
@@ -119,8 +131,30 @@ class SparkCluster:
         if self._stopped.is_set():
             raise ExecutionError("interrupted", reason="INTERRUPTED")
 
-    def _add(self, report: reports.Report, read: Read) -> None:
-        reports.add(report, self._meters, read)
+    # ----------------------------------------------------------------------------------------------- counting
+
+    def _begin(self, read: Read) -> None:
+        """A run of which nothing is counted yet."""
+        with self._counting:
+            self._number += 1
+            self._tag = f"tidegate-{uuid.uuid4().hex}"
+            self._read = read
+            self._counted = set()
+            self._progress.begin(self._number)
+
+    def _count(self, number: int, payload: bytes) -> None:
+        """Reports of the run of this number: each channel's first one, which may come before the run's end, counts."""
+        with self._counting:
+            if number != self._number:
+                return
+            for report in reports.read(payload):
+                if (report.stage, report.channel) not in self._counted:
+                    self._counted.add((report.stage, report.channel))
+                    self._add(report)
+
+    def _add(self, report: reports.Report) -> None:
+        reports.add(report, self._meters, self._read)
+        self._progress.end(report)
         self.plans += report.plans
         if report.loops:
             self.loops = combined((*self.loops, *report.loops))
@@ -148,7 +182,7 @@ class SparkCluster:
             yield Shipped(
                 Stage(
                     number=number,
-                    name=f"{name} {number}",
+                    name=f"{name} {number + 1}",
                     pipeline=pipeline,
                     memory=mine,
                     options=self._setting.options,
@@ -220,12 +254,13 @@ def _as_files(pieces: Sequence[Piece], folder: Path) -> Sequence[Piece]:
     return tuple(staged(each, folder) if isinstance(each, InlinePiece) else each for each in pieces)
 
 
-def _turn(stage: Stage, epoch: int, supply: Supply, folder: Path, cut: Sequence[CutPieces]) -> Turn:
+def _turn(stage: Stage, run: int, epoch: int, supply: Supply, folder: Path, cut: Sequence[CutPieces]) -> Turn:
     pipeline = stage.pipeline
     wanted = [each for node in walk(pipeline.root) for each in planned.read_from_sources(node)]
     whole = {each.source for each in wanted if each.whole or (isinstance(each, planned.ScanNode) and each.parted)}
     mine = {(each.source, *each.cut) for each in wanted if each.cut is not None}
     return Turn(
+        run=run,
         epoch=epoch,
         clock_us=supply.clock_us,
         folder=str(folder),

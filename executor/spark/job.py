@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -15,6 +15,7 @@ from .parcels import COLUMNS
 from .stage import Shipped
 
 if TYPE_CHECKING:
+    from pyspark import Accumulator
     from pyspark.sql import DataFrame, SparkSession
 
 SETTINGS: Final = {
@@ -35,10 +36,11 @@ class Step:
 
 
 class Job:
-    """Of steps that stand after those whose exchanges they receive."""
+    """Of steps that stand after those whose exchanges they receive. `ended` hears of channels that have ended."""
 
-    def __init__(self, spark: SparkSession, steps: Sequence[Step]) -> None:
+    def __init__(self, spark: SparkSession, steps: Sequence[Step], ended: Accumulator[Any] | None) -> None:
         self._spark = spark
+        self._ended = ended
         self._rows: dict[int, DataFrame] = {}
         self._several: dict[int, bool] = {}
         self._kept: list[DataFrame] = []
@@ -57,7 +59,7 @@ class Job:
     def _add(self, step: Step, readers: dict[int, Step]) -> DataFrame | None:
         """The stage's rows, if they are the result's."""
         stage = step.shipped.stage
-        made = self._input(step).mapInArrow(_task(step), COLUMNS)
+        made = self._input(step).mapInArrow(_task(step, self._ended), COLUMNS)
         into = stage.pipeline.into
         if not into:
             return made
@@ -93,10 +95,10 @@ class Job:
         ]
 
 
-def _task(step: Step) -> _Task:
+def _task(step: Step, ended: Accumulator[Any] | None) -> _Task:
     key, payload, turn = step.shipped.key, step.shipped.payload, step.turn
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return worker.work(key, payload, turn, batches)
+        return worker.work(key, payload, turn, ended, batches)
 
     return run

@@ -36,7 +36,7 @@ class Outbox:
     """Of the producer of this number; `meters` count what goes into each exchange, `folder` is for files."""
 
     def __init__(self, exchanges: Sequence[Exchange], producer: int, meters: Sequence[Meter], folder: Path) -> None:
-        self.moved = 0
+        self.moved = self.rows = 0
         self._exchanges = tuple(exchanges)
         self._producer = producer
         self._meters = tuple(meters)
@@ -71,6 +71,7 @@ class Outbox:
 
     def _counted(self, block: pa.RecordBatch, number: int) -> list[Parcel]:
         size = batch_bytes(block)
+        self.rows += block.num_rows
         for meter in self._meters:
             meter.rows_in += block.num_rows
             meter.bytes_in += size

@@ -20,13 +20,17 @@ _COUNTED = ("rows_in", "rows_out", "bytes_in", "bytes_out", "runs", "run_ns", "s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Of one channel of one stage. `moved` are the bytes of its parcels."""
+    """Of one channel of one stage, which is part of the `spark_stage` of this number in Spark. `moved` are the bytes of
+    its parcels, `rows_out` the rows that they, or its result, stand for.
+    """
 
     stage: str
     channel: int
+    spark_stage: int
     meters: tuple[dict[str, Any], ...]
     rows_in: int
     bytes_in: int
+    rows_out: int
     at_least: bool
     plans: int
     moved: int
@@ -70,6 +74,9 @@ def add(report: Report, meters: Meters, to: Read) -> None:
         meter.at_least |= told["at_least"]
     task = meters.of("Stage", report.stage, report.channel)
     task.runs += 1
+    task.rows_in += report.rows_in
+    task.rows_out += report.rows_out
+    task.bytes_in += report.bytes_in
     task.bytes_out += report.moved
     to.add(Read(report.rows_in, report.bytes_in, report.at_least))
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import suppress
-from typing import TypeVar
+from contextlib import AbstractContextManager, suppress
+from typing import Any, TypeVar
 
-from pyspark import SparkContext
+from pyspark import Accumulator, SparkContext, accumulators
 from pyspark.sql import SparkSession
 
 from ...proto.errors import InvalidRequest
 from .job import SETTINGS
+from .progress import Ended
+from .watch import Tell, connected, watched
 
 T = TypeVar("T")
 
@@ -23,6 +25,7 @@ class Session:
         self._given = given
         self._spark = given.newSession()
         self._context: SparkContext | None = self._spark.sparkContext if isinstance(self._spark, SparkSession) else None
+        self._accumulators: list[int] = []
         for name, value in SETTINGS.items():
             self._spark.conf.set(name, value)
 
@@ -35,15 +38,29 @@ class Session:
         """Whether all that it runs is on this machine."""
         return self.master.startswith("local")
 
-    def run(self, work: Callable[[SparkSession], T], tag: str) -> T:
-        """On this thread, so that `interrupt` with the tag ends it."""
+    def run(self, work: Callable[[SparkSession], T], tag: str, tell: Tell) -> T:
+        """On this thread, so that `interrupt` with the tag ends it. `tell` is told how far it is."""
         add, remove = self._tagging
         add(tag)
         try:
-            return work(self._spark)
+            with self._watched(tag, tell):
+                return work(self._spark)
         finally:
             with suppress(Exception):
                 remove(tag)
+
+    def _watched(self, tag: str, tell: Tell) -> AbstractContextManager[None]:
+        return connected(self._spark, tell) if self._context is None else watched(self._context, tag, tell)
+
+    def ended(self, hear: Callable[[int, bytes], None]) -> Accumulator[Any] | None:
+        """What channels report to when they have ended, and `hear` hears of on a thread of Spark's: of a classic
+        session.
+        """
+        if self._context is None:
+            return None
+        made = self._context.accumulator((), Ended(hear))
+        self._accumulators.append(made.aid)
+        return made
 
     def interrupt(self, tag: str) -> None:
         """From any thread: end the jobs that have the tag now."""
@@ -62,6 +79,8 @@ class Session:
 
     def close(self) -> None:
         """The application is not this task's to stop."""
+        for each in self._accumulators:
+            accumulators._accumulatorRegistry.pop(each, None)  # PySpark keeps them for ever
 
 
 class Sessions:

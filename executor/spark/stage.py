@@ -66,10 +66,11 @@ class Given:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Turn:
-    """A stage in one epoch. `given` is one `Given` for each channel, as bytes; `folder` is for what is written.
-    `in_hands`: the result is the rows of each turn, and not of each channel.
+    """A stage in one epoch, in the task's job number `run`. `given` is one `Given` for each channel, as bytes; `folder`
+    is for what is written. `in_hands`: the result is the rows of each turn, and not of each channel.
     """
 
+    run: int
     epoch: int
     clock_us: int
     folder: str

@@ -14,9 +14,10 @@ from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
+from pyspark import Accumulator, TaskContext
 
 from ...operators.indexes.arrow import ArrowIndex
 from ...operators.indexes.index import Index
@@ -37,17 +38,25 @@ from .files import StagedRows, write_result
 from .inbox import Inbox
 from .outbox import Outbox
 from .parcels import Kind, Parcel, batch_of, parcels_in
+from .progress import Heard
 from .stage import Given, Stage, Turn, unpacked
 
 _STAGES_KEPT: Final = 12
 _INDEXES_KEPT: Final = 4
 
 
-def work(key: str, stage: bytes, turn: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """A channel's rows in an epoch, as parcels. It is the one of the first row, which is a parcel or its number."""
+def work(
+    key: str, stage: bytes, turn: bytes, ended: Accumulator[Any] | None, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """A channel's rows in an epoch, as parcels. It is the one of the first row, which is a parcel or its number. When
+    it has ended `ended` hears of it, where there is one.
+    """
     channel, parcels = _first(batches)
     made = Process.current().made(key, stage, channel)
-    yield from _Channel(made, channel, parcels, unpacked(turn)).run()
+    run = _Channel(made, channel, parcels, unpacked(turn))
+    yield from run.rows()
+    if ended is not None:
+        ended.add((run.told,))
 
 
 def _first(batches: Iterator[pa.RecordBatch]) -> tuple[int, Iterator[Parcel]]:
@@ -195,6 +204,12 @@ def _unwatched(node: RunNode, channel: int, rows: Iterator[pa.RecordBatch]) -> I
     return rows
 
 
+def _spark_stage() -> int:
+    """The number of the stage that this process works for."""
+    context = TaskContext.get()
+    return 0 if context is None else context.stageId()
+
+
 class _Channel:
     """One run of one channel."""
 
@@ -205,6 +220,7 @@ class _Channel:
         self._turn = turn
         self._given: Given = unpacked(turn.given[channel])
         self._read = Read()
+        self._mine = b""
         room = self._stage.options.queue_bytes // max(self._stage.exchanges, 1)
         self._inbox = Inbox(
             parcels,
@@ -214,7 +230,12 @@ class _Channel:
             space=made.space,
         )
 
-    def run(self) -> Iterator[pa.RecordBatch]:
+    @property
+    def told(self) -> Heard:
+        """This channel's own report, once it has ended."""
+        return self._turn.run, self._mine
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
         try:
             if self._stage.pipeline.into:
                 yield from self._send()
@@ -228,14 +249,14 @@ class _Channel:
         into = self._stage.pipeline.into
         meters = [self._meter(self._stage.places.get(each.number, "")) for each in into]
         outbox = Outbox(into, self._channel, meters, Path(self._turn.folder))
-        with closing(self._rows()) as rows:
+        with closing(self._turns()) as rows:
             for parcels in outbox.parcels(rows):
                 if parcels:
                     yield batch_of(parcels)
-        yield batch_of(outbox.messages(self._report(outbox.moved)))
+        yield batch_of(outbox.messages(self._report(outbox.rows, outbox.moved)))
 
     def _result(self) -> Parcel:
-        turns = [self._turn_rows(pieces) for pieces in self._given.turns] if self._turn.in_hands else [self._rows()]
+        turns = [self._turn_rows(pieces) for pieces in self._given.turns] if self._turn.in_hands else [self._turns()]
         result = write_result(
             Path(self._turn.folder),
             self._stage.pipeline.root.schema,
@@ -243,10 +264,10 @@ class _Channel:
             pipeline=self._stage.number,
             channel=self._channel,
         )
-        payload = replace(result, reports=self._report(0)).written()
+        payload = replace(result, reports=self._report(result.rows, 0)).written()
         return Parcel(self._channel, self._stage.number, 0, 0, Kind.RESULT, payload)
 
-    def _rows(self) -> Generator[pa.RecordBatch]:
+    def _turns(self) -> Generator[pa.RecordBatch]:
         for pieces in self._given.turns:
             yield from self._turn_rows(pieces)
 
@@ -270,7 +291,7 @@ class _Channel:
     def _meter(self, place: str) -> Meter:
         return self._made.meters.of("Exchange", place)
 
-    def _report(self, moved: int) -> bytes:
+    def _report(self, rows: int, moved: int) -> bytes:
         """This channel's, and those that came with what it has received."""
         self._inbox.drain()
         for received in self._stage.received:
@@ -279,13 +300,16 @@ class _Channel:
         mine = reports.Report(
             stage=self._stage.name,
             channel=self._channel,
+            spark_stage=_spark_stage(),
             meters=reports.taken(self._made.meters),
             rows_in=self._read.rows_in,
             bytes_in=self._read.bytes_in,
+            rows_out=rows,
             at_least=self._read.at_least,
             plans=self._made.plans(),
             moved=moved,
             loops=self._made.instance.loops,
         )
+        self._mine = reports.written([mine])
         others = [report for payload in self._inbox.reports for report in reports.read(payload)]
         return reports.written([mine, *others])

@@ -39,6 +39,7 @@ from tidegate.proto.values import (
     OperatorStatistics,
     PlanBytes,
     SourceProgress,
+    StageStatistics,
     TaskInfo,
     TaskOptions,
 )
@@ -146,6 +147,9 @@ class FakeComputation:
         return ()
 
     def loops(self) -> tuple[LoopStatistics, ...]:
+        return ()
+
+    def stages(self) -> tuple[StageStatistics, ...]:
         return ()
 
     def progress(self) -> Mapping[str, SourceProgress]:

@@ -23,6 +23,7 @@ from tidegate.proto.values import (
     SourceInfo,
     Spill,
     SplitStatistics,
+    StageStatistics,
     Statistics,
     TaskInfo,
     TaskOptions,
@@ -146,6 +147,12 @@ def test_a_malformed_split_is_refused(message: tasks_pb2.Split, sentence: str) -
             ).map(tuple),
             loops=st.lists(
                 st.builds(LoopStatistics, name=text, place=text, rounds=counts, last_rows=st.lists(counts).map(tuple)),
+                max_size=2,
+            ).map(tuple),
+            stages=st.lists(
+                st.builds(
+                    StageStatistics, stage=counts, pipelines=st.lists(text).map(tuple), tasks=counts, done=counts
+                ),
                 max_size=2,
             ).map(tuple),
         ),

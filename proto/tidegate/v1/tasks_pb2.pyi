@@ -637,7 +637,7 @@ class DeleteTaskResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class Statistics(_message.Message):
-    __slots__ = ("barriers_requested", "barriers_completed", "barrier_us", "splits", "operators", "plans", "output_rows", "output_bytes", "output_bytes_held", "spilled_bytes", "loops")
+    __slots__ = ("barriers_requested", "barriers_completed", "barrier_us", "splits", "operators", "plans", "output_rows", "output_bytes", "output_bytes_held", "spilled_bytes", "loops", "stages")
     class SplitsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -656,6 +656,7 @@ class Statistics(_message.Message):
     OUTPUT_BYTES_HELD_FIELD_NUMBER: _ClassVar[int]
     SPILLED_BYTES_FIELD_NUMBER: _ClassVar[int]
     LOOPS_FIELD_NUMBER: _ClassVar[int]
+    STAGES_FIELD_NUMBER: _ClassVar[int]
     barriers_requested: int
     barriers_completed: int
     barrier_us: int
@@ -667,7 +668,34 @@ class Statistics(_message.Message):
     output_bytes_held: int
     spilled_bytes: int
     loops: _containers.RepeatedCompositeFieldContainer[LoopStatistics]
-    def __init__(self, barriers_requested: _Optional[int] = ..., barriers_completed: _Optional[int] = ..., barrier_us: _Optional[int] = ..., splits: _Optional[_Mapping[str, SplitStatistics]] = ..., operators: _Optional[_Iterable[_Union[OperatorStatistics, _Mapping]]] = ..., plans: _Optional[int] = ..., output_rows: _Optional[int] = ..., output_bytes: _Optional[int] = ..., output_bytes_held: _Optional[int] = ..., spilled_bytes: _Optional[int] = ..., loops: _Optional[_Iterable[_Union[LoopStatistics, _Mapping]]] = ...) -> None: ...
+    stages: _containers.RepeatedCompositeFieldContainer[StageStatistics]
+    def __init__(self, barriers_requested: _Optional[int] = ..., barriers_completed: _Optional[int] = ..., barrier_us: _Optional[int] = ..., splits: _Optional[_Mapping[str, SplitStatistics]] = ..., operators: _Optional[_Iterable[_Union[OperatorStatistics, _Mapping]]] = ..., plans: _Optional[int] = ..., output_rows: _Optional[int] = ..., output_bytes: _Optional[int] = ..., output_bytes_held: _Optional[int] = ..., spilled_bytes: _Optional[int] = ..., loops: _Optional[_Iterable[_Union[LoopStatistics, _Mapping]]] = ..., stages: _Optional[_Iterable[_Union[StageStatistics, _Mapping]]] = ...) -> None: ...
+
+class StageStatistics(_message.Message):
+    __slots__ = ("stage", "pipelines", "tasks", "running", "done", "failed", "rows_in", "rows_out", "bytes_in", "bytes_out", "spilled_bytes")
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    PIPELINES_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    ROWS_IN_FIELD_NUMBER: _ClassVar[int]
+    ROWS_OUT_FIELD_NUMBER: _ClassVar[int]
+    BYTES_IN_FIELD_NUMBER: _ClassVar[int]
+    BYTES_OUT_FIELD_NUMBER: _ClassVar[int]
+    SPILLED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    stage: int
+    pipelines: _containers.RepeatedScalarFieldContainer[str]
+    tasks: int
+    running: int
+    done: int
+    failed: int
+    rows_in: int
+    rows_out: int
+    bytes_in: int
+    bytes_out: int
+    spilled_bytes: int
+    def __init__(self, stage: _Optional[int] = ..., pipelines: _Optional[_Iterable[str]] = ..., tasks: _Optional[int] = ..., running: _Optional[int] = ..., done: _Optional[int] = ..., failed: _Optional[int] = ..., rows_in: _Optional[int] = ..., rows_out: _Optional[int] = ..., bytes_in: _Optional[int] = ..., bytes_out: _Optional[int] = ..., spilled_bytes: _Optional[int] = ...) -> None: ...
 
 class SplitStatistics(_message.Message):
     __slots__ = ("added", "queued", "finished")

@@ -113,6 +113,7 @@ def test_stages_count_their_tasks_and_what_they_send(
     with client.create_task(OPERATOR, channels=2, executor="spark", spark=spark) as task:
         task.run_epoch({"numbers": splits["numbers"]}).table()
         stages = {each.place: each for each in task.statistics().operators if each.operator == "Stage"}
-    reading, summing = stages["pipeline 0"], stages["pipeline 1"]
+    reading, summing = stages["pipeline 1"], stages["pipeline 2"]
     assert reading.bytes_out > 0
-    assert (summing.runs, summing.bytes_out) == (2, 0)
+    assert (reading.rows_in, reading.rows_out) == (ROWS.num_rows, ROWS.num_rows)
+    assert (summing.runs, summing.rows_in, summing.bytes_out) == (2, 0, 0)

@@ -1,0 +1,101 @@
+"""What a task tells of the Spark job that runs for it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import tidegate
+from tests.executor.test_user_operators import ROWS, SUMS, Sums, expected, summed, told
+from tidegate.proto.user_operator import Options
+from tidegate.proto.values import OperatorStatistics, StageStatistics
+
+LOOKED = 0.02
+"""Seconds between two looks, which leave the cores to Spark."""
+
+
+class Waits(Sums):
+    """Until a file is there, on each of its channels."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self.open = Path(str(options["open"]))
+
+    def execute(self, batches: Sequence[pa.RecordBatch], stream: str, channel: int) -> None:
+        while not self.open.exists():
+            time.sleep(LOOKED)
+        super().execute(batches, stream, channel)
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[tidegate.Client]:
+    operators = {
+        "sums": tidegate.user_operator(Sums, schema=SUMS, partition="c0"),
+        "waits": tidegate.user_operator(Waits, schema=SUMS, partition="c0"),
+    }
+    with tidegate.local(operators=operators) as made:
+        yield made
+
+
+def seen(task: tidegate.Task, enough: Callable[[Sequence[StageStatistics]], bool]) -> tuple[StageStatistics, ...]:
+    """The task's stages, once they are so."""
+    while True:
+        info = task.info()
+        assert info.error is None
+        if enough(info.statistics.stages):
+            return info.statistics.stages
+        time.sleep(LOOKED)
+
+
+def halfway(stages: Sequence[StageStatistics]) -> bool:
+    return len(stages) == 2 and stages[0].done == 2 and stages[0].bytes_out > 0 and stages[1].running == 2
+
+
+def of(task: tidegate.Task, operator: str) -> list[OperatorStatistics]:
+    return [each for each in task.statistics().operators if each.operator == operator]
+
+
+def test_stages_and_tasks_are_told_while_they_run(client: tidegate.Client, spark: SparkSession, tmp_path: Path) -> None:
+    """Spark is stopped between two stages: the first has handed on what the second waits with."""
+    gate = tmp_path / "open"
+    with client.create_task(summed("waits", open=str(gate)), channels=2, executor="spark", spark=spark) as task:
+        task.add_split("numbers", ROWS)
+        task.request_barrier()
+        reading, summing = seen(task, halfway)
+        assert (reading.pipelines, reading.tasks, reading.running) == (("pipeline 1",), 2, 0)
+        assert (reading.rows_in, reading.rows_out) == (ROWS.num_rows, ROWS.num_rows)
+        assert (summing.pipelines, summing.tasks, summing.done, summing.rows_out) == ((), 2, 0, 0)
+        assert sum(each.rows_in for each in of(task, "Exchange")) == ROWS.num_rows
+        assert of(task, "User") == []
+
+        gate.touch()
+        rows = task.read_epoch()
+        reading, summing = seen(task, lambda stages: stages[1].bytes_in > 0)
+        assert (summing.pipelines, summing.running, summing.done, summing.failed) == (("pipeline 2",), 0, 2, 0)
+        assert summing.rows_out == rows.num_rows == len(expected(ROWS))
+        assert summing.bytes_in == reading.bytes_out
+        assert sum(each.rows_in for each in of(task, "Exchange")) == ROWS.num_rows
+
+
+def test_the_stages_that_are_explained_are_those_that_run(client: tidegate.Client, spark: SparkSession) -> None:
+    options = {"channels": 2, "executor": "spark", "spark": spark}
+    explained = json.loads(client.explain(summed(), rows={"numbers": ROWS.num_rows}, **options).json)["spark"]["stages"]
+    with client.create_task(summed(), **options) as task:
+        assert told(task.run_epoch({"numbers": ROWS}).table()) == expected(ROWS)
+        stages = task.statistics().stages
+    assert [(each.tasks, each.done, list(each.pipelines)) for each in stages] == [
+        (stage["tasks"], stage["tasks"], [f"pipeline {each['pipeline']}" for each in stage["pipelines"]])
+        for stage in explained
+    ]
+
+
+def test_a_task_of_this_process_has_no_stages(client: tidegate.Client) -> None:
+    with client.create_task(summed(), channels=2) as task:
+        task.run_epoch({"numbers": ROWS}).table()
+        assert task.statistics().stages == ()
