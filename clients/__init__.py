@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from .proto.values import EpochStatistics as EpochStatistics
     from .proto.values import FileSplit as FileSplit
     from .proto.values import Finished as Finished
+    from .proto.values import FoundFile as FoundFile
     from .proto.values import SourceProgress as SourceProgress
     from .proto.values import Statistics as Statistics
     from .proto.values import TaskInfo as TaskInfo
@@ -93,6 +94,7 @@ _NAMES: Final = {
         "BlockedState",
         "Barrier",
         "Finished",
+        "FoundFile",
         "TaskInfo",
         "TaskState",
         "Statistics",

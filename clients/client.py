@@ -20,7 +20,7 @@ from .proto.graph import Graph, RowBatches
 from .proto.service import Service
 from .proto.values import Capabilities, Checkpoint, Cursor, ExecutorKind, Explanation, Split, TaskInfo
 from .splits import SplitLike, Upload, by_source, split
-from .task import Task
+from .task import Task, access_of
 
 if TYPE_CHECKING:
     from .access import Access
@@ -48,12 +48,12 @@ class Client:
     @property
     def access(self) -> Access | None:
         """How other processes reach the server; None where the service is in this process."""
-        return getattr(self._service, "access", None)
+        return access_of(self._service)
 
     @property
     def address(self) -> str | None:
         """HOST:PORT of the server; None where the service is in this process."""
-        return None if self.access is None else self.access.address
+        return self._service.address
 
     def create_task(
         self,

@@ -30,6 +30,7 @@ from .proto.values import (
     Cursor,
     Explanation,
     FileSplit,
+    FoundFile,
     Frame,
     InlineSplit,
     PlanBytes,
@@ -67,6 +68,10 @@ class RemoteService:
         self._schemas: dict[str, pa.Schema] = {}
         self._ahead: dict[str, ReadAhead] = {}
         self._sent: dict[tuple[str, str, int | None], _Sent] = {}
+
+    @property
+    def address(self) -> str:
+        return self._channel.access.address
 
     @property
     def access(self) -> Access:
@@ -160,6 +165,11 @@ class RemoteService:
         if sent and transacted.replayed:
             self.drop_uploads(task, group)
         return transacted
+
+    def find_files(self, task: str, source: str, split: FileSplit) -> Sequence[FoundFile]:
+        request = pb.FindFilesRequest(task=task, source=source, file=messages.split_message(split).file)
+        answer = self._channel.call(TASKS + "FindFiles", request, pb.FindFilesResponse.FromString)
+        return tuple(map(messages.found_value, answer.files))
 
     def last_transaction(self, task: str, application: str) -> Committed | None:
         request = pb.GetTransactionRequest(task=task, application=application)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +26,9 @@ from .proto.values import (
     Committed,
     Cursor,
     Data,
+    FileSplit,
     Finished,
+    FoundFile,
     Frame,
     SourceInfo,
     Statistics,
@@ -87,12 +90,12 @@ class Task:
     @property
     def access(self) -> Access | None:
         """How other processes reach the server; None where the service is in this process."""
-        return getattr(self._service, "access", None)
+        return access_of(self._service)
 
     @property
     def address(self) -> str | None:
         """HOST:PORT of the server; None where the service is in this process."""
-        return None if self.access is None else self.access.address
+        return self._service.address
 
     @property
     def schema(self) -> pa.Schema:
@@ -175,6 +178,13 @@ class Task:
         check_version("follows", follows)
         transaction = Transaction(application=application, version=version, follows=follows)
         return self._feed.transact(transaction, splits, seals=seal, checkpoint=wanted)
+
+    def find_files(self, source: str, split: str | os.PathLike[str] | FileSplit) -> Sequence[FoundFile]:
+        """The files that a path of the server's, or a `FileSplit`, would bring to a source, in their order, with what
+        the names of folders tell. Refused as adding it would be; nothing is added.
+        """
+        wanted = split if isinstance(split, FileSplit) else FileSplit(os.fspath(split))
+        return self._service.find_files(self.id, source, wanted)
 
     def last_transaction(self, application: str) -> Committed | None:
         """The last version of an application, and the epoch that it became; None where the task knows none."""
@@ -419,3 +429,12 @@ class Task:
 
 def _barrier(frames: Sequence[Frame]) -> Barrier | None:
     return next((frame for frame in frames if isinstance(frame, Barrier)), None)
+
+
+def access_of(service: Service) -> Access | None:
+    """How other processes reach a service; None where it is in this one, which needs no gRPC."""
+    if service.address is None:
+        return None
+    from .remote import RemoteService
+
+    return service.access if isinstance(service, RemoteService) else None

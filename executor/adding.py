@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from typing import Final
 
-from ..proto.errors import Refused, TidegateError
-from ..proto.values import Added, FileSplit, InlineSplit, Split, Transacted, Transaction
+from ..proto.errors import Exhausted, Refused, TidegateError
+from ..proto.values import Added, FileSplit, FoundFile, InlineSplit, Split, Transacted, Transaction
 from .board import Board
 from .computation import Computation
 from .digest import split_digest
@@ -15,6 +16,8 @@ from .source import AcceptedSplit
 from .store import Holding
 from .transactions import Additions, Record, check_transaction, content_digest
 from .uploads import PassingUploads
+
+MOST_FOUND: Final = 10_000
 
 Changed = Callable[[bool, bool], None]
 """Called under the lock once something was added: whether it was sealed, and whether to wake a thread for the work."""
@@ -108,6 +111,26 @@ class Adding:
             for number, split in source.splits.items()
             if number > source.sealed
         ]
+
+    # ------------------------------------------------------------------------------------------------ finding files
+
+    def find(self, source: str, split: FileSplit) -> tuple[FoundFile, ...]:
+        """What the split would be of; nothing is added."""
+        with self._adding:
+            with self._board.lock:
+                self._board.check_running()
+                name = self._board.ledger.source(source).name
+            pieces = self._computation.accept_file(name, split, f"a split of source {name!r}")
+        if len(pieces) > MOST_FOUND:
+            raise Exhausted(
+                f"{split.path} holds {len(pieces):,} files, more than the {MOST_FOUND:,} that one answer names: ask "
+                "for folders of it",
+                reason="TOO_MANY_FILES",
+            )
+        return tuple(
+            FoundFile(path=piece.path, format=piece.format, size=piece.version.size, folders=piece.partition)
+            for piece in pieces
+        )
 
     # --------------------------------------------------------------------------------------------- transactions
 

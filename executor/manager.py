@@ -17,6 +17,8 @@ from ..proto.values import (
     Committed,
     Cursor,
     Explanation,
+    FileSplit,
+    FoundFile,
     Frame,
     PlanBytes,
     Split,
@@ -93,6 +95,10 @@ class TaskManager:
         self._closed = False
         self._ended = ended
         self.graphs = Graphs(self, engine, folder.parent)
+
+    @property
+    def address(self) -> None:
+        """Its callers are in its process."""
 
     # ---------------------------------------------------------------------------------------------------- tasks
 
@@ -284,6 +290,9 @@ class TaskManager:
         return self._task(task).transact(
             transaction, splits, epoch=epoch, barrier=barrier, checkpoint=checkpoint, wake=wake
         )
+
+    def find_files(self, task: str, source: str, split: FileSplit) -> Sequence[FoundFile]:
+        return self._task(task).find_files(source, split)
 
     def last_transaction(self, task: str, application: str) -> Committed | None:
         return self._task(task).last_transaction(application)

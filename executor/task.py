@@ -13,7 +13,9 @@ from ..proto.values import (
     BlockedState,
     Committed,
     Cursor,
+    FileSplit,
     Finished,
+    FoundFile,
     Frame,
     Split,
     TaskInfo,
@@ -112,6 +114,9 @@ class Task:
         return self._adding.transact(
             transaction, tuple(splits), epoch=epoch, barrier=barrier, checkpoint=checkpoint, wake=wake
         )
+
+    def find_files(self, source: str, split: FileSplit) -> tuple[FoundFile, ...]:
+        return self._adding.find(source, split)
 
     def last_transaction(self, application: str) -> Committed | None:
         with self._board.lock:

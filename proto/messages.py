@@ -147,7 +147,7 @@ def split_value(message: pb.Split) -> v.Split:
     change_column = message.change_column if message.HasField("change_column") else None
     match message.WhichOneof("kind"):
         case "file":
-            return _file_value(message.file, watermark, change_column)
+            return file_value(message.file, watermark, change_column)
         case "inline":
             schema, batches = read_untrusted_stream(message.inline.arrow)
             return v.InlineSplit(schema=schema, batches=batches, watermark=watermark, change_column=change_column)
@@ -155,7 +155,7 @@ def split_value(message: pb.Split) -> v.Split:
             raise InvalidRequest("the split is empty: set split.file or split.inline", reason="SPLIT_MISSING")
 
 
-def _file_value(file: pb.FileSplit, watermark: int | None, change_column: str | None) -> v.FileSplit:
+def file_value(file: pb.FileSplit, watermark: int | None = None, change_column: str | None = None) -> v.FileSplit:
     if not file.path:
         raise InvalidRequest("the file split has no path", reason="SPLIT_MISSING")
     if file.HasField("first_row") != file.HasField("end_row"):
@@ -188,6 +188,16 @@ def added_message(added: v.Added) -> pb.AddSplitResponse:
 
 def added_value(message: pb.AddSplitResponse) -> v.Added:
     return v.Added(sequence=message.sequence, duplicate=message.duplicate, epoch=message.epoch)
+
+
+def found_message(file: v.FoundFile) -> pb.FoundFile:
+    folders = [pb.FolderValue(column=column, value=value) for column, value in file.folders]
+    return pb.FoundFile(path=file.path, format=file.format, size=file.size, folders=folders)
+
+
+def found_value(message: pb.FoundFile) -> v.FoundFile:
+    folders = tuple((each.column, each.value if each.HasField("value") else None) for each in message.folders)
+    return v.FoundFile(path=message.path, format=message.format, size=message.size, folders=folders)
 
 
 def transaction_message(transaction: v.Transaction) -> pb.Transaction:

@@ -18,6 +18,8 @@ from .values import (
     Committed,
     Cursor,
     Explanation,
+    FileSplit,
+    FoundFile,
     Frame,
     PlanBytes,
     Split,
@@ -30,6 +32,11 @@ from .values import (
 
 class Service(Protocol):
     """All calls are thread-safe. Those that name a task raise `NotFound` when there is none of that id."""
+
+    @property
+    def address(self) -> str | None:
+        """HOST:PORT of the server; None where the service is in the caller's process."""
+        ...
 
     @property
     def graphs(self) -> GraphService:
@@ -78,6 +85,10 @@ class Service(Protocol):
         checkpoint: str | None = None,
     ) -> Transacted:
         """Add all of (source, split) to the open epoch, and with `barrier` seal it; once, however often it is said."""
+        ...
+
+    def find_files(self, task: str, source: str, split: FileSplit) -> Sequence[FoundFile]:
+        """The files that a split would be of, in their order; refused as adding it would be, and nothing is added."""
         ...
 
     def last_transaction(self, task: str, application: str) -> Committed | None:

@@ -403,6 +403,18 @@ class Statistics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FoundFile:
+    """A file that a split would be of. `folders` are the columns that folders called `column=value` tell, and their
+    values; None is null.
+    """
+
+    path: str
+    format: str
+    size: int
+    folders: tuple[tuple[str, str | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskInfo:
     id: str
     state: TaskState

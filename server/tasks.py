@@ -110,6 +110,11 @@ class Tasks(Endpoint):
         )
         return messages.transacted_message(transacted, sealed=request.HasField("barrier"))
 
+    async def find_files(self, request: pb.FindFilesRequest, _: Context) -> pb.FindFilesResponse:
+        split = messages.file_value(request.file)
+        found = await self.blocking(self._backend.find_files, request.task, request.source, split)
+        return pb.FindFilesResponse(files=map(messages.found_message, found))
+
     async def get_transaction(self, request: pb.GetTransactionRequest, _: Context) -> pb.GetTransactionResponse:
         last = await self.blocking(self._backend.last_transaction, request.task, request.application)
         if last is None:

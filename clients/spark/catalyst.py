@@ -6,17 +6,18 @@ is not on a list here makes the DataFrame one that has to be computed, with a se
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import DataFrame
 
 from .columns import Column, quoted
 from .conditions import SIGNS, Both, Compare, Condition, Either, Null, Value
 from .frames import elements, setting
+from .listing import ListedFile, NotPlain, listed
 
 _FORMATS: Final = {
     "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat": "parquet",
@@ -33,23 +34,11 @@ _PLAIN_OPTIONS: Final = {"path", "paths", "mergeschema", "basepath", "recursivef
 _DEFAULTS: Final = ("EXISTS_DEFAULT", "CURRENT_DEFAULT")
 
 
-class NotPlain(Exception):
-    """The DataFrame is not files read as they are; the message is a sentence for the report."""
-
-
-@dataclass(frozen=True, slots=True)
-class ListedFile:
-    """A file that Spark would read, as it was when Spark listed it."""
-
-    path: str
-    size: int
-    modified_ms: int
-    partition: tuple[str | None, ...]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainScan:
-    """Files read as they are: by path; `filters` are left to be decided, `partition_columns` are those of folders."""
+    """Files read as they are: by path; `filters` are left to be decided. `partition_columns` are those wanted ones that
+    folders tell, and each file has their values.
+    """
 
     format: str
     files: tuple[ListedFile, ...]
@@ -63,28 +52,29 @@ def plain_scan(frame: DataFrame, columns: Sequence[Column]) -> PlainScan:
     for name, plain in _SETTINGS.items():
         if (found := setting(session, name)) not in (plain, None):
             raise NotPlain(f"the session has {name}={found}")
-    selected = frame.select(*[quoted(column.name) for column in columns])
-    execution: Any = selected._jdf.queryExecution()
-    scan, conditions = _walk(execution.sparkPlan(), columns)
-    names = {attribute.exprId().id(): attribute.name() for attribute in elements(scan.output())}
+    scan, conditions = _walk(_with_these_alone(frame, columns)._jdf.queryExecution().sparkPlan())
+    names = {attribute.exprId().id(): attribute.name() for attribute in elements(scan.output())} if conditions else {}
     relation = scan.relation()
     format_ = _format(relation)
-    partitions = tuple(field.name() for field in relation.partitionSchema().fields())
-    _check_fields(relation, columns, session)
     filters = tuple((_condition(each, names), each.sql()) for condition in conditions for each in _conjuncts(condition))
-    return PlainScan(
-        format=format_, files=tuple(_files(execution.toRdd())), filters=filters, partition_columns=partitions
-    )
+    partition = _check_fields(relation, columns, session)
+    return PlainScan(format=format_, files=listed(scan, partition), filters=filters, partition_columns=partition)
 
 
-def _walk(node: Any, columns: Sequence[Column]) -> tuple[Any, list[Any]]:
+def _with_these_alone(frame: DataFrame, columns: Sequence[Column]) -> Any:
+    """The DataFrame itself, whose plan Spark keeps, where it has no others."""
+    chosen = [column.name for column in columns]
+    return frame if sorted(frame.schema.names) == sorted(chosen) else frame.select(*map(quoted, chosen))
+
+
+def _walk(node: Any) -> tuple[Any, list[Any]]:
     """The scan below projections and filters, and the filters' conditions."""
     conditions = []
-    wanted = {
-        attribute.exprId().id(): column.name for attribute, column in zip(elements(node.output()), columns, strict=True)
-    }
+    output = node.output()
+    wanted: dict[int, str] | None = None
     while (kind := node.getClass().getSimpleName()) != "FileSourceScanExec":
         if kind == "ProjectExec":
+            wanted = wanted or {attribute.exprId().id(): attribute.name() for attribute in elements(output)}
             _check_projection(node, wanted)
         elif kind == "FilterExec":
             conditions.append(node.condition())
@@ -114,56 +104,30 @@ def _format(relation: Any) -> str:
     return _FORMATS[kind]
 
 
-def _check_fields(relation: Any, columns: Sequence[Column], session: Any) -> None:
-    """No default for what a file has not; no column that both folders and files may have."""
-    wanted = {column.name for column in columns}
-    data = {field.name(): field for field in relation.dataSchema().fields()}
-    folded = {name.casefold() for name in data}
-    for field in relation.partitionSchema().fields():
-        if field.name() in wanted and field.name().casefold() in folded:
-            raise NotPlain(f"column {field.name()!r} is in the folders' names and in the files")
+def _check_fields(relation: Any, columns: Sequence[Column], session: Any) -> tuple[str, ...]:
+    """No default for what a file has not; no column that both folders and files may have. Those that folders have."""
+    wanted = {column.name.casefold() for column in columns}
+    data = {field["name"].casefold(): field["metadata"] for field in _fields(relation.dataSchema())}
+    folders = [field["name"] for field in _fields(relation.partitionSchema())]
+    partition = tuple(name for name in folders if name.casefold() in wanted)
+    for name in partition:
+        if name.casefold() in data:
+            raise NotPlain(f"column {name!r} is in the folders' names and in the files")
     for name in sorted(wanted & data.keys()):
-        if any(data[name].metadata().contains(key) for key in _DEFAULTS):
+        if any(key in data[name] for key in _DEFAULTS):
             raise NotPlain(f"column {name!r} has a default value where a file does not have it")
     if any(column.temporal for column in columns):
         for name in ("datetimeRebaseModeInRead", "int96RebaseModeInRead"):
             mode = setting(session, f"spark.sql.parquet.{name}")
             if mode not in ("CORRECTED", None):
                 raise NotPlain(f"the session has spark.sql.parquet.{name}={mode}")
+    return partition
 
 
-def _files(rdd: Any) -> Iterator[ListedFile]:
-    """Each file once, by path: Spark reads all ranges of those that it reads at all."""
-    while rdd.getClass().getSimpleName() not in ("FileScanRDD", "DataSourceRDD"):
-        dependencies = rdd.dependencies()
-        if dependencies.isEmpty():
-            return  # of an empty relation
-        rdd = dependencies.head().rdd()
-    seen: dict[str, ListedFile] = {}
-    for partition in elements(rdd.filePartitions()):
-        for file in partition.files():
-            url = file.urlEncodedPath()
-            if url not in seen:
-                values = file.partitionValues()
-                seen[url] = ListedFile(
-                    path=_local(url),
-                    size=file.fileSize(),
-                    modified_ms=file.modificationTime(),
-                    partition=tuple(_text(values, i) for i in range(values.numFields())),
-                )
-    yield from sorted(seen.values(), key=lambda file: file.path.encode().split(b"/"))
-
-
-def _text(values: Any, at: int) -> str | None:
-    """Partition values are those of folders, of which the service sees the text; here only null matters."""
-    return None if values.isNullAt(at) else ""
-
-
-def _local(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in ("file", "") or parts.netloc:
-        raise NotPlain(f"the files are in {parts.scheme}://, which the service does not read")
-    return unquote(parts.path)
+def _fields(schema: Any) -> list[dict[str, Any]]:
+    """Of a schema of the JVM's, in one call however many there are."""
+    found: list[dict[str, Any]] = json.loads(schema.json())["fields"]
+    return found
 
 
 def _conjuncts(condition: Any) -> Iterator[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +15,12 @@ from ..proto.sources import fed_source
 from ..proto.values import MIB, FileSplit
 from ..task import Task
 from .adding import Request, Supply, Unreadable, added
-from .catalyst import NotPlain
 from .columns import wanted_columns
 from .epochs import EpochBy, check_epoch_by, parts
 from .frames import as_frame, case_sensitive, estimated_bytes, is_classic, order_of, setting
+from .listing import NotPlain
 from .pushed import obstacle, pushed
-from .reference import folders_of, referenced
+from .reference import Referenced, folders_of, referenced
 from .report import Fed, Order, Way
 from .staged import check_key, staged
 from .staging import Manifest, User, own_folder, service_name, staging_folder, sweep, transaction_name
@@ -198,7 +197,7 @@ def _worth_pushing(request: Request) -> str | None:
 
 def _by_reference(request: Request) -> Supply:
     found = referenced(request.frame, request.columns, request.absent, request.epoch_by)
-    _check_seen(request, found.above)
+    _check_seen(request, found)
     return Supply(
         way=Way.REFERENCE,
         why=f"the DataFrame is {len(found.groups)} files as they are, of which Tidegate reads what is wanted",
@@ -209,20 +208,17 @@ def _by_reference(request: Request) -> Supply:
     )
 
 
-def _check_seen(request: Request, folders: Sequence[str]) -> None:
-    """The service takes columns from the folders below its roots alone: it must see those that it is to take them from.
-
-    What it says of a file that cannot be there tells whether it may look.
-    """
-    for folder in folders:
+def _check_seen(request: Request, found: Referenced) -> None:
+    """The service takes columns from the folders below its roots alone: those that tell some must be there."""
+    for path in found.telling:
         try:
-            request.task.add_split(request.source, os.path.join(folder, secrets.token_hex(16)))
-        except Forbidden as outside:
+            [file] = request.task.find_files(request.source, path)
+        except (Forbidden, NotFound) as error:
+            raise NotPlain(f"the service cannot read the files: {error}") from error
+        if unseen := found.told - {column.casefold() for column, _ in file.folders}:
             raise NotPlain(
-                f"partition columns come from folders in {folder}, where the service does not look: {outside}"
-            ) from outside
-        except NotFound:
-            continue
+                f"partition column {min(unseen)!r} comes from a folder above {path}, where the service does not look"
+            )
 
 
 def _pushed(request: Request, why: str, job: str | None = None) -> Supply:

@@ -12,9 +12,9 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 from pyarrow import types as kinds
 
-from .catalyst import NotPlain
 from .columns import Column, fits
 from .conditions import Bounds, Condition, Kept, comparable, kept
+from .listing import NotPlain
 
 _LEGACY: Final = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 _SPARK_VERSION: Final = b"org.apache.spark.version"

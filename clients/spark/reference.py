@@ -19,10 +19,11 @@ from pyarrow import types as kinds
 from pyspark.sql import DataFrame
 
 from ..proto.errors import Refused
-from .catalyst import ListedFile, NotPlain, PlainScan, plain_scan
+from .catalyst import PlainScan, plain_scan
 from .columns import Column
 from .epochs import EpochBy, Unit
 from .footers import Footer, Questions, folder_value, read_footer
+from .listing import ListedFile, NotPlain
 
 _THREADS: Final = 8
 _HIVE_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
@@ -30,11 +31,14 @@ _HIVE_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
 @dataclass(frozen=True, slots=True)
 class Referenced:
-    """`groups` is how many row groups each file has; `above` the folders in which those are that tell columns."""
+    """`groups` is how many row groups each file has; `told` the columns that come from folders' names, and `telling` a
+    file for each folder that has such.
+    """
 
     units: tuple[Unit, ...]
     groups: dict[str, int]
-    above: tuple[str, ...]
+    told: frozenset[str]
+    telling: tuple[str, ...]
 
 
 def referenced(frame: DataFrame, columns: Sequence[Column], absent: Sequence[str], epoch_by: EpochBy) -> Referenced:
@@ -60,9 +64,10 @@ def referenced(frame: DataFrame, columns: Sequence[Column], absent: Sequence[str
         for file, footer in zip(scan.files, footers, strict=True)
         for unit in _units(file, footer, scan, columns, epoch_by)
     )
-    told = {column.name.casefold() for column in columns} & in_folders
-    above = {_above(file.path, told) for file in scan.files} if told else set()
-    return Referenced(units, {footer.path: footer.count for footer in footers}, tuple(sorted(above)))
+    telling = {_above(file.path, in_folders): file.path for file in scan.files} if in_folders else {}
+    return Referenced(
+        units, {footer.path: footer.count for footer in footers}, frozenset(in_folders), tuple(telling.values())
+    )
 
 
 def _above(path: str, told: set[str]) -> str:
@@ -102,9 +107,9 @@ def _check_folders(file: ListedFile, scan: PlainScan, columns: Sequence[Column],
             if name in found:
                 raise NotPlain(f"a folder of {file.path} is called like column {column.name!r}, and is none for Spark")
             continue
-        if len(found.get(name, ())) != 1 or (found[name][0] is None) != (partition[name] is None):
-            raise NotPlain(f"the folders of {file.path} do not tell the value of partition column {column.name!r}")
         _check_folder_types(column)
+        if len(found.get(name, ())) != 1 or not _tells(found[name][0], column, partition[name]):
+            raise NotPlain(f"the folders of {file.path} do not tell the value of partition column {column.name!r}")
     if others := [name for name in absent if name.casefold() in found]:
         raise NotPlain(f"the plan reads column {others[0]!r}, which the folders have and the DataFrame has not")
 
@@ -113,6 +118,14 @@ def _check_folder_types(column: Column) -> None:
     for type_ in (column.type, column.wanted or column.type):
         if not (kinds.is_string(type_) or kinds.is_integer(type_) or kinds.is_date(type_)):
             raise NotPlain(f"partition column {column.name!r} is {type_}, of which texts have several forms")
+
+
+def _tells(text: str | None, column: Column, value: int | str | None) -> bool:
+    """A table may have a partition in any folder, also one that is called like another partition."""
+    try:
+        return bool(folder_value(text, column.type) == value)
+    except ValueError:
+        return False
 
 
 def folders_of(path: str) -> Iterator[tuple[str, str | None]]:

@@ -134,6 +134,26 @@ def test_a_file_outside_the_roots_is_forbidden(client: Client) -> None:
         task.add_split("rows", tidegate.FileSplit("/etc/passwd", format="csv"))
 
 
+def test_the_files_that_a_split_would_be_of_are_found_and_none_is_added(client: Client, folder: Path) -> None:
+    days = folder / "days"
+    for day in ("b", "a", "__HIVE_DEFAULT_PARTITION__"):
+        (days / f"day={day}").mkdir(parents=True, exist_ok=True)
+        parquet.write_table(rows(k=[1], v=[1]), days / f"day={day}" / "f.parquet")
+    with client.create_task(plans.totals()) as task:
+        found = task.find_files("rows", days)
+        assert [file.folders for file in found] == [(("day", None),), (("day", "a"),), (("day", "b"),)]
+        assert {(file.format, Path(file.path).stat().st_size == file.size) for file in found} == {("parquet", True)}
+        assert task.info().sources[0].last_added == 0
+
+
+@pytest.mark.parametrize(("path", "error"), [("nowhere.parquet", tidegate.NotFound), ("/etc", tidegate.Forbidden)])
+def test_files_are_found_as_they_would_be_added_or_refused(
+    client: Client, folder: Path, path: str, error: type[Exception]
+) -> None:
+    with client.create_task(plans.totals()) as task, pytest.raises(error):
+        task.find_files("rows", folder / path)
+
+
 def test_a_corrupt_file_is_named_and_earlier_epochs_stay_readable(client: Client, files: Files) -> None:
     path = files("broken.parquet", rows(k=[*range(50_000)], v=[*range(50_000)]))
     data = bytearray(Path(path).read_bytes())

@@ -146,6 +146,35 @@ def test_folders_above_the_services_root_tell_it_nothing_so_spark_tells_their_co
         assert {str(row["day"]) for row in rows_of(task)} == {"2024-01-01"}
 
 
+def test_a_partition_in_a_folder_that_is_called_like_another_one_has_its_own_value(
+    spark: SparkSession, client: Client, table: Write
+) -> None:
+    root = partitioned(table, "2024-01-01")
+    spark.sql("CREATE TABLE moved (k BIGINT, v BIGINT, day DATE) USING parquet PARTITIONED BY (day)")
+    spark.sql(f"ALTER TABLE moved ADD PARTITION (day='2030-12-31') LOCATION '{root}/day=2024-01-01'")
+    with client.create_task(handed_on(DAYS)) as task:
+        fed = feed(spark.table("moved"), task, "rows")
+        assert (fed.way, "do not tell the value of partition column 'day'" in fed.why) == (Way.STAGED, True)
+        assert {str(row["day"]) for row in rows_of(task)} == {"2030-12-31"}
+    spark.sql("DROP TABLE moved")
+
+
+def test_partitions_that_a_subquery_chooses_are_computed(spark: SparkSession, client: Client, table: Write) -> None:
+    spark.read.parquet(str(partitioned(table, "2024-01-01", "2024-01-02"))).createOrReplaceTempView("days")
+    task = client.create_task(handed_on(DAYS))
+    fed = feed(spark.sql("SELECT * FROM days WHERE day = (SELECT max(day) FROM days)"), task, "rows")
+    assert (fed.way, "has a subquery" in fed.why) == (Way.STAGED, True)
+    assert [row["k"] for row in rows_of(task)] == list(range(10, 20))
+
+
+def test_names_of_files_may_have_whatever_names_may_have(spark: SparkSession, task: Task, table: Write) -> None:
+    folder = table(kv(0, 2), kv(2, 4), kv(4, 6), folder="a b%20c; length=7")
+    for number, name in enumerate(("new\nline", "50% #1?=&", "{é; isDirectory=false}")):
+        (folder / f"part-{number}.parquet").rename(folder / f"{number} {name}.parquet")
+    assert feed(spark.read.parquet(str(folder)), task, "rows").way is Way.REFERENCE
+    assert [row["k"] for row in rows_of(task)] == list(range(6))
+
+
 def test_an_epoch_for_each_value_of_a_partition_column(spark: SparkSession, client: Client, table: Write) -> None:
     frame = spark.read.parquet(str(partitioned(table, "2024-01-02", "2024-01-01", "2024-01-03")))
     task = client.create_task(handed_on(DAYS))

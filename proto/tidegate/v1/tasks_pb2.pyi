@@ -357,6 +357,42 @@ class Transacted(_message.Message):
     same: bool
     def __init__(self, replayed: _Optional[bool] = ..., epoch: _Optional[int] = ..., same: _Optional[bool] = ...) -> None: ...
 
+class FindFilesRequest(_message.Message):
+    __slots__ = ("task", "source", "file")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    source: str
+    file: FileSplit
+    def __init__(self, task: _Optional[str] = ..., source: _Optional[str] = ..., file: _Optional[_Union[FileSplit, _Mapping]] = ...) -> None: ...
+
+class FindFilesResponse(_message.Message):
+    __slots__ = ("files",)
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    files: _containers.RepeatedCompositeFieldContainer[FoundFile]
+    def __init__(self, files: _Optional[_Iterable[_Union[FoundFile, _Mapping]]] = ...) -> None: ...
+
+class FoundFile(_message.Message):
+    __slots__ = ("path", "format", "size", "folders")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    FOLDERS_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    format: str
+    size: int
+    folders: _containers.RepeatedCompositeFieldContainer[FolderValue]
+    def __init__(self, path: _Optional[str] = ..., format: _Optional[str] = ..., size: _Optional[int] = ..., folders: _Optional[_Iterable[_Union[FolderValue, _Mapping]]] = ...) -> None: ...
+
+class FolderValue(_message.Message):
+    __slots__ = ("column", "value")
+    COLUMN_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    column: str
+    value: str
+    def __init__(self, column: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+
 class GetTransactionRequest(_message.Message):
     __slots__ = ("task", "application")
     TASK_FIELD_NUMBER: _ClassVar[int]

@@ -49,6 +49,11 @@ class TaskServiceStub:
                 request_serializer=tidegate_dot_v1_dot_tasks__pb2.AddSplitsRequest.SerializeToString,
                 response_deserializer=tidegate_dot_v1_dot_tasks__pb2.AddSplitsResponse.FromString,
                 _registered_method=True)
+        self.FindFiles = channel.unary_unary(
+                '/tidegate.v1.TaskService/FindFiles',
+                request_serializer=tidegate_dot_v1_dot_tasks__pb2.FindFilesRequest.SerializeToString,
+                response_deserializer=tidegate_dot_v1_dot_tasks__pb2.FindFilesResponse.FromString,
+                _registered_method=True)
         self.GetTransaction = channel.unary_unary(
                 '/tidegate.v1.TaskService/GetTransaction',
                 request_serializer=tidegate_dot_v1_dot_tasks__pb2.GetTransactionRequest.SerializeToString,
@@ -144,6 +149,14 @@ class TaskServiceServicer:
         their sequences and the barrier its epoch.
 
         With a transaction it is all or nothing, and happens once however often it is asked for.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FindFiles(self, request, context):
+        """The files that a split would be of, in their order, and what the names of folders tell of them. Adds nothing; refuses
+        what AddSplit would refuse of them.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -262,6 +275,11 @@ def add_TaskServiceServicer_to_server(servicer, server):
                     servicer.AddSplits,
                     request_deserializer=tidegate_dot_v1_dot_tasks__pb2.AddSplitsRequest.FromString,
                     response_serializer=tidegate_dot_v1_dot_tasks__pb2.AddSplitsResponse.SerializeToString,
+            ),
+            'FindFiles': grpc.unary_unary_rpc_method_handler(
+                    servicer.FindFiles,
+                    request_deserializer=tidegate_dot_v1_dot_tasks__pb2.FindFilesRequest.FromString,
+                    response_serializer=tidegate_dot_v1_dot_tasks__pb2.FindFilesResponse.SerializeToString,
             ),
             'GetTransaction': grpc.unary_unary_rpc_method_handler(
                     servicer.GetTransaction,
@@ -415,6 +433,33 @@ class TaskService:
             '/tidegate.v1.TaskService/AddSplits',
             tidegate_dot_v1_dot_tasks__pb2.AddSplitsRequest.SerializeToString,
             tidegate_dot_v1_dot_tasks__pb2.AddSplitsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FindFiles(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tidegate.v1.TaskService/FindFiles',
+            tidegate_dot_v1_dot_tasks__pb2.FindFilesRequest.SerializeToString,
+            tidegate_dot_v1_dot_tasks__pb2.FindFilesResponse.FromString,
             options,
             channel_credentials,
             insecure,
