@@ -54,8 +54,8 @@ class Access:
             return None
         if not (self.tls or self.plaintext_token or is_loopback(self.address)):
             raise InvalidRequest(
-                f"a token would travel to {self.address} for everybody on the way to read: use TLS (tls=True), or say "
-                "plaintext_token=True where that is what you want",
+                f"a token would travel to {self.address} for everybody on the way to read: use TLS (tls=True, --tls), "
+                "or say plaintext_token=True (--plaintext-token) where that is what you want",
                 reason="PLAINTEXT_TOKEN",
             )
         return (("authorization", f"Bearer {token}"),)

@@ -56,7 +56,7 @@ class Certificate:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.chain, self.key, password=_no_password)
             pair = self.key.read_bytes(), self.chain.read_bytes()
         except ssl.SSLError as error:
-            raise self._wrong(f"not PEM files of a certificate and its key ({error.reason})") from error
+            raise self._wrong(f"not PEM files of a certificate and its key ({error.reason or error})") from error
         except (OSError, ValueError) as error:
             raise self._wrong(str(error)) from error
         return grpc.ssl_server_certificate_configuration([pair])
