@@ -63,8 +63,13 @@ class Access:
     def channel(self, options: Sequence[tuple[str, Any]]) -> grpc.Channel:
         if not self.tls:
             return grpc.insecure_channel(self.address, options=options)
-        authorities = None if self.authorities is None else _bytes(self.authorities, "the authorities' certificates")
-        return grpc.secure_channel(self.address, grpc.ssl_channel_credentials(authorities), options=options)
+        return grpc.secure_channel(
+            self.address, grpc.ssl_channel_credentials(self.authorities_bytes()), options=options
+        )
+
+    def authorities_bytes(self) -> bytes | None:
+        """Their certificates, where it is not those that gRPC knows."""
+        return None if self.authorities is None else _bytes(self.authorities, "the authorities' certificates")
 
     def _found(self) -> str | None:
         if self.token is not None:

@@ -21,7 +21,7 @@ A = TypeVar("A")
 FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 1.0
 
-_OPTIONS: Final = (
+OPTIONS: Final = (
     ("grpc.max_receive_message_length", -1),  # the server's answers are bounded by what we ask for
     ("grpc.max_send_message_length", -1),  # what is too much, the server says
     ("grpc.http2.max_frame_size", 1 << 20),
@@ -50,30 +50,30 @@ class Channel:
         tune_allocator()
         self.access = access
         self._retry_seconds = retry_seconds
-        self._metadata = access.metadata()
-        self._channel = access.channel(_OPTIONS)
+        self.metadata = access.metadata()
+        self._channel = access.channel(OPTIONS)
         self._methods: dict[str, Callable[..., Any]] = {}
         self._closed = threading.Event()
 
     def call(self, method: str, request: Message, answer: Callable[[bytes], A], *, again: bool = True) -> A:
         """A unary call; one that may be made `again` is, as long as the server cannot be reached."""
         send = self._method(method, self._channel.unary_unary)
-        return self._retried(lambda: answer(send(request.SerializeToString(), metadata=self._metadata)), again)
+        return self._retried(lambda: answer(send(request.SerializeToString(), metadata=self.metadata)), again)
 
     def send(self, method: str, requests: Callable[[], Iterator[Message]], answer: Callable[[bytes], A]) -> A:
         """A call with many messages, made again from the first of them."""
         send = self._method(method, self._channel.stream_unary)
-        return self._retried(lambda: answer(send(map(_encoded, requests()), metadata=self._metadata)), again=True)
+        return self._retried(lambda: answer(send(map(_encoded, requests()), metadata=self.metadata)), again=True)
 
     def post(self, method: str, request: Message) -> grpc.Future[bytes]:
         """A call whose answer nobody waits for."""
-        future: grpc.Future[bytes] = self._future(method)(request.SerializeToString(), metadata=self._metadata)
+        future: grpc.Future[bytes] = self._future(method)(request.SerializeToString(), metadata=self.metadata)
         return future
 
     def stream(self, method: str, request: Message) -> Answers:
         """The answers of a streaming call as bytes; iterating raises `grpc.RpcError`, for `failed` to tell apart."""
         call = self._method(method, self._channel.unary_stream)
-        stream: Answers = call(request.SerializeToString(), metadata=self._metadata)
+        stream: Answers = call(request.SerializeToString(), metadata=self.metadata)
         return stream
 
     def _method(self, name: str, kind: Callable[..., Any]) -> Callable[..., Any]:

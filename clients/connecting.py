@@ -18,6 +18,7 @@ def connect(
     tls: bool | str | os.PathLike[str] | None = None,
     plaintext_token: bool = False,
     retry_seconds: float = 20.0,
+    flight: bool = True,
 ) -> Client:
     """A client of the server at HOST:PORT (or unix:PATH). Does not wait for it; the first call does.
 
@@ -27,13 +28,14 @@ def connect(
     given the environment's TIDEGATE_TLS says the same (true, or a path). A token goes to another machine over TLS only,
     unless `plaintext_token` says otherwise.
 
-    A connection that breaks is tried again for `retry_seconds`; then calls raise `Unavailable`.
+    A connection that breaks is tried again for `retry_seconds`; then calls raise `Unavailable`. Large results come over
+    Arrow Flight, from the same port by a connection of its own, unless `flight` is False.
     """
     from .access import access
     from .remote import RemoteService
 
     wanted = access(address, token=token, token_file=token_file, tls=tls, plaintext_token=plaintext_token)
-    return Client(RemoteService(wanted, retry_seconds))
+    return Client(RemoteService(wanted, retry_seconds, flight=flight))
 
 
 def local(

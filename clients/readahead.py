@@ -11,32 +11,32 @@ import pyarrow as pa
 
 from .channel import Channel
 from .proto import messages
-from .proto.frames import decode_frames
 from .proto.tidegate.v1 import tasks_pb2 as pb
 from .proto.values import Blocked, Cursor, Data, Frame, after
+from .streams import BrokenError, Streams
 
-RESULTS = "/tidegate.v1.TaskService/Results"
 ACKNOWLEDGE = "/tidegate.v1.TaskService/Acknowledge"
 
 
 class ReadAhead:
-    """A `Results` stream that follows `frames`. It is `done` at the epoch's barrier, and when anything goes wrong.
+    """A stream of results that follows `frames`. It is `done` at the epoch's barrier, and when anything goes wrong.
 
     The server ends it; `close` is for who stops before. gRPC keeps a little of each call that was cancelled (of those
     read by one thread, see `Channel`) until the channel is closed, so that is not what is done at every barrier.
     """
 
-    def __init__(self, channel: Channel, task: str, schema: pa.Schema, frames: Sequence[Frame]) -> None:
+    def __init__(
+        self, channel: Channel, streams: Streams, task: str, schema: pa.Schema, frames: Sequence[Frame]
+    ) -> None:
         self._channel = channel
         self._task = task
-        self._schema = schema
         self._cursor = after(frames[-1], Cursor(0, 0))
         self._unsaid: Cursor | None = None
         self._saying: grpc.Future[bytes] | None = None
         self.done = False
         request = pb.ResultsRequest(task=task, ready=True)
         getattr(request, "from").CopyFrom(messages.cursor_message(self._cursor))
-        self._stream = channel.stream(RESULTS, request)
+        self._stream = streams.open(request, schema)
 
     @staticmethod
     def worthwhile(frames: Sequence[Frame]) -> bool:
@@ -50,8 +50,8 @@ class ReadAhead:
             return ()
         self._acknowledge(acknowledge)
         try:
-            frames = decode_frames(next(self._stream), self._schema)
-        except (grpc.RpcError, StopIteration):
+            frames = next(self._stream)
+        except (BrokenError, StopIteration):
             self.done = True  # asking for them says why, or comes through again
             return ()
         if isinstance(frames[-1], Blocked):
@@ -78,7 +78,7 @@ class ReadAhead:
     def end(self) -> None:
         """Once the server has ended it, or is about to: take what is left of it."""
         self.done = True
-        with suppress(grpc.RpcError):
+        with suppress(BrokenError):
             deque(self._stream, maxlen=0)
 
     def close(self) -> None:

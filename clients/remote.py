@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -42,6 +42,7 @@ from .proto.values import (
 )
 from .readahead import ReadAhead
 from .splits import CHUNK_BYTES
+from .streams import Streams
 
 TASKS: Final = "/tidegate.v1.TaskService/"
 PLANS: Final = "/tidegate.v1.PlanService/"
@@ -63,8 +64,9 @@ class _Sent:
 class RemoteService:
     """Implements `proto.service.Service`. Calls that may be repeated are, while the server cannot be reached."""
 
-    def __init__(self, access: Access, retry_seconds: float) -> None:
+    def __init__(self, access: Access, retry_seconds: float, *, flight: bool = True) -> None:
         self._channel = Channel(access, retry_seconds)
+        self._streams = Streams(self._channel, use_flight=flight)
         self._schemas: dict[str, pa.Schema] = {}
         self._ahead: dict[str, ReadAhead] = {}
         self._sent: dict[tuple[str, str, int | None], _Sent] = {}
@@ -78,9 +80,10 @@ class RemoteService:
         """How the server is reached, which other processes may do too."""
         return self._channel.access
 
-    @cached_property
-    def principal(self) -> str:
-        return self.capabilities().principal
+    @property
+    def large_results(self) -> str:
+        """How they come: "Flight", or "gRPC: " and why."""
+        return self._streams.way
 
     @property
     def graphs(self) -> GraphService:
@@ -306,7 +309,7 @@ class RemoteService:
         schema = self._schema(task)
         frames = self._channel.call(TASKS + "Next", request, partial(decode_frames, schema=schema))
         if max_bytes is None and ReadAhead.worthwhile(frames):
-            self._ahead[task] = ReadAhead(self._channel, task, schema, frames)
+            self._ahead[task] = ReadAhead(self._channel, self._streams, task, schema, frames)
         return frames
 
     def acknowledge(self, task: str, cursor: Cursor) -> None:
@@ -371,6 +374,7 @@ class RemoteService:
         for ahead in self._ahead.values():
             ahead.close()
         self._ahead.clear()
+        self._streams.close()
         self._channel.close()
 
     def _known(self, task: TaskInfo) -> TaskInfo:

@@ -18,6 +18,7 @@ from .errors import InternalError
 from .tidegate.v1 import tasks_pb2 as pb
 from .values import Barrier as BarrierFrame
 from .values import Blocked, Cursor, Data, Finished, Frame
+from .wire import WIDEST, fields, varint
 
 M = TypeVar("M", bound=Message)
 Pieces = Callable[[pa.RecordBatch], Sequence[bytes | pa.Buffer]]  # of a record batch message
@@ -27,9 +28,7 @@ _READ = b"\x1a"  # AddSplitsResponse.read
 _EPOCH, _ROW, _ROWS, _BATCHES = b"\x08", b"\x10", b"\x18", b"\x22"
 _LENGTH_WIDTH = 5  # of the two enclosing lengths, so that padding does not change where it pads to
 _SMALL = 32_768  # an answer of so few bytes is copied sooner than it is taken apart here
-_SHORT = tuple(bytes((value,)) for value in range(0x80))
 _ALIGNMENT = 8
-_WIDEST = 10
 
 
 def encode_frames(frames: Sequence[Frame]) -> bytes:
@@ -70,7 +69,7 @@ def _parts(frames: Sequence[Frame], size: int, pieces: Pieces) -> list[bytes | p
 
 def _other_parts(frame: Blocked | BarrierFrame | Finished) -> tuple[bytes, bytes]:
     body = messages.frame_message(frame).SerializeToString()
-    return _FRAME + _varint(len(body)), body
+    return _FRAME + varint(len(body)), body
 
 
 def _data_parts(frame: Data, size: int, pieces: Pieces) -> Iterator[bytes | pa.Buffer]:
@@ -87,29 +86,18 @@ def _data_parts(frame: Data, size: int, pieces: Pieces) -> Iterator[bytes | pa.B
 
 def _data_head(epoch: int, row: int, rows: int, payload: int, position: int) -> bytes:
     """All that stands before a batch; `position` is where it starts in the message."""
-    epoch_field = _EPOCH + _varint(epoch)
-    batch_field = _BATCHES + _varint(payload)
-    row_width, rows_width = len(_varint(row)), len(_varint(rows))
+    epoch_field = _EPOCH + varint(epoch)
+    batch_field = _BATCHES + varint(payload)
+    row_width, rows_width = len(varint(row)), len(varint(rows))
     fixed = len(_FRAME) + len(_DATA) + 2 * _LENGTH_WIDTH + len(epoch_field) + len(_ROW) + len(_ROWS) + len(batch_field)
     padding = -(position + fixed + row_width + rows_width) % _ALIGNMENT
-    row_padding = min(padding, _WIDEST - row_width)
-    numbers = _ROW + _varint(row, row_width + row_padding)
-    numbers += _ROWS + _varint(rows, rows_width + padding - row_padding)
+    row_padding = min(padding, WIDEST - row_width)
+    numbers = _ROW + varint(row, row_width + row_padding)
+    numbers += _ROWS + varint(rows, rows_width + padding - row_padding)
     data_length = len(epoch_field) + len(numbers) + len(batch_field) + payload
     frame_length = len(_DATA) + _LENGTH_WIDTH + data_length
     lengths = _FRAME + _length(frame_length) + _DATA + _length(data_length)
     return lengths + epoch_field + numbers + batch_field
-
-
-def _varint(value: int, width: int = 0) -> bytes:
-    if value < 0x80 and width <= 1:
-        return _SHORT[value]
-    out = bytearray()
-    while value > 0x7F or len(out) + 1 < width:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 def _length(value: int) -> bytes:
@@ -179,40 +167,10 @@ def _decode_data(view: memoryview, schema: pa.Schema) -> Data:
 
 
 def _fields(view: memoryview) -> Iterator[tuple[int, int | memoryview]]:
-    """(field number, varint or bytes) of a message; fixed-width fields, which we have none of, are passed over."""
-    position, end = 0, len(view)
-    while position < end:
-        tag, position = _read_varint(view, position)
-        match tag & 7:
-            case 0:
-                value, position = _read_varint(view, position)
-                yield tag >> 3, value
-            case 2:
-                length, position = _read_varint(view, position)
-                if position + length > end:
-                    raise _malformed()
-                yield tag >> 3, view[position : position + length]
-                position += length
-            case 1:
-                position += 8
-            case 5:
-                position += 4
-            case _:
-                raise _malformed()
-
-
-def _read_varint(view: memoryview, position: int) -> tuple[int, int]:
-    if position < len(view) and (byte := view[position]) < 0x80:
-        return byte, position + 1
-    value = shift = 0
-    while position < len(view) and shift < 7 * _WIDEST:
-        byte = view[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
-    raise _malformed()
+    try:
+        yield from fields(view)
+    except ValueError as error:
+        raise _malformed() from error
 
 
 def _malformed() -> InternalError:

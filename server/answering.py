@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import asyncio
 import contextvars
 import functools
@@ -29,10 +30,10 @@ Context = grpc.aio.ServicerContext[Any, Any]
 Answer = Message | bytes
 
 
-class Endpoint:
-    """A group of RPCs. `CreateTask` is answered by the method `create_task`; bytes are an answer already encoded."""
+class Endpoint(abc.ABC):
+    """A group of RPCs, with the full name of their service."""
 
-    descriptor: ServiceDescriptor
+    name: str
 
     def __init__(self, pool: Executor) -> None:
         self._pool = pool
@@ -41,18 +42,31 @@ class Endpoint:
         """Run a call that may take its time where it stops nobody else."""
         return await in_thread(self._pool, functools.partial(function, *args, **kwargs))
 
+    @abc.abstractmethod
+    def handler(self) -> grpc.GenericRpcHandler[Any, Any]: ...
+
+
+class DescribedEndpoint(Endpoint):
+    """One of ours. `CreateTask` is answered by the method `create_task`; bytes are an answer already encoded."""
+
+    descriptor: ServiceDescriptor
+
+    def __init__(self, pool: Executor) -> None:
+        super().__init__(pool)
+        self.name = self.descriptor.full_name
+
     def handler(self) -> grpc.GenericRpcHandler[Any, Any]:
         methods = {method.name: self._method(method) for method in self.descriptor.methods}
-        return grpc.method_handlers_generic_handler(self.descriptor.full_name, methods)
+        return grpc.method_handlers_generic_handler(self.name, methods)
 
     def _method(self, method: MethodDescriptor) -> grpc.RpcMethodHandler[Any, Any]:
         answer = getattr(self, re.sub(r"(?<!^)(?=[A-Z])", "_", method.name).lower())
         read = GetMessageClass(method.input_type).FromString
         if method.server_streaming:
-            return grpc.unary_stream_rpc_method_handler(_streaming(answer), read, _encoded)
+            return grpc.unary_stream_rpc_method_handler(streaming(answer), read, _encoded)
         if method.client_streaming:
-            return grpc.stream_unary_rpc_method_handler(_single(answer), read, _encoded)
-        return grpc.unary_unary_rpc_method_handler(_single(answer), read, _encoded)
+            return grpc.stream_unary_rpc_method_handler(single(answer), read, _encoded)
+        return grpc.unary_unary_rpc_method_handler(single(answer), read, _encoded)
 
 
 async def in_thread(pool: Executor, function: Callable[[], R]) -> R:
@@ -64,7 +78,7 @@ def _encoded(answer: Answer) -> bytes:
     return answer if isinstance(answer, bytes) else answer.SerializeToString()
 
 
-def _single(answer: Callable[[Any, Context], Awaitable[Answer]]) -> Callable[[Any, Context], Awaitable[Answer]]:
+def single(answer: Callable[[Any, Context], Awaitable[Answer]]) -> Callable[[Any, Context], Awaitable[Answer]]:
     async def call(request: Any, context: Context) -> Answer:
         try:
             return await answer(request, context)
@@ -74,7 +88,7 @@ def _single(answer: Callable[[Any, Context], Awaitable[Answer]]) -> Callable[[An
     return call
 
 
-def _streaming(answer: Callable[[Any, Context], AsyncGenerator[Answer]]) -> Callable[[Any, Context], Awaitable[None]]:
+def streaming(answer: Callable[[Any, Context], AsyncGenerator[Answer]]) -> Callable[[Any, Context], Awaitable[None]]:
     async def call(request: Any, context: Context) -> None:
         try:
             async with aclosing(answer(request, context)) as answers:

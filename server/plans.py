@@ -8,10 +8,10 @@ from ..proto import messages
 from ..proto.service import Service
 from ..proto.tidegate.v1 import plans_pb2 as pb
 from ..proto.values import TaskOptions
-from .answering import Context, Endpoint
+from .answering import Context, DescribedEndpoint
 
 
-class Plans(Endpoint):
+class Plans(DescribedEndpoint):
     descriptor = pb.DESCRIPTOR.services_by_name["PlanService"]
 
     def __init__(self, service: Service, pool: Executor, defaults: TaskOptions) -> None:

@@ -15,9 +15,10 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from ..proto.errors import Unavailable
-from .answering import Endpoint
+from .answering import DescribedEndpoint, Endpoint
 from .authenticating import Authenticating
 from .backend import Backend
+from .flight import Flight
 from .plans import Plans
 from .settings import Settings
 from .tasks import Tasks
@@ -45,7 +46,8 @@ class Server:
         self._pool = ThreadPoolExecutor(settings.blocking_calls, thread_name_prefix="tidegate-call")
         self._waiting = Waiting(backend)
         self._tasks = Tasks(backend, self._pool, self._waiting, settings.defaults)
-        self._endpoints: tuple[Endpoint, ...] = (self._tasks, Plans(backend, self._pool, settings.defaults))
+        self._described: tuple[DescribedEndpoint, ...] = (self._tasks, Plans(backend, self._pool, settings.defaults))
+        self._endpoints: tuple[Endpoint, ...] = (*self._described, Flight(backend, self._pool, self._waiting))
         self._health = health.aio.HealthServicer()  # type: ignore[attr-defined]
         self.address = settings.listen
 
@@ -60,14 +62,13 @@ class Server:
         )
         self._server.add_generic_rpc_handlers(tuple(endpoint.handler() for endpoint in self._endpoints))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        names = [endpoint.descriptor.full_name for endpoint in self._endpoints]
-        shown = (*names, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        shown = (*(each.name for each in self._described), health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(shown, self._server)
         self.address = self._listen()
         await self._server.start()
         if (said := warning(self._settings, self.address)) is not None:
             log.warning(said)
-        for name in ("", *names):
+        for name in ("", *(each.name for each in self._endpoints)):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
         return self
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import aclosing
 from functools import partial
 from typing import Any, Final
 
@@ -12,19 +13,17 @@ from ..proto import messages
 from ..proto.errors import InvalidRequest
 from ..proto.frames import FramesEncoder, encode_added, encode_frames
 from ..proto.tidegate.v1 import tasks_pb2 as pb
-from ..proto.values import MIB, Added, Barrier, Blocked, Finished, Frame, TaskInfo, TaskOptions, TaskState, after
-from .answering import Context, Endpoint, in_thread
+from ..proto.values import Added, TaskInfo, TaskOptions, TaskState
+from .answering import Context, DescribedEndpoint, in_thread
 from .backend import Backend
 from .joining import joined
+from .results import LONGEST_WAIT, answer_bytes, results
 from .waiting import Waiting
 
-ANSWER_BYTES: Final = 2 * MIB  # of rows in one answer, unless the client says otherwise
-MOST_ANSWER_BYTES: Final = 16 * MIB
-LONGEST_WAIT: Final = 300.0
 SHORTEST_INTERVAL: Final = 0.05  # of WatchTask
 
 
-class Tasks(Endpoint):
+class Tasks(DescribedEndpoint):
     descriptor = pb.DESCRIPTOR.services_by_name["TaskService"]
 
     def __init__(self, backend: Backend, pool: Executor, waiting: Waiting, defaults: TaskOptions) -> None:
@@ -72,7 +71,7 @@ class Tasks(Endpoint):
             request.task,
             messages.cursor_value(getattr(read, "from")),
             acknowledge=messages.cursor_value(read.acknowledge) if read.HasField("acknowledge") else None,
-            max_bytes=_answer_bytes(read),
+            max_bytes=answer_bytes(read),
         )
         return encode_added(answer, joined(frames))
 
@@ -161,27 +160,16 @@ class Tasks(Endpoint):
             request.task,
             messages.cursor_value(getattr(request, "from")),
             acknowledge=messages.cursor_value(request.acknowledge) if request.HasField("acknowledge") else None,
-            max_bytes=_answer_bytes(request),
+            max_bytes=answer_bytes(request),
             wait=min(request.wait_ms / 1000, LONGEST_WAIT),
         )
         return encode_frames(joined(frames))
 
     async def results(self, request: pb.ResultsRequest, _: Context) -> AsyncGenerator[bytes]:
-        cursor = messages.cursor_value(getattr(request, "from"))
-        max_bytes = _answer_bytes(request)
         encoder = FramesEncoder()
-        said: Frame | None = None
-        while not isinstance(said, Finished):
-            # BLOCKED is said once, then waited out.
-            wait = LONGEST_WAIT if isinstance(said, Blocked) else 0.0
-            frames = await self._waiting.frames(request.task, cursor, acknowledge=None, max_bytes=max_bytes, wait=wait)
-            if list(frames) == [said]:
-                continue
-            yield encoder.encode(joined(frames))
-            for said in frames:
-                cursor = after(said, cursor)
-            if request.ready and isinstance(said, Barrier | Blocked):
-                return
+        async with aclosing(results(self._waiting, request)) as answers:
+            async for frames in answers:
+                yield encoder.encode(frames)
 
     async def acknowledge(self, request: pb.AcknowledgeRequest, _: Context) -> pb.AcknowledgeResponse:
         await self.blocking(self._backend.acknowledge, request.task, messages.cursor_value(request.cursor))
@@ -217,7 +205,3 @@ class Tasks(Endpoint):
 
 async def _next(requests: AsyncIterator[Any]) -> Any:
     return await anext(requests, None)
-
-
-def _answer_bytes(request: pb.NextRequest | pb.ResultsRequest | pb.Read) -> int:
-    return min(request.max_bytes, MOST_ANSWER_BYTES) if request.HasField("max_bytes") else ANSWER_BYTES

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import grpc
 import pyarrow as pa
 import pytest
 
+from tidegate.proto.flight import SERVICE
 from tidegate.proto.tidegate.v1 import plans_pb2_grpc, tasks_pb2_grpc
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
+from tidegate.proto.wire import fields, varint
 
 from .running import fake_server
+
+Results = Callable[[pb.ResultsRequest], Iterator[list[pb.Frame]]]
 
 
 @dataclass
@@ -60,3 +64,34 @@ def address() -> Iterator[str]:
 def stubs(address: str) -> Iterator[Stubs]:
     with grpc.insecure_channel(address) as channel:
         yield Stubs(channel, tasks_pb2_grpc.TaskServiceStub(channel), plans_pb2_grpc.PlanServiceStub(channel))
+
+
+@pytest.fixture(params=["Results", "DoGet"])
+def results(request: pytest.FixtureRequest, stubs: Stubs) -> Results:
+    """Both streams of results, by any client: what each answer has of frames."""
+    return {"Results": over_grpc, "DoGet": over_flight}[request.param](stubs)
+
+
+def over_grpc(stubs: Stubs) -> Results:
+    return lambda request: (list(answer.frames) for answer in stubs.tasks.Results(request))
+
+
+def over_flight(stubs: Stubs) -> Results:
+    do_get = stubs.channel.unary_stream(f"/{SERVICE}/DoGet")
+
+    def read(request: pb.ResultsRequest) -> Iterator[list[pb.Frame]]:
+        ticket = pb.FlightTicket(results=request).SerializeToString()
+        answers = do_get(b"\x0a" + varint(len(ticket)) + ticket)
+        next(answers)  # the schema
+        return ([frame_of(answer)] for answer in answers)
+
+    return read
+
+
+def frame_of(answer: bytes) -> pb.Frame:
+    """The frame of a `FlightData`, its batch as the IPC message that `Results` would send."""
+    parts = {number: bytes(value) for number, value in fields(memoryview(answer)) if isinstance(value, memoryview)}
+    frame = pb.Frame.FromString(parts[3])
+    if 2 in parts:
+        frame.data.batches.append(b"\xff\xff\xff\xff" + len(parts[2]).to_bytes(4, "little") + parts[2] + parts[1000])
+    return frame

@@ -12,7 +12,7 @@ import grpc.aio
 import pytest
 
 from tidegate.proto.errors import Refused
-from tidegate.server.answering import _streaming
+from tidegate.server.answering import streaming
 
 
 class Connection:
@@ -58,7 +58,7 @@ async def turns() -> None:
 def test_one_answer_is_made_ahead_of_a_client_that_takes_none() -> None:
     async def run() -> None:
         connection, numbers = Connection(), Numbers(last=9)
-        call = asyncio.ensure_future(_streaming(numbers.answer)(None, connection))
+        call = asyncio.ensure_future(streaming(numbers.answer)(None, connection))
         for taken in range(3):
             await turns()
             assert (connection.said, numbers.made) == (list(range(taken)), taken + 2)
@@ -72,7 +72,7 @@ def test_one_answer_is_made_ahead_of_a_client_that_takes_none() -> None:
 def test_what_was_made_before_an_error_arrives_before_it() -> None:
     async def run() -> None:
         connection = Connection()
-        call = asyncio.ensure_future(_streaming(Numbers(last=1).answer)(None, connection))
+        call = asyncio.ensure_future(streaming(Numbers(last=1).answer)(None, connection))
         await turns()
         connection.room.release()
         await turns()
@@ -100,7 +100,7 @@ def test_a_client_that_leaves_mid_stream_leaves_no_task_and_no_answer(taken: int
 
     async def run() -> None:
         connection = Connection()
-        call = asyncio.ensure_future(_streaming(answers)(None, connection))
+        call = asyncio.ensure_future(streaming(answers)(None, connection))
         for _ in range(taken):
             connection.room.release()
         await turns()
@@ -126,7 +126,7 @@ def test_a_connection_that_breaks_ends_the_call_and_is_no_error_of_the_server(
     async def run() -> None:
         connection, numbers = Broken(), Numbers(last=9)
         with pytest.raises(asyncio.CancelledError):
-            await _streaming(numbers.answer)(None, connection)
+            await streaming(numbers.answer)(None, connection)
         assert (connection.said, numbers.made, numbers.ended) == ([grpc.StatusCode.UNAVAILABLE], 2, True)
         assert asyncio.all_tasks() == {asyncio.current_task()}
 

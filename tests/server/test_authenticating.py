@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message_factory import GetMessageClass
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from pyarrow import flight
 
 import tidegate
 from tidegate.executor.plan_engine import PlanEngine
@@ -132,14 +134,25 @@ def test_with_a_token_a_task_runs_as_ever(alice: tidegate.Client) -> None:
         assert [each.id for each in alice.tasks()] == [task.id]
 
 
-def test_a_server_says_who_it_takes_a_client_for(alice: tidegate.Client, bob: tidegate.Client) -> None:
-    assert [client.capabilities().principal for client in (alice, bob)] == ["alice", "bob"]
-
-
 def test_a_large_epoch_is_read_ahead_with_the_token(alice: tidegate.Client) -> None:
     rows = pa.table({"x": pa.array(range(1_000_000), pa.int64())})
     with alice.create_task(b"plan") as task:
         assert task.run_epoch({"a": rows}).table()["x"].to_pylist() == list(range(1_000_000))
+        assert task.service.large_results == "Flight"
+
+
+def test_anothers_epoch_is_no_flight(address: str, alice: tidegate.Client) -> None:
+    with alice.create_task(b"plan") as task, flight.connect(f"grpc://{address}") as foreign:
+        task.run_epoch({"a": pa.table({"x": [1]})})
+        ticket = flight.Ticket(json.dumps({"task": task.id, "epoch": 1}))
+        hers, his = (
+            flight.FlightCallOptions(headers=[(b"authorization", f"Bearer {token}".encode())]) for token in (ALICE, BOB)
+        )
+        assert foreign.do_get(ticket, hers).read_all()["x"].to_pylist() == [1]
+        with pytest.raises(KeyError, match="there is no task"):
+            foreign.do_get(ticket, his)
+        with pytest.raises(flight.FlightUnauthenticatedError, match="wants to know who calls"):
+            foreign.do_get(ticket)
 
 
 MORE = {

@@ -66,11 +66,15 @@ def test_nobody_reads() -> None:
         assert server.memory() - idle < sum(LIMITS.values()) + SLACK
 
 
-def test_a_stream_is_not_read() -> None:
-    with server_process("tests.server.fake_process", str(TIMES)) as server, tidegate.connect(server.address) as client:
+@pytest.mark.parametrize("flight", [True, False], ids=["DoGet", "Results"])
+def test_a_stream_is_not_read(flight: bool) -> None:
+    with (
+        server_process("tests.server.fake_process", str(TIMES)) as server,
+        tidegate.connect(server.address, flight=flight) as client,
+    ):
         idle = _idle_memory(server, client)
         task = _fed(client)
-        stream = task._service._channel.stream("/tidegate.v1.TaskService/Results", pb.ResultsRequest(task=task.id))
+        stream = task.service._streams.open(pb.ResultsRequest(task=task.id), task.schema)
         next(stream)
         _settled(task)
         assert server.memory() - idle < sum(LIMITS.values()) + SLACK

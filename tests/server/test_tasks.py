@@ -8,7 +8,7 @@ import pytest
 
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
 
-from .conftest import Stubs, inline, kinds, rows
+from .conftest import Results, Stubs, inline, kinds, rows
 
 
 def test_a_created_task_names_its_sources_and_schema(stubs: Stubs) -> None:
@@ -83,34 +83,68 @@ def test_reading_again_gives_the_same_rows_until_they_are_acknowledged(stubs: St
     assert refused.value.code() is grpc.StatusCode.OUT_OF_RANGE
 
 
-def test_results_are_the_same_frames_until_the_task_has_finished(stubs: Stubs) -> None:
+def test_results_are_the_same_frames_until_the_task_has_finished(stubs: Stubs, results: Results) -> None:
     task = stubs.create()
     for number in (1, 2):
         stubs.tasks.AddSplit(pb.AddSplitRequest(task=task, source="a", split=inline(number)))
         stubs.tasks.RequestBarrier(pb.RequestBarrierRequest(task=task))
     stubs.tasks.NoMoreSplits(pb.NoMoreSplitsRequest(task=task))
-    frames = [frame for answer in stubs.tasks.Results(pb.ResultsRequest(task=task)) for frame in answer.frames]
+    frames = [frame for answer in results(pb.ResultsRequest(task=task)) for frame in answer]
     said = [frame for frame in frames if frame.WhichOneof("kind") != "blocked"]
     assert kinds(said) == ["data", "barrier", "data", "barrier", "finished"]
     assert rows(said) == [1, 2]
 
 
-def test_results_say_once_that_nothing_comes_and_then_wait(stubs: Stubs) -> None:
+def test_results_begin_at_any_row_and_say_where_each_batch_stands(stubs: Stubs, results: Results) -> None:
     task = stubs.create()
-    answers = iter(stubs.tasks.Results(pb.ResultsRequest(task=task)))
-    assert kinds(next(answers).frames) == ["blocked"]
+    stubs.tasks.AddSplit(pb.AddSplitRequest(task=task, source="a", split=inline(*range(1000))))
+    stubs.tasks.RequestBarrier(pb.RequestBarrierRequest(task=task))
+    stubs.next(task, wait_ms=60_000)
+    request = pb.ResultsRequest(task=task, ready=True, max_bytes=2000, **{"from": pb.Cursor(epoch=1, row=300)})
+    frames = [frame for answer in results(request) for frame in answer]
+    assert rows(frames) == list(range(300, 1000))
+    places = [frame.data.row for frame in frames if frame.HasField("data")]
+    assert len(places) > 2
+    assert places == [300 + sum(frame.data.rows for frame in frames[:at]) for at in range(len(places))]
+
+
+def test_results_say_once_that_nothing_comes_and_then_wait(stubs: Stubs, results: Results) -> None:
+    task = stubs.create()
+    answers = results(pb.ResultsRequest(task=task))
+    assert kinds(next(answers)) == ["blocked"]
     stubs.tasks.NoMoreSplits(pb.NoMoreSplitsRequest(task=task))
-    assert [kinds(answer.frames) for answer in answers] == [["finished"]]
+    assert [kinds(answer) for answer in answers] == [["finished"]]
 
 
-def test_results_that_are_ready_end_with_a_barrier_or_where_nothing_is_there(stubs: Stubs) -> None:
+def test_results_that_are_ready_end_with_a_barrier_or_where_nothing_is_there(stubs: Stubs, results: Results) -> None:
     task = stubs.create()
     stubs.tasks.AddSplit(pb.AddSplitRequest(task=task, source="a", split=inline(1)))
     stubs.tasks.RequestBarrier(pb.RequestBarrierRequest(task=task))
     stubs.next(task, wait_ms=60_000)
     for epoch, expected in ((1, ["data", "barrier"]), (2, ["blocked"])):
         request = pb.ResultsRequest(task=task, ready=True, **{"from": pb.Cursor(epoch=epoch)})
-        assert [kind for answer in stubs.tasks.Results(request) for kind in kinds(answer.frames)] == expected
+        assert [kind for answer in results(request) for kind in kinds(answer)] == expected
+
+
+def test_cancelling_ends_a_stream_that_waits(stubs: Stubs, results: Results) -> None:
+    task = stubs.create()
+    answers = results(pb.ResultsRequest(task=task))
+    assert kinds(next(answers)) == ["blocked"]
+    stubs.tasks.CancelTask(pb.CancelTaskRequest(task=task))
+    with pytest.raises(grpc.RpcError) as ended:
+        next(answers)
+    assert ended.value.code() is grpc.StatusCode.CANCELLED
+
+
+def test_reading_what_was_acknowledged_is_refused_in_a_stream(stubs: Stubs, results: Results) -> None:
+    task = stubs.create()
+    stubs.tasks.AddSplit(pb.AddSplitRequest(task=task, source="a", split=inline(1, 2)))
+    stubs.tasks.RequestBarrier(pb.RequestBarrierRequest(task=task))
+    stubs.next(task, wait_ms=60_000)
+    stubs.tasks.Acknowledge(pb.AcknowledgeRequest(task=task, cursor=pb.Cursor(epoch=1, row=1)))
+    with pytest.raises(grpc.RpcError, match="reading can start at row 1 of epoch 1") as refused:
+        list(results(pb.ResultsRequest(task=task)))
+    assert refused.value.code() is grpc.StatusCode.OUT_OF_RANGE
 
 
 def test_watching_a_task_shows_its_statistics_change_and_ends_with_it(stubs: Stubs) -> None:
@@ -187,9 +221,13 @@ def test_a_refusal_has_a_status_a_sentence_and_a_reason(
     assert said["tidegate-reason"] == reason or reason is None
 
 
-@pytest.mark.parametrize("method", ["Results", "WatchTask"])
-def test_a_streams_refusal_has_a_status_and_a_reason(stubs: Stubs, method: str) -> None:
-    request = pb.ResultsRequest(task="none") if method == "Results" else pb.WatchTaskRequest(task="none")
+def test_a_stream_of_results_is_refused_with_a_status_and_a_reason(stubs: Stubs, results: Results) -> None:
     with pytest.raises(grpc.RpcError, match="no task 'none'") as refused:
-        list(getattr(stubs.tasks, method)(request))
+        list(results(pb.ResultsRequest(task="none")))
+    assert dict(refused.value.trailing_metadata())["tidegate-reason"] == "UNKNOWN_TASK"
+
+
+def test_watching_is_refused_with_a_status_and_a_reason(stubs: Stubs) -> None:
+    with pytest.raises(grpc.RpcError, match="no task 'none'") as refused:
+        list(stubs.tasks.WatchTask(pb.WatchTaskRequest(task="none")))
     assert dict(refused.value.trailing_metadata())["tidegate-reason"] == "UNKNOWN_TASK"

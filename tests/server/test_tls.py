@@ -59,6 +59,16 @@ def test_a_task_runs_over_tls_for_who_has_a_token(address: str, authorities: Pat
         assert task.run_epoch({"a": pa.table({"x": [1, 2]})}).table()["x"].to_pylist() == [1, 2]
 
 
+def test_a_large_result_comes_over_flight_and_tls(address: str, authorities: Path) -> None:
+    rows = pa.table({"x": range(1_000_000)})
+    with (
+        tidegate.connect(address, tls=authorities, token=TOKEN) as client,
+        client.create_task(b"plan") as task,
+    ):
+        assert task.run_epoch({"a": rows}).table() == rows
+        assert task.service.large_results == "Flight"
+
+
 def test_tls_alone_lets_nobody_in(address: str, authorities: Path) -> None:
     with tidegate.connect(address, tls=authorities) as client, pytest.raises(tidegate.Unauthenticated):
         client.tasks()

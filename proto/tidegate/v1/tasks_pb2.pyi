@@ -590,6 +590,16 @@ class ResultsRequest(_message.Message):
     ready: bool
     def __init__(self, task: _Optional[str] = ..., max_bytes: _Optional[int] = ..., ready: _Optional[bool] = ..., **kwargs) -> None: ...
 
+class FlightTicket(_message.Message):
+    __slots__ = ("task", "epoch", "results")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    epoch: int
+    results: ResultsRequest
+    def __init__(self, task: _Optional[str] = ..., epoch: _Optional[int] = ..., results: _Optional[_Union[ResultsRequest, _Mapping]] = ...) -> None: ...
+
 class AcknowledgeRequest(_message.Message):
     __slots__ = ("task", "cursor")
     TASK_FIELD_NUMBER: _ClassVar[int]

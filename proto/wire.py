@@ -1,0 +1,63 @@
+"""Just enough of protobuf's wire format to write and read messages whose bytes fields are too large to be copied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+WIDEST: Final = 10
+"""Bytes of the longest varint that readers take, whatever it says."""
+
+_SHORT: Final = tuple(bytes((value,)) for value in range(0x80))
+
+
+def varint(value: int, width: int = 0) -> bytes:
+    """Of at least `width` bytes: a varint may be longer than it need be."""
+    if value < 0x80 and width <= 1:
+        return _SHORT[value]
+    out = bytearray()
+    while value > 0x7F or len(out) + 1 < width:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def fields(view: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+    """(field number, varint or bytes) of a message, `ValueError` where it is none.
+
+    Fixed-width fields, which we have none of, are passed over.
+    """
+    position, end = 0, len(view)
+    while position < end:
+        tag, position = _read_varint(view, position)
+        match tag & 7:
+            case 0:
+                value, position = _read_varint(view, position)
+                yield tag >> 3, value
+            case 2:
+                length, position = _read_varint(view, position)
+                if position + length > end:
+                    raise ValueError("a field ends beyond its message")
+                yield tag >> 3, view[position : position + length]
+                position += length
+            case 1:
+                position += 8
+            case 5:
+                position += 4
+            case kind:
+                raise ValueError(f"a field of the unknown kind {kind}")
+
+
+def _read_varint(view: memoryview, position: int) -> tuple[int, int]:
+    if position < len(view) and (byte := view[position]) < 0x80:
+        return byte, position + 1
+    value = shift = 0
+    while position < len(view) and shift < 7 * WIDEST:
+        byte = view[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+    raise ValueError("a varint without an end")
