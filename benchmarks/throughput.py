@@ -1,7 +1,8 @@
 """Case `throughput`: how fast a result leaves the server, beside Arrow Flight's `DoGet`.
 
 Both servers run in processes of their own on the loopback and hold the same rows ready in memory: Tidegate as the
-output of an epoch that has been computed and not been acknowledged, Flight as a table. The clients read all of it.
+output of an epoch that has been computed and not been acknowledged, Flight as a table. The clients read all of it,
+Tidegate's once over Flight, as it does by itself, and once over gRPC alone.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from .settings import Settings
 
 COLUMNS = 32
 BATCH_ROWS = 65_536
-TIDEGATE, FLIGHT = "Tidegate gRPC", "Arrow Flight DoGet"
+TIDEGATE, GRPC, FLIGHT = "Tidegate", "Tidegate without Flight", "Arrow Flight DoGet"
 
 
 def run(settings: Settings) -> Report:
@@ -37,8 +38,10 @@ def run(settings: Settings) -> Report:
         client = stack.enter_context(served(settings.data, options))
         task = stack.enter_context(client.create_task(plans.read_all(COLUMNS), output_bytes=4 * size))
         rows = compute(task, path)
+        plain = stack.enter_context(tidegate.connect(str(task.address), flight=False))
         contenders: dict[str, Callable[[], object]] = {
             TIDEGATE: partial(read_epoch, client, task.id, rows),
+            GRPC: partial(read_epoch, plain, task.id, rows),
             FLIGHT: partial(read_flight, stack.enter_context(peer("flight_server", str(path))), rows),
         }
         runs = interleave(contenders, settings.rounds)
