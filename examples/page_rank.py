@@ -62,9 +62,8 @@ class Round:
                 case "pages":
                     self.mine.append(batch)
                 case "links":
-                    to, pages = batch["to"].to_numpy(), batch["pages"]
-                    first = pages.offsets.to_numpy()[:-1] - pages.offsets[0].as_py()  # of those that link to each
-                    self.received[to] = np.add.reduceat(self.given[pages.flatten()], first)
+                    page, to = (column.to_numpy() for column in batch.columns)
+                    self.received += np.bincount(to, self.given[page], self.pages)
 
     def done(self, channel: int) -> pa.RecordBatch | None:
         if not self.mine:
@@ -78,17 +77,11 @@ class Round:
 def page_rank(client: tidegate.Client, links: pa.Table, pages: int, rounds: int) -> tidegate.Dataset:
     """The ranks of the pages 0, 1, ... below `pages`."""
     by_page = tidegate.Hashed(("page",), CHANNELS)
-    cached = cache(client, links)
+    cached = client.dataset(links, keyed=tidegate.Hashed(("to",), CHANNELS))
     ranks = client.run_graph(first(links, pages), keyed=by_page)
     for _ in range(rounds):
         ranks = client.run_graph(another(cached, ranks, pages), keyed=by_page)
     return ranks
-
-
-def cache(client: tidegate.Client, links: pa.Table) -> tidegate.Dataset:
-    """For each page those that link to it, in a list; the pages of a channel in a partition."""
-    lists = links.group_by("to", use_threads=False).aggregate([("page", "list")])  # in the same order each time
-    return client.dataset(lists.rename_columns(["to", "pages"]), keyed=tidegate.Hashed(("to",), CHANNELS))
 
 
 def first(links: pa.Table, pages: int) -> tidegate.TaskGraph:

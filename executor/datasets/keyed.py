@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,8 +15,8 @@ import pyarrow.compute as pc
 from ...operators.hashing import channel_of, hash_columns
 from ...proto.dataset import Hashed, KeyedDataset, Ranged
 from ...proto.errors import InvalidRequest
+from ..checkpoints.manifest import Part
 from .dataset import KeptDataset
-from .files import DatasetFile, DatasetFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -24,7 +25,7 @@ class Bounded:
     there are NaNs above them.
     """
 
-    file: DatasetFile
+    part: Part
     least: pa.Scalar | None
     most: pa.Scalar | None
     open: bool
@@ -37,22 +38,22 @@ class _Keyed(KeptDataset, KeyedDataset):
     def __init__(
         self,
         schema: pa.Schema,
-        store: DatasetFiles,
-        files: Sequence[DatasetFile],
+        parts: Sequence[Part],
+        folder: Path,
+        remove: Callable[[], None],
         columns: Sequence[str],
     ) -> None:
-        super().__init__(schema, store, files)
+        super().__init__(schema, parts, folder, remove)
         self._columns = tuple(columns)
 
     def lookup(self, *key: Any) -> pa.Table:
         self._check()
         values = self._values(key)
-        found = (batch for file in self._with(values) for batch in self._store.read(file))
-        rows = (_equal(batch, self._columns, values) for batch in found)
+        rows = (_equal(batch, self._columns, values) for part in self._with(values) for batch in self._of(part))
         return pa.Table.from_batches([batch for batch in rows if batch.num_rows], self.schema)
 
     @abstractmethod
-    def _with(self, values: Sequence[pa.Scalar]) -> Iterator[DatasetFile]:
+    def _with(self, values: Sequence[pa.Scalar]) -> Iterator[Part]:
         """The files that rows with this key may be in, in order."""
 
     def _values(self, key: Sequence[Any]) -> list[pa.Scalar]:
@@ -76,11 +77,12 @@ class HashedDataset(_Keyed):
     def __init__(
         self,
         schema: pa.Schema,
-        store: DatasetFiles,
-        partitions: Sequence[Sequence[DatasetFile]],
+        partitions: Sequence[Sequence[Part]],
+        folder: Path,
+        remove: Callable[[], None],
         keyed: Hashed,
     ) -> None:
-        super().__init__(schema, store, [file for some in partitions for file in some], keyed.columns)
+        super().__init__(schema, [part for some in partitions for part in some], folder, remove, keyed.columns)
         self.keyed = keyed
         self._partitions = tuple(tuple(some) for some in partitions)
 
@@ -88,7 +90,7 @@ class HashedDataset(_Keyed):
         self._check()
         return [self._batches_of(some) for some in self._partitions]
 
-    def _with(self, values: Sequence[pa.Scalar]) -> Iterator[DatasetFile]:
+    def _with(self, values: Sequence[pa.Scalar]) -> Iterator[Part]:
         arrays = [pa.repeat(value, 1) for value in values]
         [home] = channel_of(hash_columns(arrays), len(self._partitions))
         return iter(self._partitions[int(home)])
@@ -105,15 +107,16 @@ class RangedDataset(_Keyed):
     def __init__(
         self,
         schema: pa.Schema,
-        store: DatasetFiles,
         bounded: Sequence[Bounded],
+        folder: Path,
+        remove: Callable[[], None],
         keyed: Ranged,
     ) -> None:
-        super().__init__(schema, store, [each.file for each in bounded], (keyed.column,))
+        super().__init__(schema, [each.part for each in bounded], folder, remove, (keyed.column,))
         self.keyed = keyed
         self._bounded = tuple(bounded)
 
-    def _with(self, values: Sequence[pa.Scalar]) -> Iterator[DatasetFile]:
+    def _with(self, values: Sequence[pa.Scalar]) -> Iterator[Part]:
         [value] = values
         for each in self._bounded:
             if not value.is_valid:
@@ -123,7 +126,7 @@ class RangedDataset(_Keyed):
             else:
                 wanted = _reaches(each, value) and not _begins_above(each, value)
             if wanted:
-                yield each.file
+                yield each.part
 
     def range(self, low: Any = None, high: Any = None) -> pa.Table:
         self._check()
@@ -136,7 +139,7 @@ class RangedDataset(_Keyed):
                 continue
             if limit is not None and _begins_above(each, limit):
                 break
-            found += [_between(batch, column, least, limit) for batch in self._store.read(each.file)]
+            found += [_between(batch, column, least, limit) for batch in self._of(each.part)]
         return pa.Table.from_batches([batch for batch in found if batch.num_rows], self.schema)
 
 
@@ -181,13 +184,13 @@ def _is_nan(value: pa.Scalar) -> bool:
     return pa.types.is_floating(value.type) and value.is_valid and math.isnan(value.as_py())
 
 
-def bounded(file: DatasetFile, keys: pa.ChunkedArray) -> Bounded:
+def bounded(part: Part, keys: pa.ChunkedArray) -> Bounded:
     """`keys` are sorted: numbers, then NaNs, then nulls."""
     valid = len(keys) - keys.null_count
     nans = pc.sum(pc.is_nan(keys)).as_py() or 0 if pa.types.is_floating(keys.type) else 0
     some = valid > nans
     return Bounded(
-        file=file,
+        part=part,
         least=keys[0] if some else None,
         most=keys[valid - nans - 1] if some else None,
         open=nans > 0,
