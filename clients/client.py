@@ -14,7 +14,7 @@ from .graph.progress import Told, watched
 from .numbers import not_negative
 from .options import ChosenOptions, chosen
 from .plans import Plan, plan_bytes
-from .proto.dataset import Dataset, Keyed
+from .proto.dataset import Dataset, Hashed, Keyed, Ranged
 from .proto.errors import InvalidRequest, Problem
 from .proto.graph import Graph, RowBatches
 from .proto.service import Service
@@ -117,7 +117,7 @@ class Client:
         a terminal.
         """
         graphs = self._service.graphs
-        info = graphs.create_task(_graph(graph), self._chosen(options), keep=True, keyed=keyed)
+        info = graphs.create_task(_graph(graph), self._chosen(options), keep=True, keyed=_keyed(keyed))
         with Task(self._service, info, eager=True) as task:
             with watched(progress, task.statistics):
                 number = task.run_epoch(splits or {}).number
@@ -131,7 +131,7 @@ class Client:
                 reason="NOT_ROWS",
             )
         reader = pa.RecordBatchReader.from_stream(rows)
-        return self._service.graphs.keep(RowBatches(schema=reader.schema, batches=reader), keyed)
+        return self._service.graphs.keep(RowBatches(schema=reader.schema, batches=reader), _keyed(keyed))
 
     def task(self, id: str, *, cursor: Cursor | None = None) -> Task:  # noqa: A002 (what a task's handle is called)
         """Attach to a task again, at `cursor`, or after all that was acknowledged."""
@@ -210,6 +210,14 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _keyed(keyed: Keyed | None) -> Keyed | None:
+    if keyed is not None and not isinstance(keyed, Hashed | Ranged):
+        raise InvalidRequest(
+            f'keyed is tidegate.Hashed(("k",)) or tidegate.Ranged("k"), not {keyed!r}', reason="DATASET_KEY"
+        )
+    return keyed
 
 
 def _graph(graph: TaskGraph | Graph) -> Graph:

@@ -20,6 +20,7 @@ def mapped_schema(node: MapNode, source: pa.Schema) -> pa.Schema:
     empty = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in source], schema=source)
     code = UserCode(node.name, source)
     given: Any = code.call("its function", node.function, empty)
+    code.check_rows(given, "its function")
     return code.call("its function", lambda: next(iter(arrow_batches(given))).schema)
 
 

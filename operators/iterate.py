@@ -11,7 +11,7 @@ from ..proto.errors import ExecutionError, InternalError
 from ..proto.graph import STRIDE
 from .blocks import blocks
 from .operator import Operator, Stream
-from .user_code import UserCode, arrow_batches
+from .user_code import UserCode, arrow_batches, is_arrow
 
 _END: Final = object()
 
@@ -108,25 +108,36 @@ class Iterate(Operator):
         while (item := self._code.call("iterating", next, items, _END)) is not _END:
             if self._interrupted:
                 raise ExecutionError(f"node {self._code.node!r} was interrupted", reason="INTERRUPTED")
+            if rows and not _go_together(rows[0], item):
+                yield from self._of_rows(rows)
+                rows = []
             if isinstance(item, Mapping | tuple):
                 rows.append(item)
                 if len(rows) >= min(self._stride, self._left or self._stride):
-                    yield self._of_rows(rows)
+                    yield from self._of_rows(rows)
                     rows = []
-                continue
-            if rows:
-                yield self._of_rows(rows)
-                rows = []
-            yield from self._code.batches("iterating", arrow_batches, item)
+            else:
+                self._check(item)
+                yield from self._code.batches("iterating", arrow_batches, item)
         if rows:
-            yield self._of_rows(rows)
+            yield from self._of_rows(rows)
 
-    def _of_rows(self, rows: list[Any]) -> pa.RecordBatch:
-        return self._code.call("making a batch of its rows", self._made, rows)
+    def _of_rows(self, rows: list[Any]) -> Iterator[pa.RecordBatch]:
+        return self._code.batches("making a batch of its rows", self._made, rows)
+
+    def _check(self, item: object) -> None:
+        if not is_arrow(item):
+            raise self._code.wrong(
+                f"iterating gave {type(item).__name__}: a mapping or a tuple, each a row, and Arrow data are right",
+                "NOT_ROWS",
+            )
 
     def _made(self, rows: list[Any]) -> pa.RecordBatch:
         if not isinstance(rows[0], tuple):
             return pa.RecordBatch.from_pylist(rows, schema=self.schema)
+        for row in rows:
+            if len(row) != len(self.schema):
+                raise ValueError(f"{row!r} has {len(row)} values, and a row has {len(self.schema)}")
         columns = list(zip(*rows, strict=True))
         arrays = [pa.array(values, field.type) for values, field in zip(columns, self.schema, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
@@ -135,3 +146,8 @@ class Iterate(Operator):
         close = getattr(items, "close", None)
         if close is not None:
             self._code.call("closing its iterable", close)
+
+
+def _go_together(row: object, item: object) -> bool:
+    """Whether a batch can be made of this row and of what comes next."""
+    return isinstance(item, tuple) if isinstance(row, tuple) else isinstance(item, Mapping)

@@ -74,6 +74,8 @@ class FunctionRouting:
 
     def _checked(self, given: object, rows: int, code: UserCode) -> npt.NDArray[np.uint8 | np.uint16]:
         """The channels, if there is one for each row."""
+        if isinstance(given, pa.Array | pa.ChunkedArray) and given.null_count:
+            raise self._wrong(code, f"gave {given.null_count} nulls for {rows} rows")
         try:
             channel = np.asarray(given)
         except (TypeError, ValueError) as error:

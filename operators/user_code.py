@@ -15,9 +15,6 @@ from .casts import cast, plain, stored
 T = TypeVar("T")
 
 _END: Final = object()
-_RAISED: Final = (Exception, SystemExit, GeneratorExit)
-"""What code raises by itself. All but Ctrl-C, which whoever waits on this thread pressed."""
-
 _NO_ITEMS: Final = (str, bytes, dict)
 """What can be iterated, but not over rows. A tuple of types: a union of them would be made anew for each batch."""
 
@@ -35,7 +32,9 @@ class UserCode:
         """What the function gives; what it raises becomes a `NodeError` that says what it was `doing`."""
         try:
             return function(*arguments)
-        except _RAISED as error:
+        except KeyboardInterrupt:  # which whoever waits on this thread pressed
+            raise
+        except BaseException as error:
             raise self._raised(doing, error) from error
 
     def batches(self, doing: str, function: Callable[..., Any], *arguments: object) -> Iterator[pa.RecordBatch]:
@@ -46,10 +45,15 @@ class UserCode:
         if isinstance(given, pa.RecordBatch):
             if given.num_rows:
                 yield self._fitted(given, doing)
-        elif _is_arrow(given):
+        elif is_arrow(given):
             yield from self._of_data(given, doing)
         else:
             yield from self._of_items(given, doing)
+
+    def check_rows(self, given: object, doing: str) -> None:
+        """Raise if this is no Arrow data."""
+        if not is_arrow(given):
+            raise self._no_rows(given, doing)
 
     def wrong(self, what: str, reason: str) -> NodeError:
         return NodeError(what, node=self.node, channel=self.channel, reason=reason)
@@ -64,14 +68,16 @@ class UserCode:
             while True:
                 try:  # `call` would cost as much again as a small generator
                     item = next(items, _END)
-                except _RAISED as error:
+                except KeyboardInterrupt:
+                    raise
+                except BaseException as error:
                     raise self._raised(doing, error) from error
                 if item is _END:
                     return
                 if isinstance(item, pa.RecordBatch):
                     if item.num_rows:
                         yield self._fitted(item, doing)
-                elif _is_arrow(item):
+                elif is_arrow(item):
                     yield from self._of_data(item, doing)
                 elif item is not None:
                     raise self._no_rows(item, doing)
@@ -149,7 +155,8 @@ def _text_of(error: BaseException) -> str:
         return ""
 
 
-def _is_arrow(data: object) -> bool:
+def is_arrow(data: object) -> bool:
+    """Whether it speaks one of Arrow's protocols."""
     return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
 
 

@@ -20,6 +20,10 @@ class Hashed:
     columns: tuple[str, ...]
     partitions: int = 16
 
+    def __post_init__(self) -> None:
+        if isinstance(self.columns, str):  # its letters would be the columns
+            object.__setattr__(self, "columns", (self.columns,))
+
 
 @dataclass(frozen=True, slots=True)
 class Ranged:

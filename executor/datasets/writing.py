@@ -201,8 +201,8 @@ def writer_of(schema: pa.Schema, parent: Path, keyed: Keyed | None = None) -> Da
             return _Plain(schema, parent)
         case Hashed():
             _check_key(schema, keyed.columns)
-            if not 1 <= keyed.partitions <= MAX_CHANNELS:
-                text = f"a Dataset has 1 to {MAX_CHANNELS} partitions, not {keyed.partitions}"
+            if type(keyed.partitions) is not int or not 1 <= keyed.partitions <= MAX_CHANNELS:
+                text = f"a Dataset has 1 to {MAX_CHANNELS} partitions, not {keyed.partitions!r}"
                 raise InvalidRequest(text, reason="DATASET_KEY")
             return _Hashed(schema, parent, keyed)
         case Ranged():

@@ -39,7 +39,9 @@ def operators_of(made: Checked, epoch: Epoch) -> Callable[[], Operator]:
         case MapNode():
             return lambda: _function(node, epoch[0].schema)
         case _:
-            raise ValueError(f"node {node.name!r} runs no code of yours that could be checked")
+            raise ValueError(
+                f"node {node.name!r} runs no code of yours that could be checked; Tidegate's own tests check its nodes"
+            )
 
 
 def _user(node: ExecutorNode, first: pa.Schema) -> User:

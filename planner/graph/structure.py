@@ -6,10 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Final
 
+import pyarrow as pa
+
 from ...proto.errors import PlanError, Problem
 from ...proto.graph import (
     Aggregate,
     ExecutorNode,
+    FedSource,
+    FileSource,
     Graph,
     GraphNode,
     IterableSource,
@@ -63,6 +67,7 @@ def _references(graph: Graph) -> Iterator[Problem]:
 
 
 def _of_node(node: GraphNode) -> Iterator[Problem]:
+    yield from _of_schema(node)
     match node:
         case ExecutorNode():
             yield from _of_executor(node)
@@ -70,7 +75,7 @@ def _of_node(node: GraphNode) -> Iterator[Problem]:
             yield from _of_streams(node)
         case StockNode():
             yield from _of_streams(node)
-            if isinstance(node.operation, Aggregate) and not node.operation.keys and node.channels > 1:
+            if isinstance(node.operation, Aggregate) and not node.operation.keys and node.channels != 1:
                 text = f"channels={node.channels}: without a column to group by there is one row, made by one channel"
                 yield problem(node.name, "BAD_CHANNELS", text)
         case UnionNode(sources=()):
@@ -81,15 +86,38 @@ def _of_node(node: GraphNode) -> Iterator[Problem]:
             if not callable(node.function):
                 yield problem(node.name, "NOT_A_FUNCTION", f"{node.function!r} cannot be called with a batch")
         case _:
-            if node.stride < 1:
-                yield problem(node.name, "BAD_STRIDE", f"stride={node.stride} must be at least one row")
-            if isinstance(node, IterableSource) and node.epoch_rows is not None and node.epoch_rows < 1:
-                yield problem(node.name, "BAD_STRIDE", f"epoch_rows={node.epoch_rows} must be at least one row")
+            if not _is_whole(node.stride, 1):
+                yield problem(
+                    node.name, "BAD_STRIDE", f"stride={node.stride!r} must be a whole number, at least one row"
+                )
+            if isinstance(node, IterableSource) and node.epoch_rows is not None and not _is_whole(node.epoch_rows, 1):
+                text = f"epoch_rows={node.epoch_rows!r} must be a whole number, at least one row"
+                yield problem(node.name, "BAD_STRIDE", text)
+
+
+def _of_schema(node: GraphNode) -> Iterator[Problem]:
+    """What its code says itself of its columns."""
+    match node:
+        case FedSource() | IterableSource():
+            needed = True
+        case FileSource() | MapNode() | ExecutorNode():
+            needed = False
+        case _:
+            return
+    if not isinstance(node.schema, pa.Schema) and (needed or node.schema is not None):
+        yield problem(node.name, "NO_SCHEMA", f"its schema is a pyarrow.Schema, not {type(node.schema).__name__}")
+
+
+def _is_whole(value: object, least: int, most: int | None = None) -> bool:
+    if not isinstance(value, int) or isinstance(value, bool):
+        return False
+    return value >= least and (most is None or value <= most)
 
 
 def _of_streams(node: ExecutorNode | SqlNode | StockNode) -> Iterator[Problem]:
-    if not 1 <= node.channels <= MOST_CHANNELS:
-        yield problem(node.name, "BAD_CHANNELS", f"channels={node.channels} must be 1 to {MOST_CHANNELS}")
+    if not _is_whole(node.channels, 1, MOST_CHANNELS):
+        text = f"channels={node.channels!r} must be a whole number, 1 to {MOST_CHANNELS}"
+        yield problem(node.name, "BAD_CHANNELS", text)
     if not node.inputs:
         yield problem(node.name, "NO_STREAMS", "it reads nothing; give it at least one stream")
     names = [each.name for each in node.inputs]

@@ -119,6 +119,33 @@ def test_an_iterable_gives_rows_or_arrow_data_in_every_epoch(client: Client, ite
     assert epochs == [{"k": [1, 3], "v": [2, 4]}] * 2
 
 
+def test_mappings_tuples_and_arrow_data_may_follow_each_other(client: Client) -> None:
+    data = pa.record_batch([[5], [6]], schema=NUMBERS)
+    graph = TaskGraph()
+    graph.collect(graph.read_iterable([{"k": 1, "v": 2}, (3, 4), data, (7, 8), {"v": 10, "x": 0}], NUMBERS))
+    assert client.run_graph(graph).table().to_pydict() == {"k": [1, 3, 5, 7, None], "v": [2, 4, 6, 8, 10]}
+
+
+@pytest.mark.parametrize(
+    ("item", "reason", "said"),
+    [
+        (3, "NOT_ROWS", "iterating gave int: a mapping or a tuple, each a row, and Arrow data are right"),
+        ("text", "NOT_ROWS", "iterating gave str"),
+        (None, "NOT_ROWS", "iterating gave NoneType"),
+        ((1,), "NODE_FAILED", r"\(1,\) has 1 values, and a row has 2"),
+        ((1, None), "NULL_IN_REQUIRED", "gave a null in column 'v'"),
+        ({"k": 1}, "NULL_IN_REQUIRED", "gave a null in column 'v'"),
+    ],
+)
+def test_what_is_no_row_is_told_with_the_inputs_name(client: Client, item: object, reason: str, said: str) -> None:
+    required = pa.schema([pa.field("k", pa.int64()), pa.field("v", pa.int64(), nullable=False)])
+    graph = TaskGraph()
+    graph.collect(graph.read_iterable([(1, 2), item], required, name="items"))
+    with pytest.raises(tidegate.TaskFailed, match=f"node 'items', channel 0, epoch 1: .*{said}") as raised:
+        client.run_graph(graph)
+    assert raised.value.reason == reason
+
+
 def test_an_iterator_is_one_epochs_unless_it_says_how_many_rows_are(client: Client) -> None:
     graph = TaskGraph()
     graph.collect(graph.read_iterable(iter([(1, 2)]), NUMBERS, name="once"))

@@ -149,6 +149,10 @@ def test_a_key_may_have_several_columns(client: Client) -> None:
     assert dataset.lookup(3, 11).num_rows == 0
 
 
+def test_a_key_of_one_column_may_be_its_name() -> None:
+    assert Hashed("key") == Hashed(("key",))  # type: ignore[arg-type]
+
+
 def test_a_keyed_dataset_is_an_input_as_any_other(client: Client) -> None:
     for keyed in KINDS:
         graph = TaskGraph()
@@ -159,10 +163,18 @@ def test_a_keyed_dataset_is_an_input_as_any_other(client: Client) -> None:
 
 def test_what_is_no_key_is_refused(client: Client) -> None:
     lists = pa.table({"k": [[1]], "v": [1]})
-    for keyed, table in ((Hashed(()), None), (Hashed(("x",)), None), (Ranged("k"), lists), (Hashed(("k",), 0), None)):
+    for keyed, table in (
+        (Hashed(()), None),
+        (Hashed(("x",)), None),
+        (Ranged("k"), lists),
+        (Hashed(("k",), 0), None),
+        (Hashed(("k",), 2.0), None),
+    ):
         with pytest.raises(tidegate.InvalidRequest) as raised:
             client.dataset(table or numbers(3), keyed=keyed)
         assert raised.value.reason == "DATASET_KEY"
+    with pytest.raises(tidegate.InvalidRequest, match=r"keyed is tidegate.Hashed.*not \'k\'"):
+        client.dataset(numbers(3), keyed="k")  # type: ignore[arg-type]
     graph = TaskGraph()
     graph.collect(fed(graph))
     with pytest.raises(tidegate.InvalidRequest, match="one column 'x' of: k, v"):

@@ -97,6 +97,30 @@ def a_stride_of_nothing(graph: TaskGraph) -> None:
     graph.collect(graph.source("numbers", NUMBERS, stride=0))
 
 
+def a_stride_that_is_no_number(graph: TaskGraph) -> None:
+    graph.collect(graph.source("numbers", NUMBERS, stride="9"))  # type: ignore[arg-type]
+
+
+def rows_of_an_epoch_that_are_no_whole_number(graph: TaskGraph) -> None:
+    graph.collect(graph.read_iterable(iter([]), NUMBERS, name="numbers", epoch_rows=1.5))  # type: ignore[arg-type]
+
+
+def channels_that_are_no_whole_number(graph: TaskGraph) -> None:
+    graph.blocking("end", PassOn, fed(graph), channels=2.0, partition="k")  # type: ignore[arg-type]
+
+
+def a_schema_that_is_none(graph: TaskGraph) -> None:
+    graph.collect(graph.source("numbers", {"k": "int64"}))  # type: ignore[arg-type]
+
+
+def a_nodes_schema_that_is_none(graph: TaskGraph) -> None:
+    graph.blocking("end", PassOn, fed(graph), schema=["k", "v"])  # type: ignore[arg-type]
+
+
+def a_function_that_gives_nothing(graph: TaskGraph) -> None:
+    graph.collect(fed(graph).map(lambda batch: None, name="first"))
+
+
 def no_columns(graph: TaskGraph) -> None:
     graph.collect(graph.source("nothing", pa.schema([])))
 
@@ -129,9 +153,15 @@ WRONG: list[tuple[Callable[[TaskGraph], None], str, str]] = [
     (a_stream_after_one_that_is_not_there, "UNKNOWN_STREAM", r"^node 'end': stream 'a' comes after 'b', .* are: a$"),
     (several_streams_and_no_schema, "NO_SCHEMA", r"^node 'end': it has several streams, so the schema"),
     (no_streams, "NO_STREAMS", r"^node 'end': it reads nothing"),
-    (too_many_channels, "BAD_CHANNELS", r"^node 'end': channels=65 must be 1 to 64"),
+    (too_many_channels, "BAD_CHANNELS", r"^node 'end': channels=65 must be a whole number, 1 to 64"),
+    (channels_that_are_no_whole_number, "BAD_CHANNELS", r"^node 'end': channels=2.0 must be a whole number"),
+    (a_schema_that_is_none, "NO_SCHEMA", r"^node 'numbers': its schema is a pyarrow.Schema, not dict"),
+    (a_nodes_schema_that_is_none, "NO_SCHEMA", r"^node 'end': its schema is a pyarrow.Schema, not list"),
+    (a_function_that_gives_nothing, "BAD_FUNCTION", r"^node 'first': its function gave NoneType, which is no rows"),
     (a_function_that_cannot_do_without_rows, "BAD_FUNCTION", r"^node 'first': its function raised IndexError"),
     (a_stride_of_nothing, "BAD_STRIDE", r"^node 'numbers': stride=0"),
+    (a_stride_that_is_no_number, "BAD_STRIDE", r"^node 'numbers': stride='9' must be a whole number"),
+    (rows_of_an_epoch_that_are_no_whole_number, "BAD_STRIDE", r"^node 'numbers': epoch_rows=1.5 must be a whole"),
     (no_columns, "NO_COLUMNS", r"^node 'nothing': its rows have no columns"),
 ]
 
