@@ -15,7 +15,12 @@ from .warm import warm  # noqa: F401 - a fixture, too
 
 # Examples come from a fixed seed, so that a red run is red again; `HYPOTHESIS_PROFILE=search` looks for new ones.
 settings.register_profile(
-    "default", derandomize=True, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+    "default",
+    derandomize=True,
+    max_examples=60,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("search", deadline=None, print_blob=True, max_examples=1_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
