@@ -160,6 +160,7 @@ MORE = {
     "GetTransaction": {"application": "nightly"},
     "DropUploads": {"group": "some"},
     "Acknowledge": {"cursor": pb.Cursor(epoch=1)},
+    "FindFiles": {"file": pb.FileSplit(path="rows.parquet")},
 }
 """What a call that names a task has to say besides, to get as far as that."""
 
