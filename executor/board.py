@@ -16,6 +16,7 @@ from .output import OutputLog
 from .queue import SplitQueue
 from .source import AcceptedSplit
 from .store import SpillSpace
+from .timers import Timers
 from .uploads import PassingUploads
 
 _log = logging.getLogger(__name__)
@@ -33,14 +34,16 @@ class Counters:
 class Board:
     """`full`: the producer waits for output to be acknowledged. Everything here is read and written under `lock`."""
 
-    def __init__(self, options: TaskOptions, sources: Iterable[Source], space: SpillSpace, start: Start) -> None:
+    def __init__(
+        self, options: TaskOptions, sources: Iterable[Source], space: SpillSpace, start: Start, timers: Timers
+    ) -> None:
         sources = tuple(sources)
         self.lock = threading.Condition(threading.Lock())
         self.options = options
         self.files = files = space.files
         self.quota = quota = space.quota
         self.ledger = Ledger(sources, options.max_pending_epochs, start)
-        self.uploads = PassingUploads(files, quota)
+        self.uploads = PassingUploads(files, quota, timers.call_later)
         self.queue = SplitQueue(options.queue_bytes, quota, files, self.ledger.fed, self.lock)
         self.output = OutputLog(options.output_bytes, quota, start.epoch)
         self.counters = Counters()

@@ -69,7 +69,7 @@ class Task:
         self._checkpoints = checkpoints
         self._no_checkpoints = no_checkpoints
         self._warnings = (*computation.warnings, *warnings)
-        self._board = Board(options, computation.sources, space, start)
+        self._board = Board(options, computation.sources, space, start, timers)
         self._driver = Driver(self._board, computation, checkpoints)
         self._slot = Slot(self._driver)
         self._scheduler = scheduler

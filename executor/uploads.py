@@ -1,19 +1,26 @@
 """Clients' files, kept in the task's folder and counted against its quota until the task is deleted; those of a
-group go once the epoch of the split that names them is acknowledged.
+group go once the epoch of the split that names them is acknowledged, or if none names them for an hour.
 """
 
 from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterable
+import weakref
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from typing import Final, TypeAlias
 
 from ..proto.errors import Exhausted, InvalidRequest
 from ..proto.values import FileSplit, Split
 from .source import AcceptedSplit
 from .store import Quota, SpillFiles
+
+UNNAMED_SECONDS: Final = 3600.0
+"""How long a group stays of which nothing is uploaded, and nothing given as a split, any more."""
+
+CallLater: TypeAlias = Callable[[float, Callable[[], None]], None]
 
 
 def keep_upload(files: SpillFiles, quota: Quota, name: str, chunks: Iterable[bytes]) -> str:
@@ -58,27 +65,56 @@ def _keep(files: SpillFiles, quota: Quota, name: str, chunks: Iterable[bytes]) -
 
 class PassingUploads:
     """Those of one task that have a group. A split that names one has it until it is forgotten; what no split has goes
-    when its group is dropped.
+    when its group is dropped, or has been left alone for `UNNAMED_SECONDS`: its sender may have been killed.
     """
 
-    def __init__(self, files: SpillFiles, quota: Quota) -> None:
+    def __init__(self, files: SpillFiles, quota: Quota, call_later: CallLater) -> None:
         self._files = files
         self._quota = quota
         self._known: dict[str, tuple[str, _Kept]] = {}
         self._users: dict[AcceptedSplit, str] = {}
+        self._touched: dict[str, int] = {}
+        """How often something was done with a group, while it is watched."""
+        self._call_later = call_later
         self._lock = threading.Lock()
 
     def keep(self, name: str, chunks: Iterable[bytes], group: str) -> str:
         kept = _keep(self._files, self._quota, name, chunks)
         with self._lock:
             self._known[kept.path] = (group, kept)
+            watched = group in self._touched
+            self._touched[group] = touched = self._touched.get(group, 0) + 1
+        if not watched:
+            self._watch(group, touched)
         return kept.path
+
+    def _watch(self, group: str, touched: int) -> None:
+        alive = weakref.ref(self)  # which a timer does not keep
+
+        def expire() -> None:
+            if (uploads := alive()) is not None:
+                uploads._expire(group, touched)
+
+        self._call_later(UNNAMED_SECONDS, expire)
+
+    def _expire(self, group: str, touched: int) -> None:
+        with self._lock:
+            now = self._touched[group]
+            if now == touched:
+                del self._touched[group]
+                self._drop(group)
+        if now != touched:
+            self._watch(group, now)
 
     def told(self, split: Split) -> Split:
         """The split as a digest tells it from others: by what is in the file, which a retry sends again."""
-        if isinstance(split, FileSplit) and (known := self._known.get(split.path)) is not None:
-            return replace(split, path=known[1].content)
-        return split
+        if not isinstance(split, FileSplit) or (known := self._known.get(split.path)) is None:
+            return split
+        group, kept = known
+        with self._lock:
+            if group in self._touched:
+                self._touched[group] += 1
+        return replace(split, path=kept.content)
 
     def used_by(self, accepted: AcceptedSplit, split: Split) -> None:
         """The split has been added, and may name one."""
@@ -95,7 +131,10 @@ class PassingUploads:
 
     def drop(self, group: str) -> None:
         with self._lock:
-            self._remove([path for path, (of, _) in self._known.items() if of == group])
+            self._drop(group)
+
+    def _drop(self, group: str) -> None:
+        self._remove([path for path, (of, _) in self._known.items() if of == group])
 
     def _remove(self, paths: Iterable[str]) -> None:
         """Those that no split has."""

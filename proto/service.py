@@ -106,7 +106,8 @@ class Service(Protocol):
 
     def upload(self, task: str, name: str, chunks: Iterable[bytes], *, group: str = "") -> str:
         """Keep a client's file for as long as the task; the path returned can be used in splits. One of a `group`, a
-        name of the caller's own, goes once the epoch of a split that names it is acknowledged.
+        name of the caller's own, goes once the epoch of a split that names it is acknowledged; and where no split names
+        it, an hour after the last upload of its group.
 
         Without a task (the empty string) the file is for a table of the next one created with its path.
         """

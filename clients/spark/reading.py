@@ -138,7 +138,10 @@ class EpochReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not loo
         with self._result.service() as service:
             epoch = self._result.epoch or service.get_task(task).completed_epoch
         if not epoch:
-            raise Refused(f"task {task} has completed no epoch yet: name the one to wait for with option('epoch', ...)")
+            raise Refused(
+                f"task {task} has completed no epoch yet: name the one to wait for with option('epoch', ...)",
+                reason="NO_EPOCH_YET",
+            )
         return [InputPartition(Rows(task, epoch, 0, self._result.limit))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -62,6 +62,9 @@ def checkpointed(task: Task, epoch: int, seconds: float, *, restored: bool) -> N
                     f"epoch {epoch} of task {task.id} is complete and has no checkpoint: its BARRIER says why",
                 )
         if info.state is not TaskState.RUNNING:
-            raise Refused(f"task {task.id} is {info.state.value} before epoch {epoch} has its checkpoint")
+            raise Refused(
+                f"task {task.id} is {info.state.value} before epoch {epoch} has its checkpoint",
+                reason="NO_CHECKPOINT_ANY_MORE",
+            )
         if not patience.pause():
             raise TimeoutError(f"epoch {epoch} of task {task.id} had no checkpoint within {seconds:g} seconds")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.executor.ledger import Ledger, Start
+from tidegate.executor.source import AcceptedSplit
+from tidegate.executor.store import Quota, SpillFiles
 from tidegate.executor.transactions import MOST_APPLICATIONS, Record, Transactions
+from tidegate.executor.uploads import PassingUploads
 from tidegate.proto.errors import Exhausted, InvalidRequest, NotFound, Refused, SplitError, TidegateError
 from tidegate.proto.values import Committed, Cursor, FileSplit, InlineSplit, Split, Transacted, Transaction
 
@@ -254,6 +258,53 @@ def test_a_group_of_uploads_may_be_dropped_more_than_once() -> None:
         for _ in range(2):
             task.manager.drop_uploads(task.id, "one")
             assert [path.exists() for path in paths] == [False, True]
+
+
+class Later:
+    """Timers whose time comes when a test says so."""
+
+    def __init__(self) -> None:
+        self.calls: list[Callable[[], None]] = []
+
+    def __call__(self, _seconds: float, call: Callable[[], None]) -> None:
+        self.calls.append(call)
+
+    def come(self) -> None:
+        calls, self.calls = self.calls, []
+        for call in calls:
+            call()
+
+
+def test_uploads_whose_sender_is_gone_go_after_a_while_and_give_back_their_room(tmp_path: Path) -> None:
+    later, quota = Later(), Quota(100)
+    uploads = PassingUploads(SpillFiles(tmp_path), quota, later)
+    left = Path(uploads.keep("x.arrow", [b"x" * 80], "killed"))
+    later.come()
+    assert (left.exists(), quota.take(100), later.calls) == (False, True, [])
+
+
+def test_uploads_stay_while_others_of_their_group_come_or_are_given_as_splits(tmp_path: Path) -> None:
+    later = Later()
+    uploads = PassingUploads(SpillFiles(tmp_path), Quota(100), later)
+    path = Path(uploads.keep("x.arrow", [b"one"], "job"))
+    for touch in (lambda: uploads.keep("y.arrow", [b"two"], "job"), lambda: uploads.told(FileSplit(str(path)))):
+        touch()
+        later.come()
+        assert path.exists()
+    later.come()
+    assert not path.exists()
+
+
+def test_an_upload_that_a_split_has_is_not_taken_from_it(tmp_path: Path) -> None:
+    later = Later()
+    uploads = PassingUploads(SpillFiles(tmp_path), Quota(100), later)
+    path = Path(uploads.keep("x.arrow", [b"one"], "job"))
+    accepted = AcceptedSplit("rows", 1, "split 1", None)
+    uploads.used_by(accepted, FileSplit(str(path)))
+    later.come()
+    assert path.exists()
+    uploads.forget([accepted])
+    assert not path.exists()
 
 
 def test_an_upload_without_a_group_stays() -> None:
