@@ -252,4 +252,5 @@ def test_every_example_has_a_test() -> None:
         "word_count",
         "spark_streaming_view",
         "spark_training_batches",
+        "spark_tpch",
     }
