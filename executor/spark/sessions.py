@@ -112,6 +112,9 @@ class Sessions:
             if wanted in self._given:
                 return Session(self._given[wanted])
             if wanted not in self._opened:
+                running = _running(wanted)
+                if running is not None:
+                    return Session(running)
                 self._opened[wanted] = _start(wanted)
             return Session(self._opened[wanted])
 
@@ -122,6 +125,20 @@ class Sessions:
         for session in opened.values():
             with suppress(Exception):
                 session.stop()
+
+
+def _running(master: str) -> SparkSession | None:
+    """What somebody else has started in this process, which has one application at most, and is theirs to stop."""
+    context = None if master.startswith("sc://") else SparkContext._active_spark_context
+    if context is None:
+        return None
+    if context.master != master:
+        raise InvalidRequest(
+            f"this process has a Spark already, at {context.master}, and cannot start another at {master}: give that "
+            "one's session (spark=session)",
+            reason="SPARK_RUNNING",
+        )
+    return SparkSession.builder.getOrCreate()
 
 
 def _start(master: str) -> SparkSession:
