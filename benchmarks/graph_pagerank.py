@@ -1,10 +1,10 @@
 """Case `graph-pagerank`: PageRank as graphs of a user's own operators, beside a loop of DuckDB statements.
 
-All start from the same edges, which are loaded before: as a table of DuckDB's, and as a Dataset in a partition a
-channel. Ours is the example `examples/page_rank.py`, one graph a round, whose Dataset is the next one's input; a
-second contender feeds one long-lived task, an epoch a round, with the rows of the epoch before. The statements are
-given what each page hands on along a link, so that a round is one join and one aggregate. The ranks of all are held to
-those that NumPy adds up.
+All start from the same edges, which are loaded before, each way as it is best: as a table of DuckDB's, sorted by where
+they lead, and as lists, for each page, in a Dataset with a partition a channel. Ours is the example
+`examples/page_rank.py`, one graph a round, whose Dataset is the next one's input; a second contender feeds one
+long-lived task, an epoch a round, with the rows of the epoch before. The statements are given what each page hands on
+along a link, so that a round is one join and one aggregate. The ranks of all are held to those that NumPy adds up.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ def made(links: pa.Table, pages: int, settings: Settings, stack: ExitStack) -> d
     """Contenders that give the rank of each page in order."""
     example = runpy.run_path(str(TOP / "examples" / "page_rank.py"))
     client = stack.enter_context(tidegate.local())
-    cached = client.dataset(links, keyed=tidegate.Hashed(("to",), example["CHANNELS"]))
+    cached = example["cache"](client, links)
     start = client.run_graph(example["first"](links, pages), keyed=tidegate.Hashed(("page",), example["CHANNELS"]))
     connection = stack.enter_context(duckdb.connect(config={"threads": settings.threads}))
     connection.register("given", links)
-    connection.execute("CREATE TABLE links AS SELECT * FROM given")
+    connection.execute('CREATE TABLE links AS SELECT * FROM given ORDER BY "to"')
     connection.execute(
         f"""CREATE TABLE pages AS SELECT range AS page, coalesce(links, 0) AS links FROM range({pages})
         LEFT JOIN (SELECT page, count(*) AS links FROM links GROUP BY page) ON range = page"""

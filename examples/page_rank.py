@@ -7,7 +7,7 @@ a node has channels, so that each channel reads the part that is its own and no 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -62,26 +62,31 @@ class Round:
                 case "pages":
                     self.mine.append(batch)
                 case "links":
-                    page, to = (column.to_numpy() for column in batch.columns)
-                    self.received += np.bincount(to, self.given[page], self.pages)
+                    to, pages = batch["to"].to_numpy(), batch["pages"]
+                    first = pages.offsets.to_numpy()[:-1] - pages.offsets[0].as_py()  # of those that link to each
+                    self.received[to] = np.add.reduceat(self.given[pages.flatten()], first)
 
-    def done(self, channel: int) -> pa.RecordBatch | None:
-        if not self.mine:
-            return None
-        mine = pa.concat_batches(self.mine)
-        received = self.received[mine["page"].to_numpy()] + self.lost / self.pages
-        ranks = (1 - DAMPING) / self.pages + DAMPING * received
-        return pa.record_batch([mine["page"], mine["links"], ranks], schema=RANKS)
+    def done(self, channel: int) -> Iterator[pa.RecordBatch]:
+        for mine in self.mine:
+            received = self.received[mine["page"]] + self.lost / self.pages
+            ranks = (1 - DAMPING) / self.pages + DAMPING * received
+            yield pa.record_batch([mine["page"], mine["links"], ranks], schema=RANKS)
 
 
 def page_rank(client: tidegate.Client, links: pa.Table, pages: int, rounds: int) -> tidegate.Dataset:
     """The ranks of the pages 0, 1, ... below `pages`."""
     by_page = tidegate.Hashed(("page",), CHANNELS)
-    cached = client.dataset(links, keyed=tidegate.Hashed(("to",), CHANNELS))
+    cached = cache(client, links)
     ranks = client.run_graph(first(links, pages), keyed=by_page)
     for _ in range(rounds):
         ranks = client.run_graph(another(cached, ranks, pages), keyed=by_page)
     return ranks
+
+
+def cache(client: tidegate.Client, links: pa.Table) -> tidegate.Dataset:
+    """For each page those that link to it, in a list; the pages of a channel in a partition."""
+    lists = links.group_by("to", use_threads=False).aggregate([("page", "list")])  # in the same order each time
+    return client.dataset(lists.rename_columns(["to", "pages"]), keyed=tidegate.Hashed(("to",), CHANNELS))
 
 
 def first(links: pa.Table, pages: int) -> tidegate.TaskGraph:

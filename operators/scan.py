@@ -77,6 +77,7 @@ class Scan(Operator):
         self._pieces: tuple[Piece, ...] = ()
         self._interrupted = False
         self._matched: tuple[pa.Schema, tuple[Match, ...]] | None = None
+        self._takes_all = not order and change_column is None and _any_rows(self.schema)
 
     def assign(self, source: str, pieces: Sequence[Piece]) -> None:
         """What the source has in the next epoch."""
@@ -107,6 +108,9 @@ class Scan(Operator):
                     yield batch
 
     def _inline(self, piece: InlinePiece) -> Generator[pa.RecordBatch]:
+        if self._takes_all and piece.schema.equals(self.schema, check_metadata=True):
+            yield from (batch for batch in piece.batches if batch.num_rows)
+            return
         if self._matched is None or not self._matched[0].equals(piece.schema):
             self._matched = piece.schema, self._matches(piece.schema, piece)
         _, matches = self._matched
@@ -185,6 +189,12 @@ class Scan(Operator):
             place = f"column {column.name!r}, row {first_row + error.row} (counted from 0)"
             raise SplitError(f"{describe(piece)}: {place}: {error}", reason="COLUMN_VALUE") from error
         return cast_array
+
+
+def _any_rows(schema: pa.Schema) -> bool:
+    """Whether nothing can be wrong with rows that have this schema."""
+    required = any(not field.nullable or kinds.is_interval(field.type) for field in schema)
+    return not required and len(set(schema.names)) == len(schema)
 
 
 def _runs(pieces: Sequence[Piece]) -> Iterator[Piece]:

@@ -74,10 +74,23 @@ class CheckpointFolder:
 
     def put(self, table: pa.Table) -> Part:
         """The table as a part of this folder; its name outlives a crash once a manifest that names it has been put."""
-        digested = _digested(table)
-        if not self.has(digested):
-            self._write(digested.file, lambda sink: _write_table(table, sink))
-        return digested
+        digest = _Digest()
+        write_table(table, digest)
+        part = digest.part(table.num_rows)
+        if not self.has(part):
+            self._write(lambda: part.file, lambda sink: write_table(table, sink))
+        return part
+
+    def add(self, table: pa.Table) -> Part:
+        """The same, in one pass, for a table that is hardly there."""
+        digest = _Digest()
+
+        def fill(sink: BinaryIO) -> None:
+            digest.sink = sink
+            write_table(table, digest)
+
+        self._write(lambda: digest.part(table.num_rows).file, fill)
+        return digest.part(table.num_rows)
 
     def commit(self, manifest: Manifest) -> None:
         """From here on there is this checkpoint, in the place of another of its name; all its parts have been put."""
@@ -85,7 +98,7 @@ class CheckpointFolder:
         self._disk.make_folder(self._path)
         self._disk.sync_names(self._path)
         data = encode(manifest)
-        self._write(f"{manifest.name}{_MANIFEST}", lambda sink: sink.write(data))
+        self._write(lambda: f"{manifest.name}{_MANIFEST}", lambda sink: sink.write(data))
         self._disk.sync_names(self._path)
         if needed is not None:
             self._needed = {**needed, manifest.name: _files(manifest)}
@@ -100,8 +113,8 @@ class CheckpointFolder:
                 self._disk.remove(self._path / name)
                 self._known().pop(name)
 
-    def _write(self, name: str, fill: Callable[[BinaryIO], object]) -> None:
-        """The file appears under its name when it is whole and synced."""
+    def _write(self, named: Callable[[], str], fill: Callable[[BinaryIO], object]) -> None:
+        """The file appears under its name when it is whole and synced; only then need it be known what it is named."""
         self._disk.make_folder(self._path)
         temporary = self._path / f"{next(self._numbers)}{_WRITING}"
         with suppress(FileNotFoundError):
@@ -111,6 +124,7 @@ class CheckpointFolder:
                 fill(sink)
                 self._disk.sync(sink)
                 size = sink.tell()
+            name = named()
             self._disk.rename(temporary, self._path / name)
         except BaseException:
             with suppress(OSError):
@@ -150,34 +164,35 @@ def _files(manifest: Manifest) -> frozenset[str]:
     return frozenset(part.file for part in manifest.parts)
 
 
-def _write_table(table: pa.Table, sink: object) -> None:
+def write_table(table: pa.Table, sink: object) -> None:
+    """The rows as a file of a checkpoint: the same rows in the same batches have the same bytes."""
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
 
 
-def _digested(table: pa.Table) -> Part:
-    """What the table's file would be, without its bytes being anywhere."""
-    sink = _Digest()
-    _write_table(table, sink)
-    return Part(digest=sink.digest.hexdigest(), rows=table.num_rows, size=sink.size)
-
-
 class _Digest:
-    """A file that keeps the digest of what is written to it, and nothing else."""
+    """A file that keeps the digest of what is written to it, and hands it on to `sink` if there is one."""
 
     closed = False
 
     def __init__(self) -> None:
-        self.digest = hashlib.blake2b(digest_size=32)
-        self.size = 0
+        self.sink: BinaryIO | None = None
+        self._digest = hashlib.blake2b(digest_size=32)
+        self._size = 0
+
+    def part(self, rows: int) -> Part:
+        """What was written."""
+        return Part(digest=self._digest.hexdigest(), rows=rows, size=self._size)
 
     def write(self, data: bytes) -> int:
-        self.digest.update(data)
-        self.size += len(data)
+        if self.sink is not None:
+            self.sink.write(data)
+        self._digest.update(data)
+        self._size += len(data)
         return len(data)
 
     def tell(self) -> int:
-        return self.size
+        return self._size
 
     def flush(self) -> None:
         """Nothing lies between."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,8 +14,8 @@ import pyarrow.compute as pc
 from ...operators.hashing import channel_of, hash_columns
 from ...proto.dataset import Hashed, KeyedDataset, Ranged
 from ...proto.errors import InvalidRequest
-from ..checkpoints.manifest import Part
 from .dataset import KeptDataset
+from .files import DatasetFile, DatasetFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -25,7 +24,7 @@ class Bounded:
     there are NaNs above them.
     """
 
-    part: Part
+    file: DatasetFile
     least: pa.Scalar | None
     most: pa.Scalar | None
     open: bool
@@ -38,22 +37,22 @@ class _Keyed(KeptDataset, KeyedDataset):
     def __init__(
         self,
         schema: pa.Schema,
-        parts: Sequence[Part],
-        folder: Path,
-        remove: Callable[[], None],
+        store: DatasetFiles,
+        files: Sequence[DatasetFile],
         columns: Sequence[str],
     ) -> None:
-        super().__init__(schema, parts, folder, remove)
+        super().__init__(schema, store, files)
         self._columns = tuple(columns)
 
     def lookup(self, *key: Any) -> pa.Table:
         self._check()
         values = self._values(key)
-        rows = (_equal(batch, self._columns, values) for part in self._with(values) for batch in self._of(part))
+        found = (batch for file in self._with(values) for batch in self._store.read(file))
+        rows = (_equal(batch, self._columns, values) for batch in found)
         return pa.Table.from_batches([batch for batch in rows if batch.num_rows], self.schema)
 
     @abstractmethod
-    def _with(self, values: Sequence[pa.Scalar]) -> Iterator[Part]:
+    def _with(self, values: Sequence[pa.Scalar]) -> Iterator[DatasetFile]:
         """The files that rows with this key may be in, in order."""
 
     def _values(self, key: Sequence[Any]) -> list[pa.Scalar]:
@@ -77,12 +76,11 @@ class HashedDataset(_Keyed):
     def __init__(
         self,
         schema: pa.Schema,
-        partitions: Sequence[Sequence[Part]],
-        folder: Path,
-        remove: Callable[[], None],
+        store: DatasetFiles,
+        partitions: Sequence[Sequence[DatasetFile]],
         keyed: Hashed,
     ) -> None:
-        super().__init__(schema, [part for some in partitions for part in some], folder, remove, keyed.columns)
+        super().__init__(schema, store, [file for some in partitions for file in some], keyed.columns)
         self.keyed = keyed
         self._partitions = tuple(tuple(some) for some in partitions)
 
@@ -90,7 +88,7 @@ class HashedDataset(_Keyed):
         self._check()
         return [self._batches_of(some) for some in self._partitions]
 
-    def _with(self, values: Sequence[pa.Scalar]) -> Iterator[Part]:
+    def _with(self, values: Sequence[pa.Scalar]) -> Iterator[DatasetFile]:
         arrays = [pa.repeat(value, 1) for value in values]
         [home] = channel_of(hash_columns(arrays), len(self._partitions))
         return iter(self._partitions[int(home)])
@@ -107,16 +105,15 @@ class RangedDataset(_Keyed):
     def __init__(
         self,
         schema: pa.Schema,
+        store: DatasetFiles,
         bounded: Sequence[Bounded],
-        folder: Path,
-        remove: Callable[[], None],
         keyed: Ranged,
     ) -> None:
-        super().__init__(schema, [each.part for each in bounded], folder, remove, (keyed.column,))
+        super().__init__(schema, store, [each.file for each in bounded], (keyed.column,))
         self.keyed = keyed
         self._bounded = tuple(bounded)
 
-    def _with(self, values: Sequence[pa.Scalar]) -> Iterator[Part]:
+    def _with(self, values: Sequence[pa.Scalar]) -> Iterator[DatasetFile]:
         [value] = values
         for each in self._bounded:
             if not value.is_valid:
@@ -126,7 +123,7 @@ class RangedDataset(_Keyed):
             else:
                 wanted = _reaches(each, value) and not _begins_above(each, value)
             if wanted:
-                yield each.part
+                yield each.file
 
     def range(self, low: Any = None, high: Any = None) -> pa.Table:
         self._check()
@@ -139,7 +136,7 @@ class RangedDataset(_Keyed):
                 continue
             if limit is not None and _begins_above(each, limit):
                 break
-            found += [_between(batch, column, least, limit) for batch in self._of(each.part)]
+            found += [_between(batch, column, least, limit) for batch in self._store.read(each.file)]
         return pa.Table.from_batches([batch for batch in found if batch.num_rows], self.schema)
 
 
@@ -184,13 +181,13 @@ def _is_nan(value: pa.Scalar) -> bool:
     return pa.types.is_floating(value.type) and value.is_valid and math.isnan(value.as_py())
 
 
-def bounded(part: Part, keys: pa.ChunkedArray) -> Bounded:
+def bounded(file: DatasetFile, keys: pa.ChunkedArray) -> Bounded:
     """`keys` are sorted: numbers, then NaNs, then nulls."""
     valid = len(keys) - keys.null_count
     nans = pc.sum(pc.is_nan(keys)).as_py() or 0 if pa.types.is_floating(keys.type) else 0
     some = valid > nans
     return Bounded(
-        part=part,
+        file=file,
         least=keys[0] if some else None,
         most=keys[valid - nans - 1] if some else None,
         open=nans > 0,

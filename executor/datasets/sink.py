@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from ...operators.blocks import blocks
 from ...operators.operator import Stream
 from ...operators.writing.staged import Written
 from ...proto.dataset import Keyed
@@ -44,8 +43,7 @@ class DatasetSink:
         [rows] = inputs
         writer = self._writer = writer_of(self.table, self._parent, self._keyed)
         with closing(rows):
-            for block in blocks(rows):
-                writer.add(block)
+            writer.add_all(rows)
         self._made, self._writer = writer.finish(), None
         yield from ()
 

@@ -1,18 +1,15 @@
-"""Making a Dataset: rows into files, in the checkpoint store's format, then the manifest that names them.
+"""Making a Dataset: rows into files, and which of them are its tables.
 
-The tables of the manifest are the Dataset's partitions, the only one of a Dataset that has none.
+The tables are the Dataset's partitions, the only one of a Dataset that has none.
 """
 
 from __future__ import annotations
 
-import importlib.metadata
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from functools import cache
+from contextlib import closing
 from pathlib import Path
-from typing import BinaryIO, Final, assert_never
+from typing import Final, assert_never
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,13 +24,10 @@ from ...operators.sizes import batch_bytes
 from ...operators.sorted_merge import merged
 from ...operators.streams import BatchStream
 from ...proto.dataset import Hashed, Keyed, Ranged
-from ...proto.errors import Exhausted, InvalidRequest
-from ..checkpoints.disk import LocalDisk
-from ..checkpoints.folder import CheckpointFolder
-from ..checkpoints.manifest import Manifest, Origin, Part, StateTable
-from .dataset import KeptDataset, rows_of
+from ...proto.errors import InvalidRequest
+from .dataset import KeptDataset
+from .files import DatasetFile, DatasetFiles
 from .keyed import Bounded, HashedDataset, RangedDataset, bounded
-from .place import new_folder
 
 PART_BLOCKS: Final = 4
 """Blocks of a file: few enough to be held, many enough to be worth a file."""
@@ -44,40 +38,32 @@ MOST_TOGETHER: Final = 1 << 30
 RUN_BLOCKS: Final = 16
 """Blocks that are sorted at a time."""
 
-NAME: Final = "dataset"
-TABLE: Final = "rows"
-VERSION: Final = 1
-
 
 class DatasetWriter(ABC):
-    """`add` blocks, then `finish`, or `drop` what was written. The same rows make the same files."""
+    """`add_all` rows, then `finish`, or `drop` what was written. The same rows make the same files."""
 
     def __init__(self, schema: pa.Schema, parent: Path) -> None:
         self.schema = schema
-        self._path, self._remove = new_folder(parent)
-        self._folder = CheckpointFolder(_Scratch(), self._path)
+        self._store = DatasetFiles(parent)
+
+    def add_all(self, batches: Iterable[pa.RecordBatch]) -> None:
+        for block in blocks(batches):
+            self.add(block)
 
     @abstractmethod
-    def add(self, block: pa.RecordBatch) -> None: ...
+    def add(self, block: pa.RecordBatch) -> None:
+        """A block's rows, the last one short."""
 
     @abstractmethod
     def finish(self) -> KeptDataset: ...
 
     def drop(self) -> None:
         """More than once is harmless."""
-        self._remove()
+        self._store.remove()
 
-    def _put(self, batches: Sequence[pa.RecordBatch]) -> Part:
-        """A file of these."""
-        table = pa.Table.from_batches(batches, self.schema).unify_dictionaries()
-        with _told():
-            return self._folder.put(table)
-
-    def _commit(self, tables: Iterable[Sequence[Part]]) -> None:
-        """From here on the folder says what is in it."""
-        named = [StateTable(name=f"{TABLE}{at}", version=VERSION, parts=tuple(each)) for at, each in enumerate(tables)]
-        with _told():
-            self._folder.commit(_manifest(tuple(named)))
+    def _put(self, batches: Sequence[pa.RecordBatch], *, own: bool) -> DatasetFile:
+        """A file of these. If they were not made here, whoever made them may change them later."""
+        return self._store.put(pa.Table.from_batches(batches, self.schema).unify_dictionaries(), own=own)
 
 
 class _Plain(DatasetWriter):
@@ -86,7 +72,7 @@ class _Plain(DatasetWriter):
     def __init__(self, schema: pa.Schema, parent: Path) -> None:
         super().__init__(schema, parent)
         self._held: list[pa.RecordBatch] = []
-        self._parts: list[Part] = []
+        self._files: list[DatasetFile] = []
 
     def add(self, block: pa.RecordBatch) -> None:
         self._held.append(block)
@@ -96,11 +82,11 @@ class _Plain(DatasetWriter):
     def finish(self) -> KeptDataset:
         if self._held:
             self._flush()
-        self._commit([self._parts])
-        return KeptDataset(self.schema, self._parts, self._path, self._remove)
+        self._store.commit([self._files])
+        return KeptDataset(self.schema, self._store, self._files)
 
     def _flush(self) -> None:
-        self._parts.append(self._put(self._held))
+        self._files.append(self._put(self._held, own=False))
         self._held = []
 
 
@@ -116,7 +102,13 @@ class _Hashed(DatasetWriter):
         keys = tuple(schema.names.index(column) for column in keyed.columns)
         self._routing = HashRouting(schema, keys, keyed.partitions)
         self._held: list[list[pa.RecordBatch]] = [[] for _ in range(keyed.partitions)]
-        self._parts: list[list[Part]] = [[] for _ in range(keyed.partitions)]
+        self._files: list[list[DatasetFile]] = [[] for _ in range(keyed.partitions)]
+
+    def add_all(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """As they come: a file is cut at a block of its partition's rows."""
+        for batch in batches:
+            for start in range(0, batch.num_rows, BLOCK_ROWS):
+                self.add(batch.slice(start, BLOCK_ROWS))
 
     def add(self, block: pa.RecordBatch) -> None:
         for partition, rows in enumerate(self._routing.slices(block, 0, 0)):
@@ -131,13 +123,13 @@ class _Hashed(DatasetWriter):
         for partition, held in enumerate(self._held):
             if held:
                 self._flush(partition)
-        self._commit(self._parts)
-        return HashedDataset(self.schema, self._parts, self._path, self._remove, self._keyed)
+        self._store.commit(self._files)
+        return HashedDataset(self.schema, self._store, self._files, self._keyed)
 
     def _flush(self, partition: int, rows: int | None = None) -> None:
         """Write so many of the rows that are held, or all."""
         together = concat_batches(self._held[partition])
-        self._parts[partition].append(self._put([together.slice(0, rows)]))
+        self._files[partition].append(self._put([together.slice(0, rows)], own=self._keyed.partitions > 1))
         self._held[partition] = [] if rows in (None, together.num_rows) else [together.slice(rows)]
 
 
@@ -149,7 +141,7 @@ class _Ranged(DatasetWriter):
         self._keyed = keyed
         self._ordering = Ordering([Order(column=schema.names.index(keyed.column))])
         self._held: list[pa.RecordBatch] = []
-        self._runs: list[tuple[Part, ...]] = []
+        self._runs: list[tuple[DatasetFile, ...]] = []
 
     def add(self, block: pa.RecordBatch) -> None:
         if self._held and not _fit_together([*self._held, block]):
@@ -161,10 +153,9 @@ class _Ranged(DatasetWriter):
     def finish(self) -> RangedDataset:
         if self._held:
             self._sort()
-        bounded = [self._bounded(part) for run in self._merged() for part in run]
-        self._commit([[each.part for each in bounded]])
-        self._folder.collect()  # the runs that were merged are no part of it
-        return RangedDataset(self.schema, bounded, self._path, self._remove, self._keyed)
+        bounded = [self._bounded(file) for run in self._merged() for file in run]
+        self._store.commit([[each.file for each in bounded]])
+        return RangedDataset(self.schema, self._store, bounded, self._keyed)
 
     def _sort(self) -> None:
         together = concat_batches(self._held)
@@ -172,22 +163,23 @@ class _Ranged(DatasetWriter):
         order = pc.sort_indices(together, sort_keys=[(self._keyed.column, "ascending")])  # stable; nulls at the end
         self._runs.append(self._written(blocks([pc.take(together, order, boundscheck=False)])))
 
-    def _merged(self) -> Sequence[tuple[Part, ...]]:
+    def _merged(self) -> Sequence[tuple[DatasetFile, ...]]:
         if len(self._runs) < 2:
             return self._runs
         streams = [BatchStream(self.schema, self._rows(run)) for run in self._runs]
         with closing(merged(streams, self._ordering)) as rows:
             return [self._written(blocks(rows))]
 
-    def _written(self, sorted_blocks: Iterable[pa.RecordBatch]) -> tuple[Part, ...]:
-        return tuple(self._put([block]) for block in sorted_blocks)
+    def _written(self, sorted_blocks: Iterable[pa.RecordBatch]) -> tuple[DatasetFile, ...]:
+        return tuple(self._put([block], own=True) for block in sorted_blocks)
 
-    def _rows(self, parts: Iterable[Part]) -> Iterator[pa.RecordBatch]:
-        for part in parts:
-            yield from rows_of(self._path, part)
+    def _rows(self, files: Iterable[DatasetFile]) -> Iterator[pa.RecordBatch]:
+        for file in files:
+            yield from self._store.read(file)
 
-    def _bounded(self, part: Part) -> Bounded:
-        return bounded(part, pa.Table.from_batches(rows_of(self._path, part), self.schema).column(self._keyed.column))
+    def _bounded(self, file: DatasetFile) -> Bounded:
+        rows = pa.Table.from_batches(self._store.read(file), self.schema)
+        return bounded(file, rows.column(self._keyed.column))
 
 
 def _fit_together(batches: Sequence[pa.RecordBatch]) -> bool:
@@ -218,8 +210,7 @@ def dataset_of(
     """A Dataset of these rows, in a folder below `parent`."""
     writer = writer_of(schema, parent, keyed)
     try:
-        for block in blocks(batches):
-            writer.add(block)
+        writer.add_all(batches)
         return writer.finish()
     except BaseException:
         writer.drop()
@@ -237,41 +228,3 @@ def _check_key(schema: pa.Schema, columns: Sequence[str]) -> None:
         if obstacle(type_) is not None or plain(type_) not in (type_, pa.string(), pa.binary()):
             text = f"column {column!r} of type {type_} cannot be the key of a Dataset"
             raise InvalidRequest(text, reason="DATASET_KEY")
-
-
-@contextmanager
-def _told() -> Iterator[None]:
-    """A disk that is full or fails."""
-    try:
-        yield
-    except OSError as error:
-        raise Exhausted(f"a Dataset cannot be written: {error}", reason="SPILL_FAILED") from error
-
-
-class _Scratch(LocalDisk):
-    """Files that go with the process need not outlive a crash."""
-
-    def sync(self, file: BinaryIO) -> None:
-        file.flush()
-
-    def sync_names(self, folder: Path) -> None:
-        """Nobody looks for them after a crash."""
-
-
-@cache
-def _version() -> str:
-    return importlib.metadata.version("tidegate")
-
-
-def _manifest(tables: tuple[StateTable, ...]) -> Manifest:
-    engines = {"tidegate": _version(), "pyarrow": pa.__version__}
-    origin = Origin(plan="", meaning="", options={}, tables={}, engines=engines)
-    return Manifest(
-        name=NAME,
-        epoch=1,
-        taken_us=time.time_ns() // 1000,
-        watermark=None,
-        sources={},
-        origin=origin,
-        tables=tables,
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -26,6 +26,7 @@ class PreparedGraph:
     nodes: tuple[Step, ...]
     schemas: Mapping[str, pa.Schema]
     warnings: tuple[str, ...] = ()
+    _lowered: list[tuple[Shape, PhysicalPlan]] = field(default_factory=list)
 
     @property
     def schema(self) -> pa.Schema:
@@ -50,7 +51,12 @@ class PreparedGraph:
         return shape if any(isinstance(node, SqlStep) for node in self.nodes) else {}
 
     def physical(self, shape: Shape, without: Container[str] = ()) -> PhysicalPlan:  # noqa: ARG002 - it has no indexes
-        return lower(self.graph, self.nodes, self.schemas, shape).physical
+        """The last one is kept: a task asks when it is made and in its first epoch, mostly for the same shape."""
+        known = self._lowered[0] if self._lowered else None
+        if known is None or known[0] != shape:
+            known = dict(shape), lower(self.graph, self.nodes, self.schemas, shape).physical
+            self._lowered[:] = [known]
+        return known[1]
 
     def explain(self, shape: Shape) -> Explanation:
         return explain(self.graph, self.nodes, self.schemas, lower(self.graph, self.nodes, self.schemas, shape))

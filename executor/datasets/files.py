@@ -1,0 +1,227 @@
+"""The files of a Dataset, in the checkpoint store's format; of a small Dataset their rows, until files are asked for.
+
+A small one, as a round of a loop makes it, would cost more to put on disk than to make. However many Datasets there are
+and however large they are, what they keep in memory has a bound.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import pyarrow as pa
+
+from ...operators.sizes import batch_bytes
+from ...proto.errors import Exhausted, InternalError, Refused
+from ..checkpoints.disk import LocalDisk
+from ..checkpoints.folder import CheckpointFolder, write_table
+from ..checkpoints.manifest import Manifest, Origin, Part, StateTable
+from .place import new_folder
+
+MOST_IN_MEMORY: Final = 8 << 20
+"""Bytes of a Dataset that stay in memory. Of a larger one no file does."""
+
+MOST_TOGETHER: Final = 64 << 20
+"""Bytes that all Datasets of this process keep in memory."""
+
+NAME: Final = "dataset"
+TABLE: Final = "rows"
+VERSION: Final = 1
+
+
+class _Memory:
+    """What all Datasets together keep in memory, in bytes."""
+
+    def __init__(self) -> None:
+        self.used = 0
+        self._lock = threading.RLock()  # a finalizer may run wherever its thread is, here too
+
+    def take(self, size: int) -> bool:
+        with self._lock:
+            if self.used + size > MOST_TOGETHER:
+                return False
+            self.used += size
+            return True
+
+    def give(self, size: int) -> None:
+        with self._lock:
+            self.used -= size
+
+
+memory: Final = _Memory()
+
+
+@dataclass(slots=True, eq=False)
+class DatasetFile:
+    """Some rows, of `size` bytes: a `part` once they are on disk. `batches` are in memory, or are mapped there."""
+
+    rows: int
+    size: int
+    part: Part | None = None
+    batches: Sequence[pa.RecordBatch] | None = None
+
+
+class DatasetFiles:
+    """`put` files, `commit` those that are the Dataset's, `read` and `remove` them. From any thread once committed."""
+
+    def __init__(self, parent: Path) -> None:
+        self._parent = parent
+        self._lock = threading.RLock()
+        self._held: list[DatasetFile] = []
+        self._tables: Sequence[Sequence[DatasetFile]] | None = None
+        self._disk: _OnDisk | None = None
+        self._removed = False
+
+    def put(self, table: pa.Table, *, own: bool) -> DatasetFile:
+        """A file of these rows. If they are not the Dataset's `own`, somebody may change them later."""
+        with self._lock:
+            batches = table.to_batches()
+            size = sum(map(batch_bytes, batches))
+            if self._disk is None and self._size() + size <= MOST_IN_MEMORY and memory.take(size):
+                file = DatasetFile(table.num_rows, size, batches=batches if own else _copied(table))
+                self._held.append(file)
+                return file
+            part = self._on_disk().put(table)
+            return DatasetFile(part.rows, part.size, part=part)
+
+    def commit(self, tables: Sequence[Sequence[DatasetFile]]) -> None:
+        """These are the Dataset's tables; files of none are removed."""
+        with self._lock:
+            self._tables = tables
+            needed = {id(file) for files in tables for file in files}
+            self._let_go([file for file in self._held if id(file) not in needed])
+            if self._disk is not None:
+                self._disk.commit(tables)
+
+    def read(self, file: DatasetFile) -> Sequence[pa.RecordBatch]:
+        """Its batches, which are opened once; those of a file on disk are mapped into memory."""
+        with self._lock:
+            self.check()
+            if file.batches is None:
+                with pa.memory_map(str(self._on_disk().path(file))) as source:
+                    reader = pa.ipc.open_file(source)
+                    file.batches = [reader.get_batch(at) for at in range(reader.num_record_batches)]
+            return file.batches
+
+    def path(self, file: DatasetFile) -> Path:
+        """Where it is on disk; if it was in memory, from now on."""
+        with self._lock:
+            self.check()
+            return self._on_disk().path(file)
+
+    def check(self) -> None:
+        if self._removed:
+            raise Refused("the Dataset was closed, and its rows are gone: make it again", reason="DATASET_CLOSED")
+
+    def remove(self) -> None:
+        """More than once is harmless. What was read stays good."""
+        with self._lock:
+            self._removed = True
+            self._let_go(self._held)
+            for file in (file for files in self._tables or () for file in files):
+                file.batches = None
+            if self._disk is not None:
+                self._disk.remove()
+
+    # ---------------------------------------------------------------------------------------------------- inside
+
+    def _size(self) -> int:
+        return sum(file.size for file in self._held)
+
+    def _let_go(self, files: Sequence[DatasetFile]) -> None:
+        """Files that are not in memory any more."""
+        for file in tuple(files):
+            self._held.remove(file)
+            file.batches = None
+            memory.give(file.size)
+
+    def _on_disk(self) -> _OnDisk:
+        """Where all files are from now on."""
+        if self._disk is None:
+            disk = _OnDisk(self._parent)
+            for file in self._held:
+                file.part = disk.put(pa.Table.from_batches(self.read(file)))
+            if self._tables is not None:
+                disk.commit(self._tables)
+            self._let_go(self._held)
+            self._disk = disk
+        return self._disk
+
+
+class _OnDisk:
+    """A folder in the checkpoint store's format, with a manifest once it has been committed."""
+
+    def __init__(self, parent: Path) -> None:
+        self._path, self.remove = new_folder(parent)
+        self._folder = CheckpointFolder(_Scratch(), self._path)
+
+    def put(self, table: pa.Table) -> Part:
+        with _told():
+            return self._folder.add(table)
+
+    def commit(self, tables: Sequence[Sequence[DatasetFile]]) -> None:
+        """From here on the folder says what is in it, and has nothing else."""
+        named = [
+            StateTable(name=f"{TABLE}{at}", version=VERSION, parts=tuple(file.part for file in files if file.part))
+            for at, files in enumerate(tables)
+        ]
+        with _told():
+            self._folder.commit(_manifest(tuple(named)))
+            self._folder.collect()
+
+    def path(self, file: DatasetFile) -> Path:
+        if file.part is None:
+            raise InternalError("a file of a Dataset is neither in memory nor on disk")
+        return self._path / file.part.file
+
+
+class _Scratch(LocalDisk):
+    """Files that go with the process need not outlive a crash."""
+
+    def sync(self, file: BinaryIO) -> None:
+        file.flush()
+
+    def sync_names(self, folder: Path) -> None:
+        """Nobody looks for them after a crash."""
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """A disk that is full or fails."""
+    try:
+        yield
+    except OSError as error:
+        raise Exhausted(f"a Dataset cannot be written: {error}", reason="SPILL_FAILED") from error
+
+
+def _copied(table: pa.Table) -> Sequence[pa.RecordBatch]:
+    sink = pa.BufferOutputStream()
+    write_table(table, sink)
+    reader = pa.ipc.open_file(sink.getvalue())
+    return [reader.get_batch(at) for at in range(reader.num_record_batches)]
+
+
+@cache
+def _version() -> str:
+    return importlib.metadata.version("tidegate")
+
+
+def _manifest(tables: tuple[StateTable, ...]) -> Manifest:
+    engines = {"tidegate": _version(), "pyarrow": pa.__version__}
+    origin = Origin(plan="", meaning="", options={}, tables={}, engines=engines)
+    return Manifest(
+        name=NAME,
+        epoch=1,
+        taken_us=time.time_ns() // 1000,
+        watermark=None,
+        sources={},
+        origin=origin,
+        tables=tables,
+    )
