@@ -14,6 +14,7 @@ from tidegate.proto.tidegate.v1 import plans_pb2_grpc, tasks_pb2_grpc
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
 from tidegate.proto.wire import fields, varint
 
+from ..executor.fakes import FakeEngine
 from .running import fake_server
 
 Results = Callable[[pb.ResultsRequest], Iterator[list[pb.Frame]]]
@@ -55,8 +56,14 @@ def kinds(frames: list[pb.Frame]) -> list[str]:
 
 
 @pytest.fixture
-def address() -> Iterator[str]:
-    with fake_server() as listening:
+def engine() -> FakeEngine:
+    """Of the server; a test may be parametrised with another one."""
+    return FakeEngine()
+
+
+@pytest.fixture
+def address(engine: FakeEngine) -> Iterator[str]:
+    with fake_server(engine) as listening:
         yield listening
 
 

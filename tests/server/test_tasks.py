@@ -8,6 +8,7 @@ import pytest
 
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
 
+from ..executor.fakes import POISON, FakeEngine
 from .conftest import Results, Stubs, inline, kinds, rows
 
 
@@ -134,6 +135,35 @@ def test_cancelling_ends_a_stream_that_waits(stubs: Stubs, results: Results) -> 
     with pytest.raises(grpc.RpcError) as ended:
         next(answers)
     assert ended.value.code() is grpc.StatusCode.CANCELLED
+
+
+@pytest.mark.parametrize("engine", [FakeEngine(early=True)], ids=["early"])
+def test_the_error_of_an_epoch_follows_the_rows_that_were_read_of_it(stubs: Stubs, results: Results) -> None:
+    task = stubs.create()
+    stubs.tasks.AddSplit(pb.AddSplitRequest(task=task, source="a", split=inline(1, 2)))
+    answers = results(pb.ResultsRequest(task=task))
+    said: list[pb.Frame] = []
+    while not rows(said):
+        said += next(answers)
+    assert rows(said) == [1, 2]
+    stubs.tasks.AddSplit(pb.AddSplitRequest(task=task, source="a", split=inline(POISON)))
+    with pytest.raises(grpc.RpcError, match="poison") as failed:
+        list(answers)
+    assert failed.value.code() is grpc.StatusCode.ABORTED
+    assert dict(failed.value.trailing_metadata())["tidegate-error"] == "TaskFailed"
+
+
+def test_a_skipped_epochs_barrier_has_its_error_and_the_stream_goes_on(stubs: Stubs, results: Results) -> None:
+    task = stubs.create(on_error=pb.ON_ERROR_SKIP_EPOCH)
+    for number in (POISON, 2):
+        stubs.tasks.AddSplit(pb.AddSplitRequest(task=task, source="a", split=inline(number)))
+        stubs.tasks.RequestBarrier(pb.RequestBarrierRequest(task=task))
+    stubs.tasks.NoMoreSplits(pb.NoMoreSplitsRequest(task=task))
+    frames = [frame for answer in results(pb.ResultsRequest(task=task)) for frame in answer]
+    said = [frame for frame in frames if frame.WhichOneof("kind") != "blocked"]
+    assert kinds(said) == ["barrier", "data", "barrier", "finished"]
+    assert "poison" in said[0].barrier.error.message
+    assert rows(said) == [2]
 
 
 def test_reading_what_was_acknowledged_is_refused_in_a_stream(stubs: Stubs, results: Results) -> None:
