@@ -47,6 +47,7 @@ class Streams:
 
     def __init__(self, channel: Channel, *, use_flight: bool = True) -> None:
         self._channel = channel
+        self._authorities = channel.access.authorities_bytes()  # now, as the channel does
         self._client: flight.FlightClient | None = None
         self._options: flight.FlightCallOptions | None = None
         self._why_not = "" if use_flight else "as was asked for"
@@ -90,7 +91,7 @@ class Streams:
             headers = [(name.encode(), value.encode()) for name, value in self._channel.metadata or ()]
             self._options = flight.FlightCallOptions(headers=headers)
             self._client = flight.connect(
-                _location(access), generic_options=list(OPTIONS), tls_root_certs=access.authorities_bytes()
+                _location(access), generic_options=list(OPTIONS), tls_root_certs=self._authorities
             )
         return self._client
 
