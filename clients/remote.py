@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Final
 
 import pyarrow as pa
@@ -79,6 +79,10 @@ class RemoteService:
     def access(self) -> Access:
         """How the server is reached, which other processes may do too."""
         return self._channel.access
+
+    @cached_property
+    def principal(self) -> str:
+        return self.capabilities().principal
 
     @property
     def large_results(self) -> str:

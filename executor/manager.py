@@ -6,7 +6,7 @@ import shutil
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..proto.errors import NotFound, Problem, Refused, TidegateError
@@ -101,6 +101,10 @@ class TaskManager:
         """Its callers are in its process."""
 
     # ---------------------------------------------------------------------------------------------------- tasks
+
+    @property
+    def principal(self) -> str:
+        return self._ownership.caller
 
     def adopt_spark(self, session: object) -> str:
         return self._engine.adopt_spark(session)
@@ -361,7 +365,7 @@ class TaskManager:
         return self._engine.explain(plan, check_options(options), static_sources, check_rows(rows or {}))
 
     def capabilities(self) -> Capabilities:
-        return self._engine.capabilities()
+        return replace(self._engine.capabilities(), principal=self._ownership.caller)
 
     def close(self) -> None:
         """Cancel every task; no thread and no file is left. More than once is harmless."""

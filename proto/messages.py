@@ -467,9 +467,17 @@ def problems_value(message: plans.ValidateResponse) -> Sequence[Problem]:
 
 def capabilities_message(capabilities: v.Capabilities) -> plans.CapabilitiesResponse:
     return plans.CapabilitiesResponse(
-        version=capabilities.version, dialect=capabilities.dialect, engines=capabilities.engines
+        version=capabilities.version,
+        dialect=capabilities.dialect,
+        engines=capabilities.engines,
+        principal=capabilities.principal,
     )
 
 
 def capabilities_value(message: plans.CapabilitiesResponse) -> v.Capabilities:
-    return v.Capabilities(version=message.version, dialect=message.dialect, engines=dict(message.engines))
+    return v.Capabilities(
+        version=message.version,
+        dialect=message.dialect,
+        engines=dict(message.engines),
+        principal=message.principal,
+    )

@@ -43,6 +43,11 @@ class Service(Protocol):
         """What it does with graphs of the caller's own operators; `Refused` where it is not in the caller's process."""
         ...
 
+    @property
+    def principal(self) -> str:
+        """Who the service takes its caller for; empty where it does not tell callers apart."""
+        ...
+
     def adopt_spark(self, session: object) -> str:
         """What a Spark session of the caller's is called in options; `InvalidRequest` where the service is a server."""
         ...

@@ -443,3 +443,5 @@ class Capabilities:
     version: str
     dialect: str
     engines: Mapping[str, str]
+    principal: str = ""
+    """Who the service takes the caller for; empty where it does not tell callers apart."""

@@ -132,8 +132,13 @@ def transaction_name(name: str | None) -> str:
 
 
 def service_name(user: Client | Task) -> str:
-    """Which service this is of: its address, or this process and the object in it."""
-    return user.address or f"{_here()}:{id(user.service):x}"
+    """Which service this is of: its address, or this process and the object in it. Principals of one server see each
+    other's tasks as little as those of another server's, so each is a service of its own.
+    """
+    if user.address is None:
+        return f"{_here()}:{id(user.service):x}"
+    principal = user.service.principal
+    return f"{user.address} as {principal}" if principal else user.address
 
 
 def _here() -> str:

@@ -1,15 +1,20 @@
-"""Datasets: rows in files that never change, outlive what made them, and go with whoever holds them."""
+"""Datasets: rows that never change, outlive what made them, and go with whoever holds them; small ones in memory, else
+in files.
+"""
 
 from __future__ import annotations
 
 import gc
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import tidegate
 from tidegate import Client, Dataset, TaskGraph
+from tidegate.executor.datasets import files as dataset_files
+from tidegate.proto.dataset import Keyed
 
 from .executors import CALLS, NUMBERS, SUMS, Calls, HashJoin, PassOn, SumByKey, fed, numbers, sums
 
@@ -24,7 +29,17 @@ def files(place: Path) -> list[Path]:
     return [path for path in place.rglob("*") if path.is_file()]
 
 
-def test_a_dataset_has_its_graphs_rows_in_order_as_often_as_one_likes(client: Client) -> None:
+@pytest.fixture
+def on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No Dataset is so small that it stays in memory."""
+    monkeypatch.setattr(dataset_files, "MOST_IN_MEMORY", 0)
+
+
+@pytest.mark.parametrize("most_in_memory", [0, 2 << 20, 8 << 20])
+def test_a_dataset_has_its_graphs_rows_in_order_as_often_as_one_likes(
+    client: Client, most_in_memory: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dataset_files, "MOST_IN_MEMORY", most_in_memory)
     dataset = made(client, numbers(300_000))
     assert (dataset.rows, dataset.schema) == (300_000, NUMBERS)
     assert dataset.table() == pa.Table.from_batches(list(dataset)) == numbers(300_000)
@@ -53,6 +68,7 @@ def test_its_files_are_gone_when_nothing_refers_to_it(tmp_path: Path) -> None:
     assert files(tmp_path) == []
 
 
+@pytest.mark.usefixtures("on_disk")
 def test_closing_it_removes_its_files_and_leaves_what_was_read(tmp_path: Path) -> None:
     with tidegate.local(spill_directory=tmp_path) as client, made(client, numbers(100)) as dataset:
         table = dataset.table()
@@ -119,6 +135,49 @@ def test_it_is_a_split_of_a_fed_source(client: Client) -> None:
             assert found.sort_by("k") == sums(dataset.table())
 
 
+def test_a_small_dataset_has_files_once_somebody_asks_for_them(tmp_path: Path) -> None:
+    with tidegate.local(spill_directory=tmp_path) as client:
+        dataset = made(client, numbers(1000))
+        before = list(dataset)
+        assert not list(tmp_path.rglob("*.arrow"))
+        assert [Path(split.path) for split in dataset.splits()] == list(tmp_path.rglob("*.arrow"))
+        assert list(dataset) == before
+
+
+def test_a_large_dataset_is_in_files_alone(tmp_path: Path) -> None:
+    held = dataset_files.memory.used
+    with tidegate.local(spill_directory=tmp_path) as client:
+        dataset = made(client, numbers(600_000))
+        assert sum(path.stat().st_size for path in tmp_path.rglob("*.arrow")) >= 600_000 * 16
+        assert dataset_files.memory.used == held
+        assert dataset.table() == numbers(600_000)
+
+
+def test_what_all_datasets_keep_in_memory_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = dataset_files.memory.used
+    monkeypatch.setattr(dataset_files, "MOST_TOGETHER", held + 40_000)
+    with tidegate.local(spill_directory=tmp_path) as client:
+        first, second, third = (client.dataset(numbers(1000)) for _ in range(3))
+        assert len(list(tmp_path.rglob("*.arrow"))) == 1
+        first.close()
+        fourth = client.dataset(numbers(1000))
+        assert len(list(tmp_path.rglob("*.arrow"))) == 1
+        assert [each.table() for each in (second, third, fourth)] == [numbers(1000)] * 3
+    del second, third, fourth
+    gc.collect()
+    assert dataset_files.memory.used <= held
+
+
+@pytest.mark.parametrize("keyed", [None, tidegate.Hashed(("k",), 1), tidegate.Hashed(("k",), 2), tidegate.Ranged("k")])
+def test_memory_that_changes_later_changes_no_dataset(client: Client, keyed: Keyed | None) -> None:
+    keys = np.arange(1000)
+    dataset = client.dataset(pa.table({"k": keys}), keyed=keyed)
+    before = sorted(dataset.table()["k"].to_pylist())
+    keys[:] = -1
+    assert sorted(dataset.table()["k"].to_pylist()) == before == list(range(1000))
+
+
+@pytest.mark.usefixtures("on_disk")
 def test_a_failed_graph_leaves_no_files(tmp_path: Path) -> None:
     class Breaks(PassOn):
         def done(self, channel: int) -> None:

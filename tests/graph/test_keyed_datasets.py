@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import tidegate
 from tidegate import Client, Hashed, KeyedDataset, Ranged, TaskGraph
-from tidegate.executor.datasets import writing
+from tidegate.executor.datasets import files, writing
 
 from .executors import NUMBERS, SUMS, PassOn, SumByKey, fed, numbers, sums
 
@@ -37,7 +37,11 @@ def made(client: Client, table: pa.Table, keyed: Hashed | Ranged) -> KeyedDatase
 
 
 @pytest.mark.parametrize("keyed", KINDS, ids=str)
-def test_a_graphs_rows_are_found_by_their_key(client: Client, keyed: Hashed | Ranged) -> None:
+@pytest.mark.parametrize("most_in_memory", [0, 8 << 20])
+def test_a_graphs_rows_are_found_by_their_key(
+    client: Client, keyed: Hashed | Ranged, most_in_memory: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "MOST_IN_MEMORY", most_in_memory)
     graph = TaskGraph()
     graph.blocking("rows", PassOn, fed(graph))
     dataset = client.run_graph(graph, {"numbers": numbers(5000)}, keyed=keyed)

@@ -179,7 +179,7 @@ def test_a_request_without_a_plan_is_refused() -> None:
 
 def test_answers_about_plans_survive() -> None:
     problem = errors.Problem(place="relations[0]", reason="UNKNOWN_FUNCTION", message="no such function: f")
-    capabilities = Capabilities(version="1", dialect="name: tidegate", engines={"duckdb": "2.0"})
+    capabilities = Capabilities(version="1", dialect="name: tidegate", engines={"duckdb": "2.0"}, principal="alice")
     assert messages.problems_value(wire(messages.validation_message([problem]))) == [problem]
     assert messages.capabilities_value(wire(messages.capabilities_message(capabilities))) == capabilities
 

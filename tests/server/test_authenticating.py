@@ -134,6 +134,10 @@ def test_with_a_token_a_task_runs_as_ever(alice: tidegate.Client) -> None:
         assert [each.id for each in alice.tasks()] == [task.id]
 
 
+def test_a_server_says_who_it_takes_a_client_for(alice: tidegate.Client, bob: tidegate.Client) -> None:
+    assert [client.capabilities().principal for client in (alice, bob)] == ["alice", "bob"]
+
+
 def test_a_large_epoch_is_read_ahead_with_the_token(alice: tidegate.Client) -> None:
     rows = pa.table({"x": pa.array(range(1_000_000), pa.int64())})
     with alice.create_task(b"plan") as task:

@@ -100,12 +100,14 @@ def test_nothing_is_left_of_an_epoch(spark: SparkSession, tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("way", ["spark", "connected"])
 def test_a_job_that_runs_is_cancelled_with_its_task(
-    client: tidegate.Client, spark: SparkSession, tmp_path: Path
+    way: str, client: tidegate.Client, spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """After which Spark runs nothing of it, and other tasks' jobs."""
+    session = request.getfixturevalue(way)
     marker = tmp_path / "running"
-    with client.create_task(summed("endless", marker=str(marker)), channels=2, executor="spark", spark=spark) as task:
+    with client.create_task(summed("endless", marker=str(marker)), channels=2, executor="spark", spark=session) as task:
         task.add_split("numbers", FEW)
         task.request_barrier()
         while not marker.exists():
@@ -115,7 +117,7 @@ def test_a_job_that_runs_is_cancelled_with_its_task(
             task.read_epoch()
     while spark.sparkContext.statusTracker().getActiveJobsIds():
         """A job is cancelled behind the call's back."""
-    with client.create_task(summed(), channels=2, executor="spark", spark=spark) as other:
+    with client.create_task(summed(), channels=2, executor="spark", spark=session) as other:
         assert told(other.run_epoch({"numbers": FEW}).table()) == expected(FEW)
 
 

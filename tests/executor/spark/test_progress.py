@@ -83,6 +83,24 @@ def test_stages_and_tasks_are_told_while_they_run(client: tidegate.Client, spark
         assert sum(each.rows_in for each in of(task, "Exchange")) == ROWS.num_rows
 
 
+def test_spark_connect_tells_of_tasks_while_they_run_and_of_rows_at_the_end(
+    client: tidegate.Client, connected: SparkSession, tmp_path: Path
+) -> None:
+    gate = tmp_path / "open"
+    with client.create_task(summed("waits", open=str(gate)), channels=2, executor="spark", spark=connected) as task:
+        task.add_split("numbers", ROWS)
+        task.request_barrier()
+        told_of = seen(task, lambda stages: sum(each.done for each in stages) == 2)
+        assert [(each.tasks, each.pipelines, each.rows_out) for each in told_of if each.done] == [(2, (), 0)]
+
+        gate.touch()
+        rows = task.read_epoch()
+        reading, summing = task.statistics().stages
+        assert (reading.pipelines, reading.tasks, reading.done) == (("pipeline 1",), 2, 2)
+        assert (summing.pipelines, summing.tasks, summing.done) == (("pipeline 2",), 2, 2)
+        assert (reading.rows_in, summing.rows_out) == (ROWS.num_rows, rows.num_rows)
+
+
 def test_the_stages_that_are_explained_are_those_that_run(client: tidegate.Client, spark: SparkSession) -> None:
     options = {"channels": 2, "executor": "spark", "spark": spark}
     explained = json.loads(client.explain(summed(), rows={"numbers": ROWS.num_rows}, **options).json)["spark"]["stages"]

@@ -1,0 +1,101 @@
+"""Tables that are written, the command line, and a server: each with tasks that Spark runs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+import tidegate
+from tests.executor import plans
+from tests.executor.test_write import writing
+from tidegate.server.cli import main
+
+SUM = plans.summed(plans.read("t", "k", "v"))
+ROWS = pa.table({"k": [at % 7 for at in range(50_000)], "v": range(50_000)})
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a command is run, with a plan and rows for it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plan.json").write_text(plans.plan(SUM, "k", "s").json or "")
+    pq.write_table(ROWS, tmp_path / "rows.parquet")
+    return tmp_path
+
+
+@pytest.fixture
+def summed(folder: Path) -> pa.Table:
+    """What the plan answers here."""
+    with tidegate.local() as client:
+        return client.query(folder / "plan.json", {"t": ROWS}, channels=2, determinism="strict")
+
+
+@pytest.fixture
+def master(spark: SparkSession) -> Iterator[str]:
+    """The address of the tests' Spark, which a service is not to stop."""
+    yield spark.sparkContext.master
+    assert spark.range(3).count() == 3
+
+
+def test_a_plan_that_writes_writes_what_spark_computes(spark: SparkSession, tmp_path: Path) -> None:
+    written = {}
+    for executor, options in (("local", {}), ("spark", {"executor": "spark", "spark": spark})):
+        root = tmp_path / executor
+        root.mkdir()
+        with (
+            tidegate.local(write_root=root) as client,
+            client.create_task(writing(SUM).json, channels=2, **options) as task,
+        ):
+            epochs = [task.run_epoch({"t": ROWS.slice(0, count)}) for count in (50_000, 10)]
+            rows = [each.table() for each in epochs]
+            assert [each.statistics.rows_written for each in epochs] == [each.num_rows for each in rows]
+        tables = [pq.read_table(each) for each in sorted((root / "out").glob("*.parquet"))]
+        assert [each.rename_columns(["key", "value"]) for each in tables] == rows
+        written[executor] = tables
+    assert written["spark"] == written["local"]
+
+
+def test_the_command_line_runs_a_plan_on_spark(
+    folder: Path, summed: pa.Table, master: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    how = ("--executor", "spark", "--spark", master, "--channels", "2")
+    assert main(["run", "plan.json", "--split", "t=rows.parquet", *how, "--output", "out.parquet"]) == 0
+    assert pq.read_table(folder / "out.parquet") == summed
+    assert "2 channels" in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_a_server_runs_its_clients_tasks_on_its_spark(folder: Path, summed: pa.Table, master: str) -> None:
+    address = f"unix:{folder}/server"
+    found = {}
+
+    def ask() -> None:
+        try:
+            with (
+                tidegate.connect(address) as client,
+                client.create_task(folder / "plan.json", executor="spark", channels=2) as task,
+            ):
+                found["rows"] = task.run_epoch({"t": "rows.parquet"}).table()
+                found["stages"] = task.statistics().stages
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)  # the server's, which ends then as it would for anybody
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    assert main(["serve", "--listen", address, "--spark", master]) == 0
+    asking.join()
+    assert found["rows"] == summed
+    assert [(each.done, each.pipelines) for each in found["stages"]] == [(1, ("pipeline 1",))]
+
+
+def test_a_process_has_one_spark(master: str) -> None:
+    with tidegate.local() as client, pytest.raises(tidegate.InvalidRequest, match="has a Spark already") as refused:
+        client.create_task(plans.plan(SUM, "k", "s").json, executor="spark", spark="local[7]")
+    assert refused.value.reason == "SPARK_RUNNING"
