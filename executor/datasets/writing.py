@@ -128,7 +128,8 @@ class _Hashed(DatasetWriter):
 
     def _flush(self, partition: int, rows: int | None = None) -> None:
         """Write so many of the rows that are held, or all."""
-        together = concat_batches(self._held[partition])
+        held = self._held[partition]
+        together = held[0] if len(held) == 1 else concat_batches(held)
         self._files[partition].append(self._put([together.slice(0, rows)], own=self._keyed.partitions > 1))
         self._held[partition] = [] if rows in (None, together.num_rows) else [together.slice(rows)]
 
