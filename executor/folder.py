@@ -10,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from ..proto.errors import InvalidRequest
+
 PREFIX: Final = "tidegate-"
 _LOCK: Final = "in-use"
 
@@ -22,11 +24,18 @@ class ServiceFolder:
     """
 
     def __init__(self, parent: Path) -> None:
-        parent.mkdir(parents=True, exist_ok=True)
-        _remove_leftovers(parent)
-        self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent)).resolve()
-        unlocked = self.path / "locking"
-        self._lock: int | None = os.open(unlocked, os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            parent.mkdir(parents=True, exist_ok=True)
+            _remove_leftovers(parent)
+            self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent)).resolve()
+            unlocked = self.path / "locking"
+            self._lock: int | None = os.open(unlocked, os.O_CREAT | os.O_RDWR, 0o600)
+        except OSError as error:
+            raise InvalidRequest(
+                f"the service writes what does not fit in memory to {parent}, which it cannot: {error.strerror} "
+                "(spill_directory, --spill)",
+                reason="SPILL_DIRECTORY",
+            ) from error
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         unlocked.rename(self.path / _LOCK)  # nobody ever finds the lock free before it is held
 

@@ -96,11 +96,11 @@ class TaskManager:
         self._ended = ended
         self.graphs = Graphs(self, engine, folder.parent)
 
+    # ---------------------------------------------------------------------------------------------------- tasks
+
     @property
     def address(self) -> None:
         """Its callers are in its process."""
-
-    # ---------------------------------------------------------------------------------------------------- tasks
 
     @property
     def principal(self) -> str:
@@ -119,6 +119,7 @@ class TaskManager:
         request: str = "",
     ) -> TaskInfo:
         """A `request`, named by the caller and unguessable, makes one task however often it arrives."""
+        self._check_open()
         check_options(options)
 
         def create() -> str:
@@ -185,7 +186,7 @@ class TaskManager:
                 self._tasks[identity] = task
         if closed:
             task.close()
-            raise Refused("the service is closed", reason="SERVICE_CLOSED")
+            raise _closed()
         if options.idle_seconds:
             self._timers.call_later(options.idle_seconds, lambda: self._delete_if_idle(identity))
         return identity
@@ -193,6 +194,7 @@ class TaskManager:
     def _task(self, identity: str) -> Task:
         task = self._tasks.get(identity) if self._ownership.has(identity) else None
         if task is None:
+            self._check_open()
             raise _unknown(identity)
         task.touch()
         return task
@@ -202,6 +204,7 @@ class TaskManager:
 
     def list_tasks(self) -> Sequence[TaskInfo]:
         with self._lock:
+            self._check_open()
             tasks = tuple(self._tasks.items())
         return [task.info() for identity, task in tasks if self._ownership.has(identity)]
 
@@ -318,6 +321,7 @@ class TaskManager:
         return self._task(task).request_barrier(epoch, through, checkpoint)
 
     def list_checkpoints(self, task: str) -> Sequence[Checkpoint]:
+        self._check_open()
         return self._checkpoints.list(task)
 
     # --------------------------------------------------------------------------------------------------- reading
@@ -353,6 +357,7 @@ class TaskManager:
     # ----------------------------------------------------------------------------------------------------- plans
 
     def validate(self, plan: PlanBytes, options: TaskOptions) -> tuple[Sequence[Problem], Sequence[str]]:
+        self._check_open()
         return self._engine.validate(plan, check_options(options))
 
     def explain(
@@ -362,10 +367,16 @@ class TaskManager:
         static_sources: Sequence[str] = (),
         rows: Mapping[str, int] | None = None,
     ) -> Explanation:
+        self._check_open()
         return self._engine.explain(plan, check_options(options), static_sources, check_rows(rows or {}))
 
     def capabilities(self) -> Capabilities:
+        self._check_open()
         return replace(self._engine.capabilities(), principal=self._ownership.caller)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise _closed()
 
     def close(self) -> None:
         """Cancel every task; no thread and no file is left. More than once is harmless."""
@@ -384,6 +395,10 @@ class TaskManager:
         shutil.rmtree(self._folder, ignore_errors=True)
         if self._ended is not None:
             self._ended()
+
+
+def _closed() -> Refused:
+    return Refused("the service is closed", reason="SERVICE_CLOSED")
 
 
 def _unknown(task: str) -> NotFound:

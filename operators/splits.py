@@ -10,11 +10,10 @@ and the file give columns.
 
 from __future__ import annotations
 
-import contextlib
-import glob
 import os
 import stat
 from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
@@ -200,19 +199,63 @@ def _fixed(pattern: str) -> str:
 
 
 def _pattern(path: str) -> list[str]:
-    last = path.rpartition(os.sep)[2]
+    parts = path.split(os.sep)
+    fixed = _fixed(path)
     found: set[str] = set()
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # `glob` would take no permission for no files
-        os.scandir(_fixed(path)).close()
-    for match in glob.iglob(path, recursive=True):
-        if os.path.isdir(match):
-            if last != "**":
+    for match in _matches(fixed, parts[len(fixed.rstrip(os.sep).split(os.sep)) :]):
+        if _is_folder(match):
+            if parts[-1] != "**":
                 found.update(_folder(match))
         elif not _skipped(os.path.basename(match)):
             found.add(match)
         if len(found) > MAX_FILES:
             break
-    return sorted(found, key=_order)
+    return sorted((file for file in found if _exists(file)), key=_order)
+
+
+def _matches(folder: str, parts: Sequence[str]) -> Iterator[str]:
+    """As `glob` has them, which leaves out what may not be looked into: that is a PermissionError here."""
+    if not parts:
+        yield folder
+        return
+    first, rest = parts[0], parts[1:]
+    if first == "**":
+        if _is_folder(folder):
+            yield from _matches(folder, rest)
+        for name in _names(folder):
+            below = os.path.join(folder, name)
+            if name.startswith("."):
+                continue
+            if _is_folder(below):
+                yield from _matches(below, parts)
+            elif not rest:
+                yield below
+    elif _MAGIC.isdisjoint(first):
+        if _exists(below := os.path.join(folder, first)):
+            yield from _matches(below, rest)
+    else:
+        for name in _names(folder):
+            if fnmatchcase(name, first) and not (name.startswith(".") and not first.startswith(".")):
+                yield from _matches(os.path.join(folder, name), rest)
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in entries]
+    except PermissionError:
+        raise
+    except OSError:
+        return []
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        return stat.S_ISDIR(os.stat(path).st_mode)
+    except PermissionError:
+        raise
+    except OSError:
+        return False
 
 
 def _folder(path: str) -> list[str]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import re
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -103,3 +106,40 @@ def test_explain_validate_and_capabilities(client: Client) -> None:
     assert client.explain(PLAN).text
     assert list(client.validate(PLAN)) == []
     assert client.capabilities().version
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda client: client.tasks(),
+        lambda client: client.task("0" * 32),
+        lambda client: client.create_task(PLAN),
+        lambda client: client.query(PLAN),
+        lambda client: client.validate(PLAN),
+        lambda client: client.explain(PLAN),
+        lambda client: client.capabilities(),
+        lambda client: client.checkpoints("0" * 32),
+    ],
+)
+def test_a_client_that_was_closed_answers_nothing_any_more(client: Client, call: Callable[[Client], object]) -> None:
+    client.close()
+    with pytest.raises((tidegate.Refused, tidegate.Unavailable), match="closed") as refused:
+        call(client)
+    assert refused.value.reason in ("SERVICE_CLOSED", "CLOSED")
+
+
+@pytest.mark.parametrize("name", ["file/spill", "file"])
+def test_a_spill_directory_that_cannot_be_written_is_named(name: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(tidegate.InvalidRequest, match=rf"{tmp_path}/{name}, which it cannot: ") as refused:
+        tidegate.local(spill_directory=tmp_path / name)
+    assert refused.value.reason == "SPILL_DIRECTORY"
+
+
+def test_a_spill_directory_that_may_not_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(**named: object) -> str:  # as for a user who is not root
+        raise PermissionError(errno.EACCES, "Permission denied", str(named["dir"]))
+
+    monkeypatch.setattr(tempfile, "mkdtemp", denied)
+    with pytest.raises(tidegate.InvalidRequest, match=rf"{tmp_path}, which it cannot: Permission denied"):
+        tidegate.local(spill_directory=tmp_path)

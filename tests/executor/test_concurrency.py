@@ -78,7 +78,7 @@ def test_closing_the_service_releases_every_waiter_and_leaves_no_thread() -> Non
         task.add(1)
         task.seal()
         released = outcomes([lambda: task.next(1), lambda: task.next(5)], task.manager.close)
-        assert set(released) <= {TaskCancelled, NotFound}
+        assert set(released) <= {TaskCancelled, Refused}
         assert threading.active_count() == before
         assert not task.manager._folder.exists()
 

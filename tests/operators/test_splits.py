@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import errno
+import glob
 import os
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,9 +11,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tidegate.operators.piece import FilePiece, InlinePiece, Piece
-from tidegate.operators.splits import estimated_rows, expand, native, native_obstacle, open_pieces
+from tidegate.operators.splits import _matches, estimated_rows, expand, native, native_obstacle, open_pieces
 from tidegate.proto.errors import Forbidden, InvalidRequest, NotFound, SplitError
 from tidegate.proto.values import FileSplit
 
@@ -45,6 +49,31 @@ def test_a_pattern_expands_in_the_same_order(root: Path) -> None:
     assert names(expanded(root / "*" / "*.parquet", root), root) == ["a/1.parquet", "a/2.parquet", "b/1.parquet"]
     assert len(expanded(root / "**" / "*.parquet", root)) == 4
     assert len(expanded(root / "[ab]*", root)) == 3
+
+
+NAMES = st.sampled_from(["a", "b.x", "ab.x", ".h", "k=1"])
+PATTERNS = st.sampled_from(["a", "b.x", "*", "**", "*.x", "?", "[ab]*", ".h", ".*", "k=*", "nothing"])
+
+
+@given(
+    tree=st.sets(st.lists(NAMES, min_size=1, max_size=4).map(tuple)), pattern=st.lists(PATTERNS, min_size=1, max_size=4)
+)
+def test_a_pattern_means_what_it_means_to_glob(tree: set[tuple[str, ...]], pattern: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as root:
+        for path in sorted(tree, key=len, reverse=True):  # what is a folder already stays one
+            Path(root, *path).parent.mkdir(parents=True, exist_ok=True)
+            Path(root, *path).touch()
+        found = glob.iglob(os.path.join(root, *pattern), recursive=True)
+        wanted = {
+            os.path.normpath(each) for each in found if os.path.exists(each)
+        }  # it also says "nothing/" of "nothing/**"
+        assert {os.path.normpath(each) for each in _matches(root, pattern)} == wanted
+
+
+def test_a_link_that_leads_to_nothing_is_skipped_by_a_pattern(root: Path) -> None:
+    files(root, "a.parquet")
+    (root / "b.parquet").symlink_to(root / "nothing.parquet")
+    assert names(expanded(root / "*.parquet", root), root) == ["a.parquet"]
 
 
 def test_a_file_whose_name_looks_like_a_pattern_is_itself(root: Path) -> None:
@@ -101,7 +130,22 @@ def test_a_circle_of_folders_ends(root: Path) -> None:
     assert names(expanded(root, root), root) == ["a/f.parquet"]
 
 
-@pytest.mark.parametrize("asked", ["locked/a.parquet", "locked", "locked/*.parquet", ".", "lo*"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "locked/a.parquet",
+        "locked",
+        "locked/*.parquet",
+        ".",
+        "lo*",
+        "*/a.parquet",
+        "*/*.parquet",
+        "**/*.parquet",
+        "**",
+        "*/within/*.parquet",
+        "l*d/**/a.parquet",
+    ],
+)
 def test_a_folder_that_may_not_be_looked_into_is_told_not_left_out(
     asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
