@@ -59,6 +59,9 @@ _HELD_SHARE: Final = 16
 RunNode: TypeAlias = ScanNode | FragmentNode | OperatorNode
 """What an operator of its own is made for; the other nodes are streams that are there."""
 
+Watched: TypeAlias = Callable[[RunNode, int, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""What becomes of the rows that a node's operator yields on a channel in an epoch."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Workshop:
@@ -83,7 +86,7 @@ class Workshop:
     loop_seconds: float
     later: Later
     channels: int
-    watched: Callable[[RunNode, int, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+    watched: Watched
     channel: int = 0
 
     @property

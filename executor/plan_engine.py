@@ -153,27 +153,27 @@ class PlanEngine:
         scheduler: Scheduler,
         effect: MakeEffect | None,
     ) -> Computation:
-        if options.executor is ExecutorKind.SPARK:
-            raise InvalidRequest(
-                "a graph of one's own operators runs in this process alone: leave executor out, or name the operators "
-                "in a plan, which may run on Spark",
-                reason="NOT_ON_SPARK",
-            )
         prepared, files = self._prepared_graph(graph)
+        settings = instance_settings(options, (*self._roots, str(self._folder)))
+        tables = opened(files, prepared.schemas)
+        cluster: MakeCluster | None = None
+        if options.executor is ExecutorKind.SPARK:
+            prepared, cluster = self._sparks.graph(prepared, options, settings, tables, space.files.folder)
         return GraphComputation(
             prepared,
             options,
             pool=self._pool,
-            settings=instance_settings(options, (*self._roots, str(self._folder))),
+            settings=settings,
             roots=(*self._roots, str(space.files.folder)),
             space=space,
             scheduler=scheduler,
             side=self._side,
-            tables=opened(files, prepared.schemas),
+            tables=tables,
             databases=self._databases,
             lookups=self._lookups,
             later=self._timers.call_later,
             write=self._graph_effect(prepared, options, space.files.folder.name, effect),
+            cluster=cluster,
         )
 
     def _graph_effect(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ..operators.indexes.sql import Database
 from ..operators.instances import InstanceSettings
 from ..operators.piece import Piece
+from ..planner.graph.prepare import PreparedGraph
 from ..proto.errors import InvalidRequest
 from ..proto.values import TaskOptions
 from .cluster import MakeCluster
@@ -49,6 +50,23 @@ class SparkTasks:
 
         session = self._loaded().open(options.spark)
         return made(session, options, settings, tables, databases, folder, self._place.staging)
+
+    def graph(
+        self,
+        prepared: PreparedGraph,
+        options: TaskOptions,
+        settings: InstanceSettings,
+        tables: Mapping[str, Sequence[Piece]],
+        folder: Path,
+    ) -> tuple[PreparedGraph, MakeCluster]:
+        """The same for a graph, and the graph as it runs there. Refused where code of the user's cannot travel."""
+        sessions = self._loaded()
+        from .spark.graphs import check_code
+        from .spark.made import made_of_graph
+
+        check_code(prepared.graph)
+        session = sessions.open(options.spark)
+        return made_of_graph(session, prepared, options, settings, tables, folder, self._place.staging)
 
     def close(self) -> None:
         with self._lock:

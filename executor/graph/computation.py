@@ -8,13 +8,13 @@ from typing import Unpack
 import pyarrow as pa
 
 from ...planner.graph.prepare import PreparedGraph
-from ...planner.pipelines import FragmentNode, PhysicalPlan
-from ...proto.errors import ExecutionError, NodeError
+from ...planner.pipelines import PhysicalPlan
 from ...proto.values import OperatorStatistics, SourceProgress, TaskOptions
 from ..dataflow import PlanComputation, Resources
 from ..making import RunNode
 from ..pipeline import Pieces
 from .progress import Reading
+from .statements import statement_told
 
 
 class GraphComputation(PlanComputation):
@@ -30,22 +30,10 @@ class GraphComputation(PlanComputation):
         self._reading.begin(physical, pieces)
 
     def watched(self, node: RunNode, channel: int, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return _named(node.place, channel, rows) if isinstance(node, FragmentNode) else rows
+        return statement_told(node, channel, rows)
 
     def operators(self) -> tuple[OperatorStatistics, ...]:
         return self.meters.by_channel()
 
     def progress(self) -> Mapping[str, SourceProgress]:
         return self._reading.progress()
-
-
-def _named(node: str, channel: int, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    try:
-        yield from rows
-    except NodeError:
-        raise
-    except ExecutionError as error:
-        if error.reason == "INTERRUPTED":
-            raise
-        what = error.message.removeprefix(f"{node}: ")
-        raise NodeError(what, node=node, channel=channel, reason=error.reason) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -24,28 +24,32 @@ from ...proto.errors import ExecutionError, InternalError
 from ...proto.values import StageStatistics, TaskOptions
 from ..key_shares import CutPieces, cuts_of, key_shares
 from ..loop_statistics import combined
+from ..making import Watched
 from ..meters import Meters
 from ..pipeline import Pieces, Read, Supply
 from ..routings import places_of
 from ..turns import in_hands, turns
 from . import failures, reports
 from .files import Result, StagedRows, staged
+from .iterables import StagedIterable
 from .job import Job, Step
 from .keeping import SparkKeeping
 from .progress import Progress
 from .sessions import Session
-from .stage import Given, Received, Shipped, Stage, Turn, packed
+from .stage import Given, Received, Shipped, Stage, Turn, packed, unwatched
 from .staging import StagingPlace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Setting:
-    """What all of a task's stages share."""
+    """What all of a task's stages share, and the iterables that they read files of."""
 
     options: TaskOptions
     settings: InstanceSettings
     tables: Mapping[str, Sequence[Piece]]
     databases: Mapping[str, Database]
+    watched: Watched = unwatched
+    iterables: tuple[StagedIterable, ...] = ()
 
 
 class SparkCluster:
@@ -75,7 +79,7 @@ class SparkCluster:
     # -------------------------------------------------------------------------------------------------- running
 
     def rows(self, physical: PhysicalPlan, *, epoch: int, supply: Supply) -> Generator[pa.RecordBatch]:
-        with self._place.epoch(epoch) as folder:
+        with self._place.epoch(epoch) as folder, self._filled():
             whole = self._whole(supply.whole, folder)
             found = self._results(self._stages(physical), epoch, replace(supply, whole=whole), folder)
             for number, pipeline in enumerate(physical.pipelines):
@@ -92,6 +96,17 @@ class SparkCluster:
     def close(self) -> None:
         self._place.remove()
         self._session.close()
+
+    @contextmanager
+    def _filled(self) -> Iterator[None]:
+        """With what the epoch has of the iterables in their files."""
+        try:
+            for each in self._setting.iterables:
+                each.fill(self._check_stopped)
+            yield
+        finally:
+            for each in self._setting.iterables:
+                each.remove()
 
     def _results(
         self, stages: Sequence[Shipped], epoch: int, supply: Supply, folder: Path
@@ -194,6 +209,7 @@ class SparkCluster:
                     kept=self.keeping.files(pipeline.root),
                     indexes=self.keeping.index_files(pipeline.root),
                     exchanges=exchanges,
+                    watched=self._setting.watched,
                 )
             )
 

@@ -6,12 +6,15 @@ for are read, and arrives as the error that it was. Spark would try such a task 
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
-from typing import Final
+from contextlib import suppress
+from typing import Any, Final
 
 from ...proto import errors
 from ...proto.errors import ExecutionError, InternalError, NodeError, TidegateError
+from .stage import packed, unpacked
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +31,7 @@ def written(error: Exception) -> bytes:
     """An error as a value. What is none of ours is a bug, and logged where it happened."""
     match error:
         case NodeError():
-            told = {"what": error.what, "node": error.node, "channel": error.channel}
+            told = {"what": error.what, "node": error.node, "channel": error.channel, "cause": _carried(error)}
         case TidegateError():
             told = {"message": error.message}
         case _:
@@ -44,8 +47,25 @@ def written(error: Exception) -> bytes:
 def read(payload: bytes) -> TidegateError:
     told = json.loads(payload)
     if told["class"] == _NODE:
-        return NodeError(told["what"], node=told["node"], channel=told["channel"], reason=told["reason"])
+        error = NodeError(told["what"], node=told["node"], channel=told["channel"], reason=told["reason"])
+        error.__cause__ = _received(told["cause"])
+        return error
     return _CLASSES[told["class"]](told["message"], reason=told["reason"])
+
+
+def _carried(error: NodeError) -> str:
+    """What the user's code raised, where that can travel; its traceback is in the message."""
+    with suppress(Exception):
+        return base64.b64encode(packed(error.__cause__)).decode()
+    return ""
+
+
+def _received(cause: str) -> BaseException | None:
+    """None where only the process that raised it knows what it is."""
+    found: Any = None
+    with suppress(Exception):
+        found = unpacked(base64.b64decode(cause)) if cause else None
+    return found if isinstance(found, BaseException) else None
 
 
 def of_job(error: Exception, what: str) -> ExecutionError:

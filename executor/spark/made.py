@@ -9,10 +9,13 @@ from pathlib import Path
 from ...operators.indexes.sql import Database
 from ...operators.instances import InstanceSettings
 from ...operators.piece import Piece
+from ...planner.graph.prepare import PreparedGraph
 from ...proto.errors import InvalidRequest
 from ...proto.values import TaskOptions
 from ..cluster import MakeCluster
+from ..graph.statements import statement_told
 from .cluster import Setting, SparkCluster
+from .graphs import staged_iterables
 from .sessions import Session
 from .staging import StagingPlace
 
@@ -26,13 +29,7 @@ def made(
     folder: Path,
     staging: Path | None,
 ) -> MakeCluster:
-    if staging is None and not session.is_local:
-        raise InvalidRequest(
-            f"Spark at {session.master} is not this process alone: give the service a folder that it and all executors "
-            "see (tidegate serve --spark-staging DIR, tidegate.local(spark_staging=DIR))",
-            reason="NO_STAGING",
-        )
-    place = StagingPlace(folder / "spark" if staging is None else staging / folder.name)
+    place = _place(session, folder, staging)
     setting = Setting(
         options=options,
         settings=replace(settings, roots=(*settings.roots, str(place.folder))),
@@ -40,3 +37,36 @@ def made(
         databases=databases,
     )
     return lambda meters: SparkCluster(session, place, setting, meters)
+
+
+def made_of_graph(
+    session: Session,
+    prepared: PreparedGraph,
+    options: TaskOptions,
+    settings: InstanceSettings,
+    tables: Mapping[str, Sequence[Piece]],
+    folder: Path,
+    staging: Path | None,
+) -> tuple[PreparedGraph, MakeCluster]:
+    """The graph as it runs there, and where it does."""
+    place = _place(session, folder, staging)
+    there, iterables = staged_iterables(prepared, place.folder / "iterables", options.spill_quota)
+    setting = Setting(
+        options=options,
+        settings=replace(settings, roots=(*settings.roots, str(place.folder))),
+        tables=tables,
+        databases={},
+        watched=statement_told,
+        iterables=tuple(iterables),
+    )
+    return there, lambda meters: SparkCluster(session, place, setting, meters)
+
+
+def _place(session: Session, folder: Path, staging: Path | None) -> StagingPlace:
+    if staging is None and not session.is_local:
+        raise InvalidRequest(
+            f"Spark at {session.master} is not this process alone: give the service a folder that it and all executors "
+            "see (tidegate serve --spark-staging DIR, tidegate.local(spark_staging=DIR))",
+            reason="NO_STAGING",
+        )
+    return StagingPlace(folder / "spark" if staging is None else staging / folder.name)

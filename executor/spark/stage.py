@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
+
+import pyarrow as pa
 
 from ...operators.indexes.sql import Database
 from ...operators.instances import InstanceSettings
@@ -20,6 +22,7 @@ from ...operators.piece import Piece
 from ...planner.pipelines import Exchange, Pipeline
 from ...proto.values import TaskOptions
 from ..key_shares import CutPieces
+from ..making import RunNode, Watched
 from ..pipeline import Pieces
 
 Turns: TypeAlias = Sequence[Pieces]
@@ -54,6 +57,7 @@ class Stage:
     indexes: Mapping[str, tuple[str, tuple[int, ...]]]
     exchanges: int
     """Those of the whole plan, which share the memory for what waits."""
+    watched: Watched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -92,6 +96,11 @@ class Shipped:
     @cached_property
     def key(self) -> str:
         return hashlib.sha256(self.payload).hexdigest()
+
+
+def unwatched(node: RunNode, channel: int, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:  # noqa: ARG001
+    """How far a channel has come is not told while it runs."""
+    return rows
 
 
 def packed(value: object) -> bytes:

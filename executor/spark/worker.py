@@ -28,7 +28,7 @@ from ...planner.user_nodes import BatchFunctionNode, IterateNode, UserNode
 from ...proto.errors import InternalError
 from ...proto.values import Determinism
 from ..lookups import LookupThreads
-from ..making import RunNode, Workshop
+from ..making import Workshop
 from ..meters import Meter, Meters
 from ..pipeline import Pieces, PipelineInstance, Read, Supply
 from ..store import Quota, SpillFiles, SpillSpace
@@ -36,6 +36,7 @@ from ..timers import Timers
 from . import reports
 from .files import StagedRows, write_result
 from .inbox import Inbox
+from .iterables import bounded
 from .outbox import Outbox
 from .parcels import Kind, Parcel, batch_of, parcels_in
 from .progress import Heard
@@ -165,7 +166,7 @@ class MadeStage:
             later=process.timers.call_later,
             channels=stage.options.channels,
             channel=channel,
-            watched=_unwatched,
+            watched=stage.watched,
         )
         try:
             self.instance = PipelineInstance(
@@ -197,11 +198,6 @@ class MadeStage:
     def _index(self, name: str) -> Index:
         path, keys = self.stage.indexes[name]
         return self._process.index(name, path, keys)
-
-
-def _unwatched(node: RunNode, channel: int, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:  # noqa: ARG001
-    """How far a channel has come is not told while it runs."""
-    return rows
 
 
 def _spark_stage() -> int:
@@ -268,8 +264,8 @@ class _Channel:
         return Parcel(self._channel, self._stage.number, 0, 0, Kind.RESULT, payload)
 
     def _turns(self) -> Generator[pa.RecordBatch]:
-        for pieces in self._given.turns:
-            yield from self._turn_rows(pieces)
+        rows = (batch for pieces in self._given.turns for batch in self._turn_rows(pieces))
+        yield from bounded(rows, self._stage.pipeline.root, self._channel, self._stage.options.spill_quota)
 
     def _turn_rows(self, pieces: Pieces) -> Generator[pa.RecordBatch]:
         options = self._stage.options

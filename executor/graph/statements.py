@@ -1,0 +1,28 @@
+"""What goes wrong in a statement of a graph, told as what goes wrong in an executor: with its node and channel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from ...planner.pipelines import FragmentNode
+from ...proto.errors import ExecutionError, NodeError
+from ..making import RunNode
+
+
+def statement_told(node: RunNode, channel: int, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of a node's operator, wherever it runs."""
+    return _named(node.place, channel, rows) if isinstance(node, FragmentNode) else rows
+
+
+def _named(node: str, channel: int, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from rows
+    except NodeError:
+        raise
+    except ExecutionError as error:
+        if error.reason == "INTERRUPTED":
+            raise
+        what = error.message.removeprefix(f"{node}: ")
+        raise NodeError(what, node=node, channel=channel, reason=error.reason) from error

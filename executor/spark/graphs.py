@@ -1,0 +1,63 @@
+"""Graphs on Spark: what of them travels to the executors, and what stays in the service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from ...planner.graph.prepare import PreparedGraph
+from ...planner.graph.structure import problem
+from ...proto.errors import PlanError, Problem
+from ...proto.graph import ByFunction, ExecutorNode, Graph, GraphNode, IterableSource, MapNode, SqlNode
+from .iterables import StagedIterable, is_called_there
+from .stage import packed
+
+
+def check_code(graph: Graph) -> None:
+    """Raises `PlanError` with each function of the user's that cannot travel."""
+    problems = [each for node in graph.nodes for each in _problems(node)]
+    if problems:
+        raise PlanError(*problems)
+
+
+def staged_iterables(prepared: PreparedGraph, folder: Path, quota: int) -> tuple[PreparedGraph, list[StagedIterable]]:
+    """The graph with files in `folder` in the place of iterables that are read here, and these."""
+    staged: dict[str, StagedIterable] = {}
+    for node in prepared.nodes:
+        if isinstance(node, IterableSource) and not is_called_there(node):
+            staged[node.name] = StagedIterable(node, folder / f"{len(staged)}.arrow", quota)
+    nodes = tuple(staged[node.name].source if node.name in staged else node for node in prepared.nodes)
+    return replace(prepared, nodes=nodes), list(staged.values())
+
+
+def _problems(node: GraphNode) -> Iterator[Problem]:
+    for what, code in _code(node):
+        try:
+            packed(code)
+        except Exception as error:  # noqa: BLE001 - whatever pickling finds, and what users' own methods of it raise
+            said = " ".join(str(error).split())
+            text = (
+                f"{what} cannot be sent to Spark's executors ({type(error).__name__}: {said}): what it refers to has "
+                f"to be made where it runs{_INSTEAD if isinstance(node, IterableSource) else ''}"
+            )
+            yield problem(node.name, "NOT_ON_SPARK", text)
+
+
+_INSTEAD = ", or give the iterable itself, whose rows are read in this process"
+
+
+def _code(node: GraphNode) -> Iterator[tuple[str, object]]:
+    match node:
+        case ExecutorNode():
+            yield "what makes its executor", node.make
+        case MapNode():
+            yield "its function", node.function
+        case IterableSource() if is_called_there(node):
+            yield "what makes its iterable", node.items
+        case _:
+            pass
+    if isinstance(node, ExecutorNode | SqlNode):
+        for each in node.inputs:
+            if isinstance(each.partition, ByFunction):
+                yield f"the partition function of stream {each.name!r}", each.partition.choose

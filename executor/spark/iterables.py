@@ -1,0 +1,98 @@
+"""Iterables of graphs on Spark: read in the service and left in a file, or made by a function where they are read.
+
+What is an object of the service's process is read there, all that an epoch has of it before its job begins. A function
+that makes an iterable is called by the channel that reads it, which stops when it has enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from ...operators.iterate import Iterate
+from ...operators.sizes import batch_bytes
+from ...planner.pipelines import PhysicalNode, walk
+from ...planner.user_nodes import IterateNode
+from ...proto.errors import NodeError
+from ...proto.graph import IterableSource
+from .files import StagedRows
+
+
+def is_called_there(source: IterableSource) -> bool:
+    """Whether a function makes it, anew in each epoch."""
+    return callable(source.items) and not isinstance(source.items, Iterator) and source.epoch_rows is None
+
+
+class StagedItems:
+    """The rows that a file has in this epoch."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __iter__(self) -> Generator[pa.RecordBatch]:
+        return StagedRows(self._path).read()
+
+
+class StagedIterable:
+    """An iterable that is read here, into a file. `source` is what stands for it where its rows are read."""
+
+    def __init__(self, given: IterableSource, path: Path, quota: int) -> None:
+        self.source = replace(given, items=StagedItems(str(path)), epoch_rows=None)
+        self._path = path
+        self._quota = quota
+        self._given = given
+        self._rows = Iterate(
+            given.name, given.items, schema=given.schema, epoch_rows=given.epoch_rows, stride=given.stride
+        )
+
+    def fill(self, check: Callable[[], None]) -> None:
+        """All that the next epoch has of it; `check` raises once nobody wants it any more."""
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        size = 0
+        with (
+            pa.OSFile(str(self._path), "wb") as sink,
+            pa.ipc.new_stream(sink, self._given.schema) as writer,
+            closing(self._read()) as rows,
+        ):
+            for batch in rows:
+                check()
+                size += batch_bytes(batch)
+                if size > self._quota:
+                    raise too_much(self._given.name, 0, self._quota)
+                writer.write_batch(batch)
+
+    def remove(self) -> None:
+        self._path.unlink(missing_ok=True)
+
+    def _read(self) -> Generator[pa.RecordBatch]:
+        yield from self._rows.run(())
+
+
+def bounded(rows: Generator[pa.RecordBatch], root: PhysicalNode, channel: int, quota: int) -> Generator[pa.RecordBatch]:
+    """What a pipeline gives, which is all written before anyone reads of it. Where it has an iterable that a function
+    makes, and that may be endless, so many bytes of it.
+    """
+    names = [node.source.name for node in walk(root) if isinstance(node, IterateNode) and is_called_there(node.source)]
+    size = 0
+    with closing(rows):
+        for batch in rows:
+            if names:
+                size += batch_bytes(batch)
+                if size > quota:
+                    raise too_much(names[0], channel, quota)
+            yield batch
+
+
+def too_much(node: str, channel: int, quota: int) -> NodeError:
+    return NodeError(
+        f"its iterable gave more than the task's spill_quota ({quota} bytes) in one epoch, and on Spark all of it is "
+        "written before other pipelines read it: say epoch_rows, have a node of the same pipeline say when it has "
+        "enough, or raise spill_quota",
+        node=node,
+        channel=channel,
+        reason="SPILL_QUOTA",
+    )
