@@ -14,7 +14,7 @@ from ..operators.fragment import Fragment
 from ..operators.iterate import Iterate
 from ..operators.loop import Loop
 from ..operators.operator import Stream
-from ..operators.piece import InlinePiece, Piece
+from ..operators.piece import Piece
 from ..operators.recomputed_loop import RecomputedLoop
 from ..operators.scan import Scan
 from ..planner.pipelines import KeptNode, PhysicalNode, ReceiveNode, inputs
@@ -173,13 +173,9 @@ def _assign(made: Made, supply: Supply) -> None:
         if source.cut is not None:
             _give(made, source, supply.cut[source.cut])
         elif source.part is not None:
-            _give(made, source, [each for each in supply.whole[source.name] if _part(each) == source.part])
+            _give(made, source, [each for each in supply.whole[source.name] if each.part == source.part])
         else:
             _give(made, source, (supply.whole if source.whole else supply.pieces)[source.name])
-
-
-def _part(piece: Piece) -> int | None:
-    return piece.part if isinstance(piece, InlinePiece) else None
 
 
 def _give(made: Made, source: ReadSource, pieces: Sequence[Piece]) -> None:

@@ -156,9 +156,10 @@ class PlanEngine:
         prepared, files = self._prepared_graph(graph)
         settings = instance_settings(options, (*self._roots, str(self._folder)))
         tables = opened(files, prepared.schemas)
+        write = self._graph_effect(prepared, options, space.files.folder.name, effect)
         cluster: MakeCluster | None = None
         if options.executor is ExecutorKind.SPARK:
-            prepared, cluster = self._sparks.graph(prepared, options, settings, tables, space.files.folder)
+            prepared, cluster = self._sparks.graph(prepared, options, settings, tables, space.files.folder, write)
         return GraphComputation(
             prepared,
             options,
@@ -172,7 +173,7 @@ class PlanEngine:
             databases=self._databases,
             lookups=self._lookups,
             later=self._timers.call_later,
-            write=self._graph_effect(prepared, options, space.files.folder.name, effect),
+            write=write,
             cluster=cluster,
         )
 

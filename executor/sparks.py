@@ -15,6 +15,7 @@ from ..planner.graph.prepare import PreparedGraph
 from ..proto.errors import InvalidRequest
 from ..proto.values import TaskOptions
 from .cluster import MakeCluster
+from .computation import RowEffect
 
 if TYPE_CHECKING:
     from .spark.sessions import Sessions
@@ -58,15 +59,18 @@ class SparkTasks:
         settings: InstanceSettings,
         tables: Mapping[str, Sequence[Piece]],
         folder: Path,
+        effect: RowEffect | None,
     ) -> tuple[PreparedGraph, MakeCluster]:
-        """The same for a graph, and the graph as it runs there. Refused where code of the user's cannot travel."""
+        """The same for a graph whose rows go through `effect`, and the graph as it runs there. Refused where code of
+        the user's cannot travel.
+        """
         sessions = self._loaded()
         from .spark.graphs import check_code
         from .spark.made import made_of_graph
 
         check_code(prepared.graph)
         session = sessions.open(options.spark)
-        return made_of_graph(session, prepared, options, settings, tables, folder, self._place.staging)
+        return made_of_graph(session, prepared, options, settings, tables, folder, self._place.staging, effect)
 
     def close(self) -> None:
         with self._lock:

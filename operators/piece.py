@@ -38,7 +38,8 @@ class FilePiece:
     names the split for messages: source and sequence.
     `change_column` is what its split says of where a row's weight stands.
     `key_bounds` are the least and greatest value of columns (by the file's name) that were asked for as keys and hold
-    no null; of a piece with `keys` only the rows in that range are meant.
+    no null; of a piece with `keys` only the rows in that range are meant. Rows of a Dataset's partition have its number
+    `part`.
     """
 
     path: str
@@ -58,6 +59,7 @@ class FilePiece:
     partition: tuple[tuple[str, str | None], ...] = ()
     batch_starts: tuple[int, ...] = ()
     change_column: str | None = None
+    part: int | None = None
 
     @property
     def whole(self) -> bool:

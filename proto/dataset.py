@@ -59,6 +59,10 @@ class Dataset(ABC):
         """The batches of each partition, in order, mapped from their files: what has not been read takes no memory."""
 
     @abstractmethod
+    def partition_files(self) -> Sequence[Sequence[str]]:
+        """The files of each partition, in order. They are there as long as it is."""
+
+    @abstractmethod
     def splits(self) -> Sequence[FileSplit]:
         """Its files, in order, as splits of a task's. They are there as long as it is."""
 

@@ -40,9 +40,13 @@ class KeptDataset(Dataset):
         self._check()
         return [self._batches_of(self._files)]
 
+    def partition_files(self) -> Sequence[Sequence[str]]:
+        self._check()
+        return [self._paths(self._files)]
+
     def splits(self) -> Sequence[FileSplit]:
         self._check()
-        return [FileSplit(str(self._store.path(file)), format="arrow") for file in self._files]
+        return [FileSplit(path, format="arrow") for path in self._paths(self._files)]
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         self._check()
@@ -57,6 +61,9 @@ class KeptDataset(Dataset):
 
     def _batches_of(self, files: Sequence[DatasetFile]) -> Sequence[pa.RecordBatch]:
         return [batch for file in files for batch in self._store.read(file)]
+
+    def _paths(self, files: Sequence[DatasetFile]) -> Sequence[str]:
+        return [str(self._store.path(file)) for file in files]
 
     def _check(self) -> None:
         self._store.check()

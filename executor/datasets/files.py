@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -91,6 +91,11 @@ class DatasetFiles:
             part = self._on_disk().put(table)
             return DatasetFile(part.rows, part.size, part=part)
 
+    def adopt(self, folder: Path, files: Sequence[DatasetFile]) -> None:
+        """Files that others have written to a folder of theirs, from where they are taken."""
+        with self._lock:
+            self._on_disk().adopt(folder, files)
+
     def commit(self, tables: Sequence[Sequence[DatasetFile]]) -> None:
         """These are the Dataset's tables; files of none are removed."""
         with self._lock:
@@ -105,9 +110,7 @@ class DatasetFiles:
         with self._lock:
             self.check()
             if file.batches is None:
-                with pa.memory_map(str(self._on_disk().path(file))) as source:
-                    reader = pa.ipc.open_file(source)
-                    file.batches = [reader.get_batch(at) for at in range(reader.num_record_batches)]
+                file.batches = self._on_disk().read(file)
             return file.batches
 
     def path(self, file: DatasetFile) -> Path:
@@ -145,7 +148,7 @@ class DatasetFiles:
     def _on_disk(self) -> _OnDisk:
         """Where all files are from now on."""
         if self._disk is None:
-            disk = _OnDisk(self._parent)
+            disk = _OnDisk(*new_folder(self._parent))
             for file in self._held:
                 file.part = disk.put(pa.Table.from_batches(self.read(file)))
             if self._tables is not None:
@@ -155,16 +158,42 @@ class DatasetFiles:
         return self._disk
 
 
+class ChannelFiles:
+    """Those that one channel writes of a Dataset of another process's, in a folder that is nobody else's."""
+
+    def __init__(self, folder: Path) -> None:
+        self._disk = _OnDisk(folder, lambda: None)
+
+    def put(self, table: pa.Table, *, own: bool) -> DatasetFile:  # noqa: ARG002 - none stays in memory
+        part = self._disk.put(table)
+        return DatasetFile(part.rows, part.size, part=part)
+
+    def read(self, file: DatasetFile) -> Sequence[pa.RecordBatch]:
+        return self._disk.read(file)
+
+
 class _OnDisk:
     """A folder in the checkpoint store's format, with a manifest once it has been committed."""
 
-    def __init__(self, parent: Path) -> None:
-        self._path, self.remove = new_folder(parent)
+    def __init__(self, path: Path, remove: Callable[[], None]) -> None:
+        self._path = path
+        self.remove = remove
         self._folder = CheckpointFolder(_Scratch(), self._path)
 
     def put(self, table: pa.Table) -> Part:
         with _told():
             return self._folder.add(table)
+
+    def adopt(self, folder: Path, files: Sequence[DatasetFile]) -> None:
+        with _told():
+            self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for name in {file.part.file for file in files if file.part}:
+                (folder / name).replace(self._path / name)
+
+    def read(self, file: DatasetFile) -> Sequence[pa.RecordBatch]:
+        with pa.memory_map(str(self.path(file))) as source:
+            reader = pa.ipc.open_file(source)
+            return [reader.get_batch(at) for at in range(reader.num_record_batches)]
 
     def commit(self, tables: Sequence[Sequence[DatasetFile]]) -> None:
         """From here on the folder says what is in it, and has nothing else."""

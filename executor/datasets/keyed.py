@@ -88,6 +88,10 @@ class HashedDataset(_Keyed):
         self._check()
         return [self._batches_of(some) for some in self._partitions]
 
+    def partition_files(self) -> Sequence[Sequence[str]]:
+        self._check()
+        return [self._paths(some) for some in self._partitions]
+
     def _with(self, values: Sequence[pa.Scalar]) -> Iterator[DatasetFile]:
         arrays = [pa.repeat(value, 1) for value in values]
         [home] = channel_of(hash_columns(arrays), len(self._partitions))

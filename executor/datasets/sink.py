@@ -11,9 +11,10 @@ import pyarrow as pa
 from ...operators.operator import Stream
 from ...operators.writing.staged import Written
 from ...proto.dataset import Keyed
-from ...proto.errors import NotFound
+from ...proto.errors import InternalError, NotFound
 from .dataset import KeptDataset
-from .writing import DatasetWriter, writer_of
+from .making import DatasetWriter, adopted
+from .writing import Layout, check_key
 
 
 class DatasetSink:
@@ -26,10 +27,10 @@ class DatasetSink:
     place = "result"
 
     def __init__(self, table: pa.Schema, parent: Path, keyed: Keyed | None) -> None:
-        writer_of(table, parent, keyed).drop()  # what cannot be kept so is refused before anything runs
+        check_key(table, keyed)  # before anything runs
         self.table = table
+        self.keyed = keyed
         self._parent = parent
-        self._keyed = keyed
         self._epoch = 0
         self._writer: DatasetWriter | None = None
         self._made: KeptDataset | None = None
@@ -41,7 +42,7 @@ class DatasetSink:
 
     def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
         [rows] = inputs
-        writer = self._writer = writer_of(self.table, self._parent, self._keyed)
+        writer = self._writer = DatasetWriter(self.table, self._parent, self.keyed)
         with closing(rows):
             writer.add_all(rows)
         self._made, self._writer = writer.finish(), None
@@ -72,3 +73,19 @@ class DatasetSink:
         self.drop()
         while self._kept:
             self._kept.popitem()[1].close()
+
+
+class AdoptingSink(DatasetSink):
+    """Where those who make the rows have written the files: of the rows themselves none comes here."""
+
+    def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
+        [rows] = inputs
+        with closing(rows):
+            for _ in rows:
+                raise InternalError("rows of a Dataset came where only their files were to")
+        yield from ()
+
+    def adopt(self, found: Sequence[tuple[Path, Layout]], parent: Path | None = None) -> KeptDataset:
+        """The channels' files, in their order, are the epoch's. The Dataset is below `parent`, if given."""
+        self._made = adopted(self.table, found, parent or self._parent, self.keyed)
+        return self._made

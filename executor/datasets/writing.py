@@ -1,4 +1,4 @@
-"""Making a Dataset: rows into files, and which of them are its tables.
+"""Writing the files of a Dataset: one writer writes all, or one for each channel.
 
 The tables are the Dataset's partitions, the only one of a Dataset that has none.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from pathlib import Path
-from typing import Final, assert_never
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeAlias, assert_never
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,9 +25,8 @@ from ...operators.sorted_merge import merged
 from ...operators.streams import BatchStream
 from ...proto.dataset import Hashed, Keyed, Ranged
 from ...proto.errors import InvalidRequest
-from .dataset import KeptDataset
-from .files import DatasetFile, DatasetFiles
-from .keyed import Bounded, HashedDataset, RangedDataset, bounded
+from .files import DatasetFile
+from .keyed import Bounded, bounded
 
 PART_BLOCKS: Final = 4
 """Blocks of a file: few enough to be held, many enough to be worth a file."""
@@ -39,12 +38,35 @@ RUN_BLOCKS: Final = 16
 """Blocks that are sorted at a time."""
 
 
-class DatasetWriter(ABC):
-    """`add_all` rows, then `finish`, or `drop` what was written. The same rows make the same files."""
+Tables: TypeAlias = tuple[tuple[DatasetFile, ...], ...]
 
-    def __init__(self, schema: pa.Schema, parent: Path) -> None:
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """The files of each table, in order. Of sorted rows also each file's bounds."""
+
+    tables: Tables
+    bounds: tuple[Bounded, ...] = ()
+
+    @property
+    def files(self) -> tuple[DatasetFile, ...]:
+        return tuple(file for some in self.tables for file in some)
+
+
+class Store(Protocol):
+    """Where files are put."""
+
+    def put(self, table: pa.Table, *, own: bool) -> DatasetFile: ...
+
+    def read(self, file: DatasetFile) -> Sequence[pa.RecordBatch]: ...
+
+
+class FileWriter(ABC):
+    """`add_all` rows, then `end`. The same rows make the same files."""
+
+    def __init__(self, schema: pa.Schema, store: Store) -> None:
         self.schema = schema
-        self._store = DatasetFiles(parent)
+        self._store = store
 
     def add_all(self, batches: Iterable[pa.RecordBatch]) -> None:
         for block in blocks(batches):
@@ -55,22 +77,18 @@ class DatasetWriter(ABC):
         """A block's rows, the last one short."""
 
     @abstractmethod
-    def finish(self) -> KeptDataset: ...
-
-    def drop(self) -> None:
-        """More than once is harmless."""
-        self._store.remove()
+    def end(self) -> Layout: ...
 
     def _put(self, batches: Sequence[pa.RecordBatch], *, own: bool) -> DatasetFile:
         """A file of these. If they were not made here, whoever made them may change them later."""
         return self._store.put(pa.Table.from_batches(batches, self.schema).unify_dictionaries(), own=own)
 
 
-class _Plain(DatasetWriter):
+class _Plain(FileWriter):
     """Rows in the order in which they come."""
 
-    def __init__(self, schema: pa.Schema, parent: Path) -> None:
-        super().__init__(schema, parent)
+    def __init__(self, schema: pa.Schema, store: Store) -> None:
+        super().__init__(schema, store)
         self._held: list[pa.RecordBatch] = []
         self._files: list[DatasetFile] = []
 
@@ -79,25 +97,24 @@ class _Plain(DatasetWriter):
         if len(self._held) == PART_BLOCKS:
             self._flush()
 
-    def finish(self) -> KeptDataset:
+    def end(self) -> Layout:
         if self._held:
             self._flush()
-        self._store.commit([self._files])
-        return KeptDataset(self.schema, self._store, self._files)
+        return Layout(tables=(tuple(self._files),))
 
     def _flush(self) -> None:
         self._files.append(self._put(self._held, own=False))
         self._held = []
 
 
-class _Hashed(DatasetWriter):
+class _Hashed(FileWriter):
     """Rows dealt by the hash of their key; of each partition at most a block's rows and as many more are held.
 
     A file has a block, so that who reads a partition in blocks need not put them together again.
     """
 
-    def __init__(self, schema: pa.Schema, parent: Path, keyed: Hashed) -> None:
-        super().__init__(schema, parent)
+    def __init__(self, schema: pa.Schema, store: Store, keyed: Hashed) -> None:
+        super().__init__(schema, store)
         self._keyed = keyed
         keys = tuple(schema.names.index(column) for column in keyed.columns)
         self._routing = HashRouting(schema, keys, keyed.partitions)
@@ -119,12 +136,11 @@ class _Hashed(DatasetWriter):
                 if sum(batch.num_rows for batch in self._held[partition]) >= BLOCK_ROWS:
                     self._flush(partition, BLOCK_ROWS)
 
-    def finish(self) -> HashedDataset:
+    def end(self) -> Layout:
         for partition, held in enumerate(self._held):
             if held:
                 self._flush(partition)
-        self._store.commit(self._files)
-        return HashedDataset(self.schema, self._store, self._files, self._keyed)
+        return Layout(tables=tuple(map(tuple, self._files)))
 
     def _flush(self, partition: int, rows: int | None = None) -> None:
         """Write so many of the rows that are held, or all."""
@@ -134,11 +150,11 @@ class _Hashed(DatasetWriter):
         self._held[partition] = [] if rows in (None, together.num_rows) else [together.slice(rows)]
 
 
-class _Ranged(DatasetWriter):
+class _Ranged(FileWriter):
     """Rows sorted by their key: so many blocks at a time, which are merged in the end."""
 
-    def __init__(self, schema: pa.Schema, parent: Path, keyed: Ranged) -> None:
-        super().__init__(schema, parent)
+    def __init__(self, schema: pa.Schema, store: Store, keyed: Ranged) -> None:
+        super().__init__(schema, store)
         self._keyed = keyed
         self._ordering = Ordering([Order(column=schema.names.index(keyed.column))])
         self._held: list[pa.RecordBatch] = []
@@ -151,12 +167,11 @@ class _Ranged(DatasetWriter):
         if len(self._held) == RUN_BLOCKS:
             self._sort()
 
-    def finish(self) -> RangedDataset:
+    def end(self) -> Layout:
         if self._held:
             self._sort()
-        bounded = [self._bounded(file) for run in self._merged() for file in run]
-        self._store.commit([[each.file for each in bounded]])
-        return RangedDataset(self.schema, self._store, bounded, self._keyed)
+        bounds = tuple(self._bounded(file) for run in self._merged() for file in run)
+        return Layout(tables=(tuple(each.file for each in bounds),), bounds=bounds)
 
     def _sort(self) -> None:
         together = concat_batches(self._held)
@@ -187,38 +202,36 @@ def _fit_together(batches: Sequence[pa.RecordBatch]) -> bool:
     return sum(map(batch_bytes, batches)) <= MOST_TOGETHER
 
 
-def writer_of(schema: pa.Schema, parent: Path, keyed: Keyed | None = None) -> DatasetWriter:
-    """What makes a Dataset of this kind; `InvalidRequest` where its rows have no such key."""
+def check_key(schema: pa.Schema, keyed: Keyed | None) -> None:
+    """`InvalidRequest` where rows of this schema have no such key."""
     match keyed:
         case None:
-            return _Plain(schema, parent)
+            return
         case Hashed():
-            _check_key(schema, keyed.columns)
+            _check_columns(schema, keyed.columns)
             if type(keyed.partitions) is not int or not 1 <= keyed.partitions <= MAX_CHANNELS:
                 text = f"a Dataset has 1 to {MAX_CHANNELS} partitions, not {keyed.partitions!r}"
                 raise InvalidRequest(text, reason="DATASET_KEY")
-            return _Hashed(schema, parent, keyed)
         case Ranged():
-            _check_key(schema, (keyed.column,))
-            return _Ranged(schema, parent, keyed)
+            _check_columns(schema, (keyed.column,))
         case _:
             assert_never(keyed)
 
 
-def dataset_of(
-    schema: pa.Schema, batches: Iterable[pa.RecordBatch], parent: Path, keyed: Keyed | None = None
-) -> KeptDataset:
-    """A Dataset of these rows, in a folder below `parent`."""
-    writer = writer_of(schema, parent, keyed)
-    try:
-        writer.add_all(batches)
-        return writer.finish()
-    except BaseException:
-        writer.drop()
-        raise
+def file_writer(schema: pa.Schema, store: Store, keyed: Keyed | None) -> FileWriter:
+    """What writes rows of this schema that are keyed so."""
+    match keyed:
+        case None:
+            return _Plain(schema, store)
+        case Hashed():
+            return _Hashed(schema, store, keyed)
+        case Ranged():
+            return _Ranged(schema, store, keyed)
+        case _:
+            assert_never(keyed)
 
 
-def _check_key(schema: pa.Schema, columns: Sequence[str]) -> None:
+def _check_columns(schema: pa.Schema, columns: Sequence[str]) -> None:
     if not columns:
         raise InvalidRequest("the key of a Dataset has at least one column", reason="DATASET_KEY")
     for column in columns:

@@ -12,10 +12,10 @@ import pyarrow as pa
 from ...proto.dataset import Dataset, Keyed
 from ...proto.errors import InvalidRequest, NotFound
 from ...proto.graph import Graph, RowBatches
-from ...proto.values import Explanation, Mode, TaskInfo, TaskOptions
+from ...proto.values import ExecutorKind, Explanation, Mode, TaskInfo, TaskOptions
 from ..computation import Computation
-from ..datasets.sink import DatasetSink
-from ..datasets.writing import dataset_of
+from ..datasets.making import dataset_of
+from ..datasets.sink import AdoptingSink, DatasetSink
 from ..engine import Engine, MakeEffect
 from ..options import check_options
 from ..scheduler import Scheduler
@@ -55,7 +55,8 @@ class Graphs:
         sinks: list[DatasetSink] = []
 
         def sink(schema: pa.Schema) -> DatasetSink:
-            sinks.append(DatasetSink(schema, self._parent, keyed))
+            kind = DatasetSink if options.executor is ExecutorKind.LOCAL else AdoptingSink
+            sinks.append(kind(schema, self._parent, keyed))
             return sinks[-1]
 
         effect: MakeEffect | None = sink if keep else None

@@ -30,13 +30,15 @@ from ..pipeline import Pieces, Read, Supply
 from ..routings import places_of
 from ..turns import in_hands, turns
 from . import failures, reports
-from .files import Result, StagedRows, staged
+from .datasets import Datasets
+from .files import Result, StagedRows, layout_of, staged
 from .iterables import StagedIterable
 from .job import Job, Step
 from .keeping import SparkKeeping
+from .lying import Lying
 from .progress import Progress
 from .sessions import Session
-from .stage import Given, Received, Shipped, Stage, Turn, packed, unwatched
+from .stage import Given, KeptAs, Received, Shipped, Stage, Turn, packed, unwatched
 from .staging import StagingPlace
 
 
@@ -49,7 +51,9 @@ class Setting:
     tables: Mapping[str, Sequence[Piece]]
     databases: Mapping[str, Database]
     watched: Watched = unwatched
+    lying: Lying | None = None
     iterables: tuple[StagedIterable, ...] = ()
+    datasets: Datasets | None = None
 
 
 class SparkCluster:
@@ -82,6 +86,10 @@ class SparkCluster:
         with self._place.epoch(epoch) as folder, self._filled():
             whole = self._whole(supply.whole, folder)
             found = self._results(self._stages(physical), epoch, replace(supply, whole=whole), folder)
+            if self._setting.datasets is not None:
+                (results,) = found.values()
+                self._adopt(self._setting.datasets, results)
+                return
             for number, pipeline in enumerate(physical.pipelines):
                 if not pipeline.into:
                     yield from _in_order(found[number], dealt=in_hands(pipeline))
@@ -117,12 +125,21 @@ class SparkCluster:
         most = max(each.channels for each in pipelines)
         cut: Sequence[CutPieces] = key_shares(cuts, supply.whole, most) if cuts else [{}] * most
         self._begin(supply.read)
-        steps = [Step(each, packed(_turn(each.stage, self._number, epoch, supply, folder, cut))) for each in stages]
+        steps = [Step(each, packed(self._turn(each.stage, epoch, supply, folder, cut))) for each in stages]
         found: dict[int, dict[int, Result]] = {}
         for result in map(Result.read, self._run(steps, epoch)):
             found.setdefault(result.pipeline, {})[result.channel] = result
             self._count(self._number, result.reports)
         return {number: [each for _, each in sorted(mine.items())] for number, mine in found.items()}
+
+    def _adopt(self, datasets: Datasets, results: Sequence[Result]) -> None:
+        for result in results:
+            if result.error:
+                raise failures.read(result.error.encode())
+        datasets.sink.adopt([(Path(each.path), layout_of(each)) for each in results], datasets.parent)
+        meter = self._meters.of("Write", datasets.sink.place)
+        meter.rows_in += sum(each.rows for each in results)
+        meter.bytes_in += sum(each.size for each in results)
 
     def _run(self, steps: Sequence[Step], epoch: int) -> list[bytes]:
         self._ended.clear()
@@ -180,13 +197,18 @@ class SparkCluster:
         found = self._shipped.get(id(physical))
         if found is None:
             memory = instance_memory(physical, self._setting.options.memory_limit)
-            made = list(self._made(physical.pipelines, memory, "pipeline"))
+            datasets = self._setting.datasets
+            pipelines = physical.pipelines if datasets is None else datasets.pipelines(physical.pipelines)
+            memory = [*memory, *[memory[-1]] * (len(pipelines) - len(memory))]
+            made = list(self._made(pipelines, memory, "pipeline", None if datasets is None else datasets.kept_as))
             found = self._shipped[id(physical)] = (physical, made)
             while len(self._shipped) > _PLANS_KEPT:
                 del self._shipped[next(iter(self._shipped))]
         return found[1]
 
-    def _made(self, pipelines: Sequence[Pipeline], memory: Sequence[int], name: str) -> Iterator[Shipped]:
+    def _made(
+        self, pipelines: Sequence[Pipeline], memory: Sequence[int], name: str, dataset: KeptAs | None = None
+    ) -> Iterator[Shipped]:
         fed: dict[int, Received] = {}
         places = places_of(pipelines)
         exchanges = sum(len(each.into) for each in pipelines)
@@ -210,6 +232,7 @@ class SparkCluster:
                     indexes=self.keeping.index_files(pipeline.root),
                     exchanges=exchanges,
                     watched=self._setting.watched,
+                    dataset=None if pipeline.into else dataset,
                 )
             )
 
@@ -219,6 +242,29 @@ class SparkCluster:
         return self._static() if any(isinstance(node.index, OpenedIndex) for node in nodes) else {}
 
     # --------------------------------------------------------------------------------------------------- pieces
+
+    def _turn(self, stage: Stage, epoch: int, supply: Supply, folder: Path, cut: Sequence[CutPieces]) -> Turn:
+        pipeline = stage.pipeline
+        wanted = [each for node in walk(pipeline.root) for each in planned.read_from_sources(node)]
+        whole = {each.source for each in wanted if each.whole or (isinstance(each, planned.ScanNode) and each.parted)}
+        mine = {(each.source, *each.cut) for each in wanted if each.cut is not None}
+        return Turn(
+            run=self._number,
+            epoch=epoch,
+            clock_us=supply.clock_us,
+            folder=str(folder),
+            whole=self._found({name: supply.whole[name] for name in whole}),
+            given=tuple(
+                packed(Given(turns=list(map(self._found, given)), cut={each: cut[channel][each] for each in mine}))
+                for channel, given in enumerate(turns(pipeline, supply.whole))
+            ),
+            in_hands=in_hands(pipeline),
+        )
+
+    def _found(self, pieces: Pieces) -> Pieces:
+        """The pieces as they lie."""
+        lying = self._setting.lying
+        return pieces if lying is None else {name: lying.resolved(given) for name, given in pieces.items()}
 
     def _whole(self, pieces: Pieces, folder: Path) -> Pieces:
         """All pieces, as files."""
@@ -268,25 +314,6 @@ def _named(places: Mapping[int, str], exchanges: Sequence[Exchange]) -> Mapping[
 
 def _as_files(pieces: Sequence[Piece], folder: Path) -> Sequence[Piece]:
     return tuple(staged(each, folder) if isinstance(each, InlinePiece) else each for each in pieces)
-
-
-def _turn(stage: Stage, run: int, epoch: int, supply: Supply, folder: Path, cut: Sequence[CutPieces]) -> Turn:
-    pipeline = stage.pipeline
-    wanted = [each for node in walk(pipeline.root) for each in planned.read_from_sources(node)]
-    whole = {each.source for each in wanted if each.whole or (isinstance(each, planned.ScanNode) and each.parted)}
-    mine = {(each.source, *each.cut) for each in wanted if each.cut is not None}
-    return Turn(
-        run=run,
-        epoch=epoch,
-        clock_us=supply.clock_us,
-        folder=str(folder),
-        whole={name: supply.whole[name] for name in whole},
-        given=tuple(
-            packed(Given(turns=given, cut={each: cut[channel][each] for each in mine}))
-            for channel, given in enumerate(turns(pipeline, supply.whole))
-        ),
-        in_hands=in_hands(pipeline),
-    )
 
 
 def _in_order(results: Sequence[Result], *, dealt: bool) -> Iterator[pa.RecordBatch]:

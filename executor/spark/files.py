@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import uuid
 from collections.abc import Generator, Sequence
@@ -13,14 +14,21 @@ import pyarrow as pa
 
 from ...operators.piece import FilePiece, FileVersion, InlinePiece
 from ...operators.sizes import batch_bytes
+from ...operators.streams import BatchStream
+from ...proto.dataset import Keyed
 from ...proto.errors import ExecutionError, Exhausted, TidegateError
+from ..datasets.files import ChannelFiles
+from ..datasets.writing import Layout, file_writer
 from ..store import has_dictionary
 from . import failures
+from .stage import packed, unpacked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """A channel's rows: so many batches for each of its turns, in a file; the error that they end with."""
+    """A channel's rows: so many batches for each of its turns, in a file; the error that they end with. Where they are
+    a Dataset's, `layout` says which files the folder `path` has.
+    """
 
     pipeline: int
     channel: int
@@ -30,6 +38,7 @@ class Result:
     size: int
     error: str = ""
     reports: bytes = b""
+    layout: str = ""
 
     def written(self) -> bytes:
         return json.dumps({**asdict(self), "reports": self.reports.decode()}).encode()
@@ -38,6 +47,44 @@ class Result:
     def read(payload: bytes) -> Result:
         told = json.loads(payload)
         return Result(**{**told, "batches": tuple(told["batches"]), "reports": told["reports"].encode()})
+
+
+def write_dataset(
+    folder: Path,
+    schema: pa.Schema,
+    rows: Generator[pa.RecordBatch],
+    *,
+    keyed: Keyed | None,
+    pipeline: int,
+    channel: int,
+) -> Result:
+    """The rows, as files of a Dataset, in a folder that no other attempt has."""
+    path = folder / f"dataset-{uuid.uuid4().hex}"
+    path.mkdir(mode=0o700)
+    writer = file_writer(schema, ChannelFiles(path), keyed)
+    counted = BatchStream(schema, rows)
+    layout, error = Layout(tables=()), b""
+    with closing(counted):
+        try:
+            writer.add_all(counted)
+            layout = writer.end()
+        except TidegateError as failure:
+            error = failures.written(failure)
+    return Result(
+        pipeline=pipeline,
+        channel=channel,
+        path=str(path),
+        batches=(),
+        rows=counted.rows,
+        size=counted.bytes,
+        error=error.decode(),
+        layout=base64.b64encode(packed(layout)).decode(),
+    )
+
+
+def layout_of(result: Result) -> Layout:
+    found: Layout = unpacked(base64.b64decode(result.layout))
+    return found
 
 
 def write_result(

@@ -11,11 +11,16 @@ from ...operators.instances import InstanceSettings
 from ...operators.piece import Piece
 from ...planner.graph.prepare import PreparedGraph
 from ...proto.errors import InvalidRequest
+from ...proto.graph import DatasetSource
 from ...proto.values import TaskOptions
 from ..cluster import MakeCluster
+from ..computation import RowEffect
+from ..datasets.sink import AdoptingSink
 from ..graph.statements import statement_told
 from .cluster import Setting, SparkCluster
+from .datasets import Datasets
 from .graphs import staged_iterables
+from .lying import Lying
 from .sessions import Session
 from .staging import StagingPlace
 
@@ -47,17 +52,26 @@ def made_of_graph(
     tables: Mapping[str, Sequence[Piece]],
     folder: Path,
     staging: Path | None,
+    effect: RowEffect | None,
 ) -> tuple[PreparedGraph, MakeCluster]:
     """The graph as it runs there, and where it does."""
     place = _place(session, folder, staging)
+    lying = Lying(place)
+    given = dict(tables)
+    for node in prepared.nodes:
+        if isinstance(node, DatasetSource):
+            partitions = zip(tables[node.name], node.dataset.partition_files(), strict=True)
+            given[node.name] = tuple(lying.standing_for(piece, paths) for piece, paths in partitions)
     there, iterables = staged_iterables(prepared, place.folder / "iterables", options.spill_quota)
     setting = Setting(
         options=options,
         settings=replace(settings, roots=(*settings.roots, str(place.folder))),
-        tables=tables,
+        tables=given,
         databases={},
         watched=statement_told,
+        lying=lying,
         iterables=tuple(iterables),
+        datasets=Datasets(sink=effect, parent=staging) if isinstance(effect, AdoptingSink) else None,
     )
     return there, lambda meters: SparkCluster(session, place, setting, meters)
 

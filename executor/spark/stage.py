@@ -20,6 +20,7 @@ from ...operators.indexes.sql import Database
 from ...operators.instances import InstanceSettings
 from ...operators.piece import Piece
 from ...planner.pipelines import Exchange, Pipeline
+from ...proto.dataset import Keyed
 from ...proto.values import TaskOptions
 from ..key_shares import CutPieces
 from ..making import RunNode, Watched
@@ -34,6 +35,13 @@ class Received:
 
     exchange: Exchange
     producers: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAs:
+    """In files of a Dataset, `keyed` so."""
+
+    keyed: Keyed | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -58,6 +66,8 @@ class Stage:
     exchanges: int
     """Those of the whole plan, which share the memory for what waits."""
     watched: Watched
+    dataset: KeptAs | None = None
+    """How its rows are kept, if they are a Dataset's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -34,13 +34,13 @@ from ..pipeline import Pieces, PipelineInstance, Read, Supply
 from ..store import Quota, SpillFiles, SpillSpace
 from ..timers import Timers
 from . import reports
-from .files import StagedRows, write_result
+from .files import Result, StagedRows, write_dataset, write_result
 from .inbox import Inbox
 from .iterables import bounded
 from .outbox import Outbox
 from .parcels import Kind, Parcel, batch_of, parcels_in
 from .progress import Heard
-from .stage import Given, Stage, Turn, unpacked
+from .stage import Given, KeptAs, Stage, Turn, unpacked
 
 _STAGES_KEPT: Final = 12
 _INDEXES_KEPT: Final = 4
@@ -252,16 +252,29 @@ class _Channel:
         yield batch_of(outbox.messages(self._report(outbox.rows, outbox.moved)))
 
     def _result(self) -> Parcel:
+        result = self._written() if self._stage.dataset is None else self._kept(self._stage.dataset)
+        payload = replace(result, reports=self._report(result.rows, 0)).written()
+        return Parcel(self._channel, self._stage.number, 0, 0, Kind.RESULT, payload)
+
+    def _kept(self, dataset: KeptAs) -> Result:
+        return write_dataset(
+            Path(self._turn.folder),
+            self._stage.pipeline.root.schema,
+            self._turns(),
+            keyed=dataset.keyed,
+            pipeline=self._stage.number,
+            channel=self._channel,
+        )
+
+    def _written(self) -> Result:
         turns = [self._turn_rows(pieces) for pieces in self._given.turns] if self._turn.in_hands else [self._turns()]
-        result = write_result(
+        return write_result(
             Path(self._turn.folder),
             self._stage.pipeline.root.schema,
             turns,
             pipeline=self._stage.number,
             channel=self._channel,
         )
-        payload = replace(result, reports=self._report(result.rows, 0)).written()
-        return Parcel(self._channel, self._stage.number, 0, 0, Kind.RESULT, payload)
 
     def _turns(self) -> Generator[pa.RecordBatch]:
         rows = (batch for pieces in self._given.turns for batch in self._turn_rows(pieces))

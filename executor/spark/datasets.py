@@ -1,0 +1,54 @@
+"""Epochs whose rows become Datasets: the channels write the files, the service takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ...planner.ir import Routing
+from ...planner.pipelines import Exchange, Pipeline, ReceiveNode, Start
+from ...proto.dataset import Ranged
+from ..datasets.sink import AdoptingSink
+from .stage import KeptAs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Datasets:
+    """Where the rows of each epoch become one. It is below `parent`, or where the sink has it."""
+
+    sink: AdoptingSink
+    parent: Path | None
+
+    @property
+    def kept_as(self) -> KeptAs:
+        return KeptAs(self.sink.keyed)
+
+    def pipelines(self, planned: Sequence[Pipeline]) -> list[Pipeline]:
+        """Those that are planned; rows that are to be sorted go on to one channel."""
+        if not isinstance(self.sink.keyed, Ranged):
+            return list(planned)
+        return [each for pipeline in planned for each in ([pipeline] if pipeline.into else _to_one(pipeline, planned))]
+
+
+def _to_one(pipeline: Pipeline, planned: Sequence[Pipeline]) -> list[Pipeline]:
+    if pipeline.channels == 1:
+        return [pipeline]
+    root = pipeline.root
+    gathered = Exchange(
+        number=1 + max((each.number for other in planned for each in other.into), default=0),
+        routing=Routing.GATHER,
+        schema=root.schema,
+        consumers=1,
+    )
+    received = ReceiveNode(
+        exchange=gathered.number,
+        schema=root.schema,
+        size_class=root.size_class,
+        rows=root.size_class,
+        place=_PLACE,
+    )
+    return [replace(pipeline, into=(gathered,)), Pipeline(root=received, sources=(), start=Start.SEAL)]
+
+
+_PLACE = "result.rows"
