@@ -6,6 +6,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -44,11 +45,12 @@ class Count:
         return pa.record_batch([list(self.times.keys()), list(self.times.values())], schema=COUNTS)
 
 
-def word_count(folder: Path) -> tidegate.Dataset:
+def word_count(folder: Path, **options: Any) -> tidegate.Dataset:
+    """On Spark with executor="spark", spark="local[4]"."""
     graph = tidegate.TaskGraph()
     lines = graph.read_iterable(lambda: lines_of(folder), LINES)
     graph.blocking("count", Count, lines.map(words), partition="word", channels=2, schema=COUNTS)
-    return graph.run()
+    return graph.run(**options)
 
 
 def main() -> None:

@@ -186,12 +186,13 @@ class PlanEngine:
             return None if effect is None else effect(prepared.schema)
         return file_effect(target, prepared.schema, task, options.write_quota)
 
-    def explain_graph(self, graph: Graph, options: TaskOptions) -> Explanation:  # noqa: ARG002 - the same for all
+    def explain_graph(self, graph: Graph, options: TaskOptions) -> Explanation:
         prepared, files = self._prepared_graph(graph)
+        if options.executor is ExecutorKind.SPARK:
+            self._sparks.check_code(graph)
         pieces = opened(files, prepared.schemas)
-        return prepared.explain(
-            {name: shape_of(each, columns_of(prepared.schemas[name])) for name, each in pieces.items()}
-        )
+        shape = {name: shape_of(each, columns_of(prepared.schemas[name])) for name, each in pieces.items()}
+        return prepared.explain(shape, options.executor)
 
     def _prepared_graph(self, graph: Graph) -> tuple[PreparedGraph, GraphFiles]:
         nodes = ordered(graph)

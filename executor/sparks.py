@@ -13,6 +13,7 @@ from ..operators.instances import InstanceSettings
 from ..operators.piece import Piece
 from ..planner.graph.prepare import PreparedGraph
 from ..proto.errors import InvalidRequest
+from ..proto.graph import Graph
 from ..proto.values import TaskOptions
 from .cluster import MakeCluster
 from .computation import RowEffect
@@ -61,16 +62,19 @@ class SparkTasks:
         folder: Path,
         effect: RowEffect | None,
     ) -> tuple[PreparedGraph, MakeCluster]:
-        """The same for a graph whose rows go through `effect`, and the graph as it runs there. Refused where code of
-        the user's cannot travel.
-        """
-        sessions = self._loaded()
-        from .spark.graphs import check_code
+        """The same for a graph whose rows go through `effect`, and the graph as it runs there."""
+        self.check_code(prepared.graph)
         from .spark.made import made_of_graph
 
-        check_code(prepared.graph)
-        session = sessions.open(options.spark)
+        session = self._loaded().open(options.spark)
         return made_of_graph(session, prepared, options, settings, tables, folder, self._place.staging, effect)
+
+    def check_code(self, graph: Graph) -> None:
+        """Raises `PlanError` where code of the user's cannot travel."""
+        self._loaded()
+        from .spark.graphs import check_code
+
+        check_code(graph)
 
     def close(self) -> None:
         with self._lock:

@@ -145,6 +145,11 @@ class IterableSource:
     epoch_rows: int | None = None
     stride: int = STRIDE
 
+    @property
+    def is_function(self) -> bool:
+        """Whether a function makes it in every epoch, so that nothing of it is kept between them."""
+        return callable(self.items) and not isinstance(self.items, Iterator) and self.epoch_rows is None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MapNode:

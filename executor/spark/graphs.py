@@ -10,7 +10,7 @@ from ...planner.graph.prepare import PreparedGraph
 from ...planner.graph.structure import problem
 from ...proto.errors import PlanError, Problem
 from ...proto.graph import ByFunction, ExecutorNode, Graph, GraphNode, IterableSource, MapNode, SqlNode
-from .iterables import StagedIterable, is_called_there
+from .iterables import StagedIterable
 from .stage import packed
 
 
@@ -25,7 +25,7 @@ def staged_iterables(prepared: PreparedGraph, folder: Path, quota: int) -> tuple
     """The graph with files in `folder` in the place of iterables that are read here, and these."""
     staged: dict[str, StagedIterable] = {}
     for node in prepared.nodes:
-        if isinstance(node, IterableSource) and not is_called_there(node):
+        if isinstance(node, IterableSource) and not node.is_function:
             staged[node.name] = StagedIterable(node, folder / f"{len(staged)}.arrow", quota)
     nodes = tuple(staged[node.name].source if node.name in staged else node for node in prepared.nodes)
     return replace(prepared, nodes=nodes), list(staged.values())
@@ -53,7 +53,7 @@ def _code(node: GraphNode) -> Iterator[tuple[str, object]]:
             yield "what makes its executor", node.make
         case MapNode():
             yield "its function", node.function
-        case IterableSource() if is_called_there(node):
+        case IterableSource() if node.is_function:
             yield "what makes its iterable", node.items
         case _:
             pass

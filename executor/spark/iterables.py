@@ -6,7 +6,7 @@ that makes an iterable is called by the channel that reads it, which stops when 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -20,11 +20,6 @@ from ...planner.user_nodes import IterateNode
 from ...proto.errors import NodeError
 from ...proto.graph import IterableSource
 from .files import StagedRows
-
-
-def is_called_there(source: IterableSource) -> bool:
-    """Whether a function makes it, anew in each epoch."""
-    return callable(source.items) and not isinstance(source.items, Iterator) and source.epoch_rows is None
 
 
 class StagedItems:
@@ -76,7 +71,7 @@ def bounded(rows: Generator[pa.RecordBatch], root: PhysicalNode, channel: int, q
     """What a pipeline gives, which is all written before anyone reads of it. Where it has an iterable that a function
     makes, and that may be endless, so many bytes of it.
     """
-    names = [node.source.name for node in walk(root) if isinstance(node, IterateNode) and is_called_there(node.source)]
+    names = [node.source.name for node in walk(root) if isinstance(node, IterateNode) and node.source.is_function]
     size = 0
     with closing(rows):
         for batch in rows:

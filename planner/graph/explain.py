@@ -20,16 +20,19 @@ from ...proto.graph import (
     MapNode,
     UnionNode,
 )
-from ...proto.values import Explanation
+from ...proto.values import ExecutorKind, Explanation
 from .lower import Edge, Lowered, edges_of
 from .picture import picture, written_to
 from .steps import MergeStep, SqlStep, Step
 
 
-def explain(graph: Graph, nodes: Sequence[Step], schemas: Mapping[str, pa.Schema], lowered: Lowered) -> Explanation:
+def explain(
+    graph: Graph, nodes: Sequence[Step], schemas: Mapping[str, pa.Schema], lowered: Lowered, executor: ExecutorKind
+) -> Explanation:
     """Pipelines with their nodes, in the order in which rows pass through them."""
-    told = [_node(node, schemas[node.name], lowered) for node in nodes]
+    told = [_node(node, schemas[node.name], lowered, executor) for node in nodes]
     document = {
+        "executor": executor.value,
         "nodes": told,
         "pipelines": len(lowered.physical.pipelines),
         "result": graph.result,
@@ -38,11 +41,11 @@ def explain(graph: Graph, nodes: Sequence[Step], schemas: Mapping[str, pa.Schema
     return Explanation(text="\n".join(_lines(document)), json=json.dumps(document), svg=picture(document))
 
 
-def _node(node: Step, schema: pa.Schema, lowered: Lowered) -> dict[str, Any]:
+def _node(node: Step, schema: pa.Schema, lowered: Lowered, executor: ExecutorKind) -> dict[str, Any]:
     return {
         "name": node.name,
         "kind": _kind(node),
-        "what": _what(node),
+        "what": _what(node) + _where(node, executor),
         "schema": shown(schema),
         "pipeline": lowered.homes[node.name] + 1,
         "channels": lowered.channels[node.name],
@@ -70,7 +73,8 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
     yield f"{len(nodes)} nodes in {document['pipelines']} pipelines, result {document['result']}{written}"
     for pipeline in range(1, document["pipelines"] + 1):
         mine = [node for node in nodes if node["pipeline"] == pipeline]
-        yield f"pipeline {pipeline}: {_counted(mine[-1]['channels'], 'channel')}"
+        stage = ", a Spark stage" if document["executor"] == ExecutorKind.SPARK.value else ""
+        yield f"pipeline {pipeline}: {_counted(mine[-1]['channels'], 'channel')}{stage}"
         for node in mine:
             yield f"  {node['name']}: {node['what']} -> ({node['schema']})"
             for stream in node["streams"]:
@@ -130,6 +134,13 @@ def _what(node: Step) -> str:
             return "merge of the channels' sorted rows"
         case _:
             assert_never(node)
+
+
+def _where(node: Step, executor: ExecutorKind) -> str:
+    """Where the rows of an iterable come from."""
+    if executor is ExecutorKind.LOCAL or not isinstance(node, IterableSource):
+        return ""
+    return " that a Spark task makes" if node.is_function else " that the service reads and writes to a file"
 
 
 def _name_of(code: object) -> str:

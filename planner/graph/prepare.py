@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from ...proto.graph import DatasetSource, FedSource, FileSource, Graph, GraphNode
-from ...proto.values import Explanation
+from ...proto.values import ExecutorKind, Explanation
 from ..pipelines import PhysicalPlan, Shape
 from ..sources import PlannedSource
 from .explain import explain
@@ -58,8 +58,9 @@ class PreparedGraph:
             self._lowered[:] = [known]
         return known[1]
 
-    def explain(self, shape: Shape) -> Explanation:
-        return explain(self.graph, self.nodes, self.schemas, lower(self.graph, self.nodes, self.schemas, shape))
+    def explain(self, shape: Shape, executor: ExecutorKind = ExecutorKind.LOCAL) -> Explanation:
+        lowered = lower(self.graph, self.nodes, self.schemas, shape)
+        return explain(self.graph, self.nodes, self.schemas, lowered, executor)
 
 
 def prepare_graph(graph: Graph, nodes: Sequence[GraphNode], files: Schemas) -> PreparedGraph:

@@ -21,9 +21,11 @@ from tests.conformance import strict_digests
 from tests.conformance.loop_queries import loop_queries
 from tests.conformance.strict_digests import Query
 from tests.executor.test_user_operators import ROWS, SUMS, Sums, expected, summed, told
+from tidegate import TaskGraph
 from tidegate.planner.spread import spreading
 from tidegate.proto.user_operator import Options
 
+from . import graphs
 from .random_plans import differing
 
 CHANNELS = (1, 2, 3)
@@ -74,6 +76,17 @@ class LosesItsExecutor(Sums):
         super().execute(batches, stream, channel)
 
 
+def run_a_graph(spark: SparkSession, folder: Path) -> None:
+    """Over inputs of all kinds, into a Dataset, which another graph reads."""
+    with tidegate.local(roots=(folder,)) as client:
+        graph, given = graphs.inputs(folder, client)
+        there = client.run_graph(graph, given, executor="spark", spark=spark)
+        assert there.table() == client.run_graph(graphs.inputs(folder, client)[0]).table()
+        again = TaskGraph()
+        again.blocking("again", graphs.PassOn, again.read_dataset(there), channels=2, partition=tidegate.SPREAD)
+        assert client.run_graph(again, executor="spark", spark=spark).table() == there.table()
+
+
 def _parent(process: int) -> int:
     return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
 
@@ -101,6 +114,7 @@ def main(masters: str, tpch_folder: str, folder: str, *names: str) -> None:
             if master.startswith("local-cluster"):
                 with tidegate.local(roots=()) as client:
                     differing(client, spark, examples=3)
+                run_a_graph(spark, Path(folder))
                 lose_an_executor(spark, Path(folder))
     print(json.dumps(found))
 

@@ -14,6 +14,8 @@ from pyspark.sql import SparkSession
 import tidegate
 from tests.conformance import tpch
 from tests.executor.test_user_operators import ROWS, SUMS, Sums, summed
+from tests.graph.executors import PassOn
+from tidegate import TaskGraph
 from tidegate.executor.spark.files import StagedRows
 from tidegate.operators.instances import Instance, InstancePool, InstanceSettings
 
@@ -96,6 +98,24 @@ def test_no_row_of_a_file_passes_the_service(
     answer = _epoch(client, plan, splits, seen, executor="spark", spark=spark)
     assert seen.databases == 0
     assert seen.results == answer.num_rows > 0
+    assert seen.moved < _LITTLE
+
+
+def test_no_row_of_a_dataset_passes_the_service(
+    client: tidegate.Client, spark: SparkSession, splits: dict[str, str], seen: Seen
+) -> None:
+    """Neither when it is made nor when another graph reads it."""
+    for _ in range(2):  # before the second one modules are read too
+        made, read = TaskGraph(), TaskGraph()
+        made.blocking("kept", PassOn, made.read_parquet(splits["numbers"]), channels=2, partition=tidegate.SPREAD)
+        before = _moved()
+        dataset = client.run_graph(made, executor="spark", spark=spark)
+        read.collect(read.count("count", read.read_dataset(dataset), channels=2))
+        counted = client.run_graph(read, executor="spark", spark=spark)
+        seen.moved = _moved() - before
+    assert counted.table().to_pylist() == [{"count": ROWS.num_rows}]
+    assert dataset.size > 3 * _LITTLE
+    assert (seen.databases, seen.results) == (0, 0)
     assert seen.moved < _LITTLE
 
 
