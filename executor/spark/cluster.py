@@ -35,7 +35,7 @@ from .files import Result, StagedRows, layout_of, staged
 from .iterables import StagedIterable
 from .job import Job, Step
 from .keeping import SparkKeeping
-from .lying import Lying
+from .linked_files import LinkedFiles
 from .progress import Progress
 from .sessions import Session
 from .stage import Given, KeptAs, Received, Shipped, Stage, Turn, packed, unwatched
@@ -51,7 +51,7 @@ class Setting:
     tables: Mapping[str, Sequence[Piece]]
     databases: Mapping[str, Database]
     watched: Watched = unwatched
-    lying: Lying | None = None
+    linked: LinkedFiles | None = None
     iterables: tuple[StagedIterable, ...] = ()
     datasets: Datasets | None = None
 
@@ -263,8 +263,8 @@ class SparkCluster:
 
     def _found(self, pieces: Pieces) -> Pieces:
         """The pieces as they lie."""
-        lying = self._setting.lying
-        return pieces if lying is None else {name: lying.resolved(given) for name, given in pieces.items()}
+        linked = self._setting.linked
+        return pieces if linked is None else {name: linked.resolved(given) for name, given in pieces.items()}
 
     def _whole(self, pieces: Pieces, folder: Path) -> Pieces:
         """All pieces, as files."""

@@ -20,7 +20,7 @@ from ..graph.statements import statement_told
 from .cluster import Setting, SparkCluster
 from .datasets import Datasets
 from .graphs import staged_iterables
-from .lying import Lying
+from .linked_files import LinkedFiles
 from .sessions import Session
 from .staging import StagingPlace
 
@@ -56,12 +56,12 @@ def made_of_graph(
 ) -> tuple[PreparedGraph, MakeCluster]:
     """The graph as it runs there, and where it does."""
     place = _place(session, folder, staging)
-    lying = Lying(place)
+    linked = LinkedFiles(place)
     given = dict(tables)
     for node in prepared.nodes:
         if isinstance(node, DatasetSource):
             partitions = zip(tables[node.name], node.dataset.partition_files(), strict=True)
-            given[node.name] = tuple(lying.standing_for(piece, paths) for piece, paths in partitions)
+            given[node.name] = tuple(linked.standing_for(piece, paths) for piece, paths in partitions)
     there, iterables = staged_iterables(prepared, place.folder / "iterables", options.spill_quota)
     setting = Setting(
         options=options,
@@ -69,7 +69,7 @@ def made_of_graph(
         tables=given,
         databases={},
         watched=statement_told,
-        lying=lying,
+        linked=linked,
         iterables=tuple(iterables),
         datasets=Datasets(sink=effect, parent=staging) if isinstance(effect, AdoptingSink) else None,
     )

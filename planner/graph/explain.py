@@ -21,6 +21,7 @@ from ...proto.graph import (
     UnionNode,
 )
 from ...proto.values import ExecutorKind, Explanation
+from ..stages import stages_of
 from .lower import Edge, Lowered, edges_of
 from .picture import picture, written_to
 from .steps import MergeStep, SqlStep, Step
@@ -31,13 +32,14 @@ def explain(
 ) -> Explanation:
     """Pipelines with their nodes, in the order in which rows pass through them."""
     told = [_node(node, schemas[node.name], lowered, executor) for node in nodes]
-    document = {
-        "executor": executor.value,
+    document: dict[str, Any] = {
         "nodes": told,
         "pipelines": len(lowered.physical.pipelines),
         "result": graph.result,
         "written": None if graph.target is None else asdict(graph.target),
     }
+    if executor is ExecutorKind.SPARK:
+        document["spark"] = _stages(lowered)
     return Explanation(text="\n".join(_lines(document)), json=json.dumps(document), svg=picture(document))
 
 
@@ -73,13 +75,36 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
     yield f"{len(nodes)} nodes in {document['pipelines']} pipelines, result {document['result']}{written}"
     for pipeline in range(1, document["pipelines"] + 1):
         mine = [node for node in nodes if node["pipeline"] == pipeline]
-        stage = ", a Spark stage" if document["executor"] == ExecutorKind.SPARK.value else ""
-        yield f"pipeline {pipeline}: {_counted(mine[-1]['channels'], 'channel')}{stage}"
+        yield f"pipeline {pipeline}: {_counted(mine[-1]['channels'], 'channel')}"
         for node in mine:
             yield f"  {node['name']}: {node['what']} -> ({node['schema']})"
             for stream in node["streams"]:
                 after = f", after {', '.join(stream['after'])}" if stream["after"] else ""
                 yield f"    {stream['name']}: from {stream['from']}, {stream['partition']}, {_way(stream)}{after}"
+
+    if "spark" in document:
+        stages = document["spark"]["stages"]
+        tasks = _counted(sum(each["tasks"] for each in stages), "task")
+        yield f"on Spark an epoch is a job of {_counted(len(stages), 'stage')}, {tasks}:"
+        for stage in stages:
+            members = ", ".join(f"pipeline {at}" for at in stage["pipelines"])
+            to = "the result" if stage["to"] is None else f"to pipeline {stage['to']}"
+            yield f"  stage {stage['number']}: {members}, {_counted(stage['tasks'], 'task')}, {to}"
+
+
+def _stages(lowered: Lowered) -> dict[str, Any]:
+    """The pipelines as stages of an epoch's job."""
+    return {
+        "stages": [
+            {
+                "number": number,
+                "tasks": stage.tasks,
+                "pipelines": [at + 1 for at in stage.pipelines],
+                "to": None if stage.to is None else stage.to + 1,
+            }
+            for number, stage in enumerate(stages_of(lowered.physical.pipelines), 1)
+        ]
+    }
 
 
 def _way(stream: Mapping[str, Any]) -> str:

@@ -19,7 +19,7 @@ from ...operators.splits import open_pieces
 from .staging import StagingPlace
 
 
-class Lying:
+class LinkedFiles:
     def __init__(self, place: StagingPlace) -> None:
         self._place = place
         self._files: dict[str, tuple[FilePiece, ...]] = {}
