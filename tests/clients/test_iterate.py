@@ -113,6 +113,16 @@ def test_a_loop_inside_of_another_may_read_both() -> None:
     assert [each.name for each in loops] == ["outer", "inner"]
 
 
+def test_two_loops_that_read_each_other_find_what_both_mean(client: tidegate.Client) -> None:
+    """Nodes an even number of edges away from 1, by way of those that are an odd number away: all three of a circle."""
+
+    def odd(even: Any) -> Any:
+        return iterate("odd", following(even), lambda back: following(following(back)), distinct=True)
+
+    even = iterate("even", ones(), lambda back: following(odd(back)), distinct=True)
+    assert answer(client, even) == [(1,), (2,), (3,)]
+
+
 def test_the_body_may_compute() -> None:
     plus = scalar_function(ARITHMETIC, "add", expressions=[column(0), literal(1, i64(nullable=False))])
     root = decoded(iterate("l", ones(), lambda back: p.select(back, [plus]), max_rounds=3))

@@ -118,6 +118,13 @@ def test_a_statement_in_a_body_is_planned_once_for_all_rounds_and_epochs(mode: s
         assert task.info().statistics.plans == once
 
 
+@pytest.mark.parametrize("name", ["reachability", "non-linear closure", "a loop in a loop", "every path"])
+def test_a_body_of_columns_joins_unions_and_distinct_rows_has_no_statement(name: str) -> None:
+    with tidegate.local() as client, client.create_task(QUERIES[name].plan(), mode="continuous") as task:
+        task.run_epoch({source: {"edges": LINE, "seeds": SEED, "more": SEED}[source] for source in task.sources})
+        assert task.info().statistics.plans == 0
+
+
 @pytest.mark.parametrize("mode", ["per_epoch", "continuous"])
 def test_statistics_tell_what_a_loop_did_over_all_epochs(mode: str) -> None:
     with tidegate.local() as client, client.create_task(CHEAPEST, mode=mode) as task:

@@ -101,11 +101,20 @@ class Watched(Locking):
 
     def came_back(self, prepare: Prepare) -> None:
         super().came_back(prepare)
-        if self.phase is Phase.CHECKPOINT and self.network is not None:
+        if self.phase is Phase.CHECKPOINT:
             Watched.checkpoints += 1
-            assert self._loop.next_time(None, ()) is None, "a row waits for its round"  # type: ignore[attr-defined]
-            for operator in self.network.operators():
-                assert operator.due() is None, "something in a body is due"
+            self._see_to_it()
+
+    def passed(self) -> None:
+        """Whatever was ahead of the checkpoint in the body has come back by now."""
+        self._see_to_it()
+        super().passed()
+
+    def _see_to_it(self) -> None:
+        assert self.network is not None
+        assert self._loop.next_time(None, ()) is None, "a row waits for its round"
+        for operator in self.network.operators():
+            assert operator.due() is None, "something in a body is due"
 
 
 @pytest.mark.parametrize("term", [REACHED, BODY_READS_ALL, NESTED], ids=["entering", "dummy read", "nested"])

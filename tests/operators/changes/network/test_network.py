@@ -100,6 +100,16 @@ def test_state_is_that_at_a_barrier_or_is_not_saved(term: Term) -> None:
     network.save(MemoryState())
 
 
+@pytest.mark.parametrize(("continuous", "rounds"), [(False, set()), (True, {"r0"})], ids=["per epoch", "continuous"])
+def test_rounds_are_kept_only_where_a_later_epoch_may_need_them(continuous: bool, rounds: set[str]) -> None:
+    network, _ = network_of(REACHED, continuous=continuous)
+    run_epochs(network, None, [[(1, (0, 0), 1), (0, (0, 1), 1), (0, (1, 2), 1)]])
+    state = MemoryState()
+    network.save(state)
+    kept = {name for _, parts in state.tables.values() for table in parts for name in table.column_names}
+    assert {name for name in kept if name.startswith("r")} == rounds
+
+
 def test_state_is_named_by_path_operator_and_channel() -> None:
     network, _ = network_of(REACHED, channels=2)
     state = MemoryState()
