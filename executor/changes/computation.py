@@ -6,7 +6,6 @@ has changed so far, but not its input. Nothing depends on where batches are cut,
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -46,6 +45,8 @@ from .reading import Reading
 _BATCH_ROWS: Final = 65_536
 _STATEMENTS: Final = 4
 """Statements have this part of the task's memory, state has the rest."""
+_UNWEIGHED: Final = 64
+"""Of so small a part of the task's memory rows may be fed before state is weighed again."""
 _LARGEST: Final = 3
 """Operators that are named where state is too large."""
 
@@ -69,6 +70,7 @@ class ContinuousComputation:
     ) -> None:
         self.schema = prepared.schema
         self.warnings = prepared.warnings
+        self.nothing = pa.RecordBatch.from_pylist([], schema=prepared.schema)
         self._meters = Meters()
         self._readings: dict[str, Reading] = {}
         entries: dict[str, EntrySource] = {}
@@ -87,7 +89,8 @@ class ContinuousComputation:
         self._roots = tuple(roots)
         self._side = side
         self._memory = options.memory_limit - options.memory_limit // _STATEMENTS
-        self._stopped = threading.Event()
+        self._unweighed = 0
+        self._stopped = False
         self._pool = pool
         self._instance = pool.take(replace(settings, memory_limit=options.memory_limit // _STATEMENTS))
         self._evaluators = Evaluators(self._instance)
@@ -128,7 +131,9 @@ class ContinuousComputation:
     def changes(self, source: str, pieces: Sequence[Piece]) -> Iterator[tuple[int, int]]:
         """Feed rows of a source; rows and bytes as they are fed."""
         for change, size in self._readings[source].changes(pieces):
-            self.check(size)
+            self._unweighed += size
+            if self._unweighed > self._memory // _UNWEIGHED:
+                self.check(size)
             self._network.feed(self._ports[source], 0, change)
             self._network.run()
             yield len(change), size
@@ -151,6 +156,7 @@ class ContinuousComputation:
     def check(self, more: int = 0) -> None:
         """Raises if the run is to stop, or state has come to be too large, with so many bytes of input."""
         self.check_stopped()
+        self._unweighed = 0
         size = self._network.nbytes + more
         if size <= self._memory:
             return
@@ -164,7 +170,7 @@ class ContinuousComputation:
         )
 
     def check_stopped(self) -> None:
-        if self._stopped.is_set():
+        if self._stopped:
             raise ExecutionError("interrupted", reason="INTERRUPTED")
 
     def _batch(self, change: Change) -> pa.RecordBatch:
@@ -208,7 +214,7 @@ class ContinuousComputation:
         return self._evaluators.plans
 
     def interrupt(self) -> None:
-        self._stopped.set()
+        self._stopped = True
         self._instance.interrupt()
 
     def close(self) -> None:
@@ -234,10 +240,9 @@ class ContinuousRun:
     def sealed(self, pieces: Mapping[str, Sequence[Piece]]) -> Iterator[pa.RecordBatch]:
         """Empty batches between what is fed let other tasks have their turn."""
         computation = self._computation
-        nothing = pa.RecordBatch.from_pylist([], schema=computation.schema)
         for source, given in {**pieces, **computation.take_tables()}.items():
             for rows, size in computation.changes(source, given):
                 self.rows_in += rows
                 self.bytes_in += size
-                yield nothing
+                yield computation.nothing
         yield from computation.complete()

@@ -104,7 +104,10 @@ class _Making:
             case LoopNode():
                 return (yield from self._loop(level, node))
             case SourceNode():
-                return level.add(self._operated(level, node, (self.entries[node.source],)))
+                entry = self.entries[node.source]
+                if self.workbench.has_all(node):
+                    return entry
+                return level.add(self._operated(level, node, (entry,)))
             case _:
                 inputs = []
                 for each in inputs_of(node):

@@ -13,7 +13,6 @@ from ...operators.conform import Conform
 from ...operators.matching import match_change_column, match_columns, same_name
 from ...operators.piece import InlinePiece, Piece
 from ...operators.scan import Scan
-from ...operators.sizes import batch_bytes
 from ...operators.splits import open_pieces
 from ...operators.streams import BatchStream
 from ...planner.sources import PlannedSource
@@ -31,6 +30,8 @@ class Reading:
         self._meter = meter
         self._inside = Conform(schema, source.name)
         self._checked: tuple[pa.Schema, str | None] | None = None
+        self._scans: dict[str | None, Scan] = {}
+        """By the change column."""
 
     def accept(self, split: Split, origin: str) -> None:
         """Raises unless the split's rows can be read as changes of the source, as far as is known without reading."""
@@ -52,14 +53,24 @@ class Reading:
         """The rows of these pieces, in order, and about how many bytes they were; those of weight 0 are none."""
         self._meter.runs += 1
         for name, alike in itertools.groupby(pieces, key=lambda piece: piece.change_column):
-            scan = Scan(self._source.name, self._source.columns, change_column=name)
+            scan = self._scan(name)
             scan.assign(self._source.name, open_pieces(tuple(alike), self._source.columns))
             with closing(BatchStream(scan.schema, scan.run(()))) as batches:
+                read = 0
                 for batch in batches:
-                    size = batch_bytes(batch)
+                    size, read = batches.bytes - read, batches.bytes
                     self._meter.rows_out += batch.num_rows
                     self._meter.bytes_out += size
                     yield self._change(batch, weighed=name is not None), size
+            scan.assign(self._source.name, ())
+
+    def _scan(self, change_column: str | None) -> Scan:
+        """It remembers how the columns of the split before were found: most often the next one has the same."""
+        found = self._scans.get(change_column)
+        if found is None:
+            found = Scan(self._source.name, self._source.columns, change_column=change_column)
+            self._scans[change_column] = found
+        return found
 
     def _change(self, batch: pa.RecordBatch, *, weighed: bool) -> Change:
         if not weighed:

@@ -50,6 +50,11 @@ class Workbench:
         self._evaluators = evaluators
         self._sources = sources
 
+    def has_all(self, node: SourceNode) -> bool:
+        """Whether it is its source's entry as it stands: the same columns, in the same order."""
+        names: list[str] = self._sources[node.source].names
+        return names == list(node.columns)
+
     def operator(  # noqa: C901 (a line per node)
         self, node: Operated, channel: int, depth: int, late: frozenset[int] = frozenset(), *, once: bool = False
     ) -> ChangeOperator:

@@ -77,7 +77,7 @@ class Ingress(Inlet):
 
     def send(self, event: Event) -> None:
         if isinstance(event, Prepare) and not self.reached:
-            event = replace(event, marked=True)
+            event = event.as_marked()
         super().send(event)
 
     def open(self) -> None:

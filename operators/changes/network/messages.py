@@ -24,6 +24,14 @@ class Prepare:
     marked: bool = False
     due: Rounds | None = None
 
+    def with_due(self, due: Rounds) -> Prepare:
+        """As it goes on where something is due at this time."""
+        return Prepare(self.epoch, self.rounds, self.id, self.marked, earliest(self.due, due))
+
+    def as_marked(self) -> Prepare:
+        """As it goes on where an input has not reached the barrier."""
+        return Prepare(self.epoch, self.rounds, self.id, True, self.due)
+
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
