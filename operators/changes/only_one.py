@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from ...proto.errors import ExecutionError
 from ..operator import StateReader, StateWriter
-from .arrangement import Arrangement
+from .arrangement import Arrangement, Found
 from .change import Change
 from .operator import ChangeOperator
+from .present import sums_at
 from .rows import Rows
 from .state import load_arrangement, save_arrangement
 
@@ -42,9 +43,8 @@ class OnlyOne(ChangeOperator):
         if not self._touched:
             return
         rows, self._touched = Rows.concat(self._touched), []
-        found = self._counts.find(rows)
-        sums = np.zeros((len(rows), 2), dtype=np.int64)
-        np.add.at(sums, found.asked, found.weights)
+        found = self._counts.find(rows, rows=False)
+        sums = sums_at(Found(found.asked, found.rows, found.weights, ()), (), len(rows))
         many = np.flatnonzero(sums[:, 0] > sums[:, 1])
         if len(many):
             row = rows.take(many[:1]).to_arrays(self._left.types)

@@ -11,6 +11,7 @@ from ...proto.errors import CheckpointError
 from ..operator import StateReader, StateWriter
 from .arrangement import Arrangement
 from .consolidate import Entries
+from .evaluator import whole
 from .rows import Rows
 
 VERSION: Final = 1
@@ -38,11 +39,11 @@ def load_arrangement(
                 f"{schema.types} there; restore it with the version of Tidegate that took it",
                 reason="CHECKPOINT_OTHER_STATE",
             )
-        arrays = [table.column(at).combine_chunks() for at in range(table.num_columns)]
+        arrays = list(map(whole, table.columns))
         numbers = [array.to_numpy(zero_copy_only=False) for array in arrays[len(schema) :]]
         width = sum(1 for field in table.schema.names if field.startswith("w"))
         weights = numbers[0] if width == 1 else np.stack(numbers[:width], axis=1)
-        rows = Rows.of_arrays([_one(array) for array in arrays[: len(schema)]], table.num_rows)
+        rows = Rows.of_arrays(arrays[: len(schema)], table.num_rows)
         arrangement.insert_numbers(rows, weights, tuple(numbers[width:]))
 
 
@@ -62,7 +63,3 @@ def _table(run: Entries, schema: pa.Schema) -> pa.Table:
     columns |= {f"w{at}": pa.array(matrix[:, at]) for at in range(matrix.shape[1])}
     columns |= {f"r{at}": pa.array(numbers) for at, numbers in enumerate(run.rounds)}
     return pa.table(columns)
-
-
-def _one(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -12,7 +12,7 @@ import tidegate
 from tidegate.operators.digest import digest
 
 from ..executor.plans import joined, passed_through, plan, read, sorted_by, summed, union
-from .histories import planned, rows_of, table
+from .histories import changes, planned, rows_of, table
 
 SUMS = plan(summed(read("a", "k", "v")), "k", "sum").json
 PASSED = passed_through("a").json
@@ -137,6 +137,20 @@ def test_a_sum_that_is_no_int64_fails_and_says_where(client: tidegate.Client) ->
         pytest.raises(tidegate.TaskFailed, match=r"relations\[0\].root.input.aggregate"),
     ):
         task.run_epoch({"a": pairs((1, 2**62, 1), (1, 2**62, 1))})
+
+
+@pytest.mark.parametrize(
+    "weights", [(2**62,) * 2, (*[2**62] * 3, -1)], ids=["in the result", "of a row that is deleted"]
+)
+def test_a_row_that_is_there_too_often_is_an_error_of_the_input(
+    client: tidegate.Client, weights: tuple[int, ...]
+) -> None:
+    with (
+        client.create_task(plan(read("a", "x"), "x").json, mode="continuous") as task,
+        pytest.raises(tidegate.TaskFailed, match="beyond 64 bits") as caught,
+    ):
+        task.run_epoch({"a": [changes([((1,), weight)], pa.schema([("x", pa.int64())])) for weight in weights]})
+    assert caught.value.reason == "WEIGHT_OVERFLOW"
 
 
 def test_an_overflow_that_is_gone_by_the_end_of_the_epoch_is_none(client: tidegate.Client) -> None:

@@ -14,6 +14,7 @@ from time import perf_counter
 import numpy as np
 import pyarrow as pa
 
+from ....proto.errors import ExecutionError
 from ...operator import Part, StateReader, StateWriter
 from ..canonical import canonical
 from ..change import Change
@@ -98,7 +99,10 @@ class Network:
         self.watermark = min(known) if len(known) == len(watermarks) else None
         if not parts:
             return self._nothing
-        return canonical(consolidate(Change.concat(parts)))
+        try:
+            return canonical(consolidate(Change.concat(parts)))
+        except OverflowError as error:
+            raise ExecutionError(f"the result: {error}", reason="WEIGHT_OVERFLOW") from error
 
     def reset(self) -> None:
         """Forget everything: state, what was fed, and of the statistics all but those of the loops."""

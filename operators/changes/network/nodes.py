@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from time import perf_counter
 from typing import ParamSpec, Protocol, assert_never
 
@@ -12,7 +11,7 @@ from ....proto.errors import ExecutionError
 from ..change import Change
 from ..operator import ChangeOperator
 from .lanes import Emitter, Lane
-from .messages import Checkpoint, Gathering, Message, Prepare, Watermark, earliest
+from .messages import Checkpoint, Gathering, Message, Prepare, Watermark
 from .schedule import Schedule
 
 Arguments = ParamSpec("Arguments")
@@ -115,17 +114,13 @@ class OperatorNode(Node):
                 self._run(self.operator.decide, due)
                 due = operator.due()
         if due is not None:
-            prepare = replace(prepare, due=earliest(prepare.due, due))
+            prepare = prepare.with_due(due)
         self.tell(prepare)
 
     def checkpointed(self, checkpoint: Checkpoint) -> None:
         while (due := self.operator.due()) is not None:
             self._run(self.operator.decide, due)
-        try:
-            self.operator.settle()
-        except Exception:
-            self.healthy = False
-            raise
+        self._run(self._settled)
         watermark = self.release()
         if watermark is not None:
             self.tell(Watermark(watermark))
@@ -149,6 +144,10 @@ class OperatorNode(Node):
             raise
         finally:
             self.busy_seconds += perf_counter() - started
+
+    def _settled(self) -> Iterable[Change]:
+        self.operator.settle()
+        return ()
 
     def _check(self) -> None:
         """Between the parts of one step, of which there may be many."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Final
@@ -161,7 +162,8 @@ class Progress:
     def take_changed(self) -> list[Change | None]:
         """How X has changed since this was last asked, on each channel, consolidated, without this loop's rounds."""
         taken = [heap.take() for heap in self._changed]
-        return [None if change is None else consolidate(change) for change in taken]
+        with self._exact():
+            return [None if change is None else consolidate(change) for change in taken]
 
     def overflow(self, error: OverflowError) -> ExecutionError:
         return self._error(
@@ -206,7 +208,8 @@ class Progress:
             part = change if which is None else change.take(which)
             time = rounds if self._counted else (*rounds, number)
             if self._limits.rounds is not None and time[-1] > self._limits.rounds:
-                self._parked[channel].insert(part)
+                with self._exact():
+                    self._parked[channel].insert(part)
             else:
                 self._pending[channel].add(time, part)
 
@@ -220,21 +223,27 @@ class Progress:
         self._round = time[-1]
         if len(parts) == 1 and len(parts[0]) == 1 and parts[0].weights[0]:
             return Change(parts[0].rows, parts[0].weights, consolidated=True)
-        try:
+        with self._exact():
             whole = Change.concat(parts)
             change = consolidate(Change(whole.rows, whole.weights, consolidated=whole.consolidated))
+        return change if len(change) else None
+
+    @contextmanager
+    def _exact(self) -> Iterator[None]:
+        try:
+            yield
         except OverflowError as error:
             raise self.overflow(error) from error
-        return change if len(change) else None
 
     def _parked_rows(self, parked: Arrangement, outer: Rounds) -> int:
         """How many rows X would change by in the round beyond the limit."""
         if not parked.rows:
             return 0
-        found = parked.contents()
-        beyond = Change(found.rows, found.weights)
-        counted = counts_at(found.rounds[: len(outer)], outer)
-        return len(consolidate(beyond if counted is None else beyond.take(np.flatnonzero(counted))))
+        with self._exact():
+            found = parked.contents()
+            beyond = Change(found.rows, found.weights)
+            counted = counts_at(found.rounds[: len(outer)], outer)
+            return len(consolidate(beyond if counted is None else beyond.take(np.flatnonzero(counted))))
 
     def _check_limits(self, time: Rounds, rows: int) -> None:
         # Rows of an earlier epoch that came later than this round are in the total and not yet undone.
