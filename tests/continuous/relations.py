@@ -116,6 +116,7 @@ def windows() -> Iterator[tuple[str, ir.Relation]]:
     summed = window_call("sum", col(1), partitions=(col(3, TEXT),), sorts=(asc(col(1)),))
     least = window_call("min", col(1))
     yield "window", window(LEFT, ranked)
+    yield "windows of two partitions", window(LEFT, ranked, summed)
     yield (
         "windows of several partitions",
         window(LEFT, ranked, summed, least, replace(ranked, function=ranked.function)),

@@ -21,12 +21,13 @@ from .terms import Compose, Distinct, Input, Iterate, Ref, Union
 
 EDGES, SEEDS = Input(0), Input(1)
 REACHED = Iterate("x", Distinct(Union((SEEDS, Compose(Ref("x"), EDGES)))))
-DEEP, SHORT = 20_000, 1_000
+EVERY_STEP = Iterate("x", Compose(Ref("x"), EDGES), entering=SEEDS)
+SHORT = 1_000
 
 
-def fed(continuous: bool, edges: int) -> Network:
+def fed(loop: Iterate, continuous: bool, edges: int) -> Network:
     """A chain of so many edges, to be followed from its beginning."""
-    network, _ = network_of(REACHED, continuous=continuous)
+    network, _ = network_of(loop, continuous=continuous)
     numbers = np.arange(edges)
     rows = Rows.of_arrays([pa.array(numbers), pa.array(numbers + 1)], edges)
     network.feed(0, 0, Change(rows, np.ones(edges, dtype=np.int64)))
@@ -44,21 +45,28 @@ def shallow() -> Iterator[None]:
     sys.setrecursionlimit(limit)
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.usefixtures("shallow")
-@pytest.mark.parametrize("continuous", [False, True], ids=["per epoch", "continuous"])
-def test_a_long_chain_neither_recurses_nor_keeps_objects_for_its_rounds(continuous: bool) -> None:
+@pytest.mark.parametrize(
+    ("loop", "continuous", "deep"),
+    [(EVERY_STEP, False, 100_000), (REACHED, True, 20_000)],
+    ids=["per epoch", "continuous"],
+)
+def test_a_long_chain_neither_recurses_nor_keeps_objects_for_its_rounds(
+    loop: Iterate, continuous: bool, deep: int
+) -> None:
     networks, held = [], []
-    for edges in (SHORT, DEEP):
+    for edges in (SHORT, deep):
         gc.collect()
         before = len(gc.get_objects())
-        network = fed(continuous, edges)
+        network = fed(loop, continuous, edges)
         assert network.run()
         assert len(network.take()) == edges + 1
         gc.collect()
         held.append(len(gc.get_objects()) - before)
         networks.append(network)
-    assert networks[-1].statistics().loops[0].rounds >= DEEP
-    assert held[1] - held[0] < (DEEP - SHORT) // 2
+    assert networks[-1].statistics().loops[0].rounds >= deep
+    assert held[1] - held[0] < (deep - SHORT) // 2
 
 
 @pytest.mark.parametrize("continuous", [False, True], ids=["per epoch", "continuous"])
