@@ -9,9 +9,8 @@ files, which are merged in the end.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -21,7 +20,7 @@ import pyarrow.compute as pc
 from pyarrow import types as kinds
 
 from .blocks import BLOCK_ROWS, blocks
-from .held import SpillRoom
+from .held import HeldRows, SpillRoom
 from .layout import Values, Words, dtype_of, values
 from .ordering import Order, Ordering
 from .sizes import batch_bytes
@@ -45,50 +44,25 @@ def in_canonical_order(
     held: list[pa.RecordBatch] = []
     size = 0
     with ExitStack() as stack:
-        runs: list[_Run] = []
+        runs: list[HeldRows] = []
         for batch in batches:
             held.append(batch)
             size += batch_bytes(batch)
             if size > min(most, MOST):
-                runs.append(_Run(schema, _sorted(held, schema, ordering), room))
-                stack.callback(runs[-1].close)
+                run = HeldRows(_sorted(held, schema, ordering), room)
+                stack.callback(run.close)
+                run.store()
+                runs.append(run)
                 held, size = [], 0
         if not runs:
             yield from _sorted(held, schema, ordering)
             return
-        streams = [run.stream() for run in runs]
+        streams = [BatchStream(schema, run.read(again=False)) for run in runs]
         if held:
             streams.append(BatchStream(schema, _sorted(held, schema, ordering)))
             held = []
         rows = stack.enter_context(closing(merged(streams, ordering)))
         yield from blocks(rows)
-
-
-class _Run:
-    """Sorted rows in a file."""
-
-    def __init__(self, schema: pa.Schema, rows: Iterable[pa.RecordBatch], room: SpillRoom) -> None:
-        self._path = room.path()
-        self._schema = schema
-        try:
-            with pa.OSFile(self._path, "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
-                for block in rows:
-                    room.take(batch_bytes(block))
-                    writer.write_batch(block)
-        except BaseException:
-            self.close()
-            raise
-
-    def stream(self) -> BatchStream:
-        return BatchStream(self._schema, self._batches())
-
-    def close(self) -> None:
-        with suppress(FileNotFoundError):
-            os.unlink(self._path)
-
-    def _batches(self) -> Iterator[pa.RecordBatch]:
-        with pa.OSFile(self._path) as source, pa.ipc.open_stream(source) as reader:
-            yield from reader
 
 
 def _sorted(batches: Sequence[pa.RecordBatch], schema: pa.Schema, ordering: Ordering) -> Iterator[pa.RecordBatch]:

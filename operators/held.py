@@ -58,12 +58,16 @@ class HeldRows:
             size += batch_bytes(batch)
         return size
 
+    def store(self) -> None:
+        """Write all rows that are not in memory to the file, which is all of them if `fill` was not called."""
+        for batch in self._rest:
+            self._write(batch)
+
     def read(self, *, again: bool) -> Iterator[pa.RecordBatch]:
         """All rows, from the first one on. What is in memory can always be read again; with `again`, all the rest."""
         yield from self._memory
         if self._path is not None:
-            for batch in self._rest:  # of a reading that was closed before its end
-                self._write(batch)
+            self.store()  # the rest of a reading that was closed before its end
             self._finish()
             with pa.memory_map(self._path) as source:
                 yield from pa.ipc.open_stream(source)
