@@ -44,12 +44,15 @@ class Answers(Protocol):
 
 
 class Channel:
-    """Calls by name. `retry_seconds` is how long a broken connection is tried again."""
+    """Calls by name. `retry_seconds` is how long a broken connection is tried again, `answer_seconds` how long the
+    answer of a unary call is waited for, if not for as long as the connection stands.
+    """
 
-    def __init__(self, access: Access, retry_seconds: float) -> None:
+    def __init__(self, access: Access, retry_seconds: float, answer_seconds: float | None = None) -> None:
         tune_allocator()
         self.access = access
         self._retry_seconds = retry_seconds
+        self._answer_seconds = answer_seconds
         self.metadata = access.metadata()
         self._channel = access.channel(OPTIONS)
         self._methods: dict[str, Callable[..., Any]] = {}
@@ -58,7 +61,11 @@ class Channel:
     def call(self, method: str, request: Message, answer: Callable[[bytes], A], *, again: bool = True) -> A:
         """A unary call; one that may be made `again` is, as long as the server cannot be reached."""
         send = self._method(method, self._channel.unary_unary)
-        return self._retried(lambda: answer(send(request.SerializeToString(), metadata=self.metadata)), again)
+
+        def once() -> A:
+            return answer(send(request.SerializeToString(), metadata=self.metadata, timeout=self._answer_seconds))
+
+        return self._retried(once, again)
 
     def send(self, method: str, requests: Callable[[], Iterator[Message]], answer: Callable[[bytes], A]) -> A:
         """A call with many messages, made again from the first of them."""
@@ -106,7 +113,9 @@ class Channel:
             return Unavailable(str(broken))
         status, sentence, metadata = broken.code().name, broken.details() or "", broken.trailing_metadata() or ()
         address = self.access.address
-        if status in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED") and not is_ours(metadata):
+        if status == "DEADLINE_EXCEEDED" and self._answer_seconds is not None:
+            sentence = f"the server {address} has not answered within {self._answer_seconds:g} seconds"
+        elif status in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED") and not is_ours(metadata):
             sentence = f"the server {address} cannot be reached: {sentence}; {_likely(self.access, sentence)}"
         elif status == "RESOURCE_EXHAUSTED" and not is_ours(metadata):  # gRPC's own limit, so nobody asked us
             sentence = (

@@ -62,10 +62,15 @@ class _Sent:
 
 
 class RemoteService:
-    """Implements `proto.service.Service`. Calls that may be repeated are, while the server cannot be reached."""
+    """Implements `proto.service.Service`. Calls that may be repeated are, while the server cannot be reached.
 
-    def __init__(self, access: Access, retry_seconds: float, *, flight: bool = True) -> None:
-        self._channel = Channel(access, retry_seconds)
+    With `answer_seconds` one whose answer does not come in time raises `Unavailable`.
+    """
+
+    def __init__(
+        self, access: Access, retry_seconds: float, *, flight: bool = True, answer_seconds: float | None = None
+    ) -> None:
+        self._channel = Channel(access, retry_seconds, answer_seconds)
         self._streams = Streams(self._channel, use_flight=flight)
         self._schemas: dict[str, pa.Schema] = {}
         self._ahead: dict[str, ReadAhead] = {}

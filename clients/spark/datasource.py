@@ -25,7 +25,7 @@ from .reading import EpochReader, PlanReader, ResultOf
 from .writing import Sink, StreamSinkWriter, TableWriter
 
 SERVER: Final = "TIDEGATE_SERVER"
-_REACHING: Final = {"server", "tokenfile", "tls", "plaintexttoken"}
+_REACHING: Final = {"server", "tokenfile", "tls", "plaintexttoken", "timeout"}
 _READING: Final = _REACHING | {"plan", "task", "epoch", "columns", "limit", "partitions", "path"}
 _WRITING: Final = _REACHING | {
     "task",
@@ -93,6 +93,7 @@ class TidegateSource(DataSource):  # type: ignore[misc]  # PySpark is not looked
             columns=None if columns is None else tuple(name.strip() for name in columns.split(",")),
             limit=limit,
             partitions=max(1, _number(options, "partitions", _number(options, "channels", 1))),
+            timeout=_timeout(options),
         )
 
     def _checked(self, known: set[str]) -> Mapping[str, str]:
@@ -144,6 +145,13 @@ def _number(options: Mapping[str, str], name: str, default: int = 0) -> int:
     return int(text)
 
 
+def _timeout(options: Mapping[str, str]) -> float:
+    seconds = _number(options, "timeout", 300)
+    if not seconds:
+        raise InvalidRequest("timeout is for how many seconds an answer is waited for, 1 at least")
+    return float(seconds)
+
+
 def _flag(options: Mapping[str, str], name: str, default: bool) -> bool:
     text = options.get(name, str(default)).lower()
     if text not in ("true", "false"):
@@ -161,4 +169,5 @@ def _sink(options: Mapping[str, str]) -> Sink:
         source=options["source"],
         seals=_flag(options, "seals", True),
         wait=float(_number(options, "wait", 300)),
+        timeout=_timeout(options),
     )

@@ -35,9 +35,10 @@ class ResultOf:
     columns: tuple[str, ...] | None
     limit: int | None
     partitions: int
+    timeout: float
 
     def service(self) -> closing[RemoteService]:
-        return closing(RemoteService(self.access, RETRY_SECONDS))
+        return closing(RemoteService(self.access, RETRY_SECONDS, answer_seconds=self.timeout))
 
     def spark_schema(self) -> StructType:
         """Of the columns that are read; InvalidRequest naming one that Spark has no type for."""

@@ -19,7 +19,7 @@ from pyspark.sql.streaming import DataStreamWriter
 
 from ..connecting import connect
 from ..feeding import checkpoint_name
-from ..proto.errors import InvalidRequest
+from ..proto.errors import InvalidRequest, Refused
 from ..proto.values import FileSplit, Transacted
 from ..task import Task
 from .feeding import prepared, settled
@@ -105,7 +105,14 @@ class Batches:
     def _feed(self, task: Task, frame: DataFrame, batch: int) -> None:
         application = self.application or _query(frame)
         last = task.last_transaction(application)
-        if last is not None and batch <= last.version:
+        if last is not None and batch < last.version:
+            raise Refused(
+                f"batch {batch} of application {application!r} is to be fed, and task {task.id} has its batch "
+                f"{last.version}: Spark runs none but the last again, so this is a query on another checkpoint "
+                "location, or on an older one. Give it an application= of its own",
+                reason="APPLICATION_REUSED",
+            )
+        if last is not None and batch == last.version:
             done = Transacted(epoch=last.epoch, replayed=True)
             settled(frame, task, self._name(task, application, batch), done.epoch, staging=self.staging)
         else:

@@ -45,9 +45,10 @@ class Sink:
     source: str
     seals: bool
     wait: float
+    timeout: float
 
     def service(self) -> closing[RemoteService]:
-        return closing(RemoteService(self.access, RETRY_SECONDS))
+        return closing(RemoteService(self.access, RETRY_SECONDS, answer_seconds=self.timeout))
 
     def send(self, batches: Iterator[pa.RecordBatch], group: str) -> Sent:
         """Runs in an executor."""

@@ -11,7 +11,11 @@ import pyarrow as pa
 import pytest
 
 import tidegate
+from tidegate.access import Access
 from tidegate.executor.engine import Engine
+from tidegate.plans import plan_bytes
+from tidegate.proto.values import Cursor, TaskOptions
+from tidegate.remote import RemoteService
 
 from ..server.running import fake_server
 from .conftest import PLAN
@@ -146,3 +150,12 @@ def test_a_closed_client_says_so() -> None:
     client.close()
     with pytest.raises(tidegate.Unavailable, match="has been closed"):
         client.tasks()
+
+
+def test_an_answer_that_does_not_come_in_time_is_given_up_where_that_is_wanted(engine: Engine) -> None:
+    with fake_server(engine) as address:
+        service = RemoteService(Access(address=address), 0.0, answer_seconds=0.5)
+        with contextlib.closing(service):
+            task = service.create_task(plan_bytes(PLAN), TaskOptions(), {})
+            with pytest.raises(tidegate.Unavailable, match=r"has not answered within 0\.5 seconds"):
+                service.next(task.id, Cursor(1, 0), wait=60.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -179,6 +180,17 @@ def test_a_task_that_lacks_batches_of_the_query_refuses_to_go_on(rows: Rows, cli
         rows.stream(new)
     rows.stream(new, gaps=True)
     assert epochs(new) == [[2]]
+
+
+def test_a_query_that_begins_anew_under_a_name_in_use_is_refused_and_not_skipped(rows: Rows, client: Client) -> None:
+    task = client.create_task(PAIRS)
+    rows.add(1)
+    rows.add(2)
+    rows.stream(task, application="orders")
+    shutil.rmtree(rows.folder / "query")
+    with pytest.raises(Exception, match="this is a query on another checkpoint location"):
+        rows.stream(task, application="orders")
+    assert epochs(task) == [[1], [2]]
 
 
 def test_a_batch_waits_until_somebody_has_read(rows: Rows, client: Client) -> None:
