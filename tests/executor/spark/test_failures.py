@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,6 +14,7 @@ from pyspark.sql import SparkSession
 
 import tidegate
 from tests.executor.test_user_operators import ROWS, SUMS, Sums, expected, summed, told
+from tidegate.executor.spark import job
 from tidegate.operators.digest import digest
 from tidegate.proto.user_operator import Options
 
@@ -70,6 +72,32 @@ def test_a_process_that_is_killed_in_the_middle_does_not_show(
     assert marker.exists()
     assert found[0] == found[1]
     assert found[0][0] == expected(FEW)
+
+
+def test_an_attempt_that_speculation_has_run_twice_counts_and_is_read_once(
+    client: tidegate.Client, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each channel is run to its end by two attempts, of which Spark takes the second."""
+    once = job._task
+
+    def twice(step: job.Step, ended: Any) -> Any:
+        run = once(step, ended)
+
+        def both(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            given = list(batches)
+            assert list(run(iter(given)))
+            yield from run(iter(given))
+
+        return both
+
+    monkeypatch.setattr(job, "_task", twice)
+    with client.create_task(summed(), channels=2, executor="spark", spark=spark) as task:
+        assert told(task.run_epoch({"numbers": ROWS}).table()) == expected(ROWS)
+        statistics = task.statistics()
+    counted = [(each.operator, each.rows_in) for each in statistics.operators if each.operator in ("Stage", "Exchange")]
+    assert sorted(counted) == [("Exchange", ROWS.num_rows), ("Stage", 0), ("Stage", ROWS.num_rows)]
+    assert [each.runs for each in statistics.operators if each.operator == "Stage"] == [2, 2]
+    assert [(each.tasks, each.rows_in) for each in statistics.stages] == [(2, ROWS.num_rows), (2, 0)]
 
 
 def test_an_error_of_the_plan_is_the_same_as_here(client: tidegate.Client, spark: SparkSession) -> None:
