@@ -10,7 +10,6 @@ python examples/spark_tpch.py [--scale 1]
 from __future__ import annotations
 
 import argparse
-import hashlib
 import os
 import subprocess
 import sys
@@ -63,17 +62,18 @@ def main() -> None:
         spark = session(Path(folder))
         with tidegate.local() as client:
             for number, plan in plans(files).items():
-                told, there = answered(client, plan, files, executor="spark", spark=spark)
+                told, there = answered(client, plan, files, spark)
                 _, here = answered(client, plan, files)
-                same = "the same" if digest(there) == digest(here) else "NOT THE SAME"
+                same = "the same" if there.equals(here) else "NOT THE SAME"
                 print(f"query {number}: {told}, {same} as in this process")
 
 
 def answered(
-    client: tidegate.Client, plan: bytes, files: Mapping[str, Path], **executor: object
+    client: tidegate.Client, plan: bytes, files: Mapping[str, Path], spark: SparkSession | None = None
 ) -> tuple[str, pa.Table]:
     """The task lives on: its second epoch finds its operators made, on Spark in the Python workers that are there."""
-    with client.create_task(plan, channels=CHANNELS, **executor) as task:
+    executor = "local" if spark is None else "spark"
+    with client.create_task(plan, channels=CHANNELS, executor=executor, spark=spark) as task:
         splits = {source: files[source] for source in task.sources}
         task.run_epoch(splits).table()
         started = time.perf_counter()
@@ -89,13 +89,6 @@ def plans(files: Mapping[str, Path]) -> dict[int, bytes]:
     for table, path in files.items():
         context.register_parquet(table, str(path))
     return {number: Serde.serialize_bytes(sql, context) for number, sql in QUERIES.items()}
-
-
-def digest(rows: pa.Table) -> str:
-    seen = hashlib.sha256()
-    for batch in rows.combine_chunks().to_batches():
-        seen.update(repr(batch.to_pydict()).encode())
-    return seen.hexdigest()
 
 
 def generated(folder: Path, scale: str) -> dict[str, Path]:
