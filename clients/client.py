@@ -196,8 +196,13 @@ class Client:
 
     def _chosen(self, options: Mapping[str, Any]) -> ChosenOptions:
         """A Spark session of the caller's is known to the service by a name."""
-        spark = options.get("spark", "")
-        return chosen(options if isinstance(spark, str) else {**options, "spark": self._service.adopt_spark(spark)})
+        match options.get("spark"):
+            case None:
+                return chosen({name: value for name, value in options.items() if name != "spark"})
+            case str():
+                return chosen(options)
+            case session:
+                return chosen({**options, "spark": self._service.adopt_spark(session)})
 
     def _upload(self, name: str, data: Upload) -> str:
         """A table's file, sent before there is a task; the task that names it keeps it."""

@@ -369,7 +369,11 @@ def test_a_server_is_not_started_on_options_that_say_nothing_that_can_be(
         ("--idle-seconds=-3", "idle_seconds=-3.0 must be 0 (never) or a number of seconds"),
         ("--memory-limit=1K", "memory_limit=1024 must be at least 33554432 bytes, 32 MiB a channel"),
         ("--queue-bytes=0", "queue_bytes=0 must be at least 1 byte"),
-        ("--spill=/proc/none", "/proc/none: No such file or directory"),
+        (
+            "--spill=/proc/none",
+            "the service writes what does not fit in memory to /proc/none, which it cannot: No such file or directory "
+            "(spill_directory, --spill)",
+        ),
     ],
 )
 def test_a_server_is_not_started_with_what_cannot_be(
