@@ -73,10 +73,11 @@ class User(Operator):
                 stream.name: self._batches(stream, given) for stream, given in zip(self._streams, inputs, strict=True)
             }
             closing = {stream.name: given.close for stream, given in zip(self._streams, inputs, strict=True)}
+            doing = {stream.name: f"execute on stream {stream.name!r}" for stream in self._streams}
             while reading:
                 for stream in self._streams:
                     name = stream.name
-                    if name not in reading or any(other in reading for other in stream.after):
+                    if name not in reading or not reading.keys().isdisjoint(stream.after):
                         continue
                     if self._interrupted:
                         raise ExecutionError(f"node {code.node!r} was interrupted", reason="INTERRUPTED")
@@ -88,7 +89,7 @@ class User(Operator):
                     if batch is None:
                         del reading[name]
                         continue
-                    yield from code.batches(f"execute on stream {name!r}", executor.execute, [batch], name, channel)
+                    yield from code.batches(doing[name], executor.execute, [batch], name, channel)
             yield from code.batches("done", executor.done, channel)
 
     def _made(self) -> Executor:

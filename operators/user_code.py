@@ -15,6 +15,7 @@ from .casts import cast, plain, stored
 T = TypeVar("T")
 
 _END: Final = object()
+_SEQUENCES: Final = (list, tuple)
 _NO_ITEMS: Final = (str, bytes, dict)
 """What can be iterated, but not over rows. A tuple of types: a union of them would be made anew for each batch."""
 
@@ -45,6 +46,13 @@ class UserCode:
         if isinstance(given, pa.RecordBatch):
             if given.num_rows:
                 yield self._fitted(given, doing)
+        elif type(given) in _SEQUENCES:  # no code of theirs runs between its items
+            for item in given:
+                if isinstance(item, pa.RecordBatch):
+                    if item.num_rows:
+                        yield self._fitted(item, doing)
+                else:
+                    yield from self._of_item(item, doing)
         elif is_arrow(given):
             yield from self._of_data(given, doing)
         else:
@@ -77,14 +85,19 @@ class UserCode:
                 if isinstance(item, pa.RecordBatch):
                     if item.num_rows:
                         yield self._fitted(item, doing)
-                elif is_arrow(item):
-                    yield from self._of_data(item, doing)
-                elif item is not None:
-                    raise self._no_rows(item, doing)
+                else:
+                    yield from self._of_item(item, doing)
         finally:
             close = getattr(items, "close", None)
             if close is not None:
                 self.call(doing, close)
+
+    def _of_item(self, item: object, doing: str) -> Iterator[pa.RecordBatch]:
+        """What is no batch."""
+        if is_arrow(item):
+            yield from self._of_data(item, doing)
+        elif item is not None:
+            raise self._no_rows(item, doing)
 
     def _of_data(self, given: Any, doing: str) -> Iterator[pa.RecordBatch]:
         batches = iter(self.call(doing, arrow_batches, given))
