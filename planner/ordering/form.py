@@ -102,7 +102,9 @@ class _Definitions(Sequence[ir.Relation]):
         if isinstance(at, slice):
             return [self[each] for each in range(len(self))[at]]
         if at not in self._made:
-            self._made[at] = ordered(self._shared[at], self._ends)
+            definition = self._shared[at]
+            read_as_is = id(definition) in self._ends  # rows that come from elsewhere are in order already
+            self._made[at] = definition if read_as_is else ordered(definition, self._ends)
         return self._made[at]
 
     def __len__(self) -> int:

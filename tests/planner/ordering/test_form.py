@@ -1,6 +1,8 @@
-"""What is known of a fragment's hash joins without asking DuckDB."""
+"""What is known of a fragment's ordered form, and of its hash joins without asking DuckDB."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import pytest
 
@@ -32,3 +34,16 @@ KNOWN = {
 def test_whether_a_hash_table_is_built(case: str) -> None:
     relation, wanted = KNOWN[case]
     assert OrderedForm(relation, (), (), lambda relation, shared: "").builds is wanted
+
+
+def test_a_common_subtree_whose_rows_are_exchanged_is_read_as_it_is() -> None:
+    moved = ir.Exchange(input=T, routing=ir.Routing.GATHER, producers=2, rows=9, schema=T.schema, place="here")
+    used = ir.Shared(ordinal=0, schema=T.schema, place="there")
+    read_from: list[ir.Relation] = []
+
+    def render(_: ir.Relation, shared: Sequence[ir.Relation]) -> str:
+        read_from.append(shared[0])
+        return "SELECT"
+
+    assert OrderedForm(used, (moved,), {id(moved)}, render).sql == "SELECT"
+    assert read_from == [moved]
