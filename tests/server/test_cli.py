@@ -371,8 +371,10 @@ def test_a_server_is_not_started_on_options_that_say_nothing_that_can_be(
         ("--queue-bytes=0", "queue_bytes=0 must be at least 1 byte"),
         (
             "--spill=/proc/none",
-            "the service writes what does not fit in memory to /proc/none, which it cannot: No such file or directory "
-            "(spill_directory, --spill)",
+            (
+                "the service writes what does not fit in memory to /proc/none, which it cannot: No such file or "
+                "directory (spill_directory, --spill)"
+            ),
         ),
     ],
 )
