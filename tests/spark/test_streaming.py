@@ -219,8 +219,9 @@ def test_a_driver_that_is_killed_and_started_again_loses_and_doubles_nothing(tmp
         tidegate.connect(address) as client,
         client.create_task(PAIRS) as task,
     ):
-        ended = [_drive(tmp_path, address, task.info(), *how) for how in (("after", 1), ("never", 0))]
-        assert [code < 0 for code in ended] == [True, False]
+        kills = (("before", 1), ("after", 1), ("never", 0))
+        ended = [_drive(tmp_path, address, task.info(), *how) for how in kills]
+        assert [code < 0 for code in ended] == [True, True, False]
         assert epochs(task) == [[0], [1], [2]]
 
 
