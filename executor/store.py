@@ -24,13 +24,15 @@ FILE_MARGIN = 4096
 
 
 class Quota:
-    """Bytes on disk that a task may use, shared by its splits and its output. `kept` of them stay for its life."""
+    """Bytes that may be used: those on disk that a task may, shared by its splits and its output, of which `kept` stay
+    for its life; or those in memory that all Datasets of a process may.
+    """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.used = 0
         self.kept = 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a finalizer may give back wherever its thread is, here too
 
     def take(self, size: int) -> bool:
         with self._lock:

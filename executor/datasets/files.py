@@ -23,6 +23,7 @@ from ...proto.errors import Exhausted, InternalError, Refused
 from ..checkpoints.disk import LocalDisk
 from ..checkpoints.folder import CheckpointFolder, write_table
 from ..checkpoints.manifest import Manifest, Origin, Part, StateTable
+from ..store import Quota
 from .place import new_folder
 
 MOST_IN_MEMORY: Final = 8 << 20
@@ -36,26 +37,7 @@ TABLE: Final = "rows"
 VERSION: Final = 1
 
 
-class _Memory:
-    """What all Datasets together keep in memory, in bytes."""
-
-    def __init__(self) -> None:
-        self.used = 0
-        self._lock = threading.RLock()  # a finalizer may run wherever its thread is, here too
-
-    def take(self, size: int) -> bool:
-        with self._lock:
-            if self.used + size > MOST_TOGETHER:
-                return False
-            self.used += size
-            return True
-
-    def give(self, size: int) -> None:
-        with self._lock:
-            self.used -= size
-
-
-memory: Final = _Memory()
+memory: Final = Quota(MOST_TOGETHER)
 
 
 @dataclass(slots=True, eq=False)
@@ -192,8 +174,7 @@ class _OnDisk:
 
     def read(self, file: DatasetFile) -> Sequence[pa.RecordBatch]:
         with pa.memory_map(str(self.path(file))) as source:
-            reader = pa.ipc.open_file(source)
-            return [reader.get_batch(at) for at in range(reader.num_record_batches)]
+            return _batches(source)
 
     def commit(self, tables: Sequence[Sequence[DatasetFile]]) -> None:
         """From here on the folder says what is in it, and has nothing else."""
@@ -233,7 +214,11 @@ def _told() -> Iterator[None]:
 def _copied(table: pa.Table) -> Sequence[pa.RecordBatch]:
     sink = pa.BufferOutputStream()
     write_table(table, sink)
-    reader = pa.ipc.open_file(sink.getvalue())
+    return _batches(sink.getvalue())
+
+
+def _batches(file: pa.Buffer | pa.NativeFile) -> Sequence[pa.RecordBatch]:
+    reader = pa.ipc.open_file(file)
     return [reader.get_batch(at) for at in range(reader.num_record_batches)]
 
 

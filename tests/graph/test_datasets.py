@@ -155,7 +155,7 @@ def test_a_large_dataset_is_in_files_alone(tmp_path: Path) -> None:
 
 def test_what_all_datasets_keep_in_memory_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held = dataset_files.memory.used
-    monkeypatch.setattr(dataset_files, "MOST_TOGETHER", held + 40_000)
+    monkeypatch.setattr(dataset_files.memory, "limit", held + 40_000)
     with tidegate.local(spill_directory=tmp_path) as client:
         first, second, third = (client.dataset(numbers(1000)) for _ in range(3))
         assert len(list(tmp_path.rglob("*.arrow"))) == 1
