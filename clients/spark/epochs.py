@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from ..proto.errors import Exhausted, InvalidRequest
 from ..proto.values import Cursor, FileSplit, TaskInfo
+from .filling import filled
 from .report import Bytes
 
 EpochBy: TypeAlias = str | int | Bytes | None
@@ -67,21 +68,7 @@ def _cut(units: Sequence[Unit], epoch_by: EpochBy) -> Iterator[list[Unit]]:
             for start in range(0, len(files), epoch_by):
                 yield [unit for file in files[start : start + epoch_by] for unit in file]
         case Bytes(count):
-            yield from _filled(units, count)
-
-
-def _filled(units: Sequence[Unit], count: int) -> Iterator[list[Unit]]:
-    """An epoch ends with the unit that reaches the count."""
-    held: list[Unit] = []
-    size = 0
-    for unit in units:
-        held.append(unit)
-        size += unit.stored
-        if size >= count:
-            yield held
-            held, size = [], 0
-    if held:
-        yield held
+            yield from filled(units, lambda unit: unit.stored, count)
 
 
 def _splits(units: Sequence[Unit], whole: dict[str, int], change_column: str | None) -> Iterator[FileSplit]:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from ..proto.values import MIB, InlineSplit
 from ..remote import ArrowFile, RemoteService
+from .filling import filled
 
 UPLOAD_BYTES: Final = 16 * MIB  # of rows in one upload
 RETRY_SECONDS: Final = 20.0
@@ -16,18 +17,7 @@ RETRY_SECONDS: Final = 20.0
 
 def in_uploads(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
     """The batches that have rows, as many together as go into an upload."""
-    held: list[pa.RecordBatch] = []
-    size = 0
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        held.append(batch)
-        size += batch.nbytes
-        if size >= UPLOAD_BYTES:
-            yield held
-            held, size = [], 0
-    if held:
-        yield held
+    return filled((batch for batch in batches if batch.num_rows), lambda batch: int(batch.nbytes), UPLOAD_BYTES)
 
 
 def upload(service: RemoteService, task: str, name: str, batches: Sequence[pa.RecordBatch], group: str) -> str:
