@@ -16,6 +16,7 @@ from .access import Access
 from .channel import Channel
 from .options import ChosenOptions
 from .proto import messages
+from .proto.arrow_ipc import sendable
 from .proto.errors import Exhausted, InvalidRequest, NotFound, Problem, Refused, RequestError
 from .proto.frames import decode_frames, decode_read
 from .proto.graph import GraphService
@@ -114,7 +115,7 @@ class RemoteService:
         request = pb.CreateTaskRequest(
             plan=messages.plan_message(plan),
             options=messages.options_message(options, given),
-            tables={name: pb.Table(splits=map(messages.split_message, splits)) for name, splits in tables.items()},
+            tables={name: pb.Table(splits=map(_table_message, splits)) for name, splits in tables.items()},
             restore=restore,
             request=secrets.token_hex(16),  # so that the task of a lost answer is found again
         )
@@ -161,6 +162,7 @@ class RemoteService:
         group, room, sent = secrets.token_hex(16), INLINE_BYTES, False
         for source, split in splits:
             if isinstance(split, InlineSplit):
+                split = sendable(split)  # noqa: PLW2901
                 size = sum(batch.nbytes for batch in split.batches)
                 if sent := sent or size > room:
                     split = self._in_file(task, split, group)  # noqa: PLW2901
@@ -237,9 +239,12 @@ class RemoteService:
 
         Where the task has no room for a file, its memory may have: then it goes as it is, and the server says.
         """
-        size = sum(batch.nbytes for batch in split.batches) if isinstance(split, InlineSplit) else 0
-        if not isinstance(split, InlineSplit) or size <= INLINE_BYTES:
+        if not isinstance(split, InlineSplit):
             return split
+        plain = sendable(split)
+        size = sum(batch.nbytes for batch in plain.batches)
+        if size <= INLINE_BYTES:
+            return plain
         place = (task, source, number)
         if (sent := self._sent.get(place)) is not None and sent.split is not split:  # that one was refused
             self.drop_uploads(task, sent.group)
@@ -247,10 +252,10 @@ class RemoteService:
         if sent is None:
             group = secrets.token_hex(16)
             try:
-                sent = self._sent[place] = _Sent(split, self._in_file(task, split, group), group)
+                sent = self._sent[place] = _Sent(split, self._in_file(task, plain, group), group)
             except Exhausted as full:
                 if full.reason == "UPLOAD_TOO_LARGE" and size <= MESSAGE_BYTES:
-                    return split
+                    return plain
                 raise
         return sent.file
 
@@ -447,6 +452,10 @@ class _Chunks:
             whole, self._held = bytes(self._held), bytearray()
             for start in range(0, len(whole), CHUNK_BYTES):
                 yield whole[start : start + CHUNK_BYTES]
+
+
+def _table_message(split: Split) -> pb.Split:
+    return messages.split_message(sendable(split) if isinstance(split, InlineSplit) else split)
 
 
 def _spark_is_the_servers() -> InvalidRequest:

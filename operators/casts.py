@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
 
+from ..proto.unpack import packed, unpack
 from .retype import NullInside, nullable, retype, same_layout
 
 
@@ -150,15 +151,10 @@ def cast(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _decoded(array: pa.Array) -> pa.Array:
-    while True:
-        if isinstance(array, pa.ExtensionArray):
-            array = array.storage
-        elif kinds.is_dictionary(array.type):
-            array = array.dictionary_decode()
-        elif kinds.is_run_end_encoded(array.type):
-            array = pc.run_end_decode(array)
-        else:
-            return array
+    """Without extension at its top, and without dictionaries, run ends and views at any depth."""
+    while isinstance(array, pa.ExtensionArray) or packed(array.type):
+        array = array.storage if isinstance(array, pa.ExtensionArray) else unpack(array)
+    return array
 
 
 def _checked(array: pa.Array, target: pa.DataType) -> pa.Array:

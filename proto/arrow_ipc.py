@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 
 from .errors import Exhausted, InvalidRequest
 from .flatbuffers import field, root, table
-from .values import MIB
+from .unpack import packed, unpack, unpacked_type
+from .values import MIB, InlineSplit
 
 MAX_INLINE_BYTES: Final = 1024 * MIB  # of one split, once dictionaries and views are unpacked
 KNOWN_SCHEMA_BYTES: Final = 16_384  # a schema up to this size is remembered: it comes again with the next split
@@ -88,6 +89,28 @@ class _Collector:
         """What is written stays."""
 
 
+def sendable(split: InlineSplit) -> InlineSplit:
+    """The same rows as `read_untrusted_stream` takes them; the split itself where it does so anyway."""
+    if any(packed(each) and _not_taken(each) is not None for each in split.schema.types):
+        schema = pa.schema([each.with_type(unpacked_type(each.type)) for each in split.schema], split.schema.metadata)
+        batches = tuple(
+            pa.RecordBatch.from_arrays([unpack(column) for column in batch.columns], schema=schema)
+            for batch in split.batches
+        )
+        split = replace(split, schema=schema, batches=batches)
+    if any(_claims_too_much(batch.num_rows, batch.nbytes) for batch in split.batches):
+        split = replace(split, batches=tuple(piece for batch in split.batches for piece in _cut(batch)))
+    return split
+
+
+def _claims_too_much(rows: int, size: int) -> bool:
+    return rows > FREE_ROWS and rows > FREE_ROWS + 8 * size
+
+
+def _cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    return (batch.slice(start, FREE_ROWS) for start in range(0, batch.num_rows, FREE_ROWS))
+
+
 def stream_bytes(schema: pa.Schema, batches: tuple[pa.RecordBatch, ...]) -> bytes:
     """An IPC stream: what `InlineSplit.arrow` holds."""
     sink = pa.BufferOutputStream()
@@ -154,7 +177,7 @@ _known_shape = functools.lru_cache(maxsize=256)(_shape)
 
 
 def _checked(batch: pa.RecordBatch, shape: _Shape, size: int) -> pa.RecordBatch:
-    if batch.num_rows > FREE_ROWS + 8 * size:
+    if _claims_too_much(batch.num_rows, size):
         message = f"a batch claims {batch.num_rows:,} rows but the whole split has {size:,} bytes"
         raise InvalidRequest(message, reason="MALFORMED_ARROW")
     batch.validate(full=True)
@@ -218,15 +241,22 @@ def _too_large(size: int) -> Exhausted:
 
 def _refuse_types(schema: pa.Schema) -> None:
     for each in schema:
-        value_type = each.type.value_type if pa.types.is_dictionary(each.type) else each.type
-        if pa.types.is_dictionary(each.type) and pa.types.is_nested(value_type):
-            raise _not_plain(each.name, each.type)
-        for inner in (value_type, *_children(value_type)):
-            packed = pa.types.is_dictionary(inner) or pa.types.is_run_end_encoded(inner)
-            views = pa.types.is_list_view(inner) or pa.types.is_large_list_view(inner)
-            nested_view = inner is not value_type and (pa.types.is_string_view(inner) or pa.types.is_binary_view(inner))
-            if packed or views or nested_view:
-                raise _not_plain(each.name, inner)
+        if (found := _not_taken(each.type)) is not None:
+            raise _not_plain(each.name, found)
+
+
+def _not_taken(data_type: pa.DataType) -> pa.DataType | None:
+    """What of the type, or inside it, is stored in a way that is not taken."""
+    value_type = data_type.value_type if pa.types.is_dictionary(data_type) else data_type
+    if value_type is not data_type and pa.types.is_nested(value_type):
+        return data_type
+    for inner in (value_type, *_children(value_type)):
+        packed = pa.types.is_dictionary(inner) or pa.types.is_run_end_encoded(inner)
+        views = pa.types.is_list_view(inner) or pa.types.is_large_list_view(inner)
+        nested_view = inner is not value_type and (pa.types.is_string_view(inner) or pa.types.is_binary_view(inner))
+        if packed or views or nested_view:
+            return inner
+    return None
 
 
 def _children(data_type: pa.DataType) -> Iterator[pa.DataType]:

@@ -199,6 +199,20 @@ def test_data_may_come_from_anything_that_speaks_it(client: Client) -> None:
     assert table.to_pylist() == [{"k": 1, "total": 18}]
 
 
+@pytest.mark.parametrize(
+    ("values", "total"),
+    [
+        (pa.RunEndEncodedArray.from_arrays(pa.array([70_000]), pa.array([2])), 140_000),
+        (pa.array([2] * 70_000).dictionary_encode(), 140_000),
+        (pa.nulls(70_000), None),
+    ],
+    ids=["run ends", "dictionary", "nulls alone"],
+)
+def test_data_may_be_stored_in_any_way(client: Client, values: pa.Array, total: int | None) -> None:
+    table = pa.table({"k": pa.nulls(70_000), "v": values})
+    assert client.query(plans.totals(), {"rows": table}).to_pylist() == [{"k": None, "total": total}]
+
+
 def test_the_same_rows_in_the_same_order_here_and_there(client: Client) -> None:
     splits = {"rows": [rows(k=[*range(n, n + 50_000)], v=[*range(50_000)]) for n in range(3)]}
     results = [client.create_task(plans.doubled()).run_epoch(splits).table() for _ in range(2)]

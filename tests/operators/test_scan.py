@@ -266,6 +266,8 @@ def test_json_takes_keys_that_come_and_go_and_skips_others(root: Path) -> None:
         (pa.array(["a", "b"]).dictionary_encode(), pa.string()),
         (pa.array([b"ab", b"cd"], pa.binary(2)), pa.binary()),
         (pa.array([[1], [2, 3]], pa.large_list(pa.int16())), pa.list_(pa.int64())),
+        (pa.array([[1, None], None], pa.list_view(pa.int16())), pa.list_(pa.int64())),
+        (pa.array([["a"], None]).cast(pa.list_(pa.dictionary(pa.int8(), pa.string()))), pa.list_(pa.string())),
         (pa.array([{"a": 1, "b": 2}], pa.struct([("a", pa.int8()), ("b", pa.int8())])), pa.struct([("b", pa.int64())])),
         (pa.array([1_000, None], pa.timestamp("ns")), pa.timestamp("us")),
         (pa.array([1_001], pa.timestamp("ns")), pa.timestamp("ns")),
