@@ -1,14 +1,19 @@
 """The command line: `tidegate serve | run | explain | validate | tasks`.
 
-Exit codes: 0 when all went well, 1 for an error (one line on stderr), 2 for wrong usage, 130 when interrupted.
+Exit codes: 0 when all went well, 1 for an error (one line on stderr), 2 for wrong usage (one line as well), 130 when
+interrupted, 143 when terminated before a server was ready or while a command worked, after cleaning up as ever.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NoReturn
 
 from ...proto.errors import PlanError, TidegateError
 from . import explain, run, serve, tasks, validate
@@ -19,7 +24,8 @@ _COMMANDS = (serve, run, explain, validate, tasks)
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
-        code: int = options.command(options)
+        with _ending_on_sigterm():
+            code: int = options.command(options)
         sys.stdout.flush()
     except TidegateError as error:
         return _failed(_line(error))
@@ -34,8 +40,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
+@contextmanager
+def _ending_on_sigterm() -> Iterator[None]:
+    """SIGTERM ends what is inside as an exception does: half a file goes, and so does a task on a server."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line; all options are what --help is for."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="tidegate", description="A query-plan service that speaks Substrait.")
+    parser = _Parser(prog="tidegate", description="A query-plan service that speaks Substrait.")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in _COMMANDS:
         command.register(commands)

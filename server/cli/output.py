@@ -57,9 +57,11 @@ class File(Output):
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._path = path
         self._partial = path.with_name(f"{path.name}.partial")
-        with _writing(path):
+        with ExitStack() as undo, _writing(path):
+            undo.callback(self._partial.unlink, missing_ok=True)
             self._sink = self._partial.open("wb")
             self._writer = _FORMATS[path.suffix].open(self._sink, schema)
+            undo.pop_all()
 
     def epoch(self, batches: Iterable[pa.RecordBatch]) -> int:
         rows = 0

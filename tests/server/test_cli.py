@@ -208,6 +208,23 @@ def test_a_failed_run_is_one_line_and_leaves_no_file(cli: Run, address: str, tmp
     assert list(tmp_path.iterdir()) == [tmp_path / "plan.bin"]
 
 
+def test_a_run_that_is_terminated_leaves_neither_a_file_nor_a_task(tmp_path: Path) -> None:
+    (tmp_path / "plan.bin").write_bytes(b"plan")
+    gate = threading.Event()
+    with fake_server(FakeEngine(gate=gate)) as listening, tidegate.connect(listening) as client:
+        command = [sys.executable, "-m", "tidegate.server.cli", "run", "plan.bin", "--split", "a=1"]
+        asked = [*command, "--output", "rows.csv", "--server", listening]
+        with subprocess.Popen(asked, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+            while not any(task.sealed_epoch for task in client.tasks()):
+                assert process.poll() is None
+            assert (tmp_path / "rows.csv.partial").exists()
+            process.terminate()
+            assert (process.wait(60), process.communicate()[1]) == (143, "")
+        assert list(tmp_path.iterdir()) == [tmp_path / "plan.bin"]
+        assert client.tasks() == []
+        gate.set()
+
+
 def test_relaxed_is_said_on_the_last_line(cli: Run, address: str) -> None:
     done = cli("run", "plan.bin", "--relaxed", "--server", address)
     assert done.output.splitlines()[-1].endswith("per_epoch, relaxed, 1 channel")
@@ -227,10 +244,11 @@ def test_relaxed_is_said_on_the_last_line(cli: Run, address: str) -> None:
         (["serve", "--memory-limit", "much"], "not a size such as 64MiB"),
     ],
 )
-def test_wrong_usage_is_exit_code_two(cli: Run, arguments: list[str], sentence: str) -> None:
+def test_wrong_usage_is_exit_code_two_and_one_line(cli: Run, arguments: list[str], sentence: str) -> None:
     done = cli(*arguments)
     assert done.code == 2
     assert sentence in done.error
+    assert done.error.count("\n") == 1
 
 
 def test_a_missing_plan_is_one_line(cli: Run, address: str) -> None:
