@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import abc
 import asyncio
-import contextvars
 import functools
 import logging
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from concurrent.futures import Executor
 from contextlib import aclosing
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
@@ -21,6 +19,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from ..proto.errors import InternalError, TidegateError, Unavailable
 from ..proto.failures import failure
+from .threads import Threads
 
 log = logging.getLogger("tidegate.server")
 
@@ -35,12 +34,12 @@ class Endpoint(abc.ABC):
 
     name: str
 
-    def __init__(self, pool: Executor) -> None:
-        self._pool = pool
+    def __init__(self, threads: Threads) -> None:
+        self._threads = threads
 
     async def blocking(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a call that may take its time where it stops nobody else."""
-        return await in_thread(self._pool, functools.partial(function, *args, **kwargs))
+        return await self._threads.call(functools.partial(function, *args, **kwargs))
 
     @abc.abstractmethod
     def handler(self) -> grpc.GenericRpcHandler[Any, Any]: ...
@@ -51,8 +50,8 @@ class DescribedEndpoint(Endpoint):
 
     descriptor: ServiceDescriptor
 
-    def __init__(self, pool: Executor) -> None:
-        super().__init__(pool)
+    def __init__(self, threads: Threads) -> None:
+        super().__init__(threads)
         self.name = self.descriptor.full_name
 
     def handler(self) -> grpc.GenericRpcHandler[Any, Any]:
@@ -67,11 +66,6 @@ class DescribedEndpoint(Endpoint):
         if method.client_streaming:
             return grpc.stream_unary_rpc_method_handler(single(answer), read, _encoded)
         return grpc.unary_unary_rpc_method_handler(single(answer), read, _encoded)
-
-
-async def in_thread(pool: Executor, function: Callable[[], R]) -> R:
-    """Call it there, for whom this context acts."""
-    return await asyncio.get_running_loop().run_in_executor(pool, contextvars.copy_context().run, function)
 
 
 def _encoded(answer: Answer) -> bytes:

@@ -7,7 +7,6 @@ has besides is for services of other kinds, and is refused with a sentence.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from concurrent.futures import Executor
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -21,6 +20,7 @@ from ..proto.values import Barrier, Data, ErrorValue, Finished, Frame
 from .answering import Context, Endpoint, single, streaming
 from .backend import Backend
 from .results import results
+from .threads import Threads
 from .waiting import Waiting
 
 _OTHERS: Final = ("ListFlights", "PollFlightInfo", "ListActions", "DoAction", "Handshake", "DoPut", "DoExchange")
@@ -33,8 +33,8 @@ _READS_ONLY: Final = (
 class Flight(Endpoint):
     name = flight.SERVICE
 
-    def __init__(self, backend: Backend, pool: Executor, waiting: Waiting) -> None:
-        super().__init__(pool)
+    def __init__(self, backend: Backend, threads: Threads, waiting: Waiting) -> None:
+        super().__init__(threads)
         self._backend = backend
         self._waiting = waiting
 

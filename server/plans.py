@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Executor
-
 from ..proto import messages
 from ..proto.service import Service
 from ..proto.tidegate.v1 import plans_pb2 as pb
 from ..proto.values import TaskOptions
 from .answering import Context, DescribedEndpoint
+from .threads import Threads
 
 
 class Plans(DescribedEndpoint):
     descriptor = pb.DESCRIPTOR.services_by_name["PlanService"]
 
-    def __init__(self, service: Service, pool: Executor, defaults: TaskOptions) -> None:
-        super().__init__(pool)
+    def __init__(self, service: Service, threads: Threads, defaults: TaskOptions) -> None:
+        super().__init__(threads)
         self._service = service
         self._defaults = defaults
 

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import signal
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Final, Self
 
@@ -22,6 +21,7 @@ from .flight import Flight
 from .plans import Plans
 from .settings import Settings
 from .tasks import Tasks
+from .threads import Threads
 from .trust import warning
 from .waiting import Waiting
 
@@ -43,11 +43,11 @@ class Server:
 
     def __init__(self, backend: Backend, settings: Settings) -> None:
         self._settings = settings
-        self._pool = ThreadPoolExecutor(settings.blocking_calls, thread_name_prefix="tidegate-call")
+        self._threads = Threads(settings.blocking_calls, "tidegate-call")
         self._waiting = Waiting(backend)
-        self._tasks = Tasks(backend, self._pool, self._waiting, settings.defaults)
-        self._described: tuple[DescribedEndpoint, ...] = (self._tasks, Plans(backend, self._pool, settings.defaults))
-        self._endpoints: tuple[Endpoint, ...] = (*self._described, Flight(backend, self._pool, self._waiting))
+        self._tasks = Tasks(backend, self._threads, self._waiting, settings.defaults)
+        self._described: tuple[DescribedEndpoint, ...] = (self._tasks, Plans(backend, self._threads, settings.defaults))
+        self._endpoints: tuple[Endpoint, ...] = (*self._described, Flight(backend, self._threads, self._waiting))
         self._health = health.aio.HealthServicer()  # type: ignore[attr-defined]
         self.address = settings.listen
 
@@ -93,7 +93,7 @@ class Server:
         self._waiting.stop()
         await self._server.stop(self._settings.grace_seconds)
         self._tasks.close()
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._threads.close(wait=True)
 
 
 async def serve(backend: Backend, settings: Settings, ready: Callable[[str], None]) -> None:

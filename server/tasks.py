@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import aclosing
 from functools import partial
 from typing import Any, Final
@@ -14,10 +13,11 @@ from ..proto.errors import InvalidRequest
 from ..proto.frames import FramesEncoder, encode_added, encode_frames
 from ..proto.tidegate.v1 import tasks_pb2 as pb
 from ..proto.values import Added, TaskInfo, TaskOptions, TaskState
-from .answering import Context, DescribedEndpoint, in_thread
+from .answering import Context, DescribedEndpoint
 from .backend import Backend
 from .joining import joined
 from .results import LONGEST_WAIT, answer_bytes, results
+from .threads import Threads
 from .waiting import Waiting
 
 SHORTEST_INTERVAL: Final = 0.05  # of WatchTask
@@ -26,13 +26,13 @@ SHORTEST_INTERVAL: Final = 0.05  # of WatchTask
 class Tasks(DescribedEndpoint):
     descriptor = pb.DESCRIPTOR.services_by_name["TaskService"]
 
-    def __init__(self, backend: Backend, pool: Executor, waiting: Waiting, defaults: TaskOptions) -> None:
-        super().__init__(pool)
+    def __init__(self, backend: Backend, threads: Threads, waiting: Waiting, defaults: TaskOptions) -> None:
+        super().__init__(threads)
         self._backend = backend
         self._waiting = waiting
         self._defaults = defaults
         # An upload keeps a thread for as long as its client takes; those must not be the threads of short calls.
-        self._uploads = ThreadPoolExecutor(8, thread_name_prefix="tidegate-upload")
+        self._uploads = Threads(8, "tidegate-upload")
 
     async def create_task(self, request: pb.CreateTaskRequest, _: Context) -> pb.CreateTaskResponse:
         return pb.CreateTaskResponse(task=await self.blocking(self._create, request))
@@ -132,7 +132,7 @@ class Tasks(DescribedEndpoint):
                 yield request.data
 
         keep = partial(self._backend.upload, first.task, first.name, chunks(), group=first.group)
-        return pb.UploadResponse(path=await in_thread(self._uploads, keep))
+        return pb.UploadResponse(path=await self._uploads.call(keep))
 
     async def drop_uploads(self, request: pb.DropUploadsRequest, _: Context) -> pb.DropUploadsResponse:
         await self.blocking(self._backend.drop_uploads, request.task, request.group)
@@ -200,7 +200,7 @@ class Tasks(DescribedEndpoint):
         return pb.DeleteTaskResponse()
 
     def close(self) -> None:
-        self._uploads.shutdown(wait=False, cancel_futures=True)
+        self._uploads.close(wait=False)
 
 
 async def _next(requests: AsyncIterator[Any]) -> Any:

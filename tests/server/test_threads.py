@@ -1,0 +1,122 @@
+"""Calls in threads: who answers, for whom, and what is left when they end."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+import pytest
+
+from tidegate.server.threads import Threads
+
+
+@contextmanager
+def threads(most: int) -> Iterator[Threads]:
+    made = Threads(most, "call")
+    try:
+        yield made
+    finally:
+        made.close(wait=True)
+
+
+def run(check: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(30):
+            await check()
+
+    asyncio.run(bounded())
+
+
+def name() -> str:
+    return threading.current_thread().name
+
+
+def test_a_call_goes_to_the_thread_that_was_the_last_to_end_one() -> None:
+    async def check() -> None:
+        with threads(4) as made:
+            first, second = threading.Event(), threading.Event()
+            one = asyncio.ensure_future(made.call(lambda: first.wait() and name()))
+            two = asyncio.ensure_future(made.call(lambda: second.wait() and name()))
+            await asyncio.sleep(0)
+            second.set()
+            assert await two == "call-2"
+            first.set()
+            assert await one == "call-1"
+            assert [await made.call(name) for _ in range(3)] == ["call-1"] * 3
+
+    run(check)
+
+
+def test_more_calls_than_threads_wait_their_turn() -> None:
+    async def check() -> None:
+        with threads(2) as made:
+            names = await asyncio.gather(*(made.call(name) for _ in range(50)))
+        assert set(names) == {"call-1", "call-2"}
+
+    run(check)
+
+
+def test_a_call_is_made_for_whom_its_context_acts() -> None:
+    caller: ContextVar[str] = ContextVar("caller")
+
+    async def ask(made: Threads, who: str) -> str:
+        caller.set(who)
+        return await made.call(caller.get)
+
+    async def check() -> None:
+        with threads(1) as made:
+            assert await asyncio.gather(ask(made, "alice"), ask(made, "bob")) == ["alice", "bob"]
+
+    run(check)
+
+
+def test_what_a_call_raises_its_caller_gets_and_the_thread_goes_on() -> None:
+    async def check() -> None:
+        with threads(1) as made:
+            with pytest.raises(ZeroDivisionError):
+                await made.call(lambda: 1 // 0)
+            assert await made.call(lambda: 1) == 1
+
+    run(check)
+
+
+def test_a_call_that_nobody_waits_for_any_more_is_not_begun() -> None:
+    async def check() -> None:
+        begun: list[str] = []
+        with threads(1) as made:
+            go_on = threading.Event()
+            calls = [asyncio.ensure_future(made.call(call)) for call in (go_on.wait, lambda: begun.append("two"))]
+            await asyncio.sleep(0)
+            calls[1].cancel()
+            await asyncio.wait(calls[1:])
+            go_on.set()
+            assert await made.call(lambda: begun.append("three")) is None
+            assert begun == ["three"]
+
+    run(check)
+
+
+def test_the_end_waits_for_the_call_in_progress_and_cancels_the_others() -> None:
+    async def check() -> None:
+        made = Threads(1, "call")
+        began, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+
+        def slow() -> None:
+            began.set()
+            go_on.wait()
+            ended.set()
+
+        calls = [asyncio.ensure_future(made.call(slow)), asyncio.ensure_future(made.call(name))]
+        await asyncio.sleep(0)
+        began.wait()
+        go_on.set()
+        made.close(wait=True)
+        assert ended.is_set()
+        assert await calls[0] is None
+        with pytest.raises(asyncio.CancelledError):
+            await calls[1]
+
+    run(check)
