@@ -18,6 +18,7 @@ from ..operators.indexes.sql import Database
 from ..operators.inputs import ContextSource, StreamSource
 from ..operators.instances import Instance
 from ..operators.iterate import Iterate
+from ..operators.kernels import Kernels
 from ..operators.loop_bounds import Later
 from ..operators.merge_join import MergeJoin
 from ..operators.operator import Operator, ReadsPieces
@@ -224,6 +225,7 @@ def _fragment(node: FragmentNode, workshop: Workshop) -> Fragment:
         result=node.result,
         loop_seconds=workshop.loop_seconds,
         later=workshop.later,
+        kernels=None if node.kernels is None else Kernels(node.kernels),
         place=node.place,
     )
 

@@ -32,11 +32,14 @@ from .file_versions import check_versions
 from .held import SpillRoom
 from .inputs import ContextInput, ContextSource, FragmentInput, StreamSource
 from .instances import Instance
+from .kernels import SMALL_ROWS, Kernels
 from .loop_bounds import Later, LoopBound, LoopWatch, counted, never
 from .operator import Operator, Stream
 from .piece import FilePiece, Piece
 from .scan import Scan
 from .statement import Statement
+
+_SMALL_BYTES = 8 << 20
 
 
 class Ordered(Protocol):
@@ -83,6 +86,7 @@ class Fragment(Operator):
         result: LoopBound | None = None,
         loop_seconds: float = 0.0,
         later: Later = never,
+        kernels: Kernels | None = None,
         place: str = "",
     ) -> None:
         self.schema = schema
@@ -100,6 +104,7 @@ class Fragment(Operator):
         self._context = None if context is None else ContextInput(context)
         self._conform = Conform(schema, place)
         self._result = result
+        self._kernels = kernels
         self._interrupted = threading.Event()
         self._watch = LoopWatch(loops, seconds=loop_seconds, later=later, interrupt=self.interrupt)
         self._reads = file_reads.NOTHING
@@ -222,11 +227,19 @@ class Fragment(Operator):
     def _rows(self) -> Generator[pa.RecordBatch]:
         """Fetched, streamed, run to the end first, or in order: chosen by sizes alone."""
         self._stop_if_interrupted()
+        if self._kernels is not None and (found := self._computed(self._kernels)) is not None:
+            return (batch for batch in (found,))
         if not self._joins():
             return self._plain()
         if self._fits():
             return self._plain() if self._statement.prepared else self._guarded()
         return self._in_order() if self._spill is Spill.ORDERED else self._checked()
+
+    def _computed(self, kernels: Kernels) -> pa.RecordBatch | None:
+        """By kernels, where the rows are few and these do not decline."""
+        [relation] = self._inputs
+        rows = relation.whole(SMALL_ROWS, _SMALL_BYTES, self._spill_room())
+        return None if rows is None else kernels.of(rows)
 
     def _joins(self) -> bool:
         """Whether hash joins may decide the order of its rows."""

@@ -58,6 +58,18 @@ class HeldRows:
             size += batch_bytes(batch)
         return size
 
+    def joined(self, schema: pa.Schema, most: int) -> pa.RecordBatch | None:
+        """What is in memory, if that is no more than so many rows."""
+        if sum(batch.num_rows for batch in self._memory) > most:
+            return None
+        match self._memory:
+            case []:
+                return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+            case [batch]:
+                return batch
+            case batches:
+                return pa.concat_batches(batches)
+
     def store(self) -> None:
         """Write all rows that are not in memory to the file, which is all of them if `fill` was not called."""
         for batch in self._rest:

@@ -78,6 +78,7 @@ class FragmentInput:
         self._check = check
         self._empty = not len(source.schema)
         self.schema = positional_schema(source.schema)
+        self._source_schema = source.schema
         self._stream: Stream | None = None
         self._held: HeldRows | None = None
         self._again = False
@@ -98,6 +99,12 @@ class FragmentInput:
         except BaseException as error:
             self.failure = error
             raise
+
+    def whole(self, most_rows: int, most_bytes: int, room: SpillRoom) -> pa.RecordBatch | None:
+        """All of its rows at once, if there are no more. Else they are held."""
+        if self.hold(most_bytes, room) > most_bytes or self._held is None:
+            return None
+        return self._held.joined(self._source_schema, most_rows)
 
     def keep(self) -> None:
         """Hold also the rows that are only read with the statement, so that it can be run again."""

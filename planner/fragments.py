@@ -10,9 +10,11 @@ import pyarrow as pa
 
 from ..operators.blocks import BLOCK_ROWS
 from ..operators.column import Column
+from ..operators.kernels import SMALL_ROWS, Step
 from ..operators.loop_bounds import LoopBound
 from . import ir, tree
 from .divide import Section, read_by
+from .kernels import kernels
 from .operated import Indexed, IndexKey, operator_node
 from .ordering.form import OrderedForm
 from .pipelines import (
@@ -215,6 +217,7 @@ class _Fragment:
             loops=tuple(map(_bound, statement.loops.values())),
             result=None if result is None else _bound(result),
             lazy=lazy and size_class > BLOCK_ROWS and _passes_rows(root, self._nodes),
+            kernels=self._kernels(root, streams) if size_class <= SMALL_ROWS else None,
         )
 
     def read(self, relation: ir.Read | ir.LocalFiles) -> tuple[str, Sequence[str]]:
@@ -248,6 +251,22 @@ class _Fragment:
     @property
     def reads_clock(self) -> bool:
         return bool(self._clocks)
+
+    def _kernels(self, root: ir.Relation, streams: Sequence[StreamInput]) -> tuple[Step, ...] | None:
+        """Of a statement that reads one stream, once, and nothing else."""
+        if len(streams) != 1 or streams[0].replayed or len(self._sources) + len(self._streams) > 1 or self._clocks:
+            return None
+        return kernels(root, self._columns_of)
+
+    def _columns_of(self, relation: ir.Relation) -> Sequence[tuple[int, pa.DataType]] | None:
+        """Where an input's columns are in its stream, and of which types; nothing for a relation that is no input."""
+        if id(relation) in self._nodes:
+            return list(enumerate(self._nodes[id(relation)].schema.types))
+        if isinstance(relation, ir.Read | ir.LocalFiles):
+            columns = list(self._sources[_leaf(relation)].columns.values())
+            places = {column.name: at for at, column in enumerate(columns)}
+            return [(at, columns[at].type) for at in (places[name] for name in relation.names)]
+        return None
 
     def _feed(self, leaf: _Leaf) -> Feed:
         return leaf.feed(self._making)

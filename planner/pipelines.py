@@ -18,6 +18,7 @@ from ..operators.fragment import Ordered
 from ..operators.group_measures import Measure
 from ..operators.index_lookup_join import LookupJoinType
 from ..operators.indexes.kind import WantedIndex
+from ..operators.kernels import Step
 from ..operators.loop_bounds import LoopBound
 from ..operators.merge_join import JoinKey
 from ..operators.merging.kinds import MergeJoinType
@@ -113,7 +114,8 @@ class FragmentNode:
     row, so nothing is lost by executing at once. `lazy`: it takes rows one by one, in order, and what reads them may
     want few of them, or wants the first ones soon, so that it must not wait for a block. `ordered` has
     the statement to run instead where the hash joins of `sql` do not fit in memory. `loops` are those it recurses in;
-    where its rows are those of the loop `result`, they come in any order and shall be put in canonical order.
+    where its rows are those of the loop `result`, they come in any order and shall be put in canonical order. `kernels`
+    say the same as `sql`, for few rows, of the one stream.
     """
 
     sql: str
@@ -130,6 +132,7 @@ class FragmentNode:
     lazy: bool = False
     loops: tuple[LoopBound, ...] = ()
     result: LoopBound | None = None
+    kernels: tuple[Step, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from ..operators.group_measures import Measure
 from ..operators.merge_join import JoinKey
 from ..operators.merging.kinds import Comparison, MergeJoinType
@@ -13,6 +11,7 @@ from ..operators.reductions import Reduction
 from ..proto.errors import InternalError, PlanError
 from . import ir
 from .pipelines import MergeJoinNode, PhysicalNode, ScanNode, StreamingAggregateNode
+from .reduced import reducing
 from .sql.scope import TextScope
 from .sql.types import arrow_schema
 from .sql.writer import Writer
@@ -77,29 +76,13 @@ def _measure(measure: ir.Measure, writer: Writer, place: str) -> Measure:
         raise error.at(place) from error
 
 
-_REDUCED: Final = ("functions_arithmetic", "functions_arithmetic_decimal", "functions_datetime")
-
-
 def _reduction(measure: ir.Measure) -> Reduction | None:
-    """The same without SQL, for a plain count, sum, minimum or maximum of a column. An option about overflow changes
-    nothing: a reduction answers only where there is none.
-    """
-    if measure.distinct or measure.sorts or measure.condition is not None:
-        return None
-    urn, name = measure.function.urn, measure.function.name
-    match measure.arguments:
-        case () if name == "count" and urn.endswith("functions_aggregate_generic"):
-            return Reduction(function="count")
-        case (ir.Field() as column,) if is_column(column):
-            if name == "count" and urn.endswith("functions_aggregate_generic"):
-                return Reduction(function="count", column=column.index)
-            if urn.endswith(_REDUCED):
-                match name:
-                    case "sum" | "min" | "max":
-                        return Reduction(function=name, column=column.index)
-                    case _:
-                        return None
-            return None
+    """The same without SQL, where it is of a column."""
+    match reducing(measure):
+        case (function, None):
+            return Reduction(function=function)
+        case (function, ir.Field() as column) if is_column(column):
+            return Reduction(function=function, column=column.index)
         case _:
             return None
 

@@ -1,0 +1,25 @@
+"""Small inputs without DuckDB: filters, projections and groups of one batch, by Arrow's and NumPy's kernels.
+
+What a statement costs before it has seen a row is many times what a thousand rows take. Kernels answer with the rows
+that DuckDB would give, bit for bit, or decline: where a sum or a product overflows, where NaN is compared, DuckDB is
+asked, which has an answer or an error for it.
+"""
+
+from .expressions import Apply, Column, Constant, Expression, Function
+from .groups import Grouped
+from .rows import Filtered, Projected
+from .small import SMALL_ROWS, Kernels, Step
+
+__all__ = [
+    "SMALL_ROWS",
+    "Apply",
+    "Column",
+    "Constant",
+    "Expression",
+    "Filtered",
+    "Function",
+    "Grouped",
+    "Kernels",
+    "Projected",
+    "Step",
+]

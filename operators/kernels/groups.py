@@ -1,0 +1,102 @@
+"""Groups of the rows of a batch, in order of their first rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from ..layout import Places
+from ..reductions import Reduction, reduce
+from .expressions import Compute, Declined, Expression, column_of, compiled
+
+_NARROW = np.iinfo(np.int16).max
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """Rows grouped by `keys`, with a column for each of `reductions`, whose columns are among `arguments`. Keys must
+    be of types whose equal values have equal bits: no floats.
+    """
+
+    keys: tuple[Expression, ...]
+    arguments: tuple[Expression, ...]
+    reductions: tuple[Reduction, ...]
+    schema: pa.Schema
+
+    def compiled(self) -> GroupKernel:
+        keys, arguments = ([compiled(each) for each in some] for some in (self.keys, self.arguments))
+        return GroupKernel(keys, arguments, self.reductions, self.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """`order` puts rows of a group together, those of a group in their own order; groups begin at the places `begins`
+    of it, and are of these `lengths`. `keys` has a column for each key and a row for each group.
+    """
+
+    order: Places
+    begins: Places
+    lengths: Places
+    keys: Sequence[pa.Array]
+
+
+class GroupKernel:
+    def __init__(
+        self,
+        keys: Sequence[Compute],
+        arguments: Sequence[Compute],
+        reductions: Sequence[Reduction],
+        schema: pa.Schema,
+    ) -> None:
+        self._keys = keys
+        self._arguments = arguments
+        self._reductions = reductions
+        self._schema = schema
+        self._names = [str(at) for at in range(len(arguments))]
+
+    def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        if not rows.num_rows:
+            return self._of_nothing()
+        groups = _groups([column_of(key(rows), rows) for key in self._keys], rows.num_rows)
+        order = pa.array(groups.order)
+        arguments = [column_of(argument(rows), rows).take(order) for argument in self._arguments]
+        sorted_ = pa.RecordBatch.from_arrays(arguments, names=self._names)
+        columns = list(groups.keys)
+        for reduction, field in zip(self._reductions, list(self._schema)[len(columns) :], strict=True):
+            found = reduce(reduction, sorted_, groups.begins, groups.lengths, field.type)
+            if found is None:
+                raise Declined
+            columns.append(found)
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def _of_nothing(self) -> pa.RecordBatch:
+        if not self._keys:
+            raise Declined  # what SQL says of no rows
+        return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in self._schema], schema=self._schema)
+
+
+def _groups(keys: Sequence[pa.Array], rows: int) -> Groups:
+    if not keys:
+        return Groups(np.arange(rows), np.zeros(1, np.int64), np.array([rows]), ())
+    numbers, count, values = _numbered(keys[0])
+    for key in keys[1:]:
+        mine, distinct, _ = _numbered(key)
+        pairs = pa.array(numbers.astype(np.int64) * distinct + mine)
+        numbers, count, _ = _numbered(pairs)
+    lengths = np.bincount(numbers, minlength=count)
+    begins = np.cumsum(lengths) - lengths
+    # Few small numbers are sorted several times as fast.
+    order = np.argsort(numbers.astype(np.int16) if count <= _NARROW else numbers, kind="stable")
+    if len(keys) == 1:
+        return Groups(order, begins, lengths, (values,))
+    first = pa.array(order[begins])
+    return Groups(order, begins, lengths, [key.take(first) for key in keys])
+
+
+def _numbered(values: pa.Array) -> tuple[Places, int, pa.Array]:
+    """A number for each, equal ones alike and counted in order of the first, how many there are, and these."""
+    encoded = values.dictionary_encode(null_encoding="encode")
+    return encoded.indices.to_numpy(), len(encoded.dictionary), encoded.dictionary

@@ -1,0 +1,32 @@
+"""The steps that a statement takes, over an input that is small enough."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+
+from .expressions import Declined
+from .groups import Grouped
+from .rows import Filtered, Projected
+
+#: An epoch of 10,000 rows in as many groups takes 0.8 of what it takes with DuckDB; of 30,000, as long.
+SMALL_ROWS: Final = 10_000
+
+Step: TypeAlias = Filtered | Projected | Grouped
+
+
+class Kernels:
+    """What the statement gives for rows of its one stream, or nothing: then it has to be asked."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self._steps = [step.compiled() for step in steps]
+
+    def of(self, rows: pa.RecordBatch) -> pa.RecordBatch | None:
+        try:
+            for step in self._steps:
+                rows = step(rows)
+        except (Declined, pa.ArrowInvalid):
+            return None
+        return rows

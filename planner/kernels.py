@@ -1,0 +1,226 @@
+"""What small inputs of a fragment are computed with instead of DuckDB, where kernels say the same: filters, projections
+and groups, one above the other, over a single stream.
+
+A function is here only if its kernel gives, for every value of the types listed, what DuckDB's expression gives, or
+notices that it might not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from ..operators import kernels as k
+from ..operators.reductions import Reduction, reducible
+from . import ir
+from . import types as t
+from .boolean import is_connective, terms
+from .reduced import reducing
+from .sql.types import arrow_schema, arrow_type
+from .types import Type
+from .visit import is_column
+
+_DEPTH: Final = 64
+"""Of expressions: compiling and computing them recurses."""
+
+_COMPARED: Final = (
+    t.Boolean,
+    t.Integer,
+    t.Float,
+    t.Decimal,
+    t.String,
+    t.VarChar,
+    t.Binary,
+    t.Date,
+    t.Time,
+    t.Timestamp,
+    t.TimestampTz,
+)
+_KEYS: Final = tuple(type_ for type_ in _COMPARED if type_ is not t.Float)
+_CONSTANTS: Final = (t.Boolean, t.Integer, t.Float, t.Decimal, t.String, t.VarChar, t.Binary, t.Date)
+_NUMBERS: Final = (t.Integer, t.Float)
+_TIMES: Final = (t.Date, t.Time, t.Timestamp, t.TimestampTz)
+_OPTIONS: Final = {"overflow", "rounding"}
+"""Whatever was chosen: kernels answer only where nothing overflows, and floats are rounded in one way."""
+
+_FUNCTIONS: Final[Mapping[tuple[str, str], tuple[k.Function, tuple[type, ...]]]] = {
+    ("functions_comparison", "equal"): (k.Function.EQUAL, _COMPARED),
+    ("functions_comparison", "not_equal"): (k.Function.NOT_EQUAL, _COMPARED),
+    ("functions_comparison", "lt"): (k.Function.LESS, _COMPARED),
+    ("functions_comparison", "lte"): (k.Function.LESS_EQUAL, _COMPARED),
+    ("functions_comparison", "gt"): (k.Function.GREATER, _COMPARED),
+    ("functions_comparison", "gte"): (k.Function.GREATER_EQUAL, _COMPARED),
+    ("functions_comparison", "is_null"): (k.Function.IS_NULL, _COMPARED),
+    ("functions_comparison", "is_not_null"): (k.Function.IS_VALID, _COMPARED),
+    ("functions_datetime", "lt"): (k.Function.LESS, _TIMES),
+    ("functions_datetime", "lte"): (k.Function.LESS_EQUAL, _TIMES),
+    ("functions_datetime", "gt"): (k.Function.GREATER, _TIMES),
+    ("functions_datetime", "gte"): (k.Function.GREATER_EQUAL, _TIMES),
+    ("functions_boolean", "not"): (k.Function.NOT, (t.Boolean,)),
+    ("functions_arithmetic", "add"): (k.Function.ADD, _NUMBERS),
+    ("functions_arithmetic", "subtract"): (k.Function.SUBTRACT, _NUMBERS),
+    ("functions_arithmetic", "multiply"): (k.Function.MULTIPLY, _NUMBERS),
+}
+_CONNECTIVES: Final = {"and": k.Function.AND, "or": k.Function.OR}
+
+
+class _Unknown(Exception):
+    """Kernels do not say this."""
+
+
+def kernels(
+    root: ir.Relation, source: Callable[[ir.Relation], Sequence[tuple[int, pa.DataType]] | None]
+) -> tuple[k.Step, ...] | None:
+    """The steps from the fragment's one stream to its rows. `source` says of the relation that the stream is where in
+    it its columns are and what type they have there; of others nothing.
+    """
+    above: list[ir.Filter | ir.Project | ir.Aggregate] = []
+    relation = root
+    while (columns := source(relation)) is None:
+        if not isinstance(relation, ir.Filter | ir.Project | ir.Aggregate):
+            return None
+        above.append(relation)
+        relation = relation.input
+    if any(found != arrow_type(type_) for (_, found), type_ in zip(columns, relation.schema, strict=True)):
+        return None
+    making = _Making([at for at, _ in columns])
+    try:
+        for each in reversed(above):
+            making.add(each)
+    except _Unknown:
+        return None
+    return making.steps(root)
+
+
+class _Making:
+    """`places` says where the columns of the relation last added are in the rows after the steps so far."""
+
+    def __init__(self, places: Sequence[int]) -> None:
+        self._places = places
+        self._steps: list[k.Step] = []
+
+    def add(self, relation: ir.Filter | ir.Project | ir.Aggregate) -> None:
+        match relation:
+            case ir.Filter(condition=condition):
+                self._steps.append(k.Filtered(self._expression(condition)))
+            case ir.Project(expressions=expressions):
+                made = tuple(map(self._expression, expressions))
+                self._put(k.Projected(made, arrow_schema(relation.schema)))
+            case ir.Aggregate():
+                self._put(self._grouped(relation))
+
+    def steps(self, root: ir.Relation) -> tuple[k.Step, ...]:
+        """With the columns of the relation last added, and nothing else."""
+        if self._places != range(len(root.schema)):
+            self._put(k.Projected(tuple(map(k.Column, self._places)), arrow_schema(root.schema)))
+        return tuple(self._steps)
+
+    def _put(self, step: k.Projected | k.Grouped) -> None:
+        self._steps.append(step)
+        self._places = range(len(step.schema))
+
+    def _grouped(self, relation: ir.Aggregate) -> k.Grouped:
+        if relation.grouping_sets != (tuple(range(len(relation.keys))),):
+            raise _Unknown
+        if not all(isinstance(type_, _KEYS) for type_ in relation.schema[: len(relation.keys)]):
+            raise _Unknown
+        arguments: list[k.Expression] = []
+        types: list[pa.Field] = []
+        reductions = []
+        for measure in relation.measures:
+            found = reducing(measure)
+            if found is None:
+                raise _Unknown
+            function, argument = found
+            column = None
+            if argument is not None:
+                column = len(arguments)
+                arguments.append(self._expression(argument))
+                types.append(pa.field(str(column), arrow_type(argument.type)))
+            reduction = Reduction(function=function, column=column)
+            if not reducible(reduction, pa.schema(types), arrow_type(measure.type)):
+                raise _Unknown
+            reductions.append(reduction)
+        keys = tuple(map(self._expression, relation.keys))
+        return k.Grouped(keys, tuple(arguments), tuple(reductions), arrow_schema(relation.schema))
+
+    def _expression(self, expression: ir.Expression, depth: int = 0) -> k.Expression:
+        if depth > _DEPTH:
+            raise _Unknown
+        match expression:
+            case ir.Field() if is_column(expression):
+                return k.Column(self._places[expression.index])
+            case ir.Literal(value=value, type=type_) if isinstance(type_, _CONSTANTS):
+                return k.Constant(value, arrow_type(type_))
+            case ir.Call() if is_connective(expression):
+                return self._connected(expression, depth)
+            case ir.Call():
+                return self._call(expression, depth)
+            case ir.Cast(operand=operand, type=type_):
+                return self._cast(operand, type_, depth)
+            case ir.IfThen(clauses=clauses, otherwise=otherwise, type=type_):
+                chosen = k.Constant(None, arrow_type(type_)) if otherwise is None else self._of(otherwise, type_, depth)
+                for condition, result in reversed(clauses):
+                    given = (self._expression(condition, depth + 1), self._of(result, type_, depth), chosen)
+                    chosen = k.Apply(k.Function.CHOOSE, given, arrow_type(type_))
+                return chosen
+            case _:
+                raise _Unknown
+
+    def _of(self, expression: ir.Expression, type_: Type, depth: int) -> k.Expression:
+        """One of exactly this type."""
+        if _kind(expression.type) != _kind(type_) or not isinstance(type_, _COMPARED):
+            raise _Unknown
+        return self._expression(expression, depth + 1)
+
+    def _connected(self, call: ir.Call, depth: int) -> k.Expression:
+        function = _CONNECTIVES[call.function.name]
+        layer = [self._expression(term, depth + 1) for term in terms(call)]
+        if not layer:
+            raise _Unknown
+        while len(layer) > 1:
+            pairs = [layer[at : at + 2] for at in range(0, len(layer), 2)]
+            layer = [pair[0] if len(pair) == 1 else k.Apply(function, tuple(pair), pa.bool_()) for pair in pairs]
+        return layer[0]
+
+    def _call(self, call: ir.Call, depth: int) -> k.Expression:
+        file = call.function.urn.rpartition(":")[2]
+        found = _FUNCTIONS.get((file, call.function.name))
+        if found is None or not call.options.keys() <= _OPTIONS:
+            raise _Unknown
+        function, types = found
+        arguments = [each for each in call.arguments if not isinstance(each, str)]
+        given = {_kind(each.type) for each in arguments}
+        if len(arguments) != len(call.arguments) or len(given) != 1:
+            raise _Unknown
+        [kind] = given
+        if not isinstance(kind, types) or (types is _NUMBERS and kind != _kind(call.type)):
+            raise _Unknown
+        made = tuple(self._expression(each, depth + 1) for each in arguments)
+        return k.Apply(function, made, arrow_type(call.type))
+
+    def _cast(self, operand: ir.Expression, type_: Type, depth: int) -> k.Expression:
+        made = self._expression(operand, depth + 1)
+        if _kind(operand.type) == _kind(type_):
+            return made
+        if not _holds(type_, operand.type):
+            raise _Unknown
+        return k.Apply(k.Function.CAST, (made,), arrow_type(type_))
+
+
+def _kind(type_: Type) -> Type:
+    """All that decides about values: any text compares like any other but one padded with blanks."""
+    return t.String(nullable=False) if isinstance(type_, t.VarChar) else t.required(type_)
+
+
+def _holds(wide: Type, narrow: Type) -> bool:
+    """Whether a type has all values of the other, or the nearest float of each."""
+    match wide, narrow:
+        case t.Integer(bits=more, signed=True), t.Integer(bits=bits, signed=signed):
+            return more > bits or (more == bits and signed)
+        case t.Float(bits=64), t.Integer() | t.Float(bits=32):
+            return True
+        case _:
+            return False
