@@ -22,6 +22,7 @@ from .divide import DEPTH, Division, Section, read_by
 from .explain_channels import Spread, saved_ms, shortage_json, spread_json, spread_text
 from .explain_stages import stages_json, stages_text
 from .fragments import is_blocking, is_row_wise
+from .kernels import has_kernels
 from .operated import key_columns
 from .selection import selection
 from .sources import PlannedSource
@@ -56,6 +57,7 @@ class _Fragment:
     lines: tuple[_Line, ...]
     row_wise: bool
     blocking: bool
+    kernels: bool
 
 
 @dataclass(slots=True)
@@ -158,6 +160,7 @@ def _fragment(division: Division, root: ir.Relation, why: str, edges: Mapping[in
         lines=_lines(division, root, edges, naming),
         row_wise=is_row_wise(root, ends),
         blocking=is_blocking(root, ends),
+        kernels=has_kernels(root, ends),
     )
 
 
@@ -223,6 +226,7 @@ def _json(division: Division, fragments: Sequence[_Fragment]) -> list[dict[str, 
             "why": each.why,
             "row_wise": each.row_wise,
             "blocking": each.blocking,
+            "kernels": each.kernels,
             "relations": [_relation(division, line) for line in each.lines],
         }
         for each in fragments
@@ -286,7 +290,8 @@ def _columns(columns: Sequence[Mapping[str, Any]]) -> str:
 
 def _fragment_lines(division: Division, fragments: Sequence[_Fragment]) -> Iterator[str]:
     for each in fragments:
-        marks = [text for text, holds in (("row-wise", each.row_wise), ("blocking", each.blocking)) if holds]
+        known = (("row-wise", each.row_wise), ("blocking", each.blocking), ("kernels for few rows", each.kernels))
+        marks = [text for text, holds in known if holds]
         yield "  " + ", ".join([each.name, *marks, *([each.why] if each.why else [])])
         for line in each.lines:
             yield _line(division, line, 2)

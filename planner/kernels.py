@@ -7,8 +7,8 @@ notices that it might not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 
@@ -22,8 +22,10 @@ from .sql.types import arrow_schema, arrow_type
 from .types import Type
 from .visit import is_column
 
-_DEPTH: Final = 64
-"""Of expressions: compiling and computing them recurses."""
+_Computed: TypeAlias = ir.Filter | ir.Project | ir.Aggregate
+
+_PARTS: Final = 64
+"""Of all expressions, columns left out: each takes about ten microseconds, and a statement as long as a hundred."""
 
 _COMPARED: Final = (
     t.Boolean,
@@ -76,10 +78,10 @@ def kernels(
     """The steps from the fragment's one stream to its rows. `source` says of the relation that the stream is where in
     it its columns are and what type they have there; of others nothing.
     """
-    above: list[ir.Filter | ir.Project | ir.Aggregate] = []
+    above: list[_Computed] = []
     relation = root
     while (columns := source(relation)) is None:
-        if not isinstance(relation, ir.Filter | ir.Project | ir.Aggregate):
+        if not isinstance(relation, _Computed):
             return None
         above.append(relation)
         relation = relation.input
@@ -94,14 +96,25 @@ def kernels(
     return making.steps(root)
 
 
+def has_kernels(root: ir.Relation, edges: Container[int]) -> bool:
+    """Whether there are kernels for what computes `root` from `edges`, where that is fed as one stream."""
+
+    def source(relation: ir.Relation) -> Sequence[tuple[int, pa.DataType]] | None:
+        ends = isinstance(relation, ir.Read | ir.LocalFiles) or (relation is not root and id(relation) in edges)
+        return list(enumerate(map(arrow_type, relation.schema))) if ends else None
+
+    return isinstance(root, _Computed) and kernels(root, source) is not None
+
+
 class _Making:
     """`places` says where the columns of the relation last added are in the rows after the steps so far."""
 
     def __init__(self, places: Sequence[int]) -> None:
         self._places = places
         self._steps: list[k.Step] = []
+        self._parts = 0
 
-    def add(self, relation: ir.Filter | ir.Project | ir.Aggregate) -> None:
+    def add(self, relation: _Computed) -> None:
         match relation:
             case ir.Filter(condition=condition):
                 self._steps.append(k.Filtered(self._expression(condition)))
@@ -146,38 +159,39 @@ class _Making:
         keys = tuple(map(self._expression, relation.keys))
         return k.Grouped(keys, tuple(arguments), tuple(reductions), arrow_schema(relation.schema))
 
-    def _expression(self, expression: ir.Expression, depth: int = 0) -> k.Expression:
-        if depth > _DEPTH:
+    def _expression(self, expression: ir.Expression) -> k.Expression:
+        if is_column(expression):
+            return k.Column(self._places[expression.index])
+        self._parts += 1
+        if self._parts > _PARTS:
             raise _Unknown
         match expression:
-            case ir.Field() if is_column(expression):
-                return k.Column(self._places[expression.index])
             case ir.Literal(value=value, type=type_) if isinstance(type_, _CONSTANTS):
                 return k.Constant(value, arrow_type(type_))
             case ir.Call() if is_connective(expression):
-                return self._connected(expression, depth)
+                return self._connected(expression)
             case ir.Call():
-                return self._call(expression, depth)
+                return self._call(expression)
             case ir.Cast(operand=operand, type=type_):
-                return self._cast(operand, type_, depth)
+                return self._cast(operand, type_)
             case ir.IfThen(clauses=clauses, otherwise=otherwise, type=type_):
-                chosen = k.Constant(None, arrow_type(type_)) if otherwise is None else self._of(otherwise, type_, depth)
+                chosen = k.Constant(None, arrow_type(type_)) if otherwise is None else self._of(otherwise, type_)
                 for condition, result in reversed(clauses):
-                    given = (self._expression(condition, depth + 1), self._of(result, type_, depth), chosen)
+                    given = (self._expression(condition), self._of(result, type_), chosen)
                     chosen = k.Apply(k.Function.CHOOSE, given, arrow_type(type_))
                 return chosen
             case _:
                 raise _Unknown
 
-    def _of(self, expression: ir.Expression, type_: Type, depth: int) -> k.Expression:
+    def _of(self, expression: ir.Expression, type_: Type) -> k.Expression:
         """One of exactly this type."""
-        if _kind(expression.type) != _kind(type_) or not isinstance(type_, _COMPARED):
+        if t.required(expression.type) != t.required(type_) or not isinstance(type_, _COMPARED):
             raise _Unknown
-        return self._expression(expression, depth + 1)
+        return self._expression(expression)
 
-    def _connected(self, call: ir.Call, depth: int) -> k.Expression:
+    def _connected(self, call: ir.Call) -> k.Expression:
         function = _CONNECTIVES[call.function.name]
-        layer = [self._expression(term, depth + 1) for term in terms(call)]
+        layer = [self._expression(term) for term in terms(call)]
         if not layer:
             raise _Unknown
         while len(layer) > 1:
@@ -185,7 +199,7 @@ class _Making:
             layer = [pair[0] if len(pair) == 1 else k.Apply(function, tuple(pair), pa.bool_()) for pair in pairs]
         return layer[0]
 
-    def _call(self, call: ir.Call, depth: int) -> k.Expression:
+    def _call(self, call: ir.Call) -> k.Expression:
         file = call.function.urn.rpartition(":")[2]
         found = _FUNCTIONS.get((file, call.function.name))
         if found is None or not call.options.keys() <= _OPTIONS:
@@ -198,12 +212,12 @@ class _Making:
         [kind] = given
         if not isinstance(kind, types) or (types is _NUMBERS and kind != _kind(call.type)):
             raise _Unknown
-        made = tuple(self._expression(each, depth + 1) for each in arguments)
+        made = tuple(self._expression(each) for each in arguments)
         return k.Apply(function, made, arrow_type(call.type))
 
-    def _cast(self, operand: ir.Expression, type_: Type, depth: int) -> k.Expression:
-        made = self._expression(operand, depth + 1)
-        if _kind(operand.type) == _kind(type_):
+    def _cast(self, operand: ir.Expression, type_: Type) -> k.Expression:
+        made = self._expression(operand)
+        if t.required(operand.type) == t.required(type_):
             return made
         if not _holds(type_, operand.type):
             raise _Unknown

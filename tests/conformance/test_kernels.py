@@ -214,3 +214,12 @@ def test_more_rows_than_kernels_take_are_duckdbs(client: tidegate.Client, answer
     found = outcomes(client, plan, epochs)
     assert answers == [True]
     assert [len(each) for each in found] == [kernels.SMALL_ROWS - 1, kernels.SMALL_ROWS]
+
+
+def test_explain_says_where_there_are_kernels(client: tidegate.Client) -> None:
+    def text(sql: str) -> str:
+        return client.explain(planned(sql, SCHEMA)).text
+
+    assert "kernels for few rows" in text("SELECT k, sum(i) FROM t WHERE f > 1 GROUP BY k")
+    assert "kernels for few rows" not in text("SELECT k, sum(i) FROM t WHERE s LIKE '%a' GROUP BY k")
+    assert "kernels for few rows" not in text(f"SELECT k{' + 1' * 70} FROM t")
