@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Final
 
@@ -10,6 +12,7 @@ from .proto.errors import InvalidRequest
 from .proto.values import Cursor, FileSplit
 
 BEYOND: Final = 2**63
+MOST_GROUPS: Final = 2**32
 
 
 def from_one(name: str, value: int | None) -> None:
@@ -35,19 +38,36 @@ def check_place(name: str, cursor: Cursor | None) -> None:
         )
 
 
+def check_watermark(value: int | None) -> None:
+    """Microseconds since 1970."""
+    if value is not None and not (_whole(value) and -BEYOND <= value < BEYOND):
+        raise InvalidRequest(f"watermark={value!r} is not a whole number of microseconds since 1970, of 64 bits")
+
+
 def not_negative(name: str, value: float | None) -> None:
     """A number of bytes or seconds."""
     if value is not None and not (isinstance(value, Real) and 0 <= value < BEYOND):
         raise InvalidRequest(f"{name}={value!r} must be a number, not negative")
 
 
-def check_ranges(split: FileSplit) -> None:
-    """Which rows of a file, or which of its row groups."""
+def checked_file(split: FileSplit) -> FileSplit:
+    """With its path as text: which file, which of its rows, which of its row groups."""
+    try:
+        path = os.fsdecode(split.path)
+        path.encode()
+    except (TypeError, UnicodeEncodeError) as error:
+        why = "it is not UTF-8" if isinstance(error, UnicodeError) else "it is neither text nor a pathlib.Path"
+        raise InvalidRequest(f"{split.path!r} cannot be a path: {why}") from None
     rows, groups = split.rows, split.row_groups
-    if rows is not None and not (isinstance(rows, tuple | list) and len(rows) == 2 and all(map(_whole, rows))):
+    if rows is not None and not (isinstance(rows, tuple | list) and len(rows) == 2 and _within(rows, BEYOND)):
         raise InvalidRequest(f"rows={rows!r} of {split.path} is not (first, behind the last), two whole numbers")
-    if groups is not None and not (isinstance(groups, tuple | list | range) and all(map(_whole, groups))):
-        raise InvalidRequest(f"row_groups={groups!r} of {split.path} is not a tuple of whole numbers, from 0 on")
+    if groups is not None and not (
+        isinstance(groups, tuple | list | range) and groups and _within(groups, MOST_GROUPS)
+    ):
+        raise InvalidRequest(
+            f"row_groups={groups!r} of {split.path} is not a tuple of one or more whole numbers, from 0 on"
+        )
+    return split if path is split.path else replace(split, path=path)
 
 
 def version(name: str, value: int | None) -> None:
@@ -56,6 +76,10 @@ def version(name: str, value: int | None) -> None:
         raise InvalidRequest(
             f"{name}={value!r} of an application is a whole number from 0 on", reason="BAD_TRANSACTION"
         )
+
+
+def _within(values: Sequence[object], beyond: int) -> bool:
+    return all(_whole(value) and 0 <= value < beyond for value in values)  # type: ignore[operator]
 
 
 def _whole(value: object) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from .numbers import check_ranges
+from .numbers import check_watermark, checked_file
 from .proto.errors import InvalidRequest
 from .proto.values import MIB, FileSplit, InlineSplit, Split
 
@@ -81,6 +81,7 @@ def split(
     made = _split(data, uploader)
     if watermark is not None:
         made = replace(made, watermark=watermark)
+    check_watermark(made.watermark)
     return made if change_column is None else replace(made, change_column=change_column)
 
 
@@ -89,12 +90,11 @@ def _split(data: Any, uploader: Uploader) -> Split:
         case Changes():
             return split(data.data, uploader, change_column=data.column)
         case FileSplit():
-            check_ranges(data)
-            return data
+            return checked_file(data)
         case InlineSplit():
             return data
         case str() | os.PathLike():
-            return FileSplit(os.fspath(data))
+            return checked_file(FileSplit(os.fsdecode(data)))
         case Upload():
             return FileSplit(uploader(f"upload{_ending(data.path)}", data), format=data.format)
         case pa.RecordBatch():

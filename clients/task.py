@@ -14,7 +14,7 @@ import pyarrow as pa
 from .epoch import Epoch
 from .feeding import Feed, Step, checkpoint_name
 from .holding import HOLD_BYTES, Holding
-from .numbers import check_place, last_numbers, not_negative
+from .numbers import check_place, checked_file, last_numbers, not_negative
 from .numbers import version as check_version
 from .proto.errors import Exhausted, InvalidRequest, NotFound, Refused
 from .proto.service import Service
@@ -183,8 +183,8 @@ class Task:
         """The files that a path of the server's, or a `FileSplit`, would bring to a source, in their order, with what
         the names of folders tell. Refused as adding it would be; nothing is added.
         """
-        wanted = split if isinstance(split, FileSplit) else FileSplit(os.fspath(split))
-        return self._service.find_files(self.id, source, wanted)
+        wanted = split if isinstance(split, FileSplit) else FileSplit(os.fsdecode(split))
+        return self._service.find_files(self.id, source, checked_file(wanted))
 
     def last_transaction(self, application: str) -> Committed | None:
         """The last version of an application, and the epoch that it became; None where the task knows none."""

@@ -142,21 +142,27 @@ def _rows(piece: Piece) -> int:
 
 
 def _local_path(path: str) -> str:
-    if not path or "\x00" in path:
-        raise InvalidRequest("a split's path is empty or has a NUL character")
-    try:
-        os.fsencode(path)
-    except UnicodeEncodeError as error:
-        raise InvalidRequest(f"{path!r} cannot be a path: {error.reason}") from error
     scheme = path.split("://", 1)[0] if "://" in path else ""
-    if scheme == "file":
-        path = unquote(urlsplit(path).path)
-    elif scheme:
+    if scheme not in ("", "file"):
         raise InvalidRequest(
             f"{path}: files are read from the server's own file system; {scheme}:// is not supported",
             reason="UNSUPPORTED_SCHEME",
         )
-    return os.path.abspath(path) if not _is_pattern(path) else os.path.join(os.getcwd(), path)
+    local = unquote(urlsplit(path).path) if scheme else path
+    if not local or "\x00" in local:
+        raise InvalidRequest("a split's path is empty or has a NUL character")
+    if not _is_utf8(local):
+        raise InvalidRequest(f"{path!r} cannot be a path: it is not UTF-8")
+    return os.path.abspath(local) if not _is_pattern(local) else os.path.join(os.getcwd(), local)
+
+
+def _is_utf8(path: str) -> bool:
+    """Whether names are text: neither DuckDB, nor Arrow, nor a message takes others."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_pattern(path: str) -> bool:
@@ -293,6 +299,8 @@ def _order(path: str) -> tuple[bytes, ...]:
 def _piece(path: str, split: FileSplit, named: Format | None, allowed: Sequence[str], origin: str) -> FilePiece:
     root = _check_allowed(path, _named(path, split, allowed), allowed)
     real = os.path.realpath(path)
+    if not _is_utf8(path) or not _is_utf8(real):
+        raise InvalidRequest(f"the name of a file is not UTF-8: {os.fsencode(path)!r} ({origin})")
     status = os.stat(real)
     if not stat.S_ISREG(status.st_mode):
         raise InvalidRequest(f"{path} is not a file ({origin})", reason="NOT_A_FILE")

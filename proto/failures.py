@@ -88,14 +88,14 @@ def _text(value: str | bytes) -> str:
 
 
 def _cut(sentence: str, size: int) -> str:
-    encoded = sentence.encode()
+    encoded = sentence.encode(errors="backslashreplace")
     if len(encoded) <= size:
-        return sentence
+        return encoded.decode()
     return encoded[: size - 4].decode(errors="ignore") + " ..."
 
 
 def _last_of(trace: str) -> bytes:
-    encoded = trace.encode()
+    encoded = trace.encode(errors="backslashreplace")
     if len(encoded) <= TRACEBACK_BYTES:
         return encoded
     return errors.TRACEBACK.encode() + b"\n  ...\n" + encoded[-TRACEBACK_BYTES:].partition(b"\n")[2]

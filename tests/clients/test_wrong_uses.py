@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -34,10 +35,28 @@ def test_tables_without_their_names_are_refused(client: Client) -> None:
         client.create_task(PLAN, tables=[TABLE])  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("ranges", [{"row_groups": 1}, {"row_groups": ("0",)}, {"rows": 3}, {"rows": (1, 2, 3)}])
+@pytest.mark.parametrize(
+    "ranges",
+    [
+        *[{"row_groups": groups} for groups in (1, ("0",), (), (-1,), (2**32,))],
+        *[{"rows": rows} for rows in (3, (1, 2, 3), (-1, 2), (0, 2**63))],
+    ],
+)
 def test_rows_of_a_file_that_are_none_are_refused(start: Start, ranges: dict[str, Any]) -> None:
     with pytest.raises(tidegate.InvalidRequest, match=r"rows?(_groups)?=.* of sales.parquet is not"):
         start().add_split("a", tidegate.FileSplit("sales.parquet", **ranges))
+
+
+@pytest.mark.parametrize("path", ["a\udcff.parquet", Path("a\udcff.parquet"), 5])
+def test_what_is_no_path_is_refused(start: Start, path: Any) -> None:
+    with pytest.raises(tidegate.InvalidRequest, match="cannot be a path: it is n"):
+        start().add_split("a", tidegate.FileSplit(path))
+
+
+@pytest.mark.parametrize("watermark", [1.5, "now", 2**63, -(2**63) - 1])
+def test_watermarks_that_are_no_microseconds_are_refused(start: Start, watermark: Any) -> None:
+    with pytest.raises(tidegate.InvalidRequest, match=r"watermark=.* is not a whole number of microseconds"):
+        start().add_split("a", TABLE, watermark=watermark)
 
 
 @pytest.mark.parametrize("broadcast", [None, "a", 1, (1,)])

@@ -208,8 +208,26 @@ def test_a_split_that_can_never_be_read_is_refused(
 
 
 def test_a_path_that_is_no_text_is_refused(root: Path) -> None:
-    with pytest.raises(InvalidRequest, match="cannot be a path"):
-        expand(FileSplit(f"{root}/\ud800"), [str(root)], ORIGIN)
+    for name in ("\ud800", "a\udcff.parquet"):
+        with pytest.raises(InvalidRequest, match="cannot be a path: it is not UTF-8"):
+            expand(FileSplit(f"{root}/{name}"), [str(root)], ORIGIN)
+
+
+@pytest.mark.parametrize("name", [b"a\xff.parquet", b"k=\xff/a.parquet"])
+def test_a_file_whose_name_is_no_text_is_named_in_bytes(root: Path, name: bytes) -> None:
+    file = root / os.fsdecode(name)
+    file.parent.mkdir(exist_ok=True)
+    file.touch()
+    with pytest.raises(
+        InvalidRequest, match=r"name of a file is not UTF-8: b'.*\\xff.* \(split 1 of source 't'\)"
+    ) as refused:
+        expanded(root, root)
+    assert str(refused.value).isprintable()
+
+
+def test_a_nul_in_a_url_is_refused(root: Path) -> None:
+    with pytest.raises(InvalidRequest, match="NUL character"):
+        expand(FileSplit(f"file://{root}/%00.parquet"), [str(root)], ORIGIN)
 
 
 def test_expanding_reads_no_content(root: Path) -> None:
