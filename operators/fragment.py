@@ -264,8 +264,10 @@ class Fragment(Operator):
         return size <= most
 
     def _spill_room(self) -> SpillRoom:
-        full = self._watch.named(failures.out_of_memory(self._place, self._memory))
-        return SpillRoom(self._instance.temp_folder, self._instance.settings.spill_limit, full)
+        return SpillRoom(self._instance.temp_folder, self._instance.settings.spill_limit, self._out_of_room)
+
+    def _out_of_room(self) -> TidegateError:
+        return self._watch.named(failures.out_of_memory(self._place, self._memory))
 
     def _plain(self) -> Generator[pa.RecordBatch]:
         if self._statement.prepared:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import pyarrow as pa
@@ -14,9 +14,11 @@ from .sizes import batch_bytes
 
 
 class SpillRoom:
-    """Where held rows may go: files in `folder`. Where there is `full`, it is raised beyond `limit` bytes of them."""
+    """Where held rows may go: files in `folder`. Where there is `full`, what it makes is raised beyond `limit` bytes of
+    them.
+    """
 
-    def __init__(self, folder: str, limit: int | None = None, full: TidegateError | None = None) -> None:
+    def __init__(self, folder: str, limit: int | None = None, full: Callable[[], TidegateError] | None = None) -> None:
         self._folder = folder
         self._left = limit
         self._full = full
@@ -33,7 +35,7 @@ class SpillRoom:
             return
         self._left -= size
         if self._left < 0:
-            raise self._full
+            raise self._full()
 
 
 class HeldRows:

@@ -98,7 +98,9 @@ def test_files_go_when_the_rows_are_not_read_to_their_end(tmp_path: Path) -> Non
 
 
 def test_no_more_is_spilled_than_may_be(tmp_path: Path) -> None:
-    full = ExecutionError("no room", reason="MEMORY_LIMIT")
+    def full() -> ExecutionError:
+        return ExecutionError("no room", reason="MEMORY_LIMIT")
+
     table = numbers(10_000)
     with pytest.raises(ExecutionError, match="no room"):
         list(in_canonical_order(table.to_batches(), table.schema, 1, SpillRoom(str(tmp_path), 1_000, full)))
