@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from ..proto.errors import TaskCancelled, TaskFailed, TidegateError
 from ..proto.values import TaskOptions, TaskState
 from .computation import Source
-from .ledger import Ledger, Start
+from .epochs import Start
+from .ledger import Ledger
 from .output import OutputLog
 from .queue import SplitQueue
 from .source import AcceptedSplit

@@ -22,7 +22,7 @@ from ..proto.values import Barrier, EpochStatistics, ErrorValue, OnError, TaskSt
 from .board import Board
 from .checkpoints.taking import Checkpoints
 from .computation import Computation, Effect, EpochRun
-from .ledger import Epoch
+from .epochs import Epoch
 from .output import Full
 from .source import AcceptedSplit
 from .store import Holding, SpillRun

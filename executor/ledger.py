@@ -8,50 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from ..proto.errors import Exhausted, InvalidRequest, Refused
 from ..proto.sources import fed_source
 from ..proto.values import Added, Transaction
 from .computation import Source
+from .epochs import Epoch, Start
 from .source import AcceptedSplit, SourceLedger
 from .transactions import Record, Transactions
-
-
-@dataclass(slots=True, eq=False)
-class Epoch:
-    """`first` and `last` are split numbers per source, last < first where the epoch has none of it.
-
-    `clock_us` is the time the epoch sees: of its first split, or of its seal when it has none.
-    """
-
-    number: int
-    first: dict[str, int]
-    last: dict[str, int]
-    clock_us: int | None = None
-    sealed_ns: int | None = None
-
-    @property
-    def sealed(self) -> bool:
-        return self.sealed_ns is not None
-
-    @property
-    def splits(self) -> int:
-        return sum(self.last[name] - first + 1 for name, first in self.first.items())
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """Where a task begins: behind the barrier of `epoch`, with the last number of each source and the last transaction
-    of each application by then.
-    """
-
-    epoch: int = 0
-    sources: Mapping[str, int] = field(default_factory=dict)
-    transactions: tuple[Record, ...] = ()
-
-
-FIRST = Start()
 
 
 class Ledger:

@@ -33,8 +33,8 @@ from .checkpoints.taking import Checkpoints
 from .computation import Computation
 from .digest import creation_digest
 from .engine import Engine
+from .epochs import FIRST, Start
 from .graph.service import Graphs
-from .ledger import FIRST, Start
 from .options import check_options, check_rows
 from .owning import Ownership
 from .requests import Requests

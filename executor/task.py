@@ -32,7 +32,7 @@ from .checkpoints.taking import Checkpoints
 from .computation import Computation
 from .describe import describe
 from .driver import Driver
-from .ledger import FIRST, Start
+from .epochs import FIRST, Start
 from .scheduler import Scheduler, Slot
 from .store import SpillSpace
 from .timers import Timers

@@ -11,7 +11,7 @@ from ...proto.errors import CheckpointError
 from ...proto.values import Mode, PlanBytes, TaskOptions
 from ..computation import Computation
 from ..engine import Engine
-from ..ledger import Start
+from ..epochs import Start
 from .manifest import Manifest, Origin
 from .root import Found
 

@@ -22,7 +22,8 @@ from ...proto.graph import (
 )
 from ...proto.values import ExecutorKind, Explanation
 from ..stages import stages_of
-from .lower import Edge, Lowered, edges_of
+from .edges import Edge, edges_of
+from .lower import Lowered
 from .picture import picture, written_to
 from .steps import MergeStep, SqlStep, Step
 

@@ -31,7 +31,6 @@ from ...proto.graph import (
     Graph,
     IterableSource,
     MapNode,
-    Partition,
     Spread,
     UnionNode,
 )
@@ -54,6 +53,7 @@ from ..pipelines import (
 )
 from ..user_nodes import BatchFunctionNode, IterateNode, UserNode
 from ..user_nodes import UnionNode as PhysicalUnion
+from .edges import Edge, channels_of, edges_of, strides_of
 from .steps import MergeStep, OrderedSql, SqlStep, Step, relation
 
 _DEEPEST: Final = 32
@@ -61,17 +61,6 @@ _DEEPEST: Final = 32
 
 _UNKNOWN: Final = 10_000_000
 """Rows that statements expect of code of the user's. They fetch no result at once that may be so large."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Edge:
-    """What `reader` reads of `source`, as its input number `at`."""
-
-    source: str
-    reader: str
-    at: int
-    stream: str
-    partition: Partition
 
 
 class Reading(Enum):
@@ -102,21 +91,6 @@ def lower(graph: Graph, nodes: Sequence[Step], schemas: Mapping[str, pa.Schema],
     return _Lowering(graph, nodes, schemas, shape).lowered()
 
 
-def edges_of(node: Step) -> Iterator[Edge]:
-    """What a node reads, in order."""
-    match node:
-        case ExecutorNode() | SqlStep():
-            for at, each in enumerate(node.inputs):
-                yield Edge(source=each.source, reader=node.name, at=at, stream=each.name, partition=each.partition)
-        case MapNode() | MergeStep():
-            yield Edge(source=node.source, reader=node.name, at=0, stream=node.source, partition=Spread())
-        case UnionNode():
-            for at, source in enumerate(node.sources):
-                yield Edge(source=source, reader=node.name, at=at, stream=source, partition=Spread())
-        case _:
-            return
-
-
 class _Lowering:
     def __init__(self, graph: Graph, nodes: Sequence[Step], schemas: Mapping[str, pa.Schema], shape: Shape) -> None:
         self._graph = graph
@@ -129,10 +103,10 @@ class _Lowering:
         for edges in self._edges.values():
             for edge in edges:
                 readers[edge.source].append(edge)
-        self._channels = _channels(nodes, readers)
+        self._channels = channels_of(nodes, readers)
         self._read = frozenset(edge for edges in self._edges.values() for edge in edges if self._reads_files(edge))
         self._readers = {name: [edge for edge in edges if edge not in self._read] for name, edges in readers.items()}
-        self._strides = _strides(nodes)
+        self._strides = strides_of(nodes)
         self._datasets = {node.name: node for node in nodes if isinstance(node, DatasetSource)}
         self._exchanges: dict[Edge, Exchange] = {}
         self._readings = dict.fromkeys(self._read, Reading.FILES)
@@ -363,51 +337,3 @@ def user_streams(node: ExecutorNode, strides: Mapping[str, int]) -> tuple[UserSt
 
 def columns_of(schema: pa.Schema) -> tuple[Column, ...]:
     return tuple(Column(name=field.name, type=field.type, nullable=field.nullable) for field in schema)
-
-
-def _strides(nodes: Sequence[Step]) -> Mapping[str, int]:
-    """Rows of the batches of each node: an input's own, also through functions and unions; else as many as always."""
-    found: dict[str, int] = {}
-    for node in nodes:
-        match node:
-            case MapNode():
-                found[node.name] = found[node.source]
-            case UnionNode():
-                found[node.name] = min(found[source] for source in node.sources)
-            case ExecutorNode() | SqlStep() | MergeStep():
-                found[node.name] = STRIDE
-            case _:
-                found[node.name] = node.stride
-    return found
-
-
-def _channels(nodes: Sequence[Step], readers: Mapping[str, Sequence[Edge]]) -> Mapping[str, int]:
-    """An executor and a statement have those they say, and a merge one. What is read in pieces has as many as the most
-    of its readers that do not all want all of it; an iterable has one; a function stays where its rows are, and a union
-    where most of its rows are.
-    """
-    wanted: dict[str, int] = {}
-    executors = {node.name: node.channels for node in nodes if isinstance(node, ExecutorNode | SqlStep)}
-    for node in reversed(nodes):
-        reading = [
-            executors.get(edge.reader, wanted.get(edge.reader, 1))
-            for edge in readers[node.name]
-            if not isinstance(edge.partition, Broadcast)
-        ]
-        wanted[node.name] = max(reading, default=1)
-    found: dict[str, int] = {}
-    for node in nodes:
-        match node:
-            case ExecutorNode() | SqlStep():
-                found[node.name] = node.channels
-            case IterableSource() | MergeStep():
-                found[node.name] = 1
-            case MapNode():
-                found[node.name] = found[node.source]
-            case UnionNode():
-                found[node.name] = max(found[source] for source in node.sources)
-            case FedSource() | FileSource() | DatasetSource():
-                found[node.name] = wanted[node.name]
-            case _:
-                assert_never(node)
-    return found

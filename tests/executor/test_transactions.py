@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.executor.ledger import Ledger, Start
+from tidegate.executor.epochs import Start
+from tidegate.executor.ledger import Ledger
 from tidegate.executor.source import AcceptedSplit
 from tidegate.executor.store import Quota, SpillFiles
 from tidegate.executor.transactions import MOST_APPLICATIONS, Record, Transactions

@@ -1,0 +1,96 @@
+"""What the nodes of a graph read of each other, and what follows from that for each: its batches and its channels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from ...proto.graph import (
+    STRIDE,
+    Broadcast,
+    DatasetSource,
+    ExecutorNode,
+    FedSource,
+    FileSource,
+    IterableSource,
+    MapNode,
+    Partition,
+    Spread,
+    UnionNode,
+)
+from .steps import MergeStep, SqlStep, Step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """What `reader` reads of `source`, as its input number `at`."""
+
+    source: str
+    reader: str
+    at: int
+    stream: str
+    partition: Partition
+
+
+def edges_of(node: Step) -> Iterator[Edge]:
+    """What a node reads, in order."""
+    match node:
+        case ExecutorNode() | SqlStep():
+            for at, each in enumerate(node.inputs):
+                yield Edge(source=each.source, reader=node.name, at=at, stream=each.name, partition=each.partition)
+        case MapNode() | MergeStep():
+            yield Edge(source=node.source, reader=node.name, at=0, stream=node.source, partition=Spread())
+        case UnionNode():
+            for at, source in enumerate(node.sources):
+                yield Edge(source=source, reader=node.name, at=at, stream=source, partition=Spread())
+        case _:
+            return
+
+
+def strides_of(nodes: Sequence[Step]) -> Mapping[str, int]:
+    """Rows of the batches of each node: an input's own, also through functions and unions; else as many as always."""
+    found: dict[str, int] = {}
+    for node in nodes:
+        match node:
+            case MapNode():
+                found[node.name] = found[node.source]
+            case UnionNode():
+                found[node.name] = min(found[source] for source in node.sources)
+            case ExecutorNode() | SqlStep() | MergeStep():
+                found[node.name] = STRIDE
+            case _:
+                found[node.name] = node.stride
+    return found
+
+
+def channels_of(nodes: Sequence[Step], readers: Mapping[str, Sequence[Edge]]) -> Mapping[str, int]:
+    """An executor and a statement have those they say, and a merge one. What is read in pieces has as many as the most
+    of its readers that do not all want all of it; an iterable has one; a function stays where its rows are, and a union
+    where most of its rows are.
+    """
+    wanted: dict[str, int] = {}
+    executors = {node.name: node.channels for node in nodes if isinstance(node, ExecutorNode | SqlStep)}
+    for node in reversed(nodes):
+        reading = [
+            executors.get(edge.reader, wanted.get(edge.reader, 1))
+            for edge in readers[node.name]
+            if not isinstance(edge.partition, Broadcast)
+        ]
+        wanted[node.name] = max(reading, default=1)
+    found: dict[str, int] = {}
+    for node in nodes:
+        match node:
+            case ExecutorNode() | SqlStep():
+                found[node.name] = node.channels
+            case IterableSource() | MergeStep():
+                found[node.name] = 1
+            case MapNode():
+                found[node.name] = found[node.source]
+            case UnionNode():
+                found[node.name] = max(found[source] for source in node.sources)
+            case FedSource() | FileSource() | DatasetSource():
+                found[node.name] = wanted[node.name]
+            case _:
+                assert_never(node)
+    return found
