@@ -274,6 +274,11 @@ def test_a_case_over_spark_runs_tiny(case: str, tiny: Settings) -> None:
     assert all(target.value is not None for target in report.targets)
 
 
+def test_every_case_is_run_by_a_test() -> None:
+    source = Path(__file__).read_text(encoding="utf-8")
+    assert [case for case in CASES if f'"{case}"' not in source] == []
+
+
 def test_the_exchanges_peer_brings_equal_keys_together_in_every_channel() -> None:
     rows = pa.table({"k": [key % 100 for key in range(1_000)], "c0": range(1_000)})
     dealt = exchange.sort_by_channel(rows)
