@@ -208,7 +208,8 @@ class RemoteService:
             request.read.acknowledge.CopyFrom(messages.cursor_message(acknowledge))
         schema = self._schema(task)
         with _sides(split for _, split, _ in splits):
-            frames = self._channel.call(TASKS + "AddSplits", request, partial(decode_read, schema=schema))
+            read = partial(decode_read, schema=schema)
+            frames = self._channel.converse(TASKS + "AddSplits", TASKS + "Feed", request, read)
         self._added(request)
         return frames
 

@@ -25,6 +25,7 @@ log = logging.getLogger("tidegate.server")
 
 P = ParamSpec("P")
 R = TypeVar("R")
+A = TypeVar("A")
 Context = grpc.aio.ServicerContext[Any, Any]
 Answer = Message | bytes
 
@@ -61,6 +62,8 @@ class DescribedEndpoint(Endpoint):
     def _method(self, method: MethodDescriptor) -> grpc.RpcMethodHandler[Any, Any]:
         answer = getattr(self, re.sub(r"(?<!^)(?=[A-Z])", "_", method.name).lower())
         read = GetMessageClass(method.input_type).FromString
+        if method.server_streaming and method.client_streaming:
+            return grpc.stream_stream_rpc_method_handler(single(answer), read, _encoded)
         if method.server_streaming:
             return grpc.unary_stream_rpc_method_handler(streaming(answer), read, _encoded)
         if method.client_streaming:
@@ -72,8 +75,8 @@ def _encoded(answer: Answer) -> bytes:
     return answer if isinstance(answer, bytes) else answer.SerializeToString()
 
 
-def single(answer: Callable[[Any, Context], Awaitable[Answer]]) -> Callable[[Any, Context], Awaitable[Answer]]:
-    async def call(request: Any, context: Context) -> Answer:
+def single(answer: Callable[[Any, Context], Awaitable[A]]) -> Callable[[Any, Context], Awaitable[A]]:
+    async def call(request: Any, context: Context) -> A:
         try:
             return await answer(request, context)
         except Exception as error:  # noqa: BLE001 (told to the client, and logged if it is a bug)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing
 from functools import partial
@@ -21,6 +22,7 @@ from .threads import Threads
 from .waiting import Waiting
 
 SHORTEST_INTERVAL: Final = 0.05  # of WatchTask
+LONGEST_FEED: Final = 60.0  # seconds; then who calls has to show a token again
 
 
 class Tasks(DescribedEndpoint):
@@ -56,6 +58,15 @@ class Tasks(DescribedEndpoint):
 
     async def add_splits(self, request: pb.AddSplitsRequest, _: Context) -> bytes:
         return await self.blocking(self._add_and_read, request)
+
+    async def feed(self, requests: AsyncIterator[pb.AddSplitsRequest], context: Context) -> None:
+        began = time.monotonic()
+        request = await self._waiting.message(requests)
+        while request is not None:
+            await context.write(await self.blocking(self._add_and_read, request))
+            request = await self._waiting.message(requests)
+            if time.monotonic() - began > LONGEST_FEED:
+                return
 
     def _add_and_read(self, request: pb.AddSplitsRequest) -> bytes:
         reads = request.HasField("read")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, TypeVar, cast
 
 from ..proto.errors import Unavailable
 from ..proto.values import Blocked, Cursor, Frame
 from .backend import Backend
+
+M = TypeVar("M")
 
 
 class Waiting:
@@ -17,6 +20,7 @@ class Waiting:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._waiters: set[asyncio.Event] = set()
+        self._listeners: set[asyncio.Task[Any]] = set()
         self._stopped = False
 
     async def frames(
@@ -48,6 +52,21 @@ class Waiting:
             self._waiters.discard(changed)
             unsubscribe()
 
+    async def message(self, messages: AsyncIterator[M]) -> M | None:
+        """A client's next one, or None where it has no more. Not waited for through the server's end."""
+        if self._stopped:
+            raise _shutting_down()
+        call = cast("asyncio.Task[Any]", asyncio.current_task())
+        self._listeners.add(call)
+        try:
+            return await anext(messages, None)
+        except asyncio.CancelledError:
+            if self._stopped:
+                raise _shutting_down() from None
+            raise
+        finally:
+            self._listeners.discard(call)
+
     async def pause(self, seconds: float) -> None:
         """Sleep, but not through the server's end."""
         changed = asyncio.Event()
@@ -63,13 +82,19 @@ class Waiting:
                 async with asyncio.timeout(seconds):
                     await changed.wait()
         if self._stopped:
-            raise Unavailable("the server is shutting down")
+            raise _shutting_down()
 
     def stop(self) -> None:
         """Send every waiter away, now and from now on."""
         self._stopped = True
         for waiter in self._waiters:
             waiter.set()
+        for listener in self._listeners:
+            listener.cancel()
+
+
+def _shutting_down() -> Unavailable:
+    return Unavailable("the server is shutting down")
 
 
 def _blocked(frames: Sequence[Frame]) -> bool:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
 
 import tidegate
 from tidegate.access import Access
+from tidegate.channel import Line
 from tidegate.executor.engine import Engine
 from tidegate.plans import plan_bytes
 from tidegate.proto.values import Cursor, TaskOptions
 from tidegate.remote import RemoteService
 
+from ..executor.fakes import FakeEngine
 from ..server.running import fake_server
 from .conftest import PLAN
 
@@ -150,6 +155,67 @@ def test_a_closed_client_says_so() -> None:
     client.close()
     with pytest.raises(tidegate.Unavailable, match="has been closed"):
         client.tasks()
+
+
+def test_threads_that_feed_at_the_same_time_get_answers_of_their_own(engine: Engine) -> None:
+    with fake_server(engine) as address, tidegate.connect(address) as client, ThreadPoolExecutor(8) as pool:
+        tasks = [client.create_task(PLAN) for _ in range(8)]
+        for epoch in range(10):
+            made = pool.map(lambda each, n=epoch: each[1].run_epoch({"a": numbers(n, each[0])}), enumerate(tasks))
+            assert [epoch.table()["x"].to_pylist() for epoch in made] == [[epoch, at] for at in range(8)]
+
+
+def test_a_client_that_has_fed_leaves_no_thread_behind(engine: Engine) -> None:
+    with fake_server(engine) as address:
+        with tidegate.connect(address) as client, client.create_task(PLAN) as task:
+            before = set(threading.enumerate())
+            task.run_epoch({"a": numbers(1)})
+            fed = {thread for thread in threading.enumerate() if not thread.name.startswith("tidegate")} - before
+        assert fed
+        for thread in fed:
+            thread.join(timeout=30)
+        assert not any(thread.is_alive() for thread in fed)
+
+
+def test_a_client_goes_on_where_the_server_has_ended_its_line(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidegate.server.tasks.LONGEST_FEED", 0.0)
+    with fake_server(engine) as address, tidegate.connect(address) as client, client.create_task(PLAN) as task:
+        assert [task.run_epoch({"a": numbers(n)}).table()["x"].to_pylist() for n in range(3)] == [[0], [1], [2]]
+        assert task.statistics().splits["a"].added == 3
+
+
+def test_a_process_ends_that_has_not_closed_its_client() -> None:
+    script = """
+import sys, pyarrow, tidegate
+task = tidegate.connect(sys.argv[1]).create_task(b"any")
+print(task.run_epoch({"a": pyarrow.table({"x": [7]})}).table()["x"])
+"""
+    with fake_server(FakeEngine()) as address:
+        ended = subprocess.run([sys.executable, "-c", script, address], capture_output=True, timeout=120, check=True)
+    assert b"7" in ended.stdout
+
+
+def test_a_line_on_which_a_request_was_interrupted_is_not_used_again() -> None:
+    class Interrupted:
+        """Answers that somebody was waiting for at the Ctrl-C."""
+
+        cancelled = False
+
+        def __init__(self, requests: Iterator[bytes]) -> None:
+            self.requests = requests
+
+        def __next__(self) -> bytes:
+            raise KeyboardInterrupt
+
+        def cancel(self) -> None:
+            self.cancelled = True
+
+    calls: list[Interrupted] = []
+    line = Line(lambda requests: calls.append(Interrupted(requests)) or calls[-1])
+    with pytest.raises(KeyboardInterrupt):
+        line.ask(b"request")
+    assert calls[0].cancelled
+    assert list(calls[0].requests) == [b"request"]
 
 
 def test_an_answer_that_does_not_come_in_time_is_given_up_where_that_is_wanted(engine: Engine) -> None:

@@ -268,6 +268,19 @@ def test_a_changed_file_counts_from_the_next_call_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("looked_at_once")
+def test_who_has_lost_the_token_feeds_no_longer_than_a_feed_lasts(
+    tmp_path: Path, address: str, alice: tidegate.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = alice.create_task(b"plan")
+    task.run_epoch({"a": pa.table({"x": [1]})})
+    tokens_file(tmp_path / "tokens", f"bob {BOB}")
+    assert task.run_epoch({"a": pa.table({"x": [2]})}).rows == 1
+    monkeypatch.setattr("tidegate.server.tasks.LONGEST_FEED", 0.0)
+    with pytest.raises(tidegate.Unauthenticated):
+        task.run_epoch({"a": pa.table({"x": [3]})})
+
+
+@pytest.mark.usefixtures("looked_at_once")
 def test_a_file_that_became_wrong_changes_nothing_but_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     tokens = Tokens(tokens_file(tmp_path / "tokens", f"alice {ALICE}"))
     tokens_file(tmp_path / "new", f"alice {BOB} {BOB}").replace(tmp_path / "tokens")

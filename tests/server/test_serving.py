@@ -6,6 +6,7 @@ import logging
 import socket
 import threading
 from pathlib import Path
+from queue import SimpleQueue
 
 import grpc
 import pytest
@@ -14,7 +15,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 import tidegate
 from tidegate.proto.errors import PlanError, Problem, Unavailable
-from tidegate.proto.tidegate.v1 import plans_pb2
+from tidegate.proto.tidegate.v1 import plans_pb2, tasks_pb2_grpc
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
 
 from ..executor.fakes import FakeEngine
@@ -149,6 +150,21 @@ def test_the_servers_end_sends_waiters_away() -> None:
             _until(lambda: backend._tasks[info.id]._board.listeners)
         assert poll.exception(timeout=30).code() is grpc.StatusCode.UNAVAILABLE
         assert "shutting down" in poll.exception().details()
+        channel.close()
+
+
+def test_the_servers_end_ends_a_call_in_which_nothing_is_said() -> None:
+    with manager() as backend:
+        task = backend.create_task(None, backend.defaults, {}).id
+        with served(backend, grace_seconds=60.0) as address:
+            channel = grpc.insecure_channel(address)
+            requests = SimpleQueue[pb.AddSplitsRequest]()
+            answers = tasks_pb2_grpc.TaskServiceStub(channel).Feed(iter(requests.get, None))
+            requests.put(pb.AddSplitsRequest(task=task))
+            next(answers)
+        assert answers.code() is grpc.StatusCode.UNAVAILABLE
+        assert "shutting down" in answers.details()
+        requests.put(None)
         channel.close()
 
 

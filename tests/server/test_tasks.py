@@ -56,6 +56,23 @@ def test_a_small_epoch_in_one_call(stubs: Stubs) -> None:
         assert rows(stubs.next(task, number, wait_ms=60_000)) == [number]
 
 
+def test_one_call_feeds_epoch_after_epoch_and_ends_with_the_first_refusal(stubs: Stubs) -> None:
+    task = stubs.create()
+
+    def epoch(number: int, **more: object) -> pb.AddSplitsRequest:
+        split = pb.SplitOfSource(source="a", split=inline(number), sequence=number)
+        return pb.AddSplitsRequest(task=task, splits=[split], epoch=number, barrier=pb.Seal(), **more)
+
+    answers = stubs.tasks.Feed(iter([epoch(1), epoch(2, read=pb.Read()), epoch(4), epoch(3)]))
+    assert [next(answers).epoch for _ in range(2)] == [1, 2]
+    with pytest.raises(grpc.RpcError, match="names epoch 4") as refused:
+        next(answers)
+    assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+    assert rows(stubs.next(task, 1, wait_ms=60_000)) == [1]
+    assert rows(stubs.next(task, 2, wait_ms=60_000)) == [2]
+    assert stubs.tasks.GetTask(pb.GetTaskRequest(task=task)).sealed_epoch == 2
+
+
 def test_next_says_that_a_seal_is_awaited(stubs: Stubs) -> None:
     (frame,) = stubs.next(stubs.create())
     assert frame.blocked.state == pb.Blocked.STATE_UNSEALED

@@ -49,6 +49,11 @@ class TaskServiceStub:
                 request_serializer=tidegate_dot_v1_dot_tasks__pb2.AddSplitsRequest.SerializeToString,
                 response_deserializer=tidegate_dot_v1_dot_tasks__pb2.AddSplitsResponse.FromString,
                 _registered_method=True)
+        self.Feed = channel.stream_stream(
+                '/tidegate.v1.TaskService/Feed',
+                request_serializer=tidegate_dot_v1_dot_tasks__pb2.AddSplitsRequest.SerializeToString,
+                response_deserializer=tidegate_dot_v1_dot_tasks__pb2.AddSplitsResponse.FromString,
+                _registered_method=True)
         self.FindFiles = channel.unary_unary(
                 '/tidegate.v1.TaskService/FindFiles',
                 request_serializer=tidegate_dot_v1_dot_tasks__pb2.FindFilesRequest.SerializeToString,
@@ -149,6 +154,15 @@ class TaskServiceServicer:
         their sequences and the barrier its epoch.
 
         With a transaction it is all or nothing, and happens once however often it is asked for.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Feed(self, request_iterator, context):
+        """AddSplits again and again, answered in turn, of any tasks: a message of a stream that is open costs half of what a
+        call does. The first refusal ends it, and the end of the server does, with UNAVAILABLE. After a minute the server ends
+        it without taking the next request: say that again in a new call.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -273,6 +287,11 @@ def add_TaskServiceServicer_to_server(servicer, server):
             ),
             'AddSplits': grpc.unary_unary_rpc_method_handler(
                     servicer.AddSplits,
+                    request_deserializer=tidegate_dot_v1_dot_tasks__pb2.AddSplitsRequest.FromString,
+                    response_serializer=tidegate_dot_v1_dot_tasks__pb2.AddSplitsResponse.SerializeToString,
+            ),
+            'Feed': grpc.stream_stream_rpc_method_handler(
+                    servicer.Feed,
                     request_deserializer=tidegate_dot_v1_dot_tasks__pb2.AddSplitsRequest.FromString,
                     response_serializer=tidegate_dot_v1_dot_tasks__pb2.AddSplitsResponse.SerializeToString,
             ),
@@ -431,6 +450,33 @@ class TaskService:
             request,
             target,
             '/tidegate.v1.TaskService/AddSplits',
+            tidegate_dot_v1_dot_tasks__pb2.AddSplitsRequest.SerializeToString,
+            tidegate_dot_v1_dot_tasks__pb2.AddSplitsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Feed(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/tidegate.v1.TaskService/Feed',
             tidegate_dot_v1_dot_tasks__pb2.AddSplitsRequest.SerializeToString,
             tidegate_dot_v1_dot_tasks__pb2.AddSplitsResponse.FromString,
             options,
