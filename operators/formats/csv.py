@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.csv as pc
@@ -17,8 +18,10 @@ from pyarrow.fs import FileSystem
 from ..column import Column
 from ..matching import same_name
 from ..piece import FilePiece
+from .text_blocks import within_blocks
 
 _BLOCK_BYTES = 4 << 20
+_LONGEST_LINE = 1 << 20
 
 
 class Csv:
@@ -48,11 +51,13 @@ class CsvReader:
     def _header(self) -> tuple[list[str], bool]:
         """The column names, and whether any row follows."""
         with self._stream() as stream, io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
-            rows = csv.reader(text, delimiter=self._delimiter)
-            names = next(rows, None)
+            try:
+                names = next(csv.reader(_lines(text), delimiter=self._delimiter), None)
+            except csv.Error as error:
+                raise pa.ArrowInvalid(f"its header line: {error}") from error
             if not names:
                 raise pa.ArrowInvalid("there is no header line")
-            return names, next(rows, None) is not None
+            return names, text.read(1) != ""
 
     def batches(self, indices: Sequence[int]) -> Generator[tuple[int, pa.RecordBatch]]:
         if not self._has_rows:
@@ -60,7 +65,8 @@ class CsvReader:
         names = [f"c{i}" for i in range(len(self.schema))]
         wanted = [names[i] for i in indices] or names[:1]
         self._open = self._stream()
-        reader = pc.open_csv(
+        reader = partial(
+            pc.open_csv,
             self._open,
             # Names that we give ourselves, because a file's own need not be distinct.
             read_options=pc.ReadOptions(
@@ -78,7 +84,7 @@ class CsvReader:
             ),
         )
         at = 0
-        for batch in reader:
+        for batch in within_blocks(reader, _BLOCK_BYTES):
             yield at, batch.select([names[i] for i in indices])
             at += batch.num_rows
 
@@ -88,3 +94,11 @@ class CsvReader:
     def close(self) -> None:
         if self._open is not None:
             self._open.close()
+
+
+def _lines(text: io.TextIOWrapper) -> Iterator[str]:
+    """A file that is no text may have a first line of any length."""
+    while line := text.readline(_LONGEST_LINE):
+        if len(line) == _LONGEST_LINE:
+            raise pa.ArrowInvalid(f"its header line is longer than {_LONGEST_LINE:,} characters")
+        yield line

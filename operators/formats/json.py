@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Sequence
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,6 +19,7 @@ from pyarrow.fs import FileSystem
 from ..column import Column
 from ..matching import same_name
 from ..piece import FilePiece
+from .text_blocks import longer_than, within_blocks
 
 _BLOCK_BYTES = 8 << 20
 
@@ -60,12 +62,15 @@ class JsonReader:
     def _first(self) -> dict[str, object] | None:
         """The first object; None where the file has none."""
         with self._stream() as stream:
-            block = stream.read(_BLOCK_BYTES).lstrip()
-        if not block:
+            block = stream.read(_BLOCK_BYTES)
+        if not block.strip():
             return None
+        line, end, _ = block.lstrip().partition(b"\n")
+        if len(line) == _BLOCK_BYTES and not end:
+            raise longer_than(_BLOCK_BYTES)
         try:
-            found = json.loads(block.split(b"\n", 1)[0])
-        except ValueError as error:
+            found = json.loads(line)
+        except (ValueError, RecursionError) as error:
             raise pa.ArrowInvalid(f"the first line is no JSON: {error}") from error
         if not isinstance(found, dict):
             raise pa.ArrowInvalid("the first line is no JSON object")
@@ -76,7 +81,8 @@ class JsonReader:
             return
         self._open = self._stream()
         wanted = pa.schema([self.schema.field(i) for i in indices])
-        reader = pj.open_json(
+        reader = partial(
+            pj.open_json,
             self._open,
             read_options=pj.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES),
             parse_options=pj.ParseOptions(
@@ -85,7 +91,7 @@ class JsonReader:
             ),
         )
         at = 0
-        for batch in reader:
+        for batch in within_blocks(reader, _BLOCK_BYTES):
             arrays = [_typed(batch.column(field.name), field.type) for field in wanted]
             rows = pa.RecordBatch.from_arrays(arrays, schema=wanted) if arrays else batch.select([])
             yield at, rows

@@ -244,6 +244,40 @@ def test_csv_keeps_the_empty_lines_of_a_single_column(root: Path) -> None:
     assert scanned([column("x", pa.int64())], pieces_of(root / "f.csv", root)) == [{"x": 1}, {"x": None}, {"x": 3}]
 
 
+@pytest.mark.parametrize("before", ["", "1\n"])
+@pytest.mark.parametrize("size", [200_000, 3_000_000])
+def test_texts_may_be_long(before: str, size: int, root: Path) -> None:
+    (root / "f.csv").write_text(f"x\n{before}{'y' * size}\n2\n")
+    (root / "f.json").write_text("".join(f'{{"x": "{line}"}}\n' for line in (*before.split(), "y" * size, "2")))
+    for name in ("f.csv", "f.json"):
+        rows = scanned([column("x", pa.string())], pieces_of(root / name, root))
+        assert [len(row["x"]) for row in rows] == [*map(len, before.split()), size, 1]
+
+
+@pytest.mark.parametrize("before", ["", "1\n"])
+def test_a_row_too_long_for_a_text_format_is_refused_with_the_bound(before: str, root: Path) -> None:
+    text = "y" * (20 << 20)
+    (root / "f.csv").write_text(f"x\n{before}{text}\n2\n")
+    (root / "f.json").write_text("".join(f'{{"x": "{line}"}}\n' for line in (*before.split(), text, "2")))
+    for name, bound in (("f.csv", 4), ("f.json", 8)):
+        with pytest.raises(SplitError, match=f"{name} .*: a row is longer than {bound} MiB"):
+            scanned([column("x", pa.string())], pieces_of(root / name, root))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("f.csv", "x" * 200_000, "its header line: field larger"),
+        ("f.csv", "x," * 1_000_000, "its header line is longer than"),
+        ("f.json", '{"x": ' + "[" * 100_000, "the first line is no JSON: maximum recursion"),
+    ],
+)
+def test_a_first_line_that_is_none_is_said_to_be_so(name: str, content: str, sentence: str, root: Path) -> None:
+    (root / name).write_text(content)
+    with pytest.raises(SplitError, match=sentence):
+        scanned([column("x", pa.string())], pieces_of(root / name, root))
+
+
 def test_tabs_separate_tsv_and_text_may_be_compressed(root: Path) -> None:
     (root / "f.tsv.gz").write_bytes(gzip.compress(b"a\tb\n1\t2\n"))
     (root / "g.jsonl.gz").write_bytes(gzip.compress(b'{"a": 3, "b": 4}\n'))
