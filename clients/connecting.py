@@ -29,7 +29,7 @@ def connect(
     unless `plaintext_token` says otherwise.
 
     A connection that breaks is tried again for `retry_seconds`; then calls raise `Unavailable`. Large results come over
-    Arrow Flight, from the same port by a connection of its own, unless `flight` is False.
+    Arrow Flight, from the port of the same host that the server tells, unless `flight` is False.
     """
     from .access import access
     from .remote import RemoteService

@@ -1,25 +1,28 @@
 """Two ways to read a stream of results: over Arrow Flight, and over gRPC where that cannot be had.
 
-Both are the same frames from the same port. Flight's client is C++ and hands on the bytes that came from the network;
-gRPC's for Python copies them twice.
+Both are the same frames. Flight is C++ on both sides and hands on the bytes that came from the network; gRPC for Python
+copies them on both.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator, Sequence
-from types import ModuleType
 from typing import TYPE_CHECKING, Final, Protocol
 
 import grpc
 import pyarrow as pa
 
-from .access import Access
 from .channel import OPTIONS, Answers, Channel
-from .proto.flight import read_frame, ticket_bytes
+from .proto import messages
+from .proto.address import UNIX, beside
+from .proto.errors import TidegateError
+from .proto.flight import read_frame, results_ticket
 from .proto.frames import decode_frames
+from .proto.tidegate.v1 import plans_pb2 as plans
 from .proto.tidegate.v1 import tasks_pb2 as pb
-from .proto.values import Frame
+from .proto.values import Capabilities, Frame
 
 if TYPE_CHECKING:
     from pyarrow import flight
@@ -27,7 +30,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("tidegate.client")
 
 RESULTS: Final = "/tidegate.v1.TaskService/Results"
+CAPABILITIES: Final = "/tidegate.v1.PlanService/Capabilities"
+BUSY: Final = b"FLIGHT_BUSY"  # the reason of a stream that has no place, though others are served
 ATTEMPTS: Final = 3  # of opening a stream over Flight in a row, while gRPC gets through in between
+CONNECT_SECONDS: Final = 3.0
 
 
 class BrokenError(Exception):
@@ -48,10 +54,10 @@ class Streams:
     def __init__(self, channel: Channel, *, use_flight: bool = True) -> None:
         self._channel = channel
         self._authorities = channel.access.authorities_bytes()  # now, as the channel does
-        self._client: flight.FlightClient | None = None
-        self._options: flight.FlightCallOptions | None = None
+        self._flight = FlightConnection(channel, self._authorities)
         self._why_not = "" if use_flight else "as was asked for"
         self._failed = 0
+        self._busy = False
 
     @property
     def way(self) -> str:
@@ -65,50 +71,124 @@ class Streams:
         if self._why_not:
             return None
         try:
-            from pyarrow import flight
-        except ImportError:
-            self._do_without("this build of pyarrow has no pyarrow.flight")
-            return None
-        try:
-            reader = self._connected(flight).do_get(
-                flight.Ticket(ticket_bytes(pb.FlightTicket(results=request))), self._options
-            )
-        except NotImplementedError:
-            self._do_without("the server is of a version without Arrow Flight")
-        except pa.ArrowException as broken:
-            self._failed += 1
-            if self._failed >= ATTEMPTS:
-                self._do_without(f"Arrow Flight does not get through ({broken})")
+            frames = self._flight.open(request)
+        except NoFlightError as never:
+            self._do_without(str(never))
+        except (TidegateError, pa.ArrowException) as broken:
+            if getattr(broken, "extra_info", b"") == BUSY:
+                self._say_busy()
+            else:
+                self._failed += 1
+                self._flight.close()
+                if self._failed >= ATTEMPTS:
+                    self._do_without(f"Arrow Flight does not get through ({_first_line(broken)})")
         else:
             self._failed = 0
-            return FlightFrames(reader)
+            return frames
         return None
 
-    def _connected(self, flight: ModuleType) -> flight.FlightClient:
-        """Not before it is needed: a connection of its own."""
-        if self._client is None:
-            access = self._channel.access
-            headers = [(name.encode(), value.encode()) for name, value in self._channel.metadata or ()]
-            self._options = flight.FlightCallOptions(headers=headers)
-            self._client = flight.connect(
-                _location(access), generic_options=list(OPTIONS), tls_root_certs=self._authorities
-            )
-        return self._client
+    def _say_busy(self) -> None:
+        if not self._busy:
+            self._busy = True
+            log.warning("the server has as many streams of Arrow Flight open as it takes: %s", _SLOWER)
 
     def _do_without(self, why: str) -> None:
         self._why_not = why
-        log.warning("%s: large results are read over gRPC, which is slower", why)
+        self._flight.close()
+        log.warning("%s: %s", why, _SLOWER)
 
     def close(self) -> None:
-        if self._client is not None:
-            self._client.close()
+        self._flight.close()
 
 
-def _location(access: Access) -> str:
-    kind, separator, path = access.address.partition("unix:")
-    if separator and not kind:
-        return f"grpc+unix://{path}"
-    return f"grpc+{'tls' if access.tls else 'tcp'}://{access.address}"
+_FLIGHT_OPTIONS: Final = (
+    ("grpc.min_reconnect_backoff_ms", int(1000 * CONNECT_SECONDS)),  # how long an attempt to connect may take
+    ("grpc.keepalive_time_ms", 310_000),  # Flight's server ends connections that ask more often than every 5 minutes
+)
+
+_SLOWER: Final = "large results are read over gRPC, which is slower"
+
+
+class NoFlightError(Exception):
+    """Trying again would not help."""
+
+
+class FlightConnection:
+    """To where the server says that it has Flight; made when it is needed, and again after `close`."""
+
+    def __init__(self, channel: Channel, authorities: bytes | None) -> None:
+        self._channel = channel
+        self._authorities = authorities
+        self._client: flight.FlightClient | None = None
+        self._options: flight.FlightCallOptions | None = None
+        self._was_there = False
+
+    def open(self, request: pb.ResultsRequest) -> FlightFrames:
+        """Raises `NoFlightError`, or what has failed."""
+        try:
+            from pyarrow import flight
+        except ImportError:
+            raise NoFlightError("this build of pyarrow has no pyarrow.flight") from None
+        if self._client is None:
+            self._client = self._connected(request.task)
+        return FlightFrames(self._client.do_get(flight.Ticket(results_ticket(request)), self._options))
+
+    def _connected(self, task: str) -> flight.FlightClient:
+        """One that has been answered there about a task: a stream, whose length nobody knows, has no deadline."""
+        from pyarrow import flight
+
+        address = self._address()
+        headers = [(name.encode(), value.encode()) for name, value in self._channel.metadata or ()]
+        self._options = flight.FlightCallOptions(headers=headers)
+        in_time = flight.FlightCallOptions(headers=headers, timeout=CONNECT_SECONDS)
+        client = flight.connect(
+            _location(address, tls=self._channel.access.tls),
+            generic_options=[*OPTIONS, *_FLIGHT_OPTIONS],
+            tls_root_certs=self._authorities,
+        )
+        try:
+            client.get_flight_info(flight.FlightDescriptor.for_path(task, "1"), in_time)
+        except (flight.FlightUnavailableError, flight.FlightTimedOutError) as unreachable:
+            client.close()
+            if self._was_there:
+                raise
+            raise NoFlightError(
+                f"the server's Arrow Flight cannot be reached at {address} ({_first_line(unreachable)})"
+            ) from None
+        except BaseException:
+            client.close()
+            raise
+        self._was_there = True
+        return client
+
+    def _address(self) -> str:
+        answer = self._channel.call(CAPABILITIES, plans.CapabilitiesRequest(), _capabilities, again=False)
+        if not answer.flight:
+            raise NoFlightError("the server has no Arrow Flight")
+        reached = self._channel.access.address
+        address = beside(reached, answer.flight)
+        if address is None:
+            raise NoFlightError(f"the server's Arrow Flight is at {answer.flight}, which cannot be told from {reached}")
+        return address
+
+    def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+
+def _capabilities(answer: bytes) -> Capabilities:
+    return messages.capabilities_value(plans.CapabilitiesResponse.FromString(answer))
+
+
+def _location(address: str, *, tls: bool) -> str:
+    if address.startswith(UNIX):
+        return f"grpc+unix://{os.path.abspath(address.removeprefix(UNIX))}"
+    return f"grpc+{'tls' if tls else 'tcp'}://{address}"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0][:200]
 
 
 class GrpcFrames:

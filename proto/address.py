@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os.path
 from ipaddress import ip_address
+from typing import Final
+
+UNIX: Final = "unix:"
 
 
 def is_address(text: object) -> bool:
@@ -11,15 +15,31 @@ def is_address(text: object) -> bool:
         return False
     host, separator, port = text.rpartition(":")
     whole = bool(host) and "/" not in host and separator == ":" and port.isascii() and port.isdigit()
-    return text.startswith("unix:") or (whole and len(port) <= 5 and int(port) < 1 << 16)
+    return text.startswith(UNIX) or (whole and len(port) <= 5 and int(port) < 1 << 16)
 
 
 def is_loopback(address: str) -> bool:
     """Whether who listens there, or calls there, is on this machine."""
     host = address.rpartition(":")[0].strip("[]")
-    if address.startswith("unix:") or host == "localhost":
+    if address.startswith(UNIX) or host == "localhost":
         return True
     try:
         return ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def placeless(address: str) -> str:
+    """`:PORT` or `unix:NAME`: what is left of an address where its host or folder goes by other names elsewhere."""
+    if address.startswith(UNIX):
+        return UNIX + os.path.basename(address)
+    return address[address.rindex(":") :]
+
+
+def beside(address: str, other: str) -> str | None:
+    """The whole of a placeless address of a server that is reached at `address`; None where they do not go together."""
+    if address.startswith(UNIX) != other.startswith(UNIX):
+        return None
+    if address.startswith(UNIX):
+        return UNIX + os.path.join(os.path.dirname(address.removeprefix(UNIX)), other.removeprefix(UNIX))
+    return address.rpartition(":")[0] + other

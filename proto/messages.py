@@ -471,6 +471,7 @@ def capabilities_message(capabilities: v.Capabilities) -> plans.CapabilitiesResp
         dialect=capabilities.dialect,
         engines=capabilities.engines,
         principal=capabilities.principal,
+        flight=capabilities.flight,
     )
 
 
@@ -480,4 +481,5 @@ def capabilities_value(message: plans.CapabilitiesResponse) -> v.Capabilities:
         dialect=message.dialect,
         engines=dict(message.engines),
         principal=message.principal,
+        flight=message.flight,
     )

@@ -445,3 +445,5 @@ class Capabilities:
     engines: Mapping[str, str]
     principal: str = ""
     """Who the service takes the caller for; empty where it does not tell callers apart."""
+    flight: str = ""
+    """Where a server has Arrow Flight: `:PORT` of its host, or `unix:NAME` in the folder of its socket."""

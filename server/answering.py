@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 import asyncio
 import functools
 import logging
@@ -30,30 +29,18 @@ Context = grpc.aio.ServicerContext[Any, Any]
 Answer = Message | bytes
 
 
-class Endpoint(abc.ABC):
-    """A group of RPCs, with the full name of their service."""
-
-    name: str
-
-    def __init__(self, threads: Threads) -> None:
-        self._threads = threads
-
-    async def blocking(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run a call that may take its time where it stops nobody else."""
-        return await self._threads.call(functools.partial(function, *args, **kwargs))
-
-    @abc.abstractmethod
-    def handler(self) -> grpc.GenericRpcHandler[Any, Any]: ...
-
-
-class DescribedEndpoint(Endpoint):
-    """One of ours. `CreateTask` is answered by the method `create_task`; bytes are an answer already encoded."""
+class Endpoint:
+    """A group of RPCs. `CreateTask` is answered by the method `create_task`; bytes are an answer already encoded."""
 
     descriptor: ServiceDescriptor
 
     def __init__(self, threads: Threads) -> None:
-        super().__init__(threads)
+        self._threads = threads
         self.name = self.descriptor.full_name
+
+    async def blocking(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run a call that may take its time where it stops nobody else."""
+        return await self._threads.call(functools.partial(function, *args, **kwargs))
 
     def handler(self) -> grpc.GenericRpcHandler[Any, Any]:
         methods = {method.name: self._method(method) for method in self.descriptor.methods}
@@ -116,9 +103,14 @@ async def _refuse(context: Context, error: Exception) -> NoReturn:
     if isinstance(error, grpc.aio.InternalError):
         log.info("an answer could not be sent; its client may have left", exc_info=error)
         error = Unavailable("the answer could not be sent")
+    said = failure(tellable(error))
+    await context.abort(grpc.StatusCode[said.status], said.sentence, said.metadata)
+
+
+def tellable(error: Exception) -> TidegateError:
+    """What a client is told of it; the log has what it is not."""
     if isinstance(error, InternalError) or not isinstance(error, TidegateError):
         log.error("a call failed with an error that is not a refusal", exc_info=error)
-    if not isinstance(error, TidegateError):
-        error = InternalError("a bug in Tidegate stopped this call; the server's log has the traceback")
-    said = failure(error)
-    await context.abort(grpc.StatusCode[said.status], said.sentence, said.metadata)
+    if isinstance(error, TidegateError):
+        return error
+    return InternalError("a bug in Tidegate stopped this call; the server's log has the traceback")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import grpc
@@ -36,28 +36,30 @@ class Authenticating(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # i
         if call.method.startswith(_OPEN):
             return await continuation(call)
         try:
-            act_for(self._principal(call))
+            metadata = call.invocation_metadata or ()
+            act_for(principal(self._tokens, [str(value) for name, value in metadata if name == HEADER]))
         except Unauthenticated as error:
             return _refusing(error)
         return await continuation(call)
 
-    def _principal(self, call: grpc.HandlerCallDetails) -> str:
-        given = [value for name, value in call.invocation_metadata or () if name == HEADER]
-        if len(given) != 1:
-            raise Unauthenticated(
-                "this server wants to know who calls: give a token (tidegate.connect(..., token_file=...), "
-                f"--token-file, TIDEGATE_TOKEN_FILE), which travels as `{HEADER}: {SCHEME} TOKEN`",
-                reason="TOKEN_MISSING",
-            )
-        scheme, _, token = str(given[0]).partition(" ")
-        principal = self._tokens.principal(token.strip()) if scheme.lower() == SCHEME.lower() else None
-        if principal is None:
-            raise Unauthenticated(
-                "this server does not know the token that came with the call; its owner gives them out "
-                "(tidegate serve --tokens FILE)",
-                reason="TOKEN_UNKNOWN",
-            )
-        return principal
+
+def principal(tokens: Tokens, given: Sequence[str]) -> str:
+    """Whose call it is that came with these headers; raises `Unauthenticated`."""
+    if len(given) != 1:
+        raise Unauthenticated(
+            "this server wants to know who calls: give a token (tidegate.connect(..., token_file=...), "
+            f"--token-file, TIDEGATE_TOKEN_FILE), which travels as `{HEADER}: {SCHEME} TOKEN`",
+            reason="TOKEN_MISSING",
+        )
+    scheme, _, token = given[0].partition(" ")
+    found = tokens.principal(token.strip()) if scheme.lower() == SCHEME.lower() else None
+    if found is None:
+        raise Unauthenticated(
+            "this server does not know the token that came with the call; its owner gives them out "
+            "(tidegate serve --tokens FILE)",
+            reason="TOKEN_UNKNOWN",
+        )
+    return found
 
 
 def _refusing(error: Unauthenticated) -> Handler:

@@ -25,16 +25,16 @@ class Certificate:
         """InvalidRequest where the files are not what they should be; where they become so later, the certificate that
         was read last goes on being shown.
         """
-        version, configuration = self._version(), self._read()
+        version, configuration = self.version(), self._configuration()
 
         def renewed() -> grpc.ServerCertificateConfiguration | None:
             nonlocal version
             try:
-                found = self._version()
+                found = self.version()
                 if found == version:
                     return None
                 version = found
-                read = self._read()
+                read = self._configuration()
             except InvalidRequest as error:
                 log.error("the certificate stays as it was: %s", error)
                 return None
@@ -43,7 +43,8 @@ class Certificate:
 
         return grpc.dynamic_ssl_server_credentials(configuration, renewed)  # type: ignore[arg-type]  # None is no change
 
-    def _version(self) -> tuple[int, ...]:
+    def version(self) -> tuple[int, ...]:
+        """Another one once the files have been renewed."""
         try:
             return tuple(
                 part for each in map(Path.stat, (self.chain, self.key)) for part in (each.st_mtime_ns, each.st_ino)
@@ -51,15 +52,18 @@ class Certificate:
         except OSError as error:
             raise self._wrong(error.strerror or str(error)) from error
 
-    def _read(self) -> grpc.ServerCertificateConfiguration:
+    def _configuration(self) -> grpc.ServerCertificateConfiguration:
+        return grpc.ssl_server_certificate_configuration([self.read()])
+
+    def read(self) -> tuple[bytes, bytes]:
+        """The key and the chain."""
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.chain, self.key, password=_no_password)
-            pair = self.key.read_bytes(), self.chain.read_bytes()
+            return self.key.read_bytes(), self.chain.read_bytes()
         except ssl.SSLError as error:
             raise self._wrong(f"not PEM files of a certificate and its key ({error.reason or error})") from error
         except (OSError, ValueError) as error:
             raise self._wrong(str(error)) from error
-        return grpc.ssl_server_certificate_configuration([pair])
 
     def _wrong(self, why: str) -> InvalidRequest:
         return InvalidRequest(f"{self.chain} and {self.key} cannot be used for TLS: {why}", reason="BAD_CERTIFICATE")

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..proto import messages
 from ..proto.service import Service
 from ..proto.tidegate.v1 import plans_pb2 as pb
 from ..proto.values import TaskOptions
-from .answering import Context, DescribedEndpoint
+from .answering import Context, Endpoint
+from .flight_port import FlightPort
 from .threads import Threads
 
 
-class Plans(DescribedEndpoint):
+class Plans(Endpoint):
     descriptor = pb.DESCRIPTOR.services_by_name["PlanService"]
 
-    def __init__(self, service: Service, threads: Threads, defaults: TaskOptions) -> None:
+    def __init__(self, service: Service, threads: Threads, defaults: TaskOptions, flight: FlightPort) -> None:
         super().__init__(threads)
         self._service = service
         self._defaults = defaults
+        self._flight = flight
 
     async def validate(self, request: pb.ValidateRequest, _: Context) -> pb.ValidateResponse:
         plan = messages.plan_value(request.plan)
@@ -33,4 +37,5 @@ class Plans(DescribedEndpoint):
         return pb.ExplainResponse(text=explanation.text, json=explanation.json)
 
     async def capabilities(self, _request: pb.CapabilitiesRequest, _: Context) -> pb.CapabilitiesResponse:
-        return messages.capabilities_message(await self.blocking(self._service.capabilities))
+        capabilities = await self.blocking(self._service.capabilities)
+        return messages.capabilities_message(replace(capabilities, flight=self._flight.announced))

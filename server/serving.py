@@ -14,10 +14,11 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from ..proto.errors import Unavailable
-from .answering import DescribedEndpoint, Endpoint
+from ..proto.flight import SERVICE as FLIGHT
+from .answering import Endpoint
 from .authenticating import Authenticating
 from .backend import Backend
-from .flight import Flight
+from .flight_port import FlightPort
 from .plans import Plans
 from .settings import Settings
 from .tasks import Tasks
@@ -39,17 +40,23 @@ _OPTIONS: Final = (
 
 
 class Server:
-    """An async context manager: inside it the server listens at `address`."""
+    """An async context manager: inside it the server listens at `address`, and has Flight at `flight_address`."""
 
     def __init__(self, backend: Backend, settings: Settings) -> None:
         self._settings = settings
         self._threads = Threads(settings.blocking_calls, "tidegate-call")
         self._waiting = Waiting(backend)
         self._tasks = Tasks(backend, self._threads, self._waiting, settings.defaults)
-        self._described: tuple[DescribedEndpoint, ...] = (self._tasks, Plans(backend, self._threads, settings.defaults))
-        self._endpoints: tuple[Endpoint, ...] = (*self._described, Flight(backend, self._threads, self._waiting))
+        self._flight = FlightPort(backend, settings)
+        plans = Plans(backend, self._threads, settings.defaults, self._flight)
+        self._endpoints: tuple[Endpoint, ...] = (self._tasks, plans)
         self._health = health.aio.HealthServicer()  # type: ignore[attr-defined]
         self.address = settings.listen
+
+    @property
+    def flight_address(self) -> str:
+        """Empty where there is no Flight."""
+        return self._flight.address
 
     async def __aenter__(self) -> Self:
         limit = self._settings.max_message_bytes
@@ -62,13 +69,16 @@ class Server:
         )
         self._server.add_generic_rpc_handlers(tuple(endpoint.handler() for endpoint in self._endpoints))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        shown = (*(each.name for each in self._described), health.SERVICE_NAME, reflection.SERVICE_NAME)
+        shown = (*(each.name for each in self._endpoints), health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(shown, self._server)
         self.address = self._listen()
+        self._flight.start(self.address)
         await self._server.start()
-        if (said := warning(self._settings, self.address)) is not None:
+        addresses = [self.address, self.flight_address] if self.flight_address else [self.address]
+        if (said := warning(self._settings, addresses)) is not None:
             log.warning(said)
-        for name in ("", *(each.name for each in self._endpoints)):
+        names = [FLIGHT] if self.flight_address else []
+        for name in ("", *names, *(each.name for each in self._endpoints)):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
         return self
 
@@ -91,18 +101,19 @@ class Server:
     ) -> None:
         await self._health.enter_graceful_shutdown()
         self._waiting.stop()
-        await self._server.stop(self._settings.grace_seconds)
+        grace = self._settings.grace_seconds
+        await asyncio.gather(self._server.stop(grace), self._flight.stop(grace))
         self._tasks.close()
         self._threads.close(wait=True)
 
 
-async def serve(backend: Backend, settings: Settings, ready: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or SIGINT; `ready` is told the address."""
+async def serve(backend: Backend, settings: Settings, ready: Callable[[Server], None]) -> None:
+    """Serve until SIGTERM or SIGINT; `ready` is told what serves."""
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
     async with Server(backend, settings) as server:
-        ready(server.address)
+        ready(server)
         await ended.wait()
         log.info("shutting down")

@@ -14,7 +14,8 @@ from .tokens import Tokens
 class Settings:
     """`listen` is HOST:PORT (port 0: any free one) or unix:PATH; `roots` are the folders whose files may be read. With
     `tokens` only those who have one may call, and the backend tells its callers apart; with a `certificate` they do so
-    over TLS.
+    over TLS. Arrow Flight is at `flight_listen`, a free port of the same host (or a socket beside that of `listen`)
+    where it is not given, unless `flight` is False; each of `flight_streams` has a thread.
     """
 
     listen: str = "127.0.0.1:50051"
@@ -23,6 +24,9 @@ class Settings:
     threads: int | None = None
     tokens: Tokens | None = None
     certificate: Certificate | None = None
+    flight: bool = True
+    flight_listen: str | None = None
+    flight_streams: int = 64
     max_message_bytes: int = 64 * MIB
     max_calls: int = 4096
     blocking_calls: int = 8

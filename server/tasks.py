@@ -14,7 +14,7 @@ from ..proto.errors import InvalidRequest
 from ..proto.frames import FramesEncoder, encode_added, encode_frames
 from ..proto.tidegate.v1 import tasks_pb2 as pb
 from ..proto.values import Added, TaskInfo, TaskOptions, TaskState
-from .answering import Context, DescribedEndpoint
+from .answering import Context, Endpoint
 from .backend import Backend
 from .joining import joined
 from .results import LONGEST_WAIT, answer_bytes, results
@@ -25,7 +25,7 @@ SHORTEST_INTERVAL: Final = 0.05  # of WatchTask
 LONGEST_FEED: Final = 60.0  # seconds; then who calls has to show a token again
 
 
-class Tasks(DescribedEndpoint):
+class Tasks(Endpoint):
     descriptor = pb.DESCRIPTOR.services_by_name["TaskService"]
 
     def __init__(self, backend: Backend, threads: Threads, waiting: Waiting, defaults: TaskOptions) -> None:

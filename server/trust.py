@@ -22,9 +22,10 @@ def check_apart(roots: Sequence[Path], own: Mapping[str, Path | None]) -> None:
             )
 
 
-def warning(settings: Settings, address: str) -> str | None:
-    """What others than its owner may do with a server that others may reach."""
-    if is_loopback(address):
+def warning(settings: Settings, addresses: Sequence[str]) -> str | None:
+    """What others than its owner may do with a server that others may reach at one of its addresses."""
+    address = next((each for each in addresses if not is_loopback(each)), None)
+    if address is None:
         return None
     if settings.tokens is None:
         return f"whoever reaches {address} may use this server: --tokens FILE says who may"

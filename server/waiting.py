@@ -28,7 +28,7 @@ class Waiting:
     ) -> Sequence[Frame]:
         """Frames from `cursor` on, after up to `wait` seconds if there is nothing but BLOCKED before."""
         frames = self._backend.poll(task, cursor, acknowledge=acknowledge, max_bytes=max_bytes)
-        if wait <= 0 or not _blocked(frames):
+        if wait <= 0 or not blocked(frames):
             return frames
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait
@@ -43,7 +43,7 @@ class Waiting:
             while True:
                 changed.clear()
                 frames = self._backend.poll(task, cursor, max_bytes=max_bytes)
-                if not _blocked(frames):
+                if not blocked(frames):
                     return frames
                 await self._change(changed, deadline - loop.time())
                 if loop.time() >= deadline:
@@ -55,14 +55,14 @@ class Waiting:
     async def message(self, messages: AsyncIterator[M]) -> M | None:
         """A client's next one, or None where it has no more. Not waited for through the server's end."""
         if self._stopped:
-            raise _shutting_down()
+            raise shutting_down()
         call = cast("asyncio.Task[Any]", asyncio.current_task())
         self._listeners.add(call)
         try:
             return await anext(messages, None)
         except asyncio.CancelledError:
             if self._stopped:
-                raise _shutting_down() from None
+                raise shutting_down() from None
             raise
         finally:
             self._listeners.discard(call)
@@ -82,7 +82,7 @@ class Waiting:
                 async with asyncio.timeout(seconds):
                     await changed.wait()
         if self._stopped:
-            raise _shutting_down()
+            raise shutting_down()
 
     def stop(self) -> None:
         """Send every waiter away, now and from now on."""
@@ -93,9 +93,11 @@ class Waiting:
             listener.cancel()
 
 
-def _shutting_down() -> Unavailable:
+def shutting_down() -> Unavailable:
+    """What waiters are told that are sent away."""
     return Unavailable("the server is shutting down")
 
 
-def _blocked(frames: Sequence[Frame]) -> bool:
+def blocked(frames: Sequence[Frame]) -> bool:
+    """Whether there is nothing yet."""
     return all(isinstance(frame, Blocked) for frame in frames)

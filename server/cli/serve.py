@@ -7,9 +7,12 @@ import logging
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from . import options as common
+
+if TYPE_CHECKING:
+    from ..serving import Server
 
 _SIZES: Final = ("memory_limit", "queue_bytes", "output_bytes", "spill_quota", "write_quota")
 
@@ -30,6 +33,14 @@ def register(commands: common.Subparsers) -> None:
         action="append",
         help="a folder whose files may be read; may be repeated (default: the working directory)",
     )
+    parser.add_argument(
+        "--flight-listen",
+        metavar="HOST:PORT",
+        type=common.address,
+        help="where large results are served over Arrow Flight; clients find it (default: a free port of --listen's "
+        "host, or with a socket PATH, PATH.flight)",
+    )
+    parser.add_argument("--no-flight", action="store_true", help="serve results over gRPC alone, which is slower")
     common.add_write_root(parser)
     common.add_checkpoint_root(parser)
     parser.add_argument("--spill", metavar="DIR", type=Path, help="where data that does not fit in memory goes")
@@ -73,6 +84,12 @@ def register(commands: common.Subparsers) -> None:
     calls = parser.add_argument_group("limits of calls")
     calls.add_argument("--max-message-bytes", metavar="SIZE", type=common.message_size, help="default: 64MiB")
     calls.add_argument("--max-calls", metavar="N", type=common.at_least_one, help="at the same time (default: 4096)")
+    calls.add_argument(
+        "--flight-streams",
+        metavar="N",
+        type=common.at_least_one,
+        help="over Arrow Flight at the same time, each in a thread (default: 64)",
+    )
     parser.set_defaults(command=serve, parser=parser)
 
 
@@ -80,6 +97,7 @@ def serve(options: argparse.Namespace) -> int:
     import asyncio
 
     from ...executor.embedded import open_service
+    from ...proto.address import UNIX
     from ...proto.allocator import tune_allocator
     from ...proto.errors import InvalidRequest
     from ...proto.values import TaskOptions
@@ -96,6 +114,8 @@ def serve(options: argparse.Namespace) -> int:
     roots = tuple(options.root or [Path.cwd()])
     if (options.tls_cert is None) != (options.tls_key is None):
         options.parser.error("--tls-cert and --tls-key belong together")
+    if options.flight_listen and options.flight_listen.startswith(UNIX) != options.listen.startswith(UNIX):
+        options.parser.error("--flight-listen and --listen are both HOST:PORT, or both unix:PATH")
     try:
         operators = registered(options.operators or ())
         tokens = Tokens(options.tokens) if options.tokens is not None else None
@@ -112,7 +132,8 @@ def serve(options: argparse.Namespace) -> int:
         defaults=defaults,
         tokens=tokens,
         certificate=Certificate(options.tls_cert, options.tls_key) if options.tls_cert is not None else None,
-        **_given(options, ("max_message_bytes", "max_calls")),
+        flight=not options.no_flight,
+        **_given(options, ("flight_listen", "flight_streams", "max_message_bytes", "max_calls")),
     )
     service = open_service(
         roots=roots,
@@ -146,5 +167,6 @@ def _given(options: argparse.Namespace, names: tuple[str, ...]) -> dict[str, Any
     return {name: getattr(options, name) for name in names if getattr(options, name) is not None}
 
 
-def _ready(address: str) -> None:
-    print(f"tidegate is listening on {address}", flush=True)
+def _ready(server: Server) -> None:
+    flight = f"Arrow Flight is served on {server.flight_address}\n" if server.flight_address else ""
+    print(f"tidegate is listening on {server.address}\n{flight}", end="", flush=True)

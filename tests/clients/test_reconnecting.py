@@ -18,11 +18,13 @@ from tidegate.access import Access
 from tidegate.channel import Line
 from tidegate.executor.engine import Engine
 from tidegate.plans import plan_bytes
+from tidegate.proto.address import placeless
 from tidegate.proto.values import Cursor, TaskOptions
 from tidegate.remote import RemoteService
+from tidegate.server.flight_port import FlightPort
 
 from ..executor.fakes import FakeEngine
-from ..server.running import fake_server
+from ..server.running import fake_server, flight_address
 from .conftest import PLAN
 
 
@@ -80,12 +82,25 @@ class Proxy:
 
 
 @contextlib.contextmanager
-def proxied(engine: Engine, *, flight: bool = True) -> Iterator[tuple[Proxy, tidegate.Task]]:
+def proxied(engine: Engine) -> Iterator[tuple[Proxy, tidegate.Task]]:
+    """A task whose calls go through the proxy."""
     with fake_server(engine) as address:
         proxy = Proxy(address)
         try:
-            with tidegate.connect(proxy.address, flight=flight) as client, client.create_task(PLAN) as task:
+            with tidegate.connect(proxy.address, flight=False) as client, client.create_task(PLAN) as task:
                 yield proxy, task
+        finally:
+            proxy.close()
+
+
+@contextlib.contextmanager
+def proxied_flight(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Proxy, tidegate.Task]]:
+    """A task whose large results go through the proxy."""
+    with fake_server(engine) as address, tidegate.connect(address) as client, client.create_task(PLAN) as task:
+        proxy = Proxy(flight_address(client))
+        monkeypatch.setattr(FlightPort, "announced", placeless(proxy.address))
+        try:
+            yield proxy, task
         finally:
             proxy.close()
 
@@ -132,8 +147,10 @@ def test_a_task_whose_answer_was_lost_is_found_again_and_no_other_made(engine: E
 
 @pytest.mark.parametrize("flight", [True, False], ids=["Flight", "gRPC"])
 @pytest.mark.parametrize("after", [1_000_000, 3_000_000, 10_000_000])
-def test_a_large_result_goes_on_from_the_cursor(after: int, flight: bool, engine: Engine) -> None:
-    with proxied(engine, flight=flight) as (proxy, task):
+def test_a_large_result_goes_on_from_the_cursor(
+    after: int, flight: bool, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with proxied_flight(engine, monkeypatch) if flight else proxied(engine) as (proxy, task):
         proxy.cut_after = after
         table = task.run_epoch({"a": [pa.table({"x": range(100_000)})] * 20}).table()
         assert table["x"].to_pylist() == [*range(100_000)] * 20

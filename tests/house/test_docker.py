@@ -17,15 +17,16 @@ from .dockerfile import Dockerfile
 from .modules import FOLDERS, TOP
 
 IMAGE = Dockerfile(TOP / "docker" / "Dockerfile")
-PORT = "50051"
+PORT, FLIGHT = "50051", "50052"
 
 
 def here(command: list[str], port: str, folder: Path) -> list[str]:
-    """The image's command with this machine's programs, a free port of the loopback and folders of our own."""
+    """The image's command with this machine's programs, free ports of the loopback and folders of our own."""
     programs = {"tidegate": str(Path(sys.executable).with_name("tidegate")), "python": sys.executable}
     places = {"/data": str(folder / "data"), "/var/lib/tidegate": str(folder / "spill")}
     first, *rest = command
     moved = [places.get(each, each).replace("0.0.0.0", "127.0.0.1").replace(PORT, port) for each in rest]
+    moved = [each.replace(f":{FLIGHT}", ":0") for each in moved]
     return [programs[first], *moved]
 
 
@@ -51,8 +52,9 @@ def test_the_image_does_not_run_as_root() -> None:
     assert IMAGE.last("USER") not in ("root", "0")
 
 
-def test_the_port_that_is_exposed_is_the_one_that_is_served_and_checked() -> None:
-    assert IMAGE.last("EXPOSE") == PORT
+def test_the_ports_that_are_exposed_are_those_that_are_served_and_one_is_checked() -> None:
+    assert IMAGE.last("EXPOSE") == f"{PORT} {FLIGHT}"
+    assert any(each.endswith(f":{FLIGHT}") for each in IMAGE.command)
     assert any(each.endswith(f":{PORT}") for each in IMAGE.command)
     assert IMAGE.health_command[-1].endswith(f":{PORT}")
 
@@ -72,7 +74,7 @@ def test_the_compose_file_builds_this_image_and_keeps_to_the_loopback() -> None:
     service = yaml.safe_load((TOP / "docker" / "compose.yaml").read_text())["services"]["tidegate"]
     folder = TOP / "docker" / service["build"]["context"]
     assert (folder / service["build"]["dockerfile"]).resolve() == TOP / "docker" / "Dockerfile"
-    assert service["ports"] == [f"127.0.0.1:{PORT}:{PORT}"]
+    assert service["ports"] == [f"127.0.0.1:{port}:{port}" for port in (PORT, FLIGHT)]
 
 
 def test_the_entry_command_serves_and_its_health_check_says_so(

@@ -1,4 +1,4 @@
-"""Flight's messages as pyarrow and protobuf's own reader see them."""
+"""What Flight is asked for, and what it tells beside its batches."""
 
 from __future__ import annotations
 
@@ -8,95 +8,75 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyarrow import flight
 
-from tidegate.proto import flight as messages
+from tidegate.proto import flight
 from tidegate.proto.errors import InvalidRequest
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
-from tidegate.proto.values import Cursor, Data, Finished
-from tidegate.proto.wire import fields, varint
+from tidegate.proto.values import Barrier, Blocked, BlockedState, Cursor, Data, Finished
 
-TYPES = {
-    "int": (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
-    "text": (pa.string(), st.text(max_size=5)),
-    "list": (pa.list_(pa.bool_()), st.lists(st.booleans(), max_size=3)),
-    "null": (pa.null(), st.none()),
-}
+SCHEMA = pa.schema([("x", pa.int64())])
 
 
-@st.composite
-def batches(draw: st.DrawFn) -> pa.RecordBatch:
-    """Rows of some columns, as a slice of more."""
-    kinds = draw(st.lists(st.sampled_from(sorted(TYPES)), min_size=1, max_size=3))
-    count = draw(st.integers(1, 20))
-    columns = []
-    for kind in kinds:
-        type_, values = TYPES[kind]
-        columns.append(pa.array(draw(st.lists(st.none() | values, min_size=count, max_size=count)), type_))
-    return pa.record_batch(columns, names=[f"c{at}" for at in range(len(kinds))]).slice(draw(st.integers(0, count - 1)))
-
-
-def parts(message: bytes) -> dict[int, memoryview]:
-    return {number: value for number, value in fields(memoryview(message)) if isinstance(value, memoryview)}
-
-
-@given(batches(), st.integers(1, 2**63 - 1), st.integers(0, 2**63 - 1))
-def test_a_batch_and_its_place_come_back(batch: pa.RecordBatch, epoch: int, row: int) -> None:
-    (message,) = messages.FlightEncoder().encode(Data(cursor=Cursor(epoch, row), rows=batch.num_rows, batches=(batch,)))
-    found = parts(message)
-    whole = b"\xff\xff\xff\xff" + len(found[2]).to_bytes(4, "little") + found[2] + found[1000]
-    back = messages.read_frame(pa.ipc.read_record_batch(pa.py_buffer(whole), batch.schema), bytes(found[3]))
-    assert (back.cursor, back.rows, back.batches) == (Cursor(epoch, row), batch.num_rows, (batch,))
-    assert (len(message) - len(found[1000])) % 8 == 0  # where the body begins
-
-
-def test_each_batch_of_a_frame_is_a_message_that_says_where_it_stands() -> None:
+def test_each_batch_of_a_frame_says_where_it_stands() -> None:
     rows = [pa.record_batch({"x": range(count)}) for count in (3, 4)]
     frame = Data(cursor=Cursor(2, 10), rows=7, batches=tuple(rows))
-    places = [pb.Frame.FromString(bytes(parts(each)[3])).data for each in messages.FlightEncoder().encode(frame)]
-    assert [(place.epoch, place.row, place.rows) for place in places] == [(2, 10, 3), (2, 13, 4)]
+    read = [flight.read_frame(*each) for each in flight.told(frame, flight.no_rows(SCHEMA))]
+    assert [(each.cursor, each.rows) for each in read] == [(Cursor(2, 10), 3), (Cursor(2, 13), 4)]
+    assert [each.batches for each in read] == [(batch,) for batch in rows]
 
 
-def test_a_frame_without_rows_is_metadata_alone() -> None:
-    (message,) = messages.FlightEncoder().encode(Finished())
-    assert list(parts(message)) == [3]
-    assert messages.read_frame(None, bytes(parts(message)[3])) == Finished()
+@pytest.mark.parametrize(
+    "frame", [Finished(), Blocked(state=BlockedState.WORKING), Barrier(epoch=3, rows=0, watermark=7)], ids=repr
+)
+def test_a_frame_without_rows_comes_back_from_what_is_told_beside_none(frame: object) -> None:
+    ((batch, metadata),) = flight.told(frame, flight.no_rows(SCHEMA))
+    assert (batch.num_rows, batch.schema) == (0, SCHEMA)
+    assert flight.read_frame(batch, metadata) == frame
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.null(),
+        pa.month_day_nano_interval(),
+        pa.decimal128(38, 3),
+        pa.binary(4),
+        pa.list_(pa.struct([("a", pa.string())])),
+        pa.map_(pa.string(), pa.timestamp("us", "UTC")),
+    ],
+    ids=str,
+)
+def test_every_type_can_have_no_rows(kind: pa.DataType) -> None:
+    schema = pa.schema([pa.field("a", kind), pa.field("b", pa.int64(), nullable=False)])
+    assert (flight.no_rows(schema).schema, flight.no_rows(schema).num_rows) == (schema, 0)
 
 
 def test_a_ticket_is_bytes_of_ours_or_json() -> None:
     request = pb.ResultsRequest(task="t", ready=True)
     for ticket, expected in (
         (b'{"task": "t", "epoch": 3}', pb.FlightTicket(task="t", epoch=3)),
-        (messages.ticket_bytes(pb.FlightTicket(task="t", epoch=3)), pb.FlightTicket(task="t", epoch=3)),
-        (messages.ticket_bytes(pb.FlightTicket(results=request)), pb.FlightTicket(results=request)),
+        (flight.epoch_ticket("t", 3), pb.FlightTicket(task="t", epoch=3)),
+        (pb.FlightTicket(task="t", epoch=3).SerializeToString(), pb.FlightTicket(task="t", epoch=3)),
+        (flight.results_ticket(request), pb.FlightTicket(results=request)),
     ):
-        assert messages.read_ticket(flight.Ticket(ticket).serialize()) == expected
+        assert flight.read_ticket(ticket) == expected
 
 
-def test_a_flights_info_and_schema_are_read_by_pyarrow() -> None:
-    schema = pa.schema([("x", pa.int64())], metadata={"a": "b"})
-    path = flight.FlightDescriptor.for_path("t", "4")
-    assert messages.read_descriptor(path.serialize()) == ("t", 4)
-    info = flight.FlightInfo.deserialize(messages.flight_info(schema, path.serialize(), "t", 4))
-    assert info.schema.equals(schema, check_metadata=True)
-    assert (info.descriptor, info.ordered) == (path, True)
-    assert messages.read_ticket(info.endpoints[0].ticket.serialize()) == pb.FlightTicket(task="t", epoch=4)
-    assert flight.SchemaResult.deserialize(messages.schema_result(schema)).schema.equals(schema, check_metadata=True)
+def test_a_path_is_a_task_and_an_epoch() -> None:
+    assert flight.read_path([b"t", b"4"]) == ("t", 4)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [None, [], [b"t"], [b"t", b"one"], [b"t", b"0"], [b"t", b"-1"], [b"t", b"1" * 30], [b"\xff", b"1"]],
+    ids=repr,
+)
+def test_a_path_of_something_else_is_refused(path: list[bytes] | None) -> None:
+    with pytest.raises(InvalidRequest, match="a task's id, and an epoch's number"):
+        flight.read_path(path)
 
 
 @given(st.binary(max_size=40))
-def test_bytes_of_strangers_are_read_or_refused(data: bytes) -> None:
-    for read in (messages.read_ticket, messages.read_descriptor):
-        with contextlib.suppress(InvalidRequest):
-            assert read(data)
-
-
-@given(st.integers(0, 2**64 - 1), st.integers(0, 10))
-def test_a_varint_may_be_wider_than_it_need_be(value: int, width: int) -> None:
-    assert list(fields(memoryview(b"\x08" + varint(value, width)))) == [(1, value)]
-
-
-@pytest.mark.parametrize("data", [b"\x08", b"\x08" + b"\xff" * 11, b"\x0a\x05a", b"\x0b"])
-def test_what_is_no_message_is_an_error(data: bytes) -> None:
-    with pytest.raises(ValueError, match=r"a varint|a field"):
-        list(fields(memoryview(data)))
+def test_tickets_of_strangers_are_read_or_refused(data: bytes) -> None:
+    with contextlib.suppress(InvalidRequest):
+        assert flight.read_ticket(data)

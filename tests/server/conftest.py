@@ -9,8 +9,9 @@ import grpc
 import pyarrow as pa
 import pytest
 
+from tidegate.proto.address import beside
 from tidegate.proto.flight import SERVICE
-from tidegate.proto.tidegate.v1 import plans_pb2_grpc, tasks_pb2_grpc
+from tidegate.proto.tidegate.v1 import plans_pb2, plans_pb2_grpc, tasks_pb2_grpc
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
 from tidegate.proto.wire import fields, varint
 
@@ -74,17 +75,18 @@ def stubs(address: str) -> Iterator[Stubs]:
 
 
 @pytest.fixture(params=["Results", "DoGet"])
-def results(request: pytest.FixtureRequest, stubs: Stubs) -> Results:
+def results(request: pytest.FixtureRequest, stubs: Stubs, address: str) -> Iterator[Results]:
     """Both streams of results, by any client: what each answer has of frames."""
-    return {"Results": over_grpc, "DoGet": over_flight}[request.param](stubs)
+    if request.param == "Results":
+        yield lambda asked: (list(answer.frames) for answer in stubs.tasks.Results(asked))
+        return
+    where = beside(address, stubs.plans.Capabilities(plans_pb2.CapabilitiesRequest()).flight)
+    with grpc.insecure_channel(where, options=[("grpc.max_receive_message_length", -1)]) as channel:
+        yield over_flight(channel)
 
 
-def over_grpc(stubs: Stubs) -> Results:
-    return lambda request: (list(answer.frames) for answer in stubs.tasks.Results(request))
-
-
-def over_flight(stubs: Stubs) -> Results:
-    do_get = stubs.channel.unary_stream(f"/{SERVICE}/DoGet")
+def over_flight(channel: grpc.Channel) -> Results:
+    do_get = channel.unary_stream(f"/{SERVICE}/DoGet")
 
     def read(request: pb.ResultsRequest) -> Iterator[list[pb.Frame]]:
         ticket = pb.FlightTicket(results=request).SerializeToString()
@@ -99,6 +101,6 @@ def frame_of(answer: bytes) -> pb.Frame:
     """The frame of a `FlightData`, its batch as the IPC message that `Results` would send."""
     parts = {number: bytes(value) for number, value in fields(memoryview(answer)) if isinstance(value, memoryview)}
     frame = pb.Frame.FromString(parts[3])
-    if 2 in parts:
+    if frame.HasField("data"):
         frame.data.batches.append(b"\xff\xff\xff\xff" + len(parts[2]).to_bytes(4, "little") + parts[2] + parts[1000])
     return frame

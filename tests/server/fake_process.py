@@ -58,7 +58,13 @@ def server_process(*command: str, **environment: str) -> Iterator[ServerProcess]
 def main() -> None:
     tune_allocator()
     with manager(FakeEngine(repeat=int(sys.argv[1]))) as backend:
-        asyncio.run(serve(backend, Settings(listen="127.0.0.1:0"), lambda address: print(address, flush=True)))
+        asyncio.run(
+            serve(
+                backend,
+                Settings(listen="127.0.0.1:0", grace_seconds=1.0),
+                lambda server: print(server.address, flush=True),
+            )
+        )
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from tidegate.access import Access
 from tidegate.client import Client
 from tidegate.executor.engine import Engine
 from tidegate.executor.manager import TaskManager
+from tidegate.proto.address import beside
 from tidegate.proto.values import TaskOptions
 from tidegate.remote import RemoteService
 from tidegate.server.backend import Backend
@@ -42,6 +43,13 @@ def served(backend: Backend, **settings: object) -> Iterator[str]:
         loop.call_soon_threadsafe(ended.set)
         thread.join(timeout=20)
         loop.close()
+
+
+def flight_address(client: Client) -> str:
+    """Where a client's server has Arrow Flight."""
+    found = beside(str(client.address), client.capabilities().flight)
+    assert found is not None
+    return found
 
 
 @contextlib.contextmanager

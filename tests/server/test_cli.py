@@ -242,6 +242,8 @@ def test_relaxed_is_said_on_the_last_line(cli: Run, address: str) -> None:
         (["run", "plan.bin", "--write-root", ".", "--server", "here:1"], "a server has its own"),
         (["serve", "--write-root", "nowhere"], "nowhere is not a folder"),
         (["serve", "--memory-limit", "much"], "not a size such as 64MiB"),
+        (["serve", "--listen", "unix:s", "--flight-listen", "here:1"], "both HOST:PORT, or both unix:PATH"),
+        (["serve", "--flight-listen", "here"], "'here' is not of the form HOST:PORT"),
     ],
 )
 def test_wrong_usage_is_exit_code_two_and_one_line(cli: Run, arguments: list[str], sentence: str) -> None:

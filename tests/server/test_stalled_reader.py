@@ -78,6 +78,7 @@ def test_a_stream_is_not_read(flight: bool) -> None:
         next(stream)
         _settled(task)
         assert server.memory() - idle < sum(LIMITS.values()) + SLACK
+        assert server.end() == 0
         stream.cancel()
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyarrow import flight
 
 import tidegate
 from tidegate.server.certificate import Certificate
@@ -14,7 +17,7 @@ from tidegate.server.probe import main as probe
 from tidegate.server.tokens import Tokens
 
 from .certificates import Authority
-from .running import manager, served
+from .running import flight_address, manager, served
 
 TOKEN = "alice-has-this-token-0001"
 
@@ -68,6 +71,65 @@ def test_a_large_result_comes_over_flight_and_tls(address: str, authorities: Pat
         authorities.unlink()  # what it had was read when the client was made
         assert task.run_epoch({"a": rows}).table() == rows
         assert task.service.large_results == "Flight"
+
+
+@contextlib.contextmanager
+def foreign(client: tidegate.Client, scheme: str, authorities: bytes | None) -> Iterator[flight.FlightClient]:
+    with flight.connect(f"{scheme}://{flight_address(client)}", tls_root_certs=authorities) as connected:
+        yield connected
+
+
+def answered(client: flight.FlightClient) -> bool:
+    """Whether Flight has said something; what it says to those without a token."""
+    try:
+        client.get_flight_info(flight.FlightDescriptor.for_path("t", "1"), flight.FlightCallOptions(timeout=5))
+    except flight.FlightUnauthenticatedError:
+        return True
+    except (flight.FlightUnavailableError, flight.FlightTimedOutError):
+        return False
+    raise AssertionError("without a token")
+
+
+def test_flight_is_there_over_tls_alone(address: str, authorities: Path) -> None:
+    with tidegate.connect(address, tls=authorities, token=TOKEN) as client:
+        with foreign(client, "grpc+tls", authorities.read_bytes()) as right:
+            assert answered(right)
+        with foreign(client, "grpc+tls", Authority.new().pem.encode()) as stranger:
+            assert not answered(stranger)
+        with foreign(client, "grpc+tcp", None) as plain:
+            assert not answered(plain)
+
+
+def test_a_socket_with_tls_has_no_flight_beside_it_and_says_so(
+    authority: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    certificate = Certificate(*authority.issue(tmp_path, "localhost"))
+    with manager() as backend, served(backend, listen=f"unix:{tmp_path}/s", certificate=certificate):
+        assert not (tmp_path / "s.flight").exists()
+    assert "there is no Arrow Flight" in caplog.text
+    assert "it has no TLS on a Unix socket" in caplog.text
+
+
+def test_flight_shows_a_renewed_certificate_at_the_same_port_while_its_streams_go_on(
+    address: str, authorities: Path, tmp_path: Path
+) -> None:
+    renewed = Authority.new()
+    options = flight.FlightCallOptions(headers=[(b"authorization", f"Bearer {TOKEN}".encode())])
+    with (
+        tidegate.connect(address, tls=authorities, token=TOKEN) as client,
+        client.create_task(b"plan") as task,
+        foreign(client, "grpc+tls", authorities.read_bytes()) as before,
+    ):
+        stream = before.do_get(flight.Ticket(f'{{"task": "{task.id}", "epoch": 1}}'), options)
+        renewed.issue(tmp_path, "localhost", "127.0.0.1")
+        deadline = time.monotonic() + 30
+        shown = False
+        while not shown:
+            with foreign(client, "grpc+tls", renewed.pem.encode()) as after:
+                shown = answered(after)
+            assert time.monotonic() < deadline
+        task.run_epoch({"a": pa.table({"x": [1]})})
+        assert stream.read_all()["x"].to_pylist() == [1]
 
 
 def test_tls_alone_lets_nobody_in(address: str, authorities: Path) -> None:

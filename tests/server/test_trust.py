@@ -96,11 +96,12 @@ def test_tokens_that_cannot_be_taken_are_one_line(tmp_path: Path, capsys: pytest
 def test_a_server_that_others_reach_says_what_they_may(tokens: Path) -> None:
     known, shown = Tokens(tokens), Certificate(Path("server.pem"), Path("server.key"))
     others = "0.0.0.0:50051"
-    assert "may use this server" in (warning(Settings(), others) or "")
-    assert "may use this server" in (warning(Settings(certificate=shown), others) or "")
-    assert "everybody on the way to read" in (warning(Settings(tokens=known), others) or "")
-    assert warning(Settings(tokens=known, certificate=shown), others) is None
-    assert warning(Settings(), "127.0.0.1:50051") is None
+    assert "may use this server" in (warning(Settings(), [others]) or "")
+    assert "may use this server" in (warning(Settings(certificate=shown), [others]) or "")
+    assert "everybody on the way to read" in (warning(Settings(tokens=known), [others]) or "")
+    assert warning(Settings(tokens=known, certificate=shown), [others]) is None
+    assert f"whoever reaches {others}" in (warning(Settings(), ["127.0.0.1:50051", others]) or "")
+    assert warning(Settings(), ["127.0.0.1:50051", "unix:s"]) is None
 
 
 def test_it_says_so_when_it_starts(caplog: pytest.LogCaptureFixture) -> None:

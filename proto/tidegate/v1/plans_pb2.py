@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from . import tasks_pb2 as tidegate_dot_v1_dot_tasks__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17tidegate/v1/plans.proto\x12\x0btidegate.v1\x1a\x17tidegate/v1/tasks.proto\"b\n\x0fValidateRequest\x12$\n\x04plan\x18\x01 \x01(\x0b\x32\x16.tidegate.v1.PlanBytes\x12)\n\x07options\x18\x02 \x01(\x0b\x32\x18.tidegate.v1.TaskOptions\"9\n\x07Problem\x12\r\n\x05place\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\"L\n\x10ValidateResponse\x12&\n\x08problems\x18\x01 \x03(\x0b\x32\x14.tidegate.v1.Problem\x12\x10\n\x08warnings\x18\x02 \x03(\t\"\xdb\x01\n\x0e\x45xplainRequest\x12$\n\x04plan\x18\x01 \x01(\x0b\x32\x16.tidegate.v1.PlanBytes\x12)\n\x07options\x18\x02 \x01(\x0b\x32\x18.tidegate.v1.TaskOptions\x12\x16\n\x0estatic_sources\x18\x03 \x03(\t\x12\x33\n\x04rows\x18\x04 \x03(\x0b\x32%.tidegate.v1.ExplainRequest.RowsEntry\x1a+\n\tRowsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"-\n\x0f\x45xplainResponse\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x0c\n\x04json\x18\x02 \x01(\t\"\x15\n\x13\x43\x61pabilitiesRequest\"\xbc\x01\n\x14\x43\x61pabilitiesResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x0f\n\x07\x64ialect\x18\x02 \x01(\t\x12?\n\x07\x65ngines\x18\x03 \x03(\x0b\x32..tidegate.v1.CapabilitiesResponse.EnginesEntry\x12\x11\n\tprincipal\x18\x04 \x01(\t\x1a.\n\x0c\x45nginesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x32\xf1\x01\n\x0bPlanService\x12G\n\x08Validate\x12\x1c.tidegate.v1.ValidateRequest\x1a\x1d.tidegate.v1.ValidateResponse\x12\x44\n\x07\x45xplain\x12\x1b.tidegate.v1.ExplainRequest\x1a\x1c.tidegate.v1.ExplainResponse\x12S\n\x0c\x43\x61pabilities\x12 .tidegate.v1.CapabilitiesRequest\x1a!.tidegate.v1.CapabilitiesResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17tidegate/v1/plans.proto\x12\x0btidegate.v1\x1a\x17tidegate/v1/tasks.proto\"b\n\x0fValidateRequest\x12$\n\x04plan\x18\x01 \x01(\x0b\x32\x16.tidegate.v1.PlanBytes\x12)\n\x07options\x18\x02 \x01(\x0b\x32\x18.tidegate.v1.TaskOptions\"9\n\x07Problem\x12\r\n\x05place\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\"L\n\x10ValidateResponse\x12&\n\x08problems\x18\x01 \x03(\x0b\x32\x14.tidegate.v1.Problem\x12\x10\n\x08warnings\x18\x02 \x03(\t\"\xdb\x01\n\x0e\x45xplainRequest\x12$\n\x04plan\x18\x01 \x01(\x0b\x32\x16.tidegate.v1.PlanBytes\x12)\n\x07options\x18\x02 \x01(\x0b\x32\x18.tidegate.v1.TaskOptions\x12\x16\n\x0estatic_sources\x18\x03 \x03(\t\x12\x33\n\x04rows\x18\x04 \x03(\x0b\x32%.tidegate.v1.ExplainRequest.RowsEntry\x1a+\n\tRowsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"-\n\x0f\x45xplainResponse\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x0c\n\x04json\x18\x02 \x01(\t\"\x15\n\x13\x43\x61pabilitiesRequest\"\xcc\x01\n\x14\x43\x61pabilitiesResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x0f\n\x07\x64ialect\x18\x02 \x01(\t\x12?\n\x07\x65ngines\x18\x03 \x03(\x0b\x32..tidegate.v1.CapabilitiesResponse.EnginesEntry\x12\x11\n\tprincipal\x18\x04 \x01(\t\x12\x0e\n\x06\x66light\x18\x05 \x01(\t\x1a.\n\x0c\x45nginesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x32\xf1\x01\n\x0bPlanService\x12G\n\x08Validate\x12\x1c.tidegate.v1.ValidateRequest\x1a\x1d.tidegate.v1.ValidateResponse\x12\x44\n\x07\x45xplain\x12\x1b.tidegate.v1.ExplainRequest\x1a\x1c.tidegate.v1.ExplainResponse\x12S\n\x0c\x43\x61pabilities\x12 .tidegate.v1.CapabilitiesRequest\x1a!.tidegate.v1.CapabilitiesResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -51,9 +51,9 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CAPABILITIESREQUEST']._serialized_start=571
   _globals['_CAPABILITIESREQUEST']._serialized_end=592
   _globals['_CAPABILITIESRESPONSE']._serialized_start=595
-  _globals['_CAPABILITIESRESPONSE']._serialized_end=783
-  _globals['_CAPABILITIESRESPONSE_ENGINESENTRY']._serialized_start=737
-  _globals['_CAPABILITIESRESPONSE_ENGINESENTRY']._serialized_end=783
-  _globals['_PLANSERVICE']._serialized_start=786
-  _globals['_PLANSERVICE']._serialized_end=1027
+  _globals['_CAPABILITIESRESPONSE']._serialized_end=799
+  _globals['_CAPABILITIESRESPONSE_ENGINESENTRY']._serialized_start=753
+  _globals['_CAPABILITIESRESPONSE_ENGINESENTRY']._serialized_end=799
+  _globals['_PLANSERVICE']._serialized_start=802
+  _globals['_PLANSERVICE']._serialized_end=1043
 # @@protoc_insertion_point(module_scope)

@@ -65,7 +65,7 @@ class CapabilitiesRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class CapabilitiesResponse(_message.Message):
-    __slots__ = ("version", "dialect", "engines", "principal")
+    __slots__ = ("version", "dialect", "engines", "principal", "flight")
     class EnginesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -77,8 +77,10 @@ class CapabilitiesResponse(_message.Message):
     DIALECT_FIELD_NUMBER: _ClassVar[int]
     ENGINES_FIELD_NUMBER: _ClassVar[int]
     PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    FLIGHT_FIELD_NUMBER: _ClassVar[int]
     version: str
     dialect: str
     engines: _containers.ScalarMap[str, str]
     principal: str
-    def __init__(self, version: _Optional[str] = ..., dialect: _Optional[str] = ..., engines: _Optional[_Mapping[str, str]] = ..., principal: _Optional[str] = ...) -> None: ...
+    flight: str
+    def __init__(self, version: _Optional[str] = ..., dialect: _Optional[str] = ..., engines: _Optional[_Mapping[str, str]] = ..., principal: _Optional[str] = ..., flight: _Optional[str] = ...) -> None: ...
