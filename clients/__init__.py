@@ -50,6 +50,9 @@ if TYPE_CHECKING:
     from .proto.errors import Unauthenticated as Unauthenticated
     from .proto.errors import Unavailable as Unavailable
     from .proto.graph import Executor as Executor
+    from .proto.statistics import EpochStatistics as EpochStatistics
+    from .proto.statistics import SourceProgress as SourceProgress
+    from .proto.statistics import Statistics as Statistics
     from .proto.user_operator import UserOperator as UserOperator
     from .proto.values import Barrier as Barrier
     from .proto.values import Blocked as Blocked
@@ -58,12 +61,9 @@ if TYPE_CHECKING:
     from .proto.values import Committed as Committed
     from .proto.values import Cursor as Cursor
     from .proto.values import Data as Data
-    from .proto.values import EpochStatistics as EpochStatistics
     from .proto.values import FileSplit as FileSplit
     from .proto.values import Finished as Finished
     from .proto.values import FoundFile as FoundFile
-    from .proto.values import SourceProgress as SourceProgress
-    from .proto.values import Statistics as Statistics
     from .proto.values import TaskInfo as TaskInfo
     from .proto.values import TaskState as TaskState
     from .proto.values import Transacted as Transacted
@@ -97,11 +97,9 @@ _NAMES: Final = {
         "FoundFile",
         "TaskInfo",
         "TaskState",
-        "Statistics",
-        "SourceProgress",
-        "EpochStatistics",
         "Transacted",
     ),
+    "proto.statistics": ("Statistics", "SourceProgress", "EpochStatistics"),
     "proto.errors": (
         "TidegateError",
         "PlanError",

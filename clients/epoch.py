@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from .holding import Holding
 from .proto.errors import CheckpointError, EpochError, Refused
-from .proto.values import Barrier, Cursor, EpochStatistics
+from .proto.statistics import EpochStatistics
+from .proto.values import Barrier, Cursor
 
 Moved = Callable[[Cursor, Cursor | None], None]
 

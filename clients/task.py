@@ -18,6 +18,7 @@ from .numbers import check_place, checked_file, last_numbers, not_negative
 from .numbers import version as check_version
 from .proto.errors import Exhausted, InvalidRequest, NotFound, Refused
 from .proto.service import Service
+from .proto.statistics import Statistics
 from .proto.values import (
     Added,
     Barrier,
@@ -31,7 +32,6 @@ from .proto.values import (
     FoundFile,
     Frame,
     SourceInfo,
-    Statistics,
     TaskInfo,
     TaskOptions,
     Transacted,

@@ -10,7 +10,7 @@ import pyarrow as pa
 from ..operators.changes.network.statistics import LoopStatistics
 from ..operators.indexes.index import Index
 from ..planner.pipelines import KeptIndex, PhysicalPlan
-from ..proto.values import StageStatistics
+from ..proto.statistics import StageStatistics
 from .kept import Rows
 from .meters import Meters
 from .pipeline import Supply

@@ -15,7 +15,8 @@ import pyarrow as pa
 from ..operators.operator import StateReader, StateWriter, Stream
 from ..operators.piece import FilePiece, Piece
 from ..operators.writing.staged import Written
-from ..proto.values import FileSplit, InlineSplit, LoopStatistics, OperatorStatistics, SourceProgress, StageStatistics
+from ..proto.statistics import LoopStatistics, OperatorStatistics, SourceProgress, StageStatistics
+from ..proto.values import FileSplit, InlineSplit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

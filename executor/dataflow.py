@@ -30,17 +30,8 @@ from ..planner.memory import index_memory
 from ..planner.pipelines import PhysicalNode, PhysicalPlan, Pipeline, SourceShape, Start, received_by
 from ..planner.prepare import Planned
 from ..proto.errors import ExecutionError, Exhausted, InternalError, InvalidRequest
-from ..proto.values import (
-    Determinism,
-    FileSplit,
-    InlineSplit,
-    LoopStatistics,
-    OperatorStatistics,
-    SourceProgress,
-    Split,
-    StageStatistics,
-    TaskOptions,
-)
+from ..proto.statistics import LoopStatistics, OperatorStatistics, SourceProgress, StageStatistics
+from ..proto.values import Determinism, FileSplit, InlineSplit, Split, TaskOptions
 from .cluster import Keeps, MakeCluster
 from .computation import RowEffect, Source
 from .keeping import Keeping

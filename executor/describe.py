@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..proto.values import ErrorValue, SourceInfo, SplitStatistics, Statistics, TaskInfo
+from ..proto.statistics import SplitStatistics, Statistics
+from ..proto.values import ErrorValue, SourceInfo, TaskInfo
 from .board import Board
 from .computation import Computation, Source
 

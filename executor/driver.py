@@ -18,7 +18,8 @@ import pyarrow as pa
 from ..operators.piece import Piece
 from ..operators.writing.staged import Written
 from ..proto.errors import ExecutionError, InternalError, TidegateError
-from ..proto.values import Barrier, EpochStatistics, ErrorValue, OnError, TaskState
+from ..proto.statistics import EpochStatistics
+from ..proto.values import Barrier, ErrorValue, OnError, TaskState
 from .board import Board
 from .checkpoints.taking import Checkpoints
 from .computation import Computation, Effect, EpochRun

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..operators.changes.network import statistics as network
-from ..proto.values import LoopStatistics
+from ..proto.statistics import LoopStatistics
 
 
 def combined(loops: Iterable[network.LoopStatistics]) -> tuple[network.LoopStatistics, ...]:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from ..operators.sizes import batch_bytes
-from ..proto.values import NodeStatistics, OperatorStatistics
+from ..proto.statistics import NodeStatistics, OperatorStatistics
 
 
 class Meter:

@@ -12,6 +12,12 @@ from typing import Final, TypeVar
 from . import values as v
 from .arrow_ipc import read_schema, read_untrusted_stream, schema_bytes, stream_bytes
 from .errors import InternalError, InvalidRequest, Problem
+from .statistics_messages import (
+    epoch_statistics_message,
+    epoch_statistics_value,
+    statistics_message,
+    statistics_value,
+)
 from .tidegate.v1 import plans_pb2 as plans
 from .tidegate.v1 import tasks_pb2 as pb
 
@@ -278,24 +284,12 @@ def frame_value(message: pb.Frame) -> v.Blocked | v.Barrier | v.Finished:
             )
 
 
-_EPOCH_STATISTICS: Final = tuple(field.name for field in pb.EpochStatistics.DESCRIPTOR.fields)
-_OPERATOR_STATISTICS: Final = tuple(field.name for field in pb.OperatorStatistics.DESCRIPTOR.fields)
-_LOOP_STATISTICS: Final = tuple(field.name for field in pb.LoopStatistics.DESCRIPTOR.fields)
-_STAGE_STATISTICS: Final = tuple(field.name for field in pb.StageStatistics.DESCRIPTOR.fields)
-_SPLIT_STATISTICS: Final = tuple(field.name for field in pb.SplitStatistics.DESCRIPTOR.fields)
-_COUNTERS: Final = tuple(
-    field.name
-    for field in pb.Statistics.DESCRIPTOR.fields
-    if field.name not in ("splits", "operators", "loops", "stages")
-)
-
-
 def _barrier_message(barrier: v.Barrier) -> pb.Barrier:
     return pb.Barrier(
         epoch=barrier.epoch,
         rows=barrier.rows,
         watermark=barrier.watermark,
-        statistics=pb.EpochStatistics(**{name: getattr(barrier.statistics, name) for name in _EPOCH_STATISTICS}),
+        statistics=epoch_statistics_message(barrier.statistics),
         error=_error_message(barrier.error),
         checkpoint=barrier.checkpoint,
         checkpoint_error=_error_message(barrier.checkpoint_error),
@@ -307,7 +301,7 @@ def _barrier_value(message: pb.Barrier) -> v.Barrier:
         epoch=message.epoch,
         rows=message.rows,
         watermark=message.watermark if message.HasField("watermark") else None,
-        statistics=v.EpochStatistics(**{name: getattr(message.statistics, name) for name in _EPOCH_STATISTICS}),
+        statistics=epoch_statistics_value(message.statistics),
         error=_error_value(message.error) if message.HasField("error") else None,
         checkpoint=message.checkpoint if message.HasField("checkpoint") else None,
         checkpoint_error=_error_value(message.checkpoint_error) if message.HasField("checkpoint_error") else None,
@@ -348,53 +342,6 @@ def _error_message(error: v.ErrorValue | None) -> pb.Error | None:
 
 def _error_value(message: pb.Error) -> v.ErrorValue:
     return v.ErrorValue(reason=message.reason, message=message.message)
-
-
-def statistics_message(statistics: v.Statistics) -> pb.Statistics:
-    return pb.Statistics(
-        splits={
-            source: pb.SplitStatistics(**{name: getattr(counts, name) for name in _SPLIT_STATISTICS})
-            for source, counts in statistics.splits.items()
-        },
-        operators=[
-            pb.OperatorStatistics(**{name: getattr(operator, name) for name in _OPERATOR_STATISTICS})
-            for operator in statistics.operators
-        ],
-        loops=[
-            pb.LoopStatistics(**{name: getattr(loop, name) for name in _LOOP_STATISTICS}) for loop in statistics.loops
-        ],
-        stages=[
-            pb.StageStatistics(**{name: getattr(stage, name) for name in _STAGE_STATISTICS})
-            for stage in statistics.stages
-        ],
-        **{name: getattr(statistics, name) for name in _COUNTERS},
-    )
-
-
-def _loop_statistics_value(message: pb.LoopStatistics) -> v.LoopStatistics:
-    counters = {name: getattr(message, name) for name in _LOOP_STATISTICS}
-    return v.LoopStatistics(**{**counters, "last_rows": tuple(message.last_rows)})
-
-
-def _stage_statistics_value(message: pb.StageStatistics) -> v.StageStatistics:
-    counters = {name: getattr(message, name) for name in _STAGE_STATISTICS}
-    return v.StageStatistics(**{**counters, "pipelines": tuple(message.pipelines)})
-
-
-def statistics_value(message: pb.Statistics) -> v.Statistics:
-    return v.Statistics(
-        splits={
-            source: v.SplitStatistics(**{name: getattr(counts, name) for name in _SPLIT_STATISTICS})
-            for source, counts in message.splits.items()
-        },
-        operators=tuple(
-            v.OperatorStatistics(**{name: getattr(operator, name) for name in _OPERATOR_STATISTICS})
-            for operator in message.operators
-        ),
-        loops=tuple(map(_loop_statistics_value, message.loops)),
-        stages=tuple(map(_stage_statistics_value, message.stages)),
-        **{name: getattr(message, name) for name in _COUNTERS},
-    )
 
 
 def task_message(task: v.TaskInfo) -> pb.Task:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from ..progress import Ticker, clear, draw, somebody_looks
 from ..proto.errors import InvalidRequest
-from ..proto.values import OperatorStatistics, SourceProgress, Statistics
+from ..proto.statistics import OperatorStatistics, SourceProgress, Statistics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

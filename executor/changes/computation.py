@@ -25,15 +25,8 @@ from ...operators.splits import expand
 from ...planner.changes.prepare import PreparedChanges
 from ...planner.sql.types import unnamed_arrow
 from ...proto.errors import ExecutionError, Exhausted, InternalError
-from ...proto.values import (
-    FileSplit,
-    InlineSplit,
-    LoopStatistics,
-    OperatorStatistics,
-    SourceProgress,
-    StageStatistics,
-    TaskOptions,
-)
+from ...proto.statistics import LoopStatistics, OperatorStatistics, SourceProgress, StageStatistics
+from ...proto.values import FileSplit, InlineSplit, TaskOptions
 from ..computation import Source
 from ..dataflow import FILE_KINDS
 from ..loop_statistics import told

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from ...planner.graph.prepare import PreparedGraph
 from ...planner.pipelines import PhysicalPlan
-from ...proto.values import OperatorStatistics, SourceProgress, TaskOptions
+from ...proto.statistics import OperatorStatistics, SourceProgress
+from ...proto.values import TaskOptions
 from ..dataflow import PlanComputation, Resources
 from ..making import RunNode
 from ..pipeline import Pieces

@@ -11,7 +11,7 @@ from ...operators.piece import Piece
 from ...planner.pipelines import PhysicalPlan, Pipeline, ScanNode, walk
 from ...planner.user_nodes import IterateNode
 from ...proto.graph import IterableSource
-from ...proto.values import SourceProgress
+from ...proto.statistics import SourceProgress
 from ..meters import Meters
 from ..pipeline import Pieces
 

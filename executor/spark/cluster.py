@@ -21,7 +21,8 @@ from ...planner import pipelines as planned
 from ...planner.memory import instance_memory
 from ...planner.pipelines import Exchange, LookupNode, OpenedIndex, PhysicalPlan, Pipeline, Start, walk
 from ...proto.errors import ExecutionError, InternalError
-from ...proto.values import StageStatistics, TaskOptions
+from ...proto.statistics import StageStatistics
+from ...proto.values import TaskOptions
 from ..key_shares import CutPieces, cuts_of, key_shares
 from ..loop_statistics import combined
 from ..making import Watched

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TypeAlias
 
-from ...proto.values import StageStatistics
+from ...proto.statistics import StageStatistics
 from .reports import Report
 
 Heard: TypeAlias = tuple[int, bytes]

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from pyspark import SparkContext
 
-from ...proto.values import StageStatistics
+from ...proto.statistics import StageStatistics
 
 Tell: TypeAlias = Callable[[Iterable[StageStatistics]], None]
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidegate
-from tidegate.proto.values import EpochStatistics
+from tidegate.proto.statistics import EpochStatistics
 
 from ..executor.plans import filtered, limited, plan, read
 

@@ -23,6 +23,7 @@ from tidegate.executor.store import SpillSpace
 from tidegate.operators.operator import StateReader, StateWriter
 from tidegate.operators.piece import FilePiece, FileVersion, InlinePiece, Piece
 from tidegate.proto.errors import ExecutionError, SplitError
+from tidegate.proto.statistics import LoopStatistics, OperatorStatistics, SourceProgress, StageStatistics
 from tidegate.proto.values import (
     START,
     Added,
@@ -35,11 +36,7 @@ from tidegate.proto.values import (
     Finished,
     Frame,
     InlineSplit,
-    LoopStatistics,
-    OperatorStatistics,
     PlanBytes,
-    SourceProgress,
-    StageStatistics,
     TaskInfo,
     TaskOptions,
 )

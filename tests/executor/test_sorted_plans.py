@@ -16,7 +16,7 @@ import tidegate
 from tidegate.operators import scan
 from tidegate.operators.digest import digest
 from tidegate.proto.errors import TidegateError
-from tidegate.proto.values import EpochStatistics
+from tidegate.proto.statistics import EpochStatistics
 
 from ..operators.test_early_close import CountingHandler, groups_touched
 from .plans import declared, filtered, limited, merged, plan, read, sorted_by, summed

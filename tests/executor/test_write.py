@@ -17,7 +17,8 @@ from tidegate.executor.embedded import open_service
 from tidegate.executor.manager import TaskManager
 from tidegate.operators.writing.folder import OpenFolder
 from tidegate.proto.errors import Forbidden, InvalidRequest, PlanError, TaskFailed
-from tidegate.proto.values import Barrier, Cursor, EpochStatistics, OnError, PlanBytes, TaskOptions, TaskState
+from tidegate.proto.statistics import EpochStatistics
+from tidegate.proto.values import Barrier, Cursor, OnError, PlanBytes, TaskOptions, TaskState
 
 from . import plans
 from .test_dataflow import answer, create, file, inline, run

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tidegate.proto import messages
 from tidegate.proto.errors import InternalError
 from tidegate.proto.frames import FramesEncoder, decode_frames, encode_frames
+from tidegate.proto.statistics import EpochStatistics
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
 from tidegate.proto.values import (
     Barrier,
@@ -16,7 +17,6 @@ from tidegate.proto.values import (
     BlockedState,
     Cursor,
     Data,
-    EpochStatistics,
     ErrorValue,
     Finished,
     Frame,

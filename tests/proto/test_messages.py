@@ -6,6 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.proto import errors, messages
+from tidegate.proto.statistics import (
+    LoopStatistics,
+    OperatorStatistics,
+    SplitStatistics,
+    StageStatistics,
+    Statistics,
+)
 from tidegate.proto.tidegate.v1 import plans_pb2, tasks_pb2
 from tidegate.proto.values import (
     Added,
@@ -16,15 +23,10 @@ from tidegate.proto.values import (
     FileSplit,
     InlineSplit,
     Loops,
-    LoopStatistics,
     OnError,
-    OperatorStatistics,
     PlanBytes,
     SourceInfo,
     Spill,
-    SplitStatistics,
-    StageStatistics,
-    Statistics,
     TaskInfo,
     TaskOptions,
     TaskState,

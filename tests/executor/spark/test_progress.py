@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 import tidegate
 from tests.executor.test_user_operators import ROWS, SUMS, Sums, expected, summed, told
+from tidegate.proto.statistics import OperatorStatistics, StageStatistics
 from tidegate.proto.user_operator import Options
-from tidegate.proto.values import OperatorStatistics, StageStatistics
 
 LOOKED = 0.02
 """Seconds between two looks, which leave the cores to Spark."""
