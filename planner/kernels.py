@@ -11,6 +11,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import pyarrow as pa
+from pyarrow import types as kinds
 
 from ..operators import kernels as k
 from ..operators.reductions import Reduction, reducible
@@ -87,6 +88,8 @@ def kernels(
         relation = relation.input
     if any(found != arrow_type(type_) for (_, found), type_ in zip(columns, relation.schema, strict=True)):
         return None
+    if any(_has_entries(found) for _, found in columns):
+        return None  # inside statements structs have fields of other names, and maps keys that differ
     making = _Making([at for at, _ in columns])
     try:
         for each in reversed(above):
@@ -94,6 +97,13 @@ def kernels(
     except _Unknown:
         return None
     return making.steps(root)
+
+
+def _has_entries(type_: pa.DataType) -> bool:
+    """Whether there are structs or maps in it."""
+    if kinds.is_struct(type_) or kinds.is_map(type_):
+        return True
+    return any(_has_entries(type_.field(at).type) for at in range(type_.num_fields))
 
 
 def has_kernels(root: ir.Relation, edges: Container[int]) -> bool:

@@ -128,6 +128,23 @@ def test_what_overflows_is_the_error_that_it_is_in_duckdb(client: tidegate.Clien
     assert "Overflow" in str(found)
 
 
+@pytest.mark.parametrize(
+    "nested",
+    [
+        pa.array([{"x": 1, "y": "a"}, None, {"x": None, "y": None}]),
+        pa.array([[{"x": 1}], None, []]),
+        pa.array([[1, None], None, []]),
+    ],
+    ids=lambda array: str(array.type),
+)
+@pytest.mark.parametrize("sql", ["SELECT n, i FROM t", "SELECT i, n FROM t WHERE i > 0"])
+def test_nested_values_beside_them_stay_as_they_are(client: tidegate.Client, sql: str, nested: pa.Array) -> None:
+    rows = pa.table({"n": nested, "i": [1, 2, 3]})
+    [found] = outcomes(client, planned(sql, rows.schema), [rows])
+    assert isinstance(found, pa.Table)
+    assert found.column("n").to_pylist() == nested.to_pylist()
+
+
 # --- whole statements ----------------------------------------------------------------------------------------------
 
 SCHEMA: Final = pa.schema(
