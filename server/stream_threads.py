@@ -12,7 +12,7 @@ from ..proto.values import Cursor, Frame
 from .backend import Backend
 from .waiting import blocked, shutting_down
 
-_LOOK_SECONDS: Final = 0.5  # how often one that waits looks whether its client is still there
+_LOOK_SECONDS: Final = 0.1  # how often one that waits looks whether its client is still there
 
 
 class StreamThreads:

@@ -91,9 +91,9 @@ def test_flight_that_cannot_be_reached_costs_a_few_seconds_once(
 def test_flight_where_nobody_listens_is_said_once(
     announced: Callable[[str], None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        elsewhere = f"127.0.0.1:{taken.getsockname()[1]}"
-    with fake_server() as address, caplog.at_level(logging.WARNING):
+    with socket.socket() as deaf, fake_server() as address, caplog.at_level(logging.WARNING):
+        deaf.bind(("127.0.0.1", 0))
+        elsewhere = f"127.0.0.1:{deaf.getsockname()[1]}"
         announced(elsewhere)
         assert read_epochs(address).startswith(f"gRPC: the server's Arrow Flight cannot be reached at {elsewhere} (")
     assert caplog.text.count(SAID) == 1
