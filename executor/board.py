@@ -39,7 +39,9 @@ class Board:
         self, options: TaskOptions, sources: Iterable[Source], space: SpillSpace, start: Start, timers: Timers
     ) -> None:
         sources = tuple(sources)
-        self.lock = threading.Condition(threading.Lock())
+        self.lock = threading.Lock()
+        self._change = threading.Condition(self.lock)
+        self._waiting = 0
         self.options = options
         self.files = files = space.files
         self.quota = quota = space.quota
@@ -56,9 +58,18 @@ class Board:
         self.used_at = time.monotonic()
         self.in_use = 0
 
+    def wait(self, seconds: float) -> None:
+        """Until something has changed, or for so long. Others have the lock meanwhile."""
+        self._waiting += 1
+        try:
+            self._change.wait(seconds)
+        finally:
+            self._waiting -= 1
+
     def changed(self) -> None:
         """Something that a reader may wait for has happened."""
-        self.lock.notify_all()
+        if self._waiting:
+            self._change.notify_all()
         for listener in tuple(self.listeners.values()):
             try:
                 listener()

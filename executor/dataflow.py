@@ -7,7 +7,6 @@ which pieces, and the memory of each are fixed either way, and nothing outside t
 from __future__ import annotations
 
 import os
-import threading
 from collections import OrderedDict
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -120,7 +119,7 @@ class PlanComputation:
             meters=self.meters,
             run=self.run,
         )
-        self._stopped = threading.Event()
+        self._stopped = False
         self._plans = 0
         self._ended_loops: tuple[RunLoops, ...] = ()
         self._accepted: dict[str, pa.Schema] = {}
@@ -280,7 +279,7 @@ class PlanComputation:
             self._running.discard(made)
 
     def check_stopped(self) -> None:
-        if self._stopped.is_set():
+        if self._stopped:
             raise ExecutionError("interrupted", reason="INTERRUPTED")
 
     # ------------------------------------------------------------------------------------------------- the rest
@@ -308,7 +307,7 @@ class PlanComputation:
         return self._plans + elsewhere + sum(made.plans for made in tuple(self._made.values()))
 
     def interrupt(self) -> None:
-        self._stopped.set()
+        self._stopped = True
         for running in tuple(self._running):
             running.interrupt()
         if self.cluster is not None:

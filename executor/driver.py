@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import pyarrow as pa
 
@@ -25,7 +26,7 @@ from .checkpoints.taking import Checkpoints
 from .computation import Computation, Effect, EpochRun
 from .epochs import Epoch
 from .output import Full
-from .source import AcceptedSplit
+from .source import AcceptedSplit, least_watermark
 from .store import Holding, SpillRun
 
 _EARLY_SPLITS = 64
@@ -56,6 +57,10 @@ class _Taken:
     checkpoint: str | None
     error: ErrorValue | None
     took_us: int
+
+
+_NOTHING: Final = Written()
+_NONE: Final = _Taken(None, None, 0)
 
 
 @dataclass(slots=True)
@@ -260,7 +265,7 @@ class Driver:
         checkpoint, failure = None, None
         try:
             with self._board.lock:
-                watermark = self._board.ledger.watermark(epoch)
+                watermark = least_watermark(self._board.ledger.splits_of(epoch))
                 transactions = self._board.ledger.transactions.by(epoch.number)
             checkpoint = self._checkpoints.take(
                 name or f"epoch-{epoch.number}",
@@ -287,13 +292,11 @@ class Driver:
         board, epoch = self._board, progress.epoch
         now = time.monotonic_ns()
         rows, size = board.output.produced(epoch.number)
-        watermark = board.ledger.watermark(epoch)
         splits = board.ledger.finish(epoch)
         for split in splits:
             board.queue.consumed(split)
         barrier_us = (now - (epoch.sealed_ns or now)) // 1000
-        run, written = progress.run, progress.written or Written()
-        taken = progress.taken or _Taken(None, None, 0)
+        run, written, taken = progress.run, progress.written or _NOTHING, progress.taken or _NONE
         statistics = EpochStatistics(
             splits=len(splits),
             rows_in=run.rows_in if run is not None else 0,
@@ -313,7 +316,7 @@ class Driver:
             Barrier(
                 epoch=epoch.number,
                 rows=rows,
-                watermark=watermark,
+                watermark=least_watermark(splits),
                 statistics=statistics,
                 error=ErrorValue(reason=error.reason, message=error.message) if error is not None else None,
                 checkpoint=taken.checkpoint,

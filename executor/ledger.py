@@ -182,8 +182,12 @@ class Ledger:
                 )
         bounds = self._bounds_through(through)
         self._check_not_ended()
-        nothing_new = all(bounds[name] <= source.sealed for name, source in self.fed.items())
-        if epoch is None and self.pending and nothing_new and self._can_take(self.sealed, checkpoint):
+        if (
+            epoch is None
+            and self.pending
+            and all(bounds[name] <= source.sealed for name, source in self.fed.items())
+            and self._can_take(self.sealed, checkpoint)
+        ):
             return self._join(self.sealed, checkpoint), False
         self._may_seal()
         return self._seal(bounds, checkpoint), True
@@ -343,11 +347,6 @@ class Ledger:
             for name, source in self.fed.items()
             for number in range(epoch.first[name], epoch.last[name] + 1)
         ]
-
-    def watermark(self, epoch: Epoch) -> int | None:
-        """The smallest over the epoch's splits."""
-        given = [split.watermark for split in self.splits_of(epoch) if split.watermark is not None]
-        return min(given, default=None)
 
     def finish(self, epoch: Epoch) -> list[AcceptedSplit]:
         """The epoch has reached its barrier: its splits, whose data nothing needs any more."""

@@ -110,7 +110,9 @@ class ReadSource:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Made:
-    """An operator, what it reads from, and what it reads from sources itself (as `reader`, or by relations)."""
+    """An operator, what it reads from, and what it reads from sources itself (as `reader`, or by relations). What a
+    `leaf` yields is what it has read.
+    """
 
     node: RunNode
     operator: Operator
@@ -119,6 +121,7 @@ class Made:
     sources: tuple[ReadSource, ...] = ()
     clocks: tuple[Clock, ...] = ()
     reader: ReadsPieces | None = None
+    leaf: bool = False
 
 
 def make(node: RunNode, workshop: Workshop) -> Made:
@@ -127,7 +130,7 @@ def make(node: RunNode, workshop: Workshop) -> Made:
             part = workshop.channel if node.parted else None
             source = ReadSource(node.source, None, node.whole, _cut(node), part)
             scan = Scan(node.source, node.columns, order=node.order)
-            return Made(node, scan, workshop.meter("Scan", node.place), (), (source,), reader=scan)
+            return Made(node, scan, workshop.meter("Scan", node.place), (), (source,), reader=scan, leaf=True)
         case FragmentNode():
             sources = tuple(map(_file_source, node.files))
             meter = workshop.meter("Fragment", node.place)
@@ -192,7 +195,7 @@ def _of_users(node: UserOperatorNode, workshop: Workshop) -> Made:
                 channel=workshop.channel,
                 stride=source.stride,
             )
-            return Made(node, operator, workshop.meter("Iterate", node.place), ())
+            return Made(node, operator, workshop.meter("Iterate", node.place), (), leaf=True)
         case _:
             assert_never(node)
 

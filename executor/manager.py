@@ -268,15 +268,13 @@ class TaskManager:
     ) -> Sequence[Frame]:
         found = self._task(task)
         found.add_splits(splits, epoch=epoch, barrier=True, through=through, checkpoint=checkpoint, wake=False)
-        return self.work_and_poll(task, cursor, acknowledge=acknowledge)
+        return found.work_and_poll(cursor, acknowledge, None)
 
     def work_and_poll(
         self, task: str, cursor: Cursor, *, acknowledge: Cursor | None = None, max_bytes: int | None = None
     ) -> Sequence[Frame]:
         """`poll` once the calling thread has run the task's work, if that is short and no other thread has it yet."""
-        found = self._task(task)
-        found.work()
-        return found.poll(cursor, acknowledge, max_bytes)
+        return self._task(task).work_and_poll(cursor, acknowledge, max_bytes)
 
     def transact(
         self,

@@ -11,12 +11,10 @@ import pyarrow as pa
 
 from ..operators.changes.network.statistics import LoopStatistics
 from ..operators.fragment import Fragment
-from ..operators.iterate import Iterate
 from ..operators.loop import Loop
 from ..operators.operator import Stream
 from ..operators.piece import Piece
 from ..operators.recomputed_loop import RecomputedLoop
-from ..operators.scan import Scan
 from ..planner.pipelines import KeptNode, PhysicalNode, ReceiveNode, inputs
 from .clock import context_row
 from .kept import Rows
@@ -113,7 +111,7 @@ class PipelineInstance:
                 streams = [self._stream(each, run, made.meter) for each in made.inputs]
                 rows = self._workshop.watched(made.node, self._workshop.channel, made.operator.run(streams))
                 stream = MeteredStream(made.operator.schema, rows, made.meter)
-                if isinstance(made.operator, Scan | Iterate):
+                if made.leaf:
                     stream.readers += (made.meter, supply.read)
                 stack.callback(stream.close)
                 run.streams[_key(made.node)] = stream
@@ -179,7 +177,7 @@ def _assign(made: Made, supply: Supply) -> None:
 
 
 def _give(made: Made, source: ReadSource, pieces: Sequence[Piece]) -> None:
-    if isinstance(made.operator, Fragment) and source.relation is not None:
+    if source.relation is not None and isinstance(made.operator, Fragment):
         made.operator.assign_to(source.relation, pieces)
     elif made.reader is not None:
         made.reader.assign(source.name, pieces)

@@ -26,7 +26,7 @@ class SplitQueue:
     """`admit` is called without `lock` (the task's), by one thread at a time; everything else with it."""
 
     def __init__(
-        self, memory_limit: int, quota: Quota, files: SpillFiles, sources: Iterable[str], lock: threading.Condition
+        self, memory_limit: int, quota: Quota, files: SpillFiles, sources: Iterable[str], lock: threading.Lock
     ) -> None:
         self._store = Store(memory_limit, quota)
         self._quota = quota

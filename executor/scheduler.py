@@ -56,7 +56,8 @@ class Scheduler:
     def __init__(self, threads: int, delay: Callable[[], None] | None = None) -> None:
         self._limit = threads
         self._delay = delay
-        self._condition = threading.Condition()
+        self._lock = threading.RLock()
+        self._condition = threading.Condition(self._lock)
         self._queue: deque[Slot] = deque()
         self._threads: list[threading.Thread] = []
         self._lenders: list[int] = []
@@ -81,7 +82,7 @@ class Scheduler:
 
     def submit(self, slot: Slot, *, wake: bool = True) -> None:
         """There may be something to do for this work. Without `wake` the caller lends it a thread, or calls `wake`."""
-        with self._condition:
+        with self._lock:
             if slot.state is _State.RUNNING:
                 slot.state = _State.AGAIN
             elif slot.state is _State.IDLE:
@@ -89,13 +90,13 @@ class Scheduler:
 
     def wake(self) -> None:
         """Find a thread for the works that were submitted without one."""
-        with self._condition:
+        with self._lock:
             if self._queue:
                 self._wake()
 
     def lend(self, slot: Slot) -> bool:
         """Run one slice of a queued work on the calling thread; False if it was not waiting for a thread."""
-        with self._condition:
+        with self._lock:
             if slot.state is not _State.QUEUED:
                 return False
             self._queue.remove(slot)
@@ -112,7 +113,7 @@ class Scheduler:
 
         A work that was to be stepped once more is not: whoever made it ends it.
         """
-        with self._condition:
+        with self._lock:
             self._closed = True
             for slot in self._queue:
                 slot.state = _State.IDLE
@@ -121,13 +122,13 @@ class Scheduler:
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join()
-        with self._condition:
+        with self._lock:
             while any(lender != threading.get_ident() for lender in self._lenders):
                 self._condition.wait()
 
     def _lent(self) -> None:
         """The calling thread is its own again."""
-        with self._condition:
+        with self._lock:
             self._lenders.remove(threading.get_ident())
             if self._closed:
                 self._condition.notify_all()
@@ -155,7 +156,7 @@ class Scheduler:
             self._run(slot)
 
     def _next(self) -> Slot | None:
-        with self._condition:
+        with self._lock:
             while not self._queue:
                 if self._closed:
                     return None
@@ -178,7 +179,7 @@ class Scheduler:
             self._ran(slot, more)
 
     def _ran(self, slot: Slot, more: bool) -> None:
-        with self._condition:
+        with self._lock:
             again = more or slot.state is _State.AGAIN
             slot.state = _State.IDLE
             if again:

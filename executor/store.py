@@ -126,8 +126,8 @@ class Holding:
         self._file: SpillFile | None = None
         self._first = 0
         self.count = len(batches)
-        self.rows = sum(batch.num_rows for batch in batches)
-        self.size = sum(batch_bytes(batch) for batch in batches)
+        self.rows = sum([batch.num_rows for batch in batches])
+        self.size = sum(map(batch_bytes, batches))
 
     @property
     def in_memory(self) -> bool:

@@ -214,24 +214,25 @@ class Task:
 
     def _wait(self, cursor: Cursor, room: int, wait: float) -> list[Frame]:
         deadline = time.monotonic() + wait
-        lock = self._board.lock
+        board = self._board
         while True:
-            with lock:
+            with board.lock:
                 while isinstance((frames := self._frames(cursor, room))[0], Blocked):
                     remaining = deadline - time.monotonic()
                     if remaining <= 0 or self._may_lend(remaining):
                         break
-                    lock.wait(min(remaining, _LONGEST_WAIT_SECONDS))
+                    board.wait(min(remaining, _LONGEST_WAIT_SECONDS))
                 if not isinstance(frames[0], Blocked) or remaining <= 0:
                     return frames
             self._scheduler.lend(self._slot)
 
-    def work(self) -> None:
-        """Lend the calling thread to the task for a slice, if it waits for one and its epochs are short."""
+    def work_and_poll(self, cursor: Cursor, acknowledge: Cursor | None, max_bytes: int | None) -> list[Frame]:
+        """Lend the calling thread to the task for a slice if it waits for one and its epochs are short; then `poll`."""
         if self._may_lend(_LONGEST_WAIT_SECONDS):
             self._scheduler.lend(self._slot)
         if self._slot.waiting:
             self._scheduler.wake()
+        return self.poll(cursor, acknowledge, max_bytes)
 
     def _may_lend(self, remaining: float) -> bool:
         """A caller that waits anyway runs short epochs itself: handing them to another thread would cost more."""

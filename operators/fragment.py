@@ -13,7 +13,6 @@ large it is read lazily, which plans it again (`plans` counts). One that reads f
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from typing import Protocol
@@ -105,7 +104,7 @@ class Fragment(Operator):
         self._conform = Conform(schema, place)
         self._result = result
         self._kernels = kernels
-        self._interrupted = threading.Event()
+        self._interrupted = False
         self._watch = LoopWatch(loops, seconds=loop_seconds, later=later, interrupt=self.interrupt)
         self._reads = file_reads.NOTHING
         self._connection = instance.connect()
@@ -160,7 +159,7 @@ class Fragment(Operator):
     def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
         if len(inputs) != len(self._inputs):
             raise InternalError(f"{self._place}: {len(inputs)} inputs for {len(self._inputs)} streams")
-        self._interrupted.clear()
+        self._interrupted = False
         self._reads = file_reads.NOTHING
         return self._run(inputs)
 
@@ -168,7 +167,7 @@ class Fragment(Operator):
         """Stops the statement, and the reading of its inputs at their next batch. A statement that is just about to
         start may be missed: call again until `run` has ended.
         """
-        self._interrupted.set()
+        self._interrupted = True
         with suppress(duckdb.Error):  # closed meanwhile
             self._connection.interrupt()
 
@@ -344,7 +343,7 @@ class Fragment(Operator):
         return total
 
     def _stop_if_interrupted(self) -> None:
-        if self._interrupted.is_set():
+        if self._interrupted:
             raise self._interruption()
 
     def _interruption(self) -> TidegateError:
@@ -358,7 +357,7 @@ class Fragment(Operator):
         for relation in self._inputs:
             if relation.failure is not None:
                 return relation.failure
-        if self._interrupted.is_set():
+        if self._interrupted:
             return self._interruption()
         loop = self._watch.cause(error)
         if loop is not None:

@@ -44,13 +44,12 @@ from .matching import (
 from .operator import Operator, Stream
 from .ordering import Order
 from .piece import FilePiece, InlinePiece, KeyRange, Piece
-from .sizes import batch_bytes
 
 T = TypeVar("T")
 
 
 class Scan(Operator):
-    """`rows_read` and `bytes_read` count, over all epochs, what was read: bytes as Arrow holds the wanted columns."""
+    """`rows_read` counts, over all epochs, what was read."""
 
     def __init__(
         self,
@@ -68,7 +67,6 @@ class Scan(Operator):
             self._asked += (Column(name=change_column, type=pa.string(), nullable=False, number_or_text=True),)
         self._change_column = change_column
         self.rows_read = 0
-        self.bytes_read = 0
         self._source = source
         self._columns = tuple(columns)
         self._order = DeclaredOrder(source, self.schema, order) if order else None
@@ -104,7 +102,6 @@ class Scan(Operator):
                     if self._interrupted:
                         raise ExecutionError(f"reading {describe(piece)} was interrupted", reason="INTERRUPTED")
                     self.rows_read += batch.num_rows
-                    self.bytes_read += batch_bytes(batch)
                     yield batch
 
     def _inline(self, piece: InlinePiece) -> Generator[pa.RecordBatch]:
