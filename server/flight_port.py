@@ -27,6 +27,7 @@ log = logging.getLogger("tidegate.server")
 _LOOK_SECONDS: Final = 1.0  # how often the certificate's files are looked at
 _AGAIN_SECONDS: Final = 0.05  # until a port that is about to be left is tried again
 _CUT_SECONDS: Final = 0.5  # between looks for connections that are still there at the end
+_CUTS: Final = 20
 _SOCKET: Final = ".flight"  # behind the name of the server's own socket
 
 
@@ -122,9 +123,11 @@ class FlightPort:
         loop, ended = asyncio.get_running_loop(), asyncio.Event()
 
         def end() -> None:
-            server.__exit__(None, None, None)
-            with suppress(RuntimeError):  # the loop has not waited for it
-                loop.call_soon_threadsafe(ended.set)
+            try:
+                server.__exit__(None, None, None)
+            finally:
+                with suppress(RuntimeError):  # the loop has not waited for it
+                    loop.call_soon_threadsafe(ended.set)
 
         self._ending.append(ended)
         threading.Thread(target=end, name="tidegate-flight-end", daemon=True).start()
@@ -140,10 +143,13 @@ class FlightPort:
         ended = asyncio.gather(*(each.wait() for each in self._ending))
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.shield(ended), grace)
-        while not ended.done():
+        for _ in range(_CUTS):
+            if ended.done():
+                return
             log.info("%d connections of Arrow Flight have been cut", cut(self.address))
             with suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.shield(ended), _CUT_SECONDS)
+        log.error("Arrow Flight has not ended although its connections have been cut")
 
 
 def _beside(server: str) -> str:

@@ -114,8 +114,10 @@ def serve(options: argparse.Namespace) -> int:
     roots = tuple(options.root or [Path.cwd()])
     if (options.tls_cert is None) != (options.tls_key is None):
         options.parser.error("--tls-cert and --tls-key belong together")
-    if options.flight_listen and options.flight_listen.startswith(UNIX) != options.listen.startswith(UNIX):
-        options.parser.error("--flight-listen and --listen are both HOST:PORT, or both unix:PATH")
+    if options.flight_listen and any(each.startswith(UNIX) for each in (options.listen, options.flight_listen)):
+        options.parser.error(
+            "--flight-listen is HOST:PORT, beside --listen HOST:PORT; that of unix:PATH is PATH.flight"
+        )
     try:
         operators = registered(options.operators or ())
         tokens = Tokens(options.tokens) if options.tokens is not None else None

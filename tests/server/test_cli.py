@@ -242,7 +242,8 @@ def test_relaxed_is_said_on_the_last_line(cli: Run, address: str) -> None:
         (["run", "plan.bin", "--write-root", ".", "--server", "here:1"], "a server has its own"),
         (["serve", "--write-root", "nowhere"], "nowhere is not a folder"),
         (["serve", "--memory-limit", "much"], "not a size such as 64MiB"),
-        (["serve", "--listen", "unix:s", "--flight-listen", "here:1"], "both HOST:PORT, or both unix:PATH"),
+        (["serve", "--listen", "unix:s", "--flight-listen", "here:1"], "that of unix:PATH is PATH.flight"),
+        (["serve", "--listen", "here:1", "--flight-listen", "unix:s"], "that of unix:PATH is PATH.flight"),
         (["serve", "--flight-listen", "here"], "'here' is not of the form HOST:PORT"),
     ],
 )
