@@ -1,6 +1,7 @@
 """CSV with a header line, typed by the plan's columns: nothing is guessed from the data.
 
-Fields are separated by commas (tabs in .tsv files) and may be quoted. An empty field is null, `""` an empty string.
+Fields are separated by commas (tabs in .tsv files) and may be quoted. An empty field is null, `""` an empty string. A
+quote that nothing closes is an error, not a long text.
 A piece is a whole file, which may be compressed.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+import secrets
 from collections.abc import Generator, Iterator, Sequence
 from functools import partial
 
@@ -21,6 +23,7 @@ from ..piece import FilePiece
 from .text_blocks import within_blocks
 
 _BLOCK_BYTES = 4 << 20
+_TOO_LONG = "a row is longer than 4 MiB, or a quote is not closed"
 _LONGEST_LINE = 1 << 20
 
 
@@ -64,7 +67,8 @@ class CsvReader:
             return
         names = [f"c{i}" for i in range(len(self.schema))]
         wanted = [names[i] for i in indices] or names[:1]
-        self._open = self._stream()
+        end = _End(self._delimiter.join([secrets.token_hex(8)] * (len(names) + 1)))
+        self._open = pa.PythonFile(_Ended(self._stream(), end), mode="r")
         reader = partial(
             pc.open_csv,
             self._open,
@@ -73,7 +77,10 @@ class CsvReader:
                 use_threads=False, block_size=_BLOCK_BYTES, column_names=names, skip_rows_after_names=1
             ),
             parse_options=pc.ParseOptions(
-                delimiter=self._delimiter, newlines_in_values=True, ignore_empty_lines=len(names) > 1
+                delimiter=self._delimiter,
+                newlines_in_values=True,
+                ignore_empty_lines=len(names) > 1,
+                invalid_row_handler=end.judge,
             ),
             convert_options=pc.ConvertOptions(
                 column_types={name: self.schema.field(i).type for i, name in enumerate(names)},
@@ -84,9 +91,11 @@ class CsvReader:
             ),
         )
         at = 0
-        for batch in within_blocks(reader, _BLOCK_BYTES):
+        for batch in within_blocks(reader, _TOO_LONG):
             yield at, batch.select([names[i] for i in indices])
             at += batch.num_rows
+        if not end.seen:
+            raise pa.ArrowInvalid("a quote is not closed")
 
     def _stream(self) -> pa.NativeFile:
         return self._filesystem.open_input_stream(self._piece.path, compression="detect")
@@ -94,6 +103,53 @@ class CsvReader:
     def close(self) -> None:
         if self._open is not None:
             self._open.close()
+
+
+class _End:
+    """A line behind the last one, with one field too many: no row. Where a quote is open at the end of a file, which
+    pyarrow takes for closed there, it is not seen.
+    """
+
+    def __init__(self, line: str) -> None:
+        self.line = line
+        self.seen = False
+
+    def judge(self, row: pc.InvalidRow) -> str:
+        self.seen = self.seen or row.text == self.line
+        return "skip" if row.text == self.line else "error"
+
+
+class _Ended:
+    """A stream with a last line of ours, in the same block as what is before it: blocks have to have ends of rows."""
+
+    closed = False
+
+    def __init__(self, stream: pa.NativeFile, end: _End) -> None:
+        self._stream = stream
+        self._rest = end.line.encode()
+        self._last = b""
+        self._ended = False
+
+    def read(self, size: int) -> bytes:
+        found = b"" if self._ended else self._filled(size)
+        if len(found) < size and not self._ended:
+            self._ended = True
+            last = found[-1:] or self._last
+            self._rest = self._rest if last in b"\r\n" else b"\n" + self._rest
+        self._last = found[-1:]
+        room = size - len(found)
+        given, self._rest = self._rest[:room], self._rest[room:]
+        return found + given
+
+    def _filled(self, size: int) -> bytes:
+        """Fewer bytes only at the end of the stream."""
+        found = bytes(self._stream.read(size))
+        while len(found) < size and (more := self._stream.read(size - len(found))):
+            found += more
+        return found
+
+    def close(self) -> None:
+        self._stream.close()
 
 
 def _lines(text: io.TextIOWrapper) -> Iterator[str]:

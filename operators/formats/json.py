@@ -19,9 +19,10 @@ from pyarrow.fs import FileSystem
 from ..column import Column
 from ..matching import same_name
 from ..piece import FilePiece
-from .text_blocks import longer_than, within_blocks
+from .text_blocks import within_blocks
 
 _BLOCK_BYTES = 8 << 20
+_TOO_LONG = "a row is longer than 8 MiB"
 
 
 class Json:
@@ -67,7 +68,7 @@ class JsonReader:
             return None
         line, end, _ = block.lstrip().partition(b"\n")
         if len(line) == _BLOCK_BYTES and not end:
-            raise longer_than(_BLOCK_BYTES)
+            raise pa.ArrowInvalid(_TOO_LONG)
         try:
             found = json.loads(line)
         except (ValueError, RecursionError) as error:
@@ -91,7 +92,7 @@ class JsonReader:
             ),
         )
         at = 0
-        for batch in within_blocks(reader, _BLOCK_BYTES):
+        for batch in within_blocks(reader, _TOO_LONG):
             arrays = [_typed(batch.column(field.name), field.type) for field in wanted]
             rows = pa.RecordBatch.from_arrays(arrays, schema=wanted) if arrays else batch.select([])
             yield at, rows

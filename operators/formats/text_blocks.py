@@ -7,17 +7,13 @@ from collections.abc import Callable, Iterable, Iterator
 import pyarrow as pa
 
 
-def within_blocks(reader: Callable[[], Iterable[pa.RecordBatch]], block_bytes: int) -> Iterator[pa.RecordBatch]:
+def within_blocks(reader: Callable[[], Iterable[pa.RecordBatch]], otherwise: str) -> Iterator[pa.RecordBatch]:
     """The batches of a reader of text, which reads its first block when it is made. Its own advice on longer rows is
-    for who makes it.
+    for who makes it: `otherwise` is said instead.
     """
     try:
         yield from reader()
     except pa.ArrowInvalid as error:
         if "straddling object" not in str(error):
             raise
-        raise longer_than(block_bytes) from error
-
-
-def longer_than(block_bytes: int) -> pa.ArrowInvalid:
-    return pa.ArrowInvalid(f"a row is longer than {block_bytes >> 20} MiB, which is the most in text")
+        raise pa.ArrowInvalid(otherwise) from error

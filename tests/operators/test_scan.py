@@ -14,6 +14,7 @@ import pytest
 from pyarrow import orc
 
 from tidegate.operators.column import Column
+from tidegate.operators.formats import csv
 from tidegate.operators.operator import Operator
 from tidegate.operators.piece import FilePiece, InlinePiece
 from tidegate.operators.scan import Scan
@@ -241,6 +242,40 @@ def test_csv_is_read_by_its_header_and_the_plans_types(root: Path) -> None:
 def test_csv_keeps_the_empty_lines_of_a_single_column(root: Path) -> None:
     (root / "f.csv").write_text("x\n1\n\n3\n")
     assert scanned([column("x", pa.int64())], pieces_of(root / "f.csv", root)) == [{"x": 1}, {"x": None}, {"x": 3}]
+
+
+@pytest.mark.parametrize("text", ['1,"a\n2,b\n3,c\n', '1,a\n2,"b', '1,a\n2,"', '1,"a""\n2,b'])
+def test_a_quote_that_nothing_closes_swallows_no_rows_in_silence(text: str, root: Path) -> None:
+    (root / "f.csv").write_text(f"x,y\n{text}")
+    with pytest.raises(SplitError, match="a quote is not closed"):
+        scanned([column("x", pa.int64()), column("y", pa.string())], pieces_of(root / "f.csv", root))
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n", "\n\n"])
+def test_the_end_of_a_file_may_lie_anywhere_in_a_block(end: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv, "_BLOCK_BYTES", 100)
+    for size in range(60, 240):
+        text = "x,y\n" + "1,abcdefgh\n" * (size // 11) + "2," + "z" * (size % 11) + end
+        (root / "f.csv").write_text(text, newline="")
+        rows = scanned([column("x", pa.int64())], pieces_of(root / "f.csv", root))
+        assert rows == [{"x": 1}] * (size // 11) + [{"x": 2}]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('5" pipe\n"a"', ['5" pipe', "a"]),
+        ('"a\nb"\n', ["a\nb"]),
+        ('a""\r\n""\r\n', ['a""', ""]),
+        ("a\n\n", ["a", None]),
+        ("a\rb\r", ["a", "b"]),
+        ("a", ["a"]),
+        ("\n", [None]),
+    ],
+)
+def test_other_quotes_and_ends_of_lines_are_as_they_were(text: str, expected: list[str | None], root: Path) -> None:
+    (root / "f.csv").write_text(f"y\n{text}", newline="")
+    assert [row["y"] for row in scanned([column("y", pa.string())], pieces_of(root / "f.csv", root))] == expected
 
 
 @pytest.mark.parametrize("before", ["", "1\n"])
