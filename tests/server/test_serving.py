@@ -9,6 +9,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 import grpc
+import pyarrow as pa
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
@@ -93,6 +94,17 @@ def test_a_message_beyond_the_limit_is_refused_with_the_limit() -> None:
         pytest.raises(tidegate.Exhausted, match=r"no call of this size .*10000.*give data as files"),
     ):
         client.validate(b"x" * 20_000)
+
+
+def test_an_epoch_beyond_the_limit_is_refused_and_the_next_one_runs() -> None:
+    with (
+        fake_server(max_message_bytes=70_000) as address,
+        tidegate.connect(address) as client,
+        client.create_task(b"plan") as task,
+    ):
+        with pytest.raises(tidegate.Exhausted, match="no call of this size"):
+            task.run_epoch({"a": pa.table({"x": range(50_000)})})
+        assert task.run_epoch({"a": pa.table({"x": [1]})}).rows == 1
 
 
 def test_two_hundred_long_polls_stop_nobody_and_take_no_threads(address: str, stubs: Stubs) -> None:
