@@ -24,7 +24,7 @@ from tidegate.proto.flight import SERVICE
 from tidegate.server.serving import Server
 from tidegate.server.settings import Settings
 
-from ..executor.fakes import POISON
+from ..executor.fakes import POISON, FakeEngine
 from .running import fake_server, flight_address, manager, served
 
 COLUMN = pa.schema([("x", pa.int64())])
@@ -287,16 +287,16 @@ def test_a_stalled_reader_stops_nobody_else(client: tidegate.Client, foreign: fl
 
 @pytest.mark.parametrize("listen", ["127.0.0.1:0", "unix:{}/socket"])
 def test_the_servers_end_is_not_held_up_by_streams(listen: str, tmp_path: Path) -> None:
-    with manager() as backend, contextlib.ExitStack() as clients:
+    large = FakeEngine(repeat=32)  # 256 MB, more than lies in the buffers between a server and its client
+    with manager(large) as backend, contextlib.ExitStack() as clients:
         with served(backend, listen=listen.format(tmp_path), grace_seconds=0.2) as address:
             client = clients.enter_context(tidegate.connect(address))
             scheme = "grpc+unix" if address.startswith("unix:") else "grpc"
             location = f"{scheme}://{flight_address(client).removeprefix('unix:')}"
             foreign = clients.enter_context(flight.connect(location))
-            task = client.create_task(b"plan")
+            task = client.create_task(b"plan", output_bytes=1 << 30)
             waiting = foreign.do_get(ticket(task, 2))
-            for _ in range(4):
-                task.add_split("a", pa.table({"x": range(1_000_000)}))
+            task.add_split("a", pa.table({"x": range(1_000_000)}))
             task.request_barrier()
             stalled = foreign.do_get(ticket(task, 1))
             stalled.read_chunk()
