@@ -19,6 +19,8 @@ from .pool import pool
 from .relations import extension, local_files, read, write
 from .restored import RESTORED
 
+_LENGTH: Final = "text that is read is not measured: the length is the source's to keep, and casts keep it"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
@@ -120,6 +122,8 @@ ONEOFS: Final = (
         refused=types.REFUSED,
         notes={
             "user_defined": "u8, u16, u32 and u64",
+            "fixed_char": _LENGTH,
+            "varchar": _LENGTH,
             "timestamp": "as precision_timestamp, precision 6",
             "timestamp_tz": "as precision_timestamp_tz, precision 6",
             "time": "as precision_time, precision 6",
