@@ -28,20 +28,7 @@ _Computed: TypeAlias = ir.Filter | ir.Project | ir.Aggregate
 _PARTS: Final = 64
 """Of all expressions, columns left out: each takes about ten microseconds, and a statement as long as a hundred."""
 
-_COMPARED: Final = (
-    t.Boolean,
-    t.Integer,
-    t.Float,
-    t.Decimal,
-    t.String,
-    t.VarChar,
-    t.Binary,
-    t.Date,
-    t.Time,
-    t.Timestamp,
-    t.TimestampTz,
-)
-_KEYS: Final = tuple(type_ for type_ in _COMPARED if type_ is not t.Float)
+_KEYS: Final = tuple(type_ for type_ in t.IN_ORDER if type_ is not t.Float)
 _CONSTANTS: Final = (t.Boolean, t.Integer, t.Float, t.Decimal, t.String, t.VarChar, t.Binary, t.Date)
 _NUMBERS: Final = (t.Integer, t.Float)
 _TIMES: Final = (t.Date, t.Time, t.Timestamp, t.TimestampTz)
@@ -49,14 +36,14 @@ _OPTIONS: Final = {"overflow", "rounding"}
 """Whatever was chosen: kernels answer only where nothing overflows, and floats are rounded in one way."""
 
 _FUNCTIONS: Final[Mapping[tuple[str, str], tuple[k.Function, tuple[type, ...]]]] = {
-    ("functions_comparison", "equal"): (k.Function.EQUAL, _COMPARED),
-    ("functions_comparison", "not_equal"): (k.Function.NOT_EQUAL, _COMPARED),
-    ("functions_comparison", "lt"): (k.Function.LESS, _COMPARED),
-    ("functions_comparison", "lte"): (k.Function.LESS_EQUAL, _COMPARED),
-    ("functions_comparison", "gt"): (k.Function.GREATER, _COMPARED),
-    ("functions_comparison", "gte"): (k.Function.GREATER_EQUAL, _COMPARED),
-    ("functions_comparison", "is_null"): (k.Function.IS_NULL, _COMPARED),
-    ("functions_comparison", "is_not_null"): (k.Function.IS_VALID, _COMPARED),
+    ("functions_comparison", "equal"): (k.Function.EQUAL, t.IN_ORDER),
+    ("functions_comparison", "not_equal"): (k.Function.NOT_EQUAL, t.IN_ORDER),
+    ("functions_comparison", "lt"): (k.Function.LESS, t.IN_ORDER),
+    ("functions_comparison", "lte"): (k.Function.LESS_EQUAL, t.IN_ORDER),
+    ("functions_comparison", "gt"): (k.Function.GREATER, t.IN_ORDER),
+    ("functions_comparison", "gte"): (k.Function.GREATER_EQUAL, t.IN_ORDER),
+    ("functions_comparison", "is_null"): (k.Function.IS_NULL, t.IN_ORDER),
+    ("functions_comparison", "is_not_null"): (k.Function.IS_VALID, t.IN_ORDER),
     ("functions_datetime", "lt"): (k.Function.LESS, _TIMES),
     ("functions_datetime", "lte"): (k.Function.LESS_EQUAL, _TIMES),
     ("functions_datetime", "gt"): (k.Function.GREATER, _TIMES),
@@ -195,7 +182,7 @@ class _Making:
 
     def _of(self, expression: ir.Expression, type_: Type) -> k.Expression:
         """One of exactly this type."""
-        if t.required(expression.type) != t.required(type_) or not isinstance(type_, _COMPARED):
+        if t.required(expression.type) != t.required(type_) or not isinstance(type_, t.IN_ORDER):
             raise _Unknown
         return self._expression(expression)
 

@@ -82,23 +82,6 @@ class _Choosing:
 _COMPARISONS: Final = {"equal": False, "is_not_distinct_from": True}
 
 
-_IN_ORDER: Final = (
-    t.Boolean,
-    t.Integer,
-    t.Float,
-    t.Decimal,
-    t.String,
-    t.VarChar,
-    t.Binary,
-    t.FixedBinary,
-    t.Date,
-    t.Time,
-    t.Timestamp,
-    t.TimestampTz,
-)
-"""Types whose values are equal, and sorted, for DuckDB as for our operators. In a `fixedchar` blanks do not count."""
-
-
 def merge_join(relation: ir.Join, left: Sortedness, right: Sortedness) -> ir.MergeJoin | None:
     """The join as a merge join, where its inputs' order allows that."""
     if relation.condition is None or relation.type.marks:
@@ -135,7 +118,7 @@ def _pair(term: ir.Expression, relation: ir.Join) -> tuple[int, int, bool] | Non
                 return None
             width = len(relation.left.schema)
             low, high = sorted((one.index, other.index))
-            if not low < width <= high or not isinstance(one.type, _IN_ORDER):
+            if not low < width <= high or not isinstance(one.type, t.IN_ORDER):
                 return None
             return low, high - width, _COMPARISONS[function.name]
         case _:
@@ -191,7 +174,7 @@ def streaming_aggregate(relation: ir.Aggregate, below: Sortedness) -> ir.Streami
         if not found:
             break
         column = min(found)
-        sortable = isinstance(relation.input.schema[column], _IN_ORDER)
+        sortable = isinstance(relation.input.schema[column], t.IN_ORDER)
         checked &= each.direction is not ir.Direction.CLUSTERED and sortable
         if checked:
             order.append(ir.ColumnOrder(column=column, direction=each.direction))

@@ -154,6 +154,22 @@ Type: TypeAlias = (
     | Map
 )
 
+IN_ORDER: Final = (
+    Boolean,
+    Integer,
+    Float,
+    Decimal,
+    String,
+    VarChar,
+    Binary,
+    FixedBinary,
+    Date,
+    Time,
+    Timestamp,
+    TimestampTz,
+)
+"""Types whose values are equal, and sorted, for DuckDB as for our operators. In a `fixedchar` blanks do not count."""
+
 T = TypeVar("T", bound=_Type)
 
 

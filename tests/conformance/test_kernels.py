@@ -34,6 +34,7 @@ EDGES: Final[dict[pa.DataType, list[object]]] = {
     pa.decimal128(10, 2): [None, Decimal("-99999999.99"), Decimal("0.00"), Decimal("0.01")],
     pa.string(): [None, "", "a", "a ", "é", "z"],
     pa.binary(): [None, b"", b"\x00", b"a", b"\xff"],
+    pa.binary(2): [None, b"\x00\x00", b"ab", b"\xff\x00"],
     pa.time64("us"): [None, dt.time(0), dt.time(23, 59, 59, 999_999)],
     pa.date32(): [None, dt.date(1900, 1, 1), dt.date(1970, 1, 1), dt.date(2100, 12, 31)],
     pa.timestamp("us"): [None, dt.datetime(1970, 1, 1), dt.datetime(2100, 12, 31, 23, 59)],  # noqa: DTZ001
