@@ -46,10 +46,7 @@ class Answers(Protocol):
 
 
 class Line:
-    """A call that stays open for many requests, each answered in turn. For one thread at a time.
-
-    `close` ends it, and so does the end of the process, which gRPC would have wait for it.
-    """
+    """A call that stays open for many requests, each answered in turn. For one thread at a time."""
 
     def __init__(self, call: Callable[[Iterator[bytes]], Answers]) -> None:
         self._requests: SimpleQueue[bytes | None] = SimpleQueue()
@@ -87,6 +84,8 @@ class Channel:
         self._answer_seconds = answer_seconds
         self.metadata = access.metadata()
         self._channel = access.channel(OPTIONS)
+        # A call that is open at the end of the process has to end before gRPC's threads do, who are waited for else.
+        self._close = weakref.finalize(self, self._channel.close)
         self._methods: dict[str, Callable[..., Any]] = {}
         self._closed = threading.Event()
         self._line: Line | None = None
@@ -186,7 +185,7 @@ class Channel:
         self._closed.set()
         if self._line is not None:
             self._line.close()
-        self._channel.close()
+        self._close()
 
 
 def _encoded(message: Message) -> bytes:

@@ -201,11 +201,17 @@ def test_a_client_goes_on_where_the_server_has_ended_its_line(engine: Engine, mo
         assert task.statistics().splits["a"].added == 3
 
 
-def test_a_process_ends_that_has_not_closed_its_client() -> None:
-    script = """
+@pytest.mark.parametrize("closing", ["", "__del__ = lambda self: client.close()"], ids=["never", "at last"])
+def test_a_process_ends_that_has_not_closed_its_client(closing: str) -> None:
+    script = f"""
 import sys, pyarrow, tidegate
-task = tidegate.connect(sys.argv[1]).create_task(b"any")
-print(task.run_epoch({"a": pyarrow.table({"x": [7]})}).table()["x"])
+class Held:
+    client = tidegate.connect(sys.argv[1])
+    {closing}
+held = Held()
+client = held.client
+task = client.create_task(b"any")
+print(task.run_epoch({{"a": pyarrow.table({{"x": [7]}})}}).table()["x"])
 """
     with fake_server(FakeEngine()) as address:
         ended = subprocess.run([sys.executable, "-c", script, address], capture_output=True, timeout=120, check=True)
