@@ -21,7 +21,7 @@ class Settings:
     queries: tuple[int, ...] = tuple(range(1, 23))
     data: Path = TOP / ".data"
     plans: Path = TOP / "tests" / "conformance" / "plans"
-    small_epochs: int = 200
+    small_epochs: int = 1_000
     throughput_bytes: int = 1_000_000_000
     exchange_rows: int = 4_000_000
     lookup_rows: int = 1_000_000
