@@ -17,7 +17,7 @@ from .user_code import UserCode, arrow_batches
 
 def mapped_schema(node: MapNode, source: pa.Schema) -> pa.Schema:
     """Of what a node's function makes of rows of this schema, as an empty batch of them tells. Raises `NodeError`."""
-    empty = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in source], schema=source)
+    empty = pa.RecordBatch.from_pylist([], schema=source)
     code = UserCode(node.name, source)
     given: Any = code.call("its function", node.function, empty)
     code.check_rows(given, "its function")

@@ -66,7 +66,7 @@ class HeldRows:
             return None
         match self._memory:
             case []:
-                return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+                return pa.RecordBatch.from_pylist([], schema=schema)
             case [batch]:
                 return batch
             case batches:

@@ -94,7 +94,7 @@ class FileIndex(Index):
                 session.keys.set(keys)
                 reader = self._instance.engine.stream(session.connection, self._sql, self._values)
                 with closing(batches_of(reader)) as batches:
-                    found = pa.concat_batches([*batches, _empty(reader.schema)])
+                    found = pa.concat_batches([*batches, pa.RecordBatch.from_pylist([], schema=reader.schema)])
             check_versions(self._pieces)
         except failures.ENGINE_ERRORS as error:
             if failures.is_fatal(error):
@@ -173,7 +173,3 @@ def _statement(read: Sequence[Column], keys: int, pieces: Sequence[FilePiece]) -
         f"WITH {files.sql} SELECT {_KEYS}.c0{columns} FROM {_KEYS} JOIN {_FILES} ON {equal} "
         f"ORDER BY {_KEYS}.c0, {places}"
     ), files.values
-
-
-def _empty(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([], type_) for type_ in schema.types], schema=schema)

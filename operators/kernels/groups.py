@@ -75,7 +75,7 @@ class GroupKernel:
     def _of_nothing(self) -> pa.RecordBatch:
         if not self._keys:
             raise Declined  # what SQL says of no rows
-        return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in self._schema], schema=self._schema)
+        return pa.RecordBatch.from_pylist([], schema=self._schema)
 
 
 def _groups(keys: Sequence[pa.Array], rows: int) -> Groups:

@@ -58,7 +58,7 @@ def one_row_each(table: pa.Table) -> list[pa.RecordBatch]:
 
 def with_empty_batches(table: pa.Table) -> list[pa.RecordBatch]:
     """An empty batch before, between and after the others."""
-    empty = _empty(table.schema)
+    empty = pa.RecordBatch.from_pylist([], schema=table.schema)
     cut: list[pa.RecordBatch] = [empty]
     for batch in table.combine_chunks().to_batches(max_chunksize=3):
         cut += [batch, empty]
@@ -78,7 +78,7 @@ def with_gaps(seed: int) -> Cut:
 
     def cut(table: pa.Table) -> list[pa.RecordBatch]:
         chooser = random.Random(seed)  # noqa: S311 - cuts, no secrets
-        empty = _empty(table.schema)
+        empty = pa.RecordBatch.from_pylist([], schema=table.schema)
         found = [empty] * chooser.randint(0, 4)
         for batch in _random_parts(table, chooser):
             found += [batch, *[empty] * chooser.choice((0, 0, 1, 5))]
@@ -104,7 +104,3 @@ def _random_parts(table: pa.Table, chooser: random.Random) -> list[pa.RecordBatc
         batches += table.slice(at, rows).to_batches()
         at += rows
     return batches
-
-
-def _empty(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
