@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from .errors import Exhausted, InvalidRequest
 from .flatbuffers import field, root, table
-from .unpack import packed, unpack, unpacked_type
+from .unpack import CODES, LIST_VIEWS, TEXT_VIEWS, packed, unpack, unpacked_type
 from .values import MIB, InlineSplit
 
 MAX_INLINE_BYTES: Final = 1024 * MIB  # of one split, once dictionaries and views are unpacked
@@ -263,10 +263,8 @@ def _not_taken(data_type: pa.DataType) -> pa.DataType | None:
     if value_type is not data_type and pa.types.is_nested(value_type):
         return data_type
     for inner in (value_type, *_children(value_type)):
-        packed = pa.types.is_dictionary(inner) or pa.types.is_run_end_encoded(inner)
-        views = pa.types.is_list_view(inner) or pa.types.is_large_list_view(inner)
-        nested_view = inner is not value_type and (pa.types.is_string_view(inner) or pa.types.is_binary_view(inner))
-        if packed or views or nested_view:
+        nested_view = inner is not value_type and inner.id in TEXT_VIEWS
+        if inner.id in CODES or inner.id in LIST_VIEWS or nested_view:
             return inner
     return None
 

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
 
-_CODES: Final = frozenset({pa.lib.Type_DICTIONARY, pa.lib.Type_RUN_END_ENCODED})
-_TEXT_VIEWS: Final = frozenset({pa.lib.Type_STRING_VIEW, pa.lib.Type_BINARY_VIEW})
-_LIST_VIEWS: Final = frozenset({pa.lib.Type_LIST_VIEW, pa.lib.Type_LARGE_LIST_VIEW})
-_PACKED: Final = _CODES | _TEXT_VIEWS | _LIST_VIEWS
+CODES: Final = frozenset({pa.lib.Type_DICTIONARY, pa.lib.Type_RUN_END_ENCODED})
+TEXT_VIEWS: Final = frozenset({pa.lib.Type_STRING_VIEW, pa.lib.Type_BINARY_VIEW})
+LIST_VIEWS: Final = frozenset({pa.lib.Type_LIST_VIEW, pa.lib.Type_LARGE_LIST_VIEW})
+_PACKED: Final = CODES | TEXT_VIEWS | LIST_VIEWS
 
 
 def packed(type_: pa.DataType) -> bool:
@@ -34,9 +34,9 @@ def unpacked_type(type_: pa.DataType) -> pa.DataType:
         return type_
     if isinstance(type_, pa.BaseExtensionType):
         return unpacked_type(type_.storage_type)
-    if type_.id in _CODES:
+    if type_.id in CODES:
         return unpacked_type(type_.value_type)
-    if type_.id in _TEXT_VIEWS:
+    if type_.id in TEXT_VIEWS:
         return pa.string() if kinds.is_string_view(type_) else pa.binary()
     if kinds.is_struct(type_):
         return pa.struct([_unpacked_field(field) for field in type_])
@@ -59,7 +59,7 @@ def unpack(array: pa.Array) -> pa.Array:
         return unpack(array.dictionary.take(array.indices))
     if kinds.is_run_end_encoded(array.type):
         return unpack(pc.run_end_decode(array))
-    if array.type.id in _TEXT_VIEWS:
+    if array.type.id in TEXT_VIEWS:
         return array.cast(type_)
     if kinds.is_struct(type_):
         children = [unpack(array.field(i)) for i in range(type_.num_fields)]
@@ -67,7 +67,7 @@ def unpack(array: pa.Array) -> pa.Array:
     if kinds.is_map(type_):
         entries = [unpack(array.keys), unpack(array.items)]
         return _over(array, type_, pa.StructArray.from_arrays(entries, fields=[type_.key_field, type_.item_field]))
-    if array.type.id in _LIST_VIEWS:
+    if array.type.id in LIST_VIEWS:
         return _listed(array, type_)
     return _over(array, type_, unpack(array.values))
 
