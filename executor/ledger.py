@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from ..proto.errors import Exhausted, InvalidRequest, Refused
+from ..proto.ranges import LARGEST
 from ..proto.sources import fed_source
 from ..proto.values import Added, Transaction
 from .computation import Source
@@ -60,9 +61,9 @@ class Ledger:
     def place(self, name: str, sequence: int | None, epoch: int | None) -> tuple[SourceLedger, int, int]:
         """The source, number and epoch that a split of this description has, if it may be added or is a duplicate."""
         source = self.source(name)
-        if sequence is not None and sequence < 0:
-            raise InvalidRequest(f"split {sequence} of source {source.name!r}: numbers start at 1")
-        number = sequence or source.highest + 1
+        number = source.highest + 1 if sequence is None else sequence
+        if not 1 <= number <= LARGEST:
+            raise InvalidRequest(f"split {number} of source {source.name!r}: numbers are from 1 to {LARGEST}")
         if number <= source.forgotten:
             return source, number, epoch or self._forgotten
         belongs = self._epoch_of(source, number)

@@ -4,38 +4,30 @@ from __future__ import annotations
 
 import zoneinfo
 from collections.abc import Mapping
+from dataclasses import fields
+from typing import Final
 
 from ..operators.writing.formats import WRITE_FORMATS
 from ..proto.errors import InvalidRequest
+from ..proto.ranges import RANGES, check_number
 from ..proto.values import Determinism, ExecutorKind, Mode, OnError, Spill, TaskOptions
 
 SMALLEST_MEMORY = 32 << 20
 """For each channel."""
-MOST_CHANNELS = 64
+NUMBERS: Final = tuple(field.name for field in fields(TaskOptions) if field.name in RANGES)
 
 
 def check_options(options: TaskOptions) -> TaskOptions:
     """The options themselves, or InvalidRequest naming the one that cannot be."""
+    for name in NUMBERS:
+        check_number(name, getattr(options, name))
     _check_channels(options)
     _check_executor(options)
     if options.mode is Mode.CONTINUOUS:
         _check_continuous(options)
-    if options.max_pending_epochs < 1:
-        raise InvalidRequest(f"max_pending_epochs={options.max_pending_epochs} must be at least 1")
     least = SMALLEST_MEMORY * options.channels
     if options.memory_limit < least:
         raise InvalidRequest(f"memory_limit={options.memory_limit} must be at least {least} bytes, 32 MiB a channel")
-    for name in ("queue_bytes", "output_bytes", "write_quota"):
-        if getattr(options, name) < 1:
-            raise InvalidRequest(f"{name}={getattr(options, name)} must be at least 1 byte")
-    if options.spill_quota < 0:
-        raise InvalidRequest(f"spill_quota={options.spill_quota} must not be negative; 0 means no spilling")
-    if not 0 <= options.idle_seconds < float("inf"):
-        raise InvalidRequest(f"idle_seconds={options.idle_seconds} must be 0 (never) or a number of seconds")
-    if not 1 <= options.loop_rows < 2**63:
-        raise InvalidRequest(f"loop_rows={options.loop_rows} must be at least 1 row, and a number of 63 bits")
-    if not 0 <= options.loop_seconds < float("inf"):
-        raise InvalidRequest(f"loop_seconds={options.loop_seconds} must be 0 (no limit) or a number of seconds")
     if options.write_format not in WRITE_FORMATS:
         raise InvalidRequest(
             f"write_format={options.write_format!r} is not one of {', '.join(WRITE_FORMATS)}", reason="UNKNOWN_FORMAT"
@@ -47,14 +39,11 @@ def check_options(options: TaskOptions) -> TaskOptions:
 def check_rows(rows: Mapping[str, int]) -> Mapping[str, int]:
     """The numbers of sources' rows themselves, or InvalidRequest."""
     for source, count in rows.items():
-        if not 0 <= count < 1 << 63:
-            raise InvalidRequest(f"rows={count} of source {source!r} is no number of rows that a source can have")
+        RANGES["rows"].check(f"rows[{source!r}]", count)
     return rows
 
 
 def _check_channels(options: TaskOptions) -> None:
-    if not 1 <= options.channels <= MOST_CHANNELS:
-        raise InvalidRequest(f"channels={options.channels} must be 1 to {MOST_CHANNELS}", reason="UNSUPPORTED_CHANNELS")
     if options.channels > 1 and options.determinism is Determinism.RELAXED:
         raise InvalidRequest(
             f"channels={options.channels}: a relaxed task runs one channel on every core; leave channels out, or ask "

@@ -53,5 +53,5 @@ class Timers:
                 wait = self._calls[0][0] - time.monotonic() if self._calls else None
                 if wait is not None and wait <= 0:
                     return heapq.heappop(self._calls)[2]
-                self._condition.wait(wait)
+                self._condition.wait(wait if wait is None else min(wait, threading.TIMEOUT_MAX))
             return None

@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError
 
 from . import messages
 from .errors import InvalidRequest
+from .ranges import LARGEST, check_request
 from .tidegate.v1 import tasks_pb2 as pb
 from .values import Cursor, Data, Frame
 
@@ -41,6 +42,7 @@ def read_ticket(ticket: bytes) -> pb.FlightTicket:
         found = Parse(ticket, pb.FlightTicket()) if ticket[:1] == b"{" else pb.FlightTicket.FromString(ticket)
     except (DecodeError, ParseError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidRequest(f"not a ticket of Tidegate ({error}): {_HOW}", reason="BAD_TICKET") from error
+    check_request(found)
     if found.HasField("results") == (bool(found.task) and found.epoch > 0):
         raise InvalidRequest(f"a ticket names a task and an epoch, or has `results`: {_HOW}", reason="BAD_TICKET")
     return found
@@ -50,7 +52,7 @@ def read_path(path: Sequence[bytes] | None) -> tuple[str, int]:
     """The task and the epoch that a descriptor's path is; one without a path is another kind of descriptor."""
     try:
         task, epoch = (each.decode() for each in path or ())
-        if 0 < int(epoch) < 1 << 64:
+        if 0 < int(epoch) <= LARGEST:
             return task, int(epoch)
     except ValueError:
         pass

@@ -6,18 +6,19 @@ import asyncio
 import functools
 import logging
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import grpc
 import grpc.aio
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
-from ..proto.errors import InternalError, TidegateError, Unavailable
+from ..proto.errors import InternalError, InvalidRequest, TidegateError, Unavailable
 from ..proto.failures import failure
+from ..proto.ranges import check_request
 from .threads import Threads
 
 log = logging.getLogger("tidegate.server")
@@ -47,15 +48,56 @@ class Endpoint:
         return grpc.method_handlers_generic_handler(self.name, methods)
 
     def _method(self, method: MethodDescriptor) -> grpc.RpcMethodHandler[Any, Any]:
+        """gRPC hands over bytes: what it cannot read itself it would call a bug of the server's."""
         answer = getattr(self, re.sub(r"(?<!^)(?=[A-Z])", "_", method.name).lower())
-        read = GetMessageClass(method.input_type).FromString
+        request = _Request(method)
+        answer = _of_stream(answer, request) if method.client_streaming else _of_one(answer, request)
         if method.server_streaming and method.client_streaming:
-            return grpc.stream_stream_rpc_method_handler(single(answer), read, _encoded)
+            return grpc.stream_stream_rpc_method_handler(single(answer), None, _encoded)
         if method.server_streaming:
-            return grpc.unary_stream_rpc_method_handler(streaming(answer), read, _encoded)
+            return grpc.unary_stream_rpc_method_handler(streaming(answer), None, _encoded)
         if method.client_streaming:
-            return grpc.stream_unary_rpc_method_handler(single(answer), read, _encoded)
-        return grpc.unary_unary_rpc_method_handler(single(answer), read, _encoded)
+            return grpc.stream_unary_rpc_method_handler(single(answer), None, _encoded)
+        return grpc.unary_unary_rpc_method_handler(single(answer), None, _encoded)
+
+
+class _Request:
+    """Reads a method's requests, and refuses what is none or has a number out of its range."""
+
+    def __init__(self, method: MethodDescriptor) -> None:
+        self._name = method.input_type.full_name
+        self._message = GetMessageClass(method.input_type)
+        check_request(self._message())  # every number has its range, or the server does not start
+
+    def read(self, data: bytes) -> Message:
+        try:
+            message = self._message.FromString(data)
+        except DecodeError as error:
+            raise InvalidRequest(f"the request is not a {self._name} message", reason="MALFORMED_REQUEST") from error
+        check_request(message)
+        return message
+
+
+def _of_one(answer: Callable[[Any, Context], A], request: _Request) -> Callable[[bytes, Context], A]:
+    return lambda data, context: answer(request.read(data), context)
+
+
+def _of_stream(answer: Callable[[Any, Context], A], request: _Request) -> Callable[[AsyncIterator[bytes], Context], A]:
+    return lambda data, context: answer(_Requests(data, request), context)
+
+
+class _Requests:
+    """Requests of a stream, read as they are asked for."""
+
+    def __init__(self, data: AsyncIterator[bytes], request: _Request) -> None:
+        self._data = data
+        self._request = request
+
+    def __aiter__(self) -> AsyncIterator[Message]:
+        return self
+
+    async def __anext__(self) -> Message:
+        return self._request.read(await anext(self._data))
 
 
 def _encoded(answer: Answer) -> bytes:

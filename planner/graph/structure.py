@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
-from typing import Final
 
 import pyarrow as pa
 
@@ -23,8 +22,7 @@ from ...proto.graph import (
     UnionNode,
     read_by,
 )
-
-MOST_CHANNELS: Final = 64
+from ...proto.ranges import MOST_CHANNELS
 
 
 def ordered(graph: Graph) -> tuple[GraphNode, ...]:

@@ -387,9 +387,15 @@ def test_a_server_is_not_started_on_options_that_say_nothing_that_can_be(
 @pytest.mark.parametrize(
     ("option", "sentence"),
     [
-        ("--idle-seconds=-3", "idle_seconds=-3.0 must be 0 (never) or a number of seconds"),
+        (
+            "--idle-seconds=-3",
+            (
+                "idle_seconds=-3.0 must be a number of seconds (0: the task is never deleted for being idle), "
+                "from 0.0 to 315360000.0"
+            ),
+        ),
         ("--memory-limit=1K", "memory_limit=1024 must be at least 33554432 bytes, 32 MiB a channel"),
-        ("--queue-bytes=0", "queue_bytes=0 must be at least 1 byte"),
+        ("--queue-bytes=0", "queue_bytes=0 must be a number of bytes, from 1 to 9223372036854775807"),
         (
             "--spill=/proc/none",
             (
