@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from typing import Any, TypeVar
 
@@ -143,5 +145,19 @@ def _running(master: str) -> SparkSession | None:
 
 def _start(master: str) -> SparkSession:
     builder = SparkSession.builder.appName("tidegate")
-    chosen = builder.remote(master) if master.startswith("sc://") else builder.master(master)
-    return chosen.getOrCreate()
+    if master.startswith("sc://"):
+        return builder.remote(master).getOrCreate()
+    session = builder.master(master).getOrCreate()
+    context = session.sparkContext
+    context.pythonExec = workers_python(master, os.environ, context.getConf().get("spark.pyspark.python"))
+    return session
+
+
+def workers_python(master: str, environment: Mapping[str, str], configured: str | None) -> str:
+    """The interpreter of an application's workers: the user's choice, else on this machine that of this process.
+
+    PySpark alone takes the first `python3` of the PATH, which does not know the packages of a virtual environment that
+    was not activated, and reads `spark.pyspark.python` only where `spark-submit` starts the driver.
+    """
+    chosen = environment.get("PYSPARK_PYTHON") or configured
+    return chosen or (sys.executable if master.startswith("local") else "python3")
