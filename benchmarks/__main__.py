@@ -56,6 +56,7 @@ CASES: dict[str, Callable[[Settings], Report]] = {
     "spark-feed": spark_feed.run,
     "spark": on_spark.run,
 }
+ALL = "all"
 
 
 def main() -> int:
@@ -66,7 +67,7 @@ def main() -> int:
     reports: list[Report] = []
     failed: list[str] = []
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
-    for name in arguments.cases or CASES:
+    for name in CASES if ALL in arguments.cases else arguments.cases:
         start = time.perf_counter()
         try:
             reports.append(within(arguments.case_seconds, partial(CASES[name], settings)))
@@ -87,13 +88,21 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="python -m benchmarks", description="Tidegate beside its peers, in one run.")
     defaults = Settings()
     now = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-    made.add_argument("cases", nargs="*", choices=[[], *CASES], metavar="CASE", help=f"of {', '.join(CASES)}; all")
+    cases = f"one of {', '.join(CASES)}, or {ALL} (the default)"
+    made.add_argument("cases", nargs="*", default=[ALL], type=_case, metavar="CASE", help=cases)
     made.add_argument("--scale", type=float, default=defaults.scale, help="TPC-H scale factor (%(default)s)")
     made.add_argument("--rounds", type=int, default=defaults.rounds, help="runs of each contender (%(default)s)")
     made.add_argument("--json", type=Path, default=TOP / "benchmarks" / "results" / f"{now}.json")
     made.add_argument("--case-seconds", type=float, default=CASE_SECONDS, help="then a case is given up (%(default)s)")
     made.add_argument("--fail-on-missed", action="store_true", help="exit code 1 when a target is missed")
     return made
+
+
+def _case(name: str) -> str:
+    """A case's name or `ALL`; argparse's own choices would refuse the list that stands for none."""
+    if name not in (ALL, *CASES):
+        raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join((*CASES, ALL))}")
+    return name
 
 
 if __name__ == "__main__":

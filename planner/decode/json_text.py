@@ -1,7 +1,8 @@
 """Reads JSON text of any depth, in time linear in its length.
 
 Python's own reader recurses, and its depth is the interpreter's. This one keeps its own stack. It takes what RFC
-8259 defines and nothing else: no NaN, no comments, no trailing commas. Of a key that is given twice the last counts.
+8259 defines, and comments, with which Substrait's own examples begin: from `//` or `#` to the end of the line, wherever
+space may stand. Nothing else: no NaN, no trailing commas. Of a key that is given twice the last counts.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import Final, TypeAlias
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 
-_SPACE: Final = re.compile(r"[ \t\n\r]*")
+SPACE: Final = re.compile(r"(?:[ \t\n\r]+|(?://|#)[^\n]*)*")
+"""Between tokens; it always matches."""
 _SCALAR: Final = re.compile(r"(-?(?:0|[1-9]\d*))(\.\d+)?([eE][-+]?\d+)?|true|false|null", re.ASCII)
 _STRING: Final = re.compile(r'"([^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*)"')
 _ESCAPE: Final = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))')
@@ -77,7 +79,7 @@ class _Reader:
 
     def _next(self) -> str:
         """The next character that is not space, or nothing at the end."""
-        self._at = _SPACE.match(self._text, self._at).end()  # type: ignore[union-attr]  # matches always
+        self._at = SPACE.match(self._text, self._at).end()  # type: ignore[union-attr]  # matches always
         return self._text[self._at : self._at + 1]
 
     def _value(self) -> Json:

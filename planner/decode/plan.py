@@ -15,6 +15,7 @@ from .decoder import Decoder, Subtree
 from .extensions import read_extensions
 from .habits import Habits, candidates
 from .json_nodes import JsonNodes
+from .looks_like import looks_like
 from .names import count_names, name_fields
 from .nodes import Malformed, Message, Nodes
 from .place import Place
@@ -45,10 +46,12 @@ def decode_plan(plan: PlanBytes, binder: Binder = _REGISTRY, operators: UserOper
     bytes are. Takes time linear in the plan's size, at most `MAX_SIZE`, however deep it nests, up to
     `decoder.MAX_DEPTH`.
     """
+    if (other := looks_like(plan)) is not None:
+        raise PlanError(Problem(place="", reason="MALFORMED", message=f"not a Substrait plan: {other}"))
     try:
         message = _nodes(plan).take(0)
     except Malformed as error:
-        raise PlanError(Problem(place="", reason="MALFORMED", message=f"{error}{_instead(plan)}")) from error
+        raise PlanError(Problem(place="", reason="MALFORMED", message=str(error))) from error
     first: PlanError | None = None
     for habits in candidates(message):
         try:
@@ -56,15 +59,6 @@ def decode_plan(plan: PlanBytes, binder: Binder = _REGISTRY, operators: UserOper
         except PlanError as error:
             first = first or error
     raise first or AssertionError("there is a way to read every plan")
-
-
-def _instead(plan: PlanBytes) -> str:
-    """What was perhaps meant, where a plan is not of the encoding that it is given as."""
-    if plan.binary is not None and plan.binary.lstrip().startswith(b"{"):
-        return "; this looks like JSON: a plan in JSON is text, a str or a file whose name ends in .json"
-    if plan.json is not None and not plan.json.lstrip().startswith("{"):
-        return "; a plan in JSON is an object, from '{' on: give the name of a file as a pathlib.Path"
-    return ""
 
 
 def _nodes(plan: PlanBytes) -> Nodes:

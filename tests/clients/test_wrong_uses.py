@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import tidegate
 from tidegate.client import Client
+from tidegate.executor.plan_engine import PlanEngine
 from tidegate.proto.errors import LONGEST_PLACE, Problem
 
 from .conftest import PLAN, Start
@@ -83,3 +85,26 @@ def test_a_place_thousands_of_levels_deep_is_told_by_its_ends() -> None:
     assert told.startswith("relations[0].fetch.input.fetch")
     assert told.endswith(".fetch.input.read: too deep")
     assert len(told) < LONGEST_PLACE + 20
+
+
+@pytest.mark.parametrize(
+    ("plan", "like"),
+    [("SELECT x FROM a", "looks like SQL"), (b"relations {\n  root {}\n}", "looks like protobuf's text format")],
+)
+def test_text_for_a_plan_is_told_what_it_looks_like_by_every_call_that_takes_one(
+    plan: str | bytes, like: str, open_client: Callable[..., Client], tmp_path: Path
+) -> None:
+    client = open_client(PlanEngine([], tmp_path))
+    (problem,) = client.validate(plan)
+    assert (problem.reason, like in problem.message) == ("MALFORMED", True)
+    for take in (client.create_task, client.explain, client.query):
+        with pytest.raises(tidegate.PlanError, match=f"not a Substrait plan: this {like}"):
+            take(plan)
+
+
+def test_a_plan_in_json_may_begin_with_comments(open_client: Callable[..., Client], tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text(f"// made by hand\n# twice\n{PLAN}", encoding="utf-8")
+    client = open_client(PlanEngine([], tmp_path))
+    for plan in (tmp_path / "plan.json", f"// made by hand\n{PLAN}"):
+        assert not client.validate(plan)
+        assert client.query(plan, {"a": TABLE}).num_rows == 1

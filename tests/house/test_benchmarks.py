@@ -111,6 +111,33 @@ def test_a_case_that_fails_is_told_and_the_next_one_runs(
     assert '"whole"' in (tmp_path / "figures.json").read_text()
 
 
+@pytest.mark.parametrize(
+    ("asked", "run"),
+    [([], ["one", "two"]), (["all"], ["one", "two"]), (["two"], ["two"]), (["two", "all"], ["one", "two"])],
+)
+def test_the_cases_that_are_named_are_run_and_all_of_them_by_that_word_or_by_none(
+    asked: list[str], run: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ran = []
+
+    def case(name: str) -> Callable[[Settings], Report]:
+        return lambda _: ran.append(name) or Report(case=name, title=name, header=["", "ms"], rows=[["a", "1"]])
+
+    monkeypatch.setattr("benchmarks.__main__.CASES", {name: case(name) for name in ("one", "two")})
+    monkeypatch.setattr("sys.argv", ["benchmarks", *asked, "--json", str(tmp_path / "figures.json")])
+    assert main() == 0
+    assert ran == run
+
+
+def test_a_case_that_there_is_not_is_refused_with_those_that_there_are(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["benchmarks", "tpcds"])
+    with pytest.raises(SystemExit):
+        main()
+    assert f"'tpcds' is none of {', '.join(CASES)}, all" in capsys.readouterr().err
+
+
 def test_a_ratio_is_taken_within_each_round() -> None:
     runs = Runs({"slow": (2.0, 40.0, 6.0), "fast": (1.0, 10.0, 2.0)})
     assert runs.ratio("slow", "fast") == Spread(3.0, 2.0, 4.0)

@@ -329,6 +329,16 @@ def test_validate_lists_problems_and_fails(cli: Run, tmp_path: Path) -> None:
     assert done.output.endswith("]\n")
 
 
+@pytest.mark.parametrize("command", ["validate", "explain", "run"])
+def test_sql_in_the_place_of_a_plan_is_told_in_one_line(cli: Run, tmp_path: Path, command: str) -> None:
+    (tmp_path / "query.sql").write_text("-- totals\nSELECT k, sum(v) FROM t GROUP BY k\n")
+    done = cli(command, "query.sql")
+    assert done.code == 1
+    said = done.output if command == "validate" else done.error
+    assert "this looks like SQL, and a Substrait plan is wanted" in said
+    assert said.count("\n") == 1
+
+
 def test_progress_is_shown_to_a_person_only(tmp_path: Path) -> None:
     (tmp_path / "plan.bin").write_bytes(b"plan")
     near, far = pty.openpty()

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tidegate.planner.decode import decode_plan
+from tidegate.planner.decode.json_text import JsonError, parse_json
+from tidegate.planner.decode.looks_like import looks_like
 from tidegate.proto.errors import PlanError
 from tidegate.proto.values import PlanBytes
 
@@ -17,6 +21,7 @@ from tidegate.proto.values import PlanBytes
             PlanBytes(json="plan.bin"),
             "'plan.bin'; a plan in JSON is an object, from '{' on: give the name of a file as",
         ),
+        (PlanBytes(json=""), "the text is empty; a plan in JSON is an object"),
         (PlanBytes(json='{"relatons": []}'), 'has no field named "relatons"'),
     ],
 )
@@ -26,3 +31,61 @@ def test_a_plan_of_another_encoding_is_told_in_one_line(plan: PlanBytes, sentenc
     assert sentence in str(refused.value)
     assert "\n" not in str(refused.value)
     assert refused.value.reason == "MALFORMED"
+
+
+SQL = ["SELECT a FROM t", "-- the day's\n  select 1", "/* two */ with x as (select 1) select * from x", "(SELECT 1)"]
+PROTOBUF_TEXT = ["relations {\n  root {}\n}", "# a plan\nextension_urns: [{}]", "version { minor_number: 53 }"]
+TEXT_PLANS = [
+    "pipelines {\n  read -> root;\n}",
+    "/* textplan */\nread relation r {}",
+    "=== Plan\nRoot[a]\n  Read[t => a:i64]",
+    "// of a producer\nschema s {\n  a i64;\n}",
+]
+
+
+@pytest.mark.parametrize("encoded", ["json", "binary"])
+@pytest.mark.parametrize(
+    ("texts", "like", "wanted"),
+    [
+        (SQL, "this looks like SQL", "a Substrait plan is wanted"),
+        (PROTOBUF_TEXT, "this looks like protobuf's text format", "protobuf bytes (a file of any name) or JSON"),
+        (TEXT_PLANS, "this looks like a plan written as text", "protobuf bytes (a file of any name) or JSON"),
+    ],
+)
+def test_text_that_is_no_plan_is_told_what_it_looks_like_and_what_is_wanted(
+    texts: list[str], like: str, wanted: str, encoded: str
+) -> None:
+    for text in texts:
+        plan = PlanBytes(json=text) if encoded == "json" else PlanBytes(binary=text.encode())
+        with pytest.raises(PlanError) as refused:
+            decode_plan(plan)
+        assert like in str(refused.value)
+        assert wanted in str(refused.value)
+
+
+def test_no_plan_of_a_producer_looks_like_something_else() -> None:
+    for path in Path(__file__).parents[2].joinpath("conformance", "plans").rglob("*.bin"):
+        assert looks_like(PlanBytes(binary=path.read_bytes())) is None
+
+
+COMMENTED = """// Substrait's examples have comments, which say where they come from.
+# SELECT a FROM t
+{
+  // the only relation
+  "relations": [], # none
+  "expectedTypeUrls": ["https://example.org/#not-a-comment"]
+}
+// the end"""
+
+
+def test_comments_to_the_end_of_a_line_are_no_part_of_a_plan_in_json() -> None:
+    assert looks_like(PlanBytes(json=COMMENTED)) is None
+    assert parse_json(COMMENTED) == {
+        "relations": [],
+        "expectedTypeUrls": ["https://example.org/#not-a-comment"],
+    }
+
+
+def test_a_comment_takes_the_rest_of_its_line_alone() -> None:
+    with pytest.raises(JsonError, match="line 2, column 1: expected"):
+        parse_json('{"a": // 1}\n}')
