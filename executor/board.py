@@ -80,7 +80,7 @@ class Board:
         """Raise what ended the task, if an error or a cancellation did."""
         match self.state:
             case TaskState.CANCELLED:
-                raise TaskCancelled("the task was cancelled")
+                raise self.error or TaskCancelled("the task was cancelled")
             case TaskState.FAILED:
                 raise self.failure()
             case _:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..proto.errors import NotFound, Problem, Refused, TidegateError
+from ..proto.errors import NotFound, Problem, Refused, TidegateError, Unavailable
 from ..proto.values import (
     Added,
     Capabilities,
@@ -92,7 +92,7 @@ class TaskManager:
         the timer of its interrupts holds it."""
         self._requests = Requests()
         self._lock = threading.Lock()
-        self._closed = False
+        self._closed = self._stopped = False
         self._ended = ended
         self.graphs = Graphs(self, engine, folder.parent)
 
@@ -120,6 +120,8 @@ class TaskManager:
     ) -> TaskInfo:
         """A `request`, named by the caller and unguessable, makes one task however often it arrives."""
         self._check_open()
+        if self._stopped:
+            raise _stopping()
         check_options(options)
 
         def create() -> str:
@@ -181,12 +183,12 @@ class TaskManager:
         )
         task.hold(begun.held)
         with self._lock:
-            closed = self._closed
-            if not closed:
+            open_ = not (self._closed or self._stopped)
+            if open_:
                 self._tasks[identity] = task
-        if closed:
+        if not open_:
             task.close()
-            raise _closed()
+            raise _closed() if self._closed else _stopping()
         if options.idle_seconds:
             self._timers.call_later(options.idle_seconds, lambda: self._delete_if_idle(identity))
         return identity
@@ -376,6 +378,14 @@ class TaskManager:
         if self._closed:
             raise _closed()
 
+    def stop(self) -> None:
+        """Cancel every task and take no more: who waits for one is told that the service ends. Does not wait."""
+        with self._lock:
+            self._stopped = True
+            tasks = tuple(self._tasks.values())
+        for task in tasks:
+            task.cancel(_stopping())
+
     def close(self) -> None:
         """Cancel every task; no thread and no file is left. More than once is harmless."""
         with self._lock:
@@ -397,6 +407,10 @@ class TaskManager:
 
 def _closed() -> Refused:
     return Refused("the service is closed", reason="SERVICE_CLOSED")
+
+
+def _stopping() -> Unavailable:
+    return Unavailable("the server is shutting down")
 
 
 def _unknown(task: str) -> NotFound:

@@ -309,11 +309,14 @@ class Task:
 
     # ---------------------------------------------------------------------------------------------------- ending
 
-    def cancel(self) -> None:
-        """End the task: every waiter is told, work in progress is interrupted, what it held is freed."""
+    def cancel(self, why: TidegateError | None = None) -> None:
+        """End the task: every waiter is told (`why`, where that is not the caller's wish), work in progress is
+        interrupted, what it held is freed.
+        """
         with self._board.lock:
             if self._board.state is not TaskState.RUNNING:
                 return
+            self._board.error = why
             self._release()
         self._stop()
 

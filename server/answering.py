@@ -35,13 +35,8 @@ class Endpoint:
 
     descriptor: ServiceDescriptor
 
-    def __init__(self, threads: Threads) -> None:
-        self._threads = threads
+    def __init__(self) -> None:
         self.name = self.descriptor.full_name
-
-    async def blocking(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run a call that may take its time where it stops nobody else."""
-        return await self._threads.call(functools.partial(function, *args, **kwargs))
 
     def handler(self) -> grpc.GenericRpcHandler[Any, Any]:
         methods = {method.name: self._method(method) for method in self.descriptor.methods}
@@ -98,6 +93,11 @@ class _Requests:
 
     async def __anext__(self) -> Message:
         return self._request.read(await anext(self._data))
+
+
+async def called(threads: Threads, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Run a call that may take its time where it stops nobody but calls of its kind."""
+    return await threads.call(functools.partial(function, *args, **kwargs))
 
 
 def _encoded(answer: Answer) -> bytes:

@@ -68,3 +68,7 @@ class Backend(Service, Protocol):
         The result ends the subscription.
         """
         ...
+
+    def stop(self) -> None:
+        """Cancel every task and take no more: those who wait for them are told that the service ends. Does not wait."""
+        ...

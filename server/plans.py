@@ -8,34 +8,40 @@ from ..proto import messages
 from ..proto.service import Service
 from ..proto.tidegate.v1 import plans_pb2 as pb
 from ..proto.values import TaskOptions
-from .answering import Context, Endpoint
+from .answering import Context, Endpoint, called
 from .flight_port import FlightPort
-from .threads import Threads
+from .pools import Pools
 
 
 class Plans(Endpoint):
     descriptor = pb.DESCRIPTOR.services_by_name["PlanService"]
 
-    def __init__(self, service: Service, threads: Threads, defaults: TaskOptions, flight: FlightPort) -> None:
-        super().__init__(threads)
+    def __init__(self, service: Service, pools: Pools, defaults: TaskOptions, flight: FlightPort) -> None:
+        super().__init__()
         self._service = service
+        self._pools = pools
         self._defaults = defaults
         self._flight = flight
 
     async def validate(self, request: pb.ValidateRequest, _: Context) -> pb.ValidateResponse:
         plan = messages.plan_value(request.plan)
         options = messages.options_value(request.options, self._defaults)
-        problems, warnings = await self.blocking(self._service.validate, plan, options)
+        problems, warnings = await called(self._pools.planning, self._service.validate, plan, options)
         return messages.validation_message(problems, warnings)
 
     async def explain(self, request: pb.ExplainRequest, _: Context) -> pb.ExplainResponse:
         options = messages.options_value(request.options, self._defaults)
         plan = messages.plan_value(request.plan)
-        explanation = await self.blocking(
-            self._service.explain, plan, options, tuple(request.static_sources), dict(request.rows)
+        explanation = await called(
+            self._pools.planning,
+            self._service.explain,
+            plan,
+            options,
+            tuple(request.static_sources),
+            dict(request.rows),
         )
         return pb.ExplainResponse(text=explanation.text, json=explanation.json)
 
     async def capabilities(self, _request: pb.CapabilitiesRequest, _: Context) -> pb.CapabilitiesResponse:
-        capabilities = await self.blocking(self._service.capabilities)
+        capabilities = await called(self._pools.control, self._service.capabilities)
         return messages.capabilities_message(replace(capabilities, flight=self._flight.announced))

@@ -15,18 +15,20 @@ from grpc_reflection.v1alpha import reflection
 
 from ..proto.errors import Unavailable
 from ..proto.flight import SERVICE as FLIGHT
-from .answering import Endpoint
+from .answering import Endpoint, called
 from .authenticating import Authenticating
 from .backend import Backend
 from .flight_port import FlightPort
 from .plans import Plans
+from .pools import Pools
 from .settings import Settings
 from .tasks import Tasks
-from .threads import Threads
 from .trust import warning
 from .waiting import Waiting
 
 log = logging.getLogger("tidegate.server")
+
+_LEFT_SECONDS: Final = 2.0  # for threads of calls that have been answered, or given up
 
 _OPTIONS: Final = (
     ("grpc.so_reuseport", 0),  # a port in use is an error, not a lottery between two servers
@@ -44,12 +46,14 @@ class Server:
 
     def __init__(self, backend: Backend, settings: Settings) -> None:
         self._settings = settings
-        self._threads = Threads(settings.blocking_calls, "tidegate-call")
+        self._backend = backend
+        self._pools = Pools(settings)
         self._waiting = Waiting(backend)
-        self._tasks = Tasks(backend, self._threads, self._waiting, settings.defaults)
         self._flight = FlightPort(backend, settings)
-        plans = Plans(backend, self._threads, settings.defaults, self._flight)
-        self._endpoints: tuple[Endpoint, ...] = (self._tasks, plans)
+        self._endpoints: tuple[Endpoint, ...] = (
+            Tasks(backend, self._pools, self._waiting, settings.defaults),
+            Plans(backend, self._pools, settings.defaults, self._flight),
+        )
         self._health = health.aio.HealthServicer()  # type: ignore[attr-defined]
         self.address = settings.listen
 
@@ -102,9 +106,10 @@ class Server:
         await self._health.enter_graceful_shutdown()
         self._waiting.stop()
         grace = self._settings.grace_seconds
+        await called(self._pools.control, self._backend.stop)
         await asyncio.gather(self._server.stop(grace), self._flight.stop(grace))
-        self._tasks.close()
-        self._threads.close(wait=True)
+        if not self._pools.close(_LEFT_SECONDS):
+            log.error("a call has not ended with its task's cancellation: its thread is left behind")
 
 
 async def serve(backend: Backend, settings: Settings, ready: Callable[[Server], None]) -> None:

@@ -29,6 +29,7 @@ class Settings:
     flight_streams: int = 64
     max_message_bytes: int = 64 * MIB
     max_calls: int = 4096
-    blocking_calls: int = 8
+    planning_calls: int = 4
+    feeding_calls: int = 8
     grace_seconds: float = 10.0
     defaults: TaskOptions = field(default_factory=TaskOptions)

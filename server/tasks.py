@@ -4,40 +4,46 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, ParamSpec, TypeVar
 
 from ..proto import messages
 from ..proto.errors import InvalidRequest
 from ..proto.frames import FramesEncoder, encode_added, encode_frames
 from ..proto.tidegate.v1 import tasks_pb2 as pb
-from ..proto.values import Added, TaskInfo, TaskOptions, TaskState
-from .answering import Context, Endpoint
+from ..proto.values import Added, Frame, TaskInfo, TaskOptions, TaskState
+from .answering import Context, Endpoint, called
 from .backend import Backend
 from .joining import joined
+from .pools import Pools
 from .results import LONGEST_WAIT, answer_bytes, results
-from .threads import Threads
 from .waiting import Waiting
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 SHORTEST_INTERVAL: Final = 0.05  # of WatchTask
+LONGEST_LOAN: Final = 0.05  # seconds that an answer waits for a thread that is lent to its task
 LONGEST_FEED: Final = 60.0  # seconds; then who calls has to show a token again
 
 
 class Tasks(Endpoint):
     descriptor = pb.DESCRIPTOR.services_by_name["TaskService"]
 
-    def __init__(self, backend: Backend, threads: Threads, waiting: Waiting, defaults: TaskOptions) -> None:
-        super().__init__(threads)
+    def __init__(self, backend: Backend, pools: Pools, waiting: Waiting, defaults: TaskOptions) -> None:
+        super().__init__()
         self._backend = backend
         self._waiting = waiting
         self._defaults = defaults
-        # An upload keeps a thread for as long as its client takes; those must not be the threads of short calls.
-        self._uploads = Threads(8, "tidegate-upload")
+        self._pools = pools
+
+    async def _control(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        return await called(self._pools.control, function, *args, **kwargs)
 
     async def create_task(self, request: pb.CreateTaskRequest, _: Context) -> pb.CreateTaskResponse:
-        return pb.CreateTaskResponse(task=await self.blocking(self._create, request))
+        return pb.CreateTaskResponse(task=await called(self._pools.planning, self._create, request))
 
     def _create(self, request: pb.CreateTaskRequest) -> pb.Task:
         plan = messages.plan_value(request.plan)
@@ -53,38 +59,40 @@ class Tasks(Endpoint):
         several.splits.add(source=request.source, split=request.split, sequence=request.sequence)
         if request.HasField("epoch"):
             several.epoch = request.epoch
-        added, _epoch = await self.blocking(self._add, several)
+        added, _epoch = await called(self._pools.feeding, self._add, several)
         return messages.added_message(added[0])
 
     async def add_splits(self, request: pb.AddSplitsRequest, _: Context) -> bytes:
-        return await self.blocking(self._add_and_read, request)
+        return await self._added(request)
 
     async def feed(self, requests: AsyncIterator[pb.AddSplitsRequest], context: Context) -> None:
         began = time.monotonic()
         request = await self._waiting.message(requests)
         while request is not None:
-            await context.write(await self.blocking(self._add_and_read, request))
+            await context.write(await self._added(request))
             request = await self._waiting.message(requests)
             if time.monotonic() - began > LONGEST_FEED:
                 return
 
-    def _add_and_read(self, request: pb.AddSplitsRequest) -> bytes:
-        reads = request.HasField("read")
+    async def _added(self, request: pb.AddSplitsRequest) -> bytes:
+        """Add, seal and read. A thread that can be spared is lent to the task meanwhile, where its epochs are short."""
+        feeding = self._pools.feeding
+        if not request.HasField("read"):
+            return (await called(feeding, self._add_or_transact, request, wake=True)).SerializeToString()
+        epoch = _Epoch(self._backend, request.read, request.task)
+        if not feeding.takes_long_calls:
+            return epoch.poll(await called(feeding, self._add_or_transact, request, wake=True))
+
+        def add_and_work() -> bytes:
+            return epoch.work_and_poll(self._add_or_transact(request, wake=False))
+
+        return await feeding.long_call(add_and_work, epoch.so_far, LONGEST_LOAN)
+
+    def _add_or_transact(self, request: pb.AddSplitsRequest, *, wake: bool) -> pb.AddSplitsResponse:
         if request.HasField("transaction"):
-            answer = self._transact(request, wake=not reads)
-        else:
-            added, epoch = self._add(request, wake=not reads)
-            answer = pb.AddSplitsResponse(splits=map(messages.added_message, added), epoch=epoch)
-        if not reads:
-            return answer.SerializeToString()
-        read = request.read
-        frames = self._backend.work_and_poll(
-            request.task,
-            messages.cursor_value(getattr(read, "from")),
-            acknowledge=messages.cursor_value(read.acknowledge) if read.HasField("acknowledge") else None,
-            max_bytes=answer_bytes(read),
-        )
-        return encode_added(answer, joined(frames))
+            return self._transact(request, wake=wake)
+        added, epoch = self._add(request, wake=wake)
+        return pb.AddSplitsResponse(splits=map(messages.added_message, added), epoch=epoch)
 
     def _add(self, request: pb.AddSplitsRequest, *, wake: bool = True) -> tuple[list[Added], int | None]:
         # Decoded one by one as the executor takes them, so that a refused one's successors cost nothing.
@@ -122,11 +130,12 @@ class Tasks(Endpoint):
 
     async def find_files(self, request: pb.FindFilesRequest, _: Context) -> pb.FindFilesResponse:
         split = messages.file_value(request.file)
-        found = await self.blocking(self._backend.find_files, request.task, request.source, split)
+        find = self._backend.find_files
+        found = await called(self._pools.feeding, find, request.task, request.source, split)
         return pb.FindFilesResponse(files=map(messages.found_message, found))
 
     async def get_transaction(self, request: pb.GetTransactionRequest, _: Context) -> pb.GetTransactionResponse:
-        last = await self.blocking(self._backend.last_transaction, request.task, request.application)
+        last = await self._control(self._backend.last_transaction, request.task, request.application)
         if last is None:
             return pb.GetTransactionResponse()
         return pb.GetTransactionResponse(version=last.version, epoch=last.epoch)
@@ -143,15 +152,15 @@ class Tasks(Endpoint):
                 yield request.data
 
         keep = partial(self._backend.upload, first.task, first.name, chunks(), group=first.group)
-        return pb.UploadResponse(path=await self._uploads.call(keep))
+        return pb.UploadResponse(path=await self._pools.uploads.call(keep))
 
     async def drop_uploads(self, request: pb.DropUploadsRequest, _: Context) -> pb.DropUploadsResponse:
-        await self.blocking(self._backend.drop_uploads, request.task, request.group)
+        await self._control(self._backend.drop_uploads, request.task, request.group)
         return pb.DropUploadsResponse()
 
     async def no_more_splits(self, request: pb.NoMoreSplitsRequest, _: Context) -> pb.NoMoreSplitsResponse:
         source = request.source if request.HasField("source") else None
-        await self.blocking(self._backend.no_more_splits, request.task, source, dict(request.through) or None)
+        await self._control(self._backend.no_more_splits, request.task, source, dict(request.through) or None)
         return pb.NoMoreSplitsResponse()
 
     async def request_barrier(self, request: pb.RequestBarrierRequest, _: Context) -> pb.RequestBarrierResponse:
@@ -159,11 +168,11 @@ class Tasks(Endpoint):
         through = dict(request.through) or None
         checkpoint = messages.checkpoint_name(request)
         return pb.RequestBarrierResponse(
-            epoch=await self.blocking(self._backend.request_barrier, request.task, epoch, through, checkpoint)
+            epoch=await self._control(self._backend.request_barrier, request.task, epoch, through, checkpoint)
         )
 
     async def list_checkpoints(self, request: pb.ListCheckpointsRequest, _: Context) -> pb.ListCheckpointsResponse:
-        found = await self.blocking(self._backend.list_checkpoints, request.task)
+        found = await self._control(self._backend.list_checkpoints, request.task)
         return pb.ListCheckpointsResponse(checkpoints=map(messages.checkpoint_message, found))
 
     async def next(self, request: pb.NextRequest, _: Context) -> bytes:
@@ -183,35 +192,59 @@ class Tasks(Endpoint):
                 yield encoder.encode(frames)
 
     async def acknowledge(self, request: pb.AcknowledgeRequest, _: Context) -> pb.AcknowledgeResponse:
-        await self.blocking(self._backend.acknowledge, request.task, messages.cursor_value(request.cursor))
+        await self._control(self._backend.acknowledge, request.task, messages.cursor_value(request.cursor))
         return pb.AcknowledgeResponse()
 
     async def get_task(self, request: pb.GetTaskRequest, _: Context) -> pb.Task:
-        return messages.task_message(await self.blocking(self._backend.get_task, request.task))
+        return messages.task_message(await self._control(self._backend.get_task, request.task))
 
     async def list_tasks(self, _request: pb.ListTasksRequest, _: Context) -> pb.ListTasksResponse:
-        return pb.ListTasksResponse(tasks=map(messages.task_message, await self.blocking(self._backend.list_tasks)))
+        return pb.ListTasksResponse(tasks=map(messages.task_message, await self._control(self._backend.list_tasks)))
 
     async def watch_task(self, request: pb.WatchTaskRequest, _: Context) -> AsyncGenerator[pb.Task]:
         interval = max(request.interval_ms / 1000, SHORTEST_INTERVAL)
         seen: TaskInfo | None = None
         while seen is None or seen.state is TaskState.RUNNING:
-            task = await self.blocking(self._backend.get_task, request.task)
+            task = await self._control(self._backend.get_task, request.task)
             if task != seen:
                 yield messages.task_message(task)
             seen = task
             await self._waiting.pause(interval)
 
     async def cancel_task(self, request: pb.CancelTaskRequest, _: Context) -> pb.CancelTaskResponse:
-        await self.blocking(self._backend.cancel_task, request.task)
+        await self._control(self._backend.cancel_task, request.task)
         return pb.CancelTaskResponse()
 
     async def delete_task(self, request: pb.DeleteTaskRequest, _: Context) -> pb.DeleteTaskResponse:
-        await self.blocking(self._backend.delete_task, request.task)
+        await self._control(self._backend.delete_task, request.task)
         return pb.DeleteTaskResponse()
 
-    def close(self) -> None:
-        self._uploads.close(wait=False)
+
+class _Epoch:
+    """What a call answers that adds and reads: what was added, and what there is to read then."""
+
+    def __init__(self, backend: Backend, read: pb.Read, task: str) -> None:
+        self._backend = backend
+        self._task = task
+        self._cursor = messages.cursor_value(getattr(read, "from"))
+        self._acknowledge = messages.cursor_value(read.acknowledge) if read.HasField("acknowledge") else None
+        self._bytes = answer_bytes(read)
+        self._added: pb.AddSplitsResponse | None = None
+
+    def work_and_poll(self, added: pb.AddSplitsResponse) -> bytes:
+        self._added = added
+        return self._answer(added, self._backend.work_and_poll)
+
+    def poll(self, added: pb.AddSplitsResponse) -> bytes:
+        return self._answer(added, self._backend.poll)
+
+    def so_far(self) -> bytes | None:
+        """The answer while `work_and_poll` goes on; None while splits are still being added."""
+        return None if self._added is None else self.poll(self._added)
+
+    def _answer(self, added: pb.AddSplitsResponse, read: Callable[..., Sequence[Frame]]) -> bytes:
+        frames = read(self._task, self._cursor, acknowledge=self._acknowledge, max_bytes=self._bytes)
+        return encode_added(added, joined(frames))
 
 
 async def _next(requests: AsyncIterator[Any]) -> Any:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from . import options as common
 
 if TYPE_CHECKING:
+    from ...proto.service import Service
     from ..serving import Server
 
+_log = logging.getLogger("tidegate.server")
+
+_CLOSING_SECONDS: Final = 5.0
 _SIZES: Final = ("memory_limit", "queue_bytes", "output_bytes", "spill_quota", "write_quota")
 
 
@@ -154,8 +160,23 @@ def serve(options: argparse.Namespace) -> int:
     try:
         asyncio.run(serve_until_ended(service, settings, _ready))
     finally:
-        service.close()
+        _close(service)
     return 0
+
+
+def _close(service: Service) -> None:
+    """Close the service. Where that takes too long, because a task's code cannot be interrupted, end the process."""
+    closing = threading.Thread(target=service.close, name="tidegate-close", daemon=True)
+    closing.start()
+    closing.join(_CLOSING_SECONDS)
+    if closing.is_alive():
+        _log.error(
+            "a task's code cannot be interrupted: the process ends without it (the next server removes what it left in "
+            "the spill folder)"
+        )
+        logging.shutdown()
+        sys.stdout.flush()
+        os._exit(1)
 
 
 def _database(text: str) -> tuple[str, Path]:

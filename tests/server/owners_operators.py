@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -21,6 +22,21 @@ class Doubles:
         return None
 
 
-OPERATORS = {"double": tidegate.user_operator(lambda options: Doubles())}
+class Sleeps:
+    """Answers nothing, and cannot be interrupted."""
+
+    def execute(self, batches: Sequence[pa.RecordBatch], stream: str, channel: int) -> list[pa.RecordBatch]:
+        print("asleep", flush=True)
+        time.sleep(600)
+        return []
+
+    def done(self, channel: int) -> None:
+        return None
+
+
+OPERATORS = {
+    "double": tidegate.user_operator(lambda options: Doubles()),
+    "sleep": tidegate.user_operator(lambda options: Sleeps()),
+}
 NO_MAPPING = 7
 WRONG = {"double": Doubles}

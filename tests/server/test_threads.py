@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,7 +20,7 @@ def threads(most: int) -> Iterator[Threads]:
     try:
         yield made
     finally:
-        made.close(wait=True)
+        assert made.close(seconds=20)
 
 
 def run(check: Callable[[], Awaitable[None]]) -> None:
@@ -113,10 +114,74 @@ def test_the_end_waits_for_the_call_in_progress_and_cancels_the_others() -> None
         await asyncio.sleep(0)
         began.wait()
         go_on.set()
-        made.close(wait=True)
+        assert made.close(seconds=20)
         assert ended.is_set()
         assert await calls[0] is None
         with pytest.raises(asyncio.CancelledError):
             await calls[1]
+
+    run(check)
+
+
+def test_half_of_the_threads_are_for_calls_that_are_not_long() -> None:
+    async def check() -> None:
+        with threads(4) as made:
+            go_on = threading.Event()
+            calls = []
+            while made.takes_long_calls:
+                calls.append(asyncio.ensure_future(made.long_call(go_on.wait, lambda: None, 0.01)))
+                await asyncio.sleep(0)
+            assert len(calls) == 2
+            assert len(set(await asyncio.gather(*(made.call(name) for _ in range(50))))) <= 2
+            go_on.set()
+            assert await asyncio.gather(*calls) == [True, True]
+            assert made.takes_long_calls
+
+    run(check)
+
+
+def test_a_long_call_is_answered_meanwhile_and_its_thread_is_no_longer_one_of_these() -> None:
+    async def check() -> None:
+        with threads(2) as made:
+            go_on, answers = threading.Event(), iter([None, None, "meanwhile"])
+            assert await made.long_call(go_on.wait, lambda: next(answers), 0.01) == "meanwhile"
+            assert not made.takes_long_calls
+            names = set(await asyncio.gather(*(made.call(lambda: time.sleep(0.01) or name()) for _ in range(10))))
+            assert names == {"call-2", "call-3"}
+            go_on.set()
+            while not made.takes_long_calls:
+                await asyncio.sleep(0.01)
+
+    run(check)
+
+
+def test_a_long_call_that_ends_in_time_answers_itself() -> None:
+    async def check() -> None:
+        with threads(2) as made:
+            assert [await made.long_call(name, lambda: "meanwhile", 30.0) for _ in range(3)] == ["call-1"] * 3
+
+    run(check)
+
+
+def test_what_is_raised_meanwhile_is_what_the_caller_gets() -> None:
+    async def check() -> None:
+        with threads(2) as made:
+            go_on = threading.Event()
+            with pytest.raises(ZeroDivisionError):
+                await made.long_call(go_on.wait, lambda: 1 // 0, 0.01)
+            go_on.set()
+
+    run(check)
+
+
+def test_the_end_does_not_wait_for_ever() -> None:
+    async def check() -> None:
+        made = Threads(2, "call")
+        go_on = threading.Event()
+        call = asyncio.ensure_future(made.call(go_on.wait))
+        await asyncio.sleep(0)
+        assert not made.close(seconds=0.05)
+        go_on.set()
+        assert await call
 
     run(check)

@@ -1,0 +1,37 @@
+"""Threads for each kind of call, so that calls that take long stop only those of their own kind."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from .settings import Settings
+from .threads import Threads
+
+_CONTROL: Final = 4
+_UPLOADS: Final = 8
+
+
+class Pools:
+    """`control` is for calls that look at a task, seal, cancel or delete: none of them waits for data or work.
+    `planning` reads plans. `feeding` reads splits, lists folders, and is lent to tasks with short epochs. Each upload
+    keeps one of `uploads` for as long as its client takes.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.control = Threads(_CONTROL, "tidegate-control")
+        self.planning = Threads(settings.planning_calls, "tidegate-plan")
+        self.feeding = Threads(settings.feeding_calls, "tidegate-feed")
+        self.uploads = Threads(_UPLOADS, "tidegate-upload")
+
+    def close(self, seconds: float) -> bool:
+        """Wait for the calls in progress, but for uploads, which want the event loop. False where some go on after
+        these seconds.
+        """
+        self.uploads.close(seconds=0.0)
+        deadline = time.monotonic() + seconds
+        ended = [
+            threads.close(seconds=max(0.0, deadline - time.monotonic()))
+            for threads in (self.control, self.planning, self.feeding)
+        ]
+        return all(ended)
