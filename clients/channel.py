@@ -17,6 +17,7 @@ from .access import Access
 from .proto.allocator import tune_allocator
 from .proto.errors import TidegateError, Unavailable
 from .proto.failures import error, is_ours
+from .proto.tls import TROUBLES, trouble
 
 A = TypeVar("A")
 
@@ -83,6 +84,7 @@ class Channel:
         self._retry_seconds = retry_seconds
         self._answer_seconds = answer_seconds
         self.metadata = access.metadata()
+        self.authorities = access.authorities_bytes()
         self._channel = access.channel(OPTIONS)
         # A call that is open at the end of the process has to end before gRPC's threads do, who are waited for else.
         self._close = weakref.finalize(self, self._channel.close)
@@ -159,7 +161,8 @@ class Channel:
                 return call()
             except grpc.RpcError as broken:
                 failed = self.failed(broken)
-                if not again or not isinstance(failed, Unavailable) or time.monotonic() + pause > deadline:
+                hopeful = isinstance(failed, Unavailable) and failed.reason not in TROUBLES
+                if not again or not hopeful or time.monotonic() + pause > deadline:
                     raise failed from None
             self._closed.wait(pause * random.uniform(0.5, 1.0))  # noqa: S311 (spreads clients, hides nothing)
             pause = min(2 * pause, LONGEST_PAUSE)
@@ -173,13 +176,22 @@ class Channel:
         if status == "DEADLINE_EXCEEDED" and self._answer_seconds is not None:
             sentence = f"the server {address} has not answered within {self._answer_seconds:g} seconds"
         elif status in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED") and not is_ours(metadata):
-            sentence = f"the server {address} cannot be reached: {sentence}; {_likely(self.access, sentence)}"
+            return self._unreached(status, sentence)
         elif status == "RESOURCE_EXHAUSTED" and not is_ours(metadata):  # gRPC's own limit, so nobody asked us
             sentence = (
                 f"the server {address} takes no call of this size ({sentence}): give data as files, in uploads or "
                 "in smaller splits, or let it take more (tidegate serve --max-message-bytes SIZE)"
             )
         return error(status, sentence, metadata)
+
+    def _unreached(self, status: str, said: str) -> TidegateError:
+        """What gRPC says, or what is found out about TLS, which does not go away by trying again."""
+        access = self.access
+        found = trouble(access.address, tls=access.tls, authorities=self.authorities, file=access.authorities)
+        if found is not None:
+            return Unavailable(f"the server {access.address} cannot be reached: {found.sentence}", reason=found.reason)
+        start = f"`tidegate serve --listen {access.address}` starts one"
+        return error(status, f"the server {access.address} cannot be reached: {said}; {start}", ())
 
     def close(self) -> None:
         self._closed.set()
@@ -190,15 +202,3 @@ class Channel:
 
 def _encoded(message: Message) -> bytes:
     return message.SerializeToString()
-
-
-def _likely(access: Access, said: str) -> str:
-    """What would help where gRPC says this."""
-    if access.tls and "WRONG_VERSION_NUMBER" in said:
-        return "it takes connections without TLS alone"
-    if access.tls and ("SSL" in said or "Hostname" in said):
-        known = access.authorities or "those authorities that gRPC knows"
-        return f"the certificate it shows has to be for {access.address.rpartition(':')[0]}, and vouched for by {known}"
-    if not access.tls and "Socket closed" in said:
-        return "it was lost, or takes connections over TLS alone (tls=True, or --tls)"
-    return f"`tidegate serve --listen {access.address}` starts one"

@@ -22,6 +22,7 @@ from .proto.flight import read_frame, results_ticket
 from .proto.frames import decode_frames
 from .proto.tidegate.v1 import plans_pb2 as plans
 from .proto.tidegate.v1 import tasks_pb2 as pb
+from .proto.tls import trouble
 from .proto.values import Capabilities, Frame
 
 if TYPE_CHECKING:
@@ -53,8 +54,7 @@ class Streams:
 
     def __init__(self, channel: Channel, *, use_flight: bool = True) -> None:
         self._channel = channel
-        self._authorities = channel.access.authorities_bytes()  # now, as the channel does
-        self._flight = FlightConnection(channel, self._authorities)
+        self._flight = FlightConnection(channel)
         self._why_not = "" if use_flight else "as was asked for"
         self._failed = 0
         self._busy = False
@@ -116,9 +116,8 @@ class NoFlightError(Exception):
 class FlightConnection:
     """To where the server says that it has Flight; made when it is needed, and again after `close`."""
 
-    def __init__(self, channel: Channel, authorities: bytes | None) -> None:
+    def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._authorities = authorities
         self._client: flight.FlightClient | None = None
         self._options: flight.FlightCallOptions | None = None
         self._was_there = False
@@ -137,14 +136,14 @@ class FlightConnection:
         """One that has been answered there about a task: a stream, whose length nobody knows, has no deadline."""
         from pyarrow import flight
 
-        address = self._address()
+        access, address = self._channel.access, self._address()
         headers = [(name.encode(), value.encode()) for name, value in self._channel.metadata or ()]
         self._options = flight.FlightCallOptions(headers=headers)
         in_time = flight.FlightCallOptions(headers=headers, timeout=CONNECT_SECONDS)
         client = flight.connect(
-            _location(address, tls=self._channel.access.tls),
+            _location(address, tls=access.tls),
             generic_options=[*OPTIONS, *_FLIGHT_OPTIONS],
-            tls_root_certs=self._authorities,
+            tls_root_certs=self._channel.authorities,
         )
         try:
             client.get_flight_info(flight.FlightDescriptor.for_path(task, "1"), in_time)
@@ -152,9 +151,9 @@ class FlightConnection:
             client.close()
             if self._was_there:
                 raise
-            raise NoFlightError(
-                f"the server's Arrow Flight cannot be reached at {address} ({_first_line(unreachable)})"
-            ) from None
+            found = trouble(address, tls=access.tls, authorities=self._channel.authorities, file=access.authorities)
+            why = _first_line(unreachable) if found is None else found.sentence
+            raise NoFlightError(f"the server's Arrow Flight cannot be reached at {address} ({why})") from None
         except BaseException:
             client.close()
             raise

@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from ..proto.errors import NotFound, Problem, Refused, TidegateError, Unavailable
@@ -94,6 +95,7 @@ class TaskManager:
         self._lock = threading.Lock()
         self._closed = self._stopped = False
         self._ended = ended
+        self._started = datetime.now(UTC).isoformat(" ", "seconds")
         self.graphs = Graphs(self, engine, folder.parent)
 
     # ---------------------------------------------------------------------------------------------------- tasks
@@ -197,9 +199,18 @@ class TaskManager:
         task = self._tasks.get(identity) if self._ownership.has(identity) else None
         if task is None:
             self._check_open()
-            raise _unknown(identity)
+            raise self._unknown(identity)
         task.touch()
         return task
+
+    def _unknown(self, task: str) -> NotFound:
+        if self._ownership.is_of_another_run(task):
+            return NotFound(
+                f"there is no task {task!r}: the server has started anew since it was made (at {self._started}), or is "
+                "another one, and tasks end with their server; make it again, or go on from a checkpoint of it",
+                reason="SERVER_RESTARTED",
+            )
+        return NotFound(f"there is no task {task!r}; it may have been deleted", reason="UNKNOWN_TASK")
 
     def get_task(self, task: str) -> TaskInfo:
         return self._task(task).info()
@@ -216,7 +227,7 @@ class TaskManager:
     def delete_task(self, task: str) -> None:
         found = self._forget(task) if self._ownership.has(task) else None
         if found is None:
-            raise _unknown(task)
+            raise self._unknown(task)
         found.delete()
 
     def _forget(self, task: str) -> Task | None:
@@ -411,7 +422,3 @@ def _closed() -> Refused:
 
 def _stopping() -> Unavailable:
     return Unavailable("the server is shutting down")
-
-
-def _unknown(task: str) -> NotFound:
-    return NotFound(f"there is no task {task!r}; it may have been deleted", reason="UNKNOWN_TASK")

@@ -1,7 +1,8 @@
 """`python -m tidegate.server.probe [HOST:PORT]`: is a server ready? Exit code 0 when it is, 1 and a line when not.
 
 It asks the standard health service (`grpc.health.v1.Health`), which wants no token, so that a container needs no other
-tool for its health check.
+tool for its health check. A server of this machine that has TLS is asked over TLS, whatever certificate it shows: it is
+told nothing, and whether others trust the certificate is not a matter of its health.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from pathlib import Path
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from ..proto.address import is_loopback
+from ..proto.tls import shown, trouble
+
 DEFAULT_ADDRESS = "127.0.0.1:50051"
 TIMEOUT_SECONDS = 3.0
 
@@ -21,18 +25,46 @@ TIMEOUT_SECONDS = 3.0
 def main(arguments: Sequence[str] | None = None) -> int:
     """Ask once, without waiting for a server that is not there."""
     options = _parser().parse_args(arguments)
-    with _channel(options) as channel:
-        try:
-            answer = health_pb2_grpc.HealthStub(channel).Check(
-                health_pb2.HealthCheckRequest(service=""), timeout=TIMEOUT_SECONDS
-            )
-        except grpc.RpcError as error:
-            print(f"{options.address}: {error.code().name}: {error.details()}", file=sys.stderr)
-            return 1
+    try:
+        answer = _ask(options)
+    except grpc.RpcError as error:
+        print(f"{options.address}: {_said(options, error)}", file=sys.stderr)
+        return 1
     if answer.status != health_pb2.HealthCheckResponse.SERVING:
         print(f"{options.address}: {health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)}", file=sys.stderr)
         return 1
     return 0
+
+
+def _ask(options: argparse.Namespace) -> health_pb2.HealthCheckResponse:
+    if options.tls_ca is not None:
+        return _answer(_secure(options.address, options.tls_ca.read_bytes(), options.tls_name))
+    try:
+        return _answer(grpc.insecure_channel(options.address))
+    except grpc.RpcError:
+        found = shown(options.address) if is_loopback(options.address) else None
+        if found is None:
+            raise
+        return _answer(_secure(options.address, found.pem, next(iter(found.names), None)))
+
+
+def _answer(channel: grpc.Channel) -> health_pb2.HealthCheckResponse:
+    with channel:
+        request = health_pb2.HealthCheckRequest(service="")
+        return health_pb2_grpc.HealthStub(channel).Check(request, timeout=TIMEOUT_SECONDS)
+
+
+def _secure(address: str, authorities: bytes, name: str | None) -> grpc.Channel:
+    named = [("grpc.ssl_target_name_override", name)] if name else []
+    return grpc.secure_channel(address, grpc.ssl_channel_credentials(authorities), options=named)
+
+
+def _said(options: argparse.Namespace, error: grpc.RpcError) -> str:
+    over_tls = options.tls_ca is not None
+    authorities = options.tls_ca.read_bytes() if over_tls else None
+    found = trouble(options.address, tls=over_tls, authorities=authorities, file=options.tls_ca)
+    said = f"{error.code().name}: {error.details()}"
+    return said if found is None or (options.tls_name and found.reason == "CERTIFICATE_NAME") else found.sentence
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -41,17 +73,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--tls-ca", metavar="FILE", type=Path, help="over TLS, to a server that one in FILE vouches for"
     )
-    parser.add_argument("--tls-name", metavar="NAME", help="of the server's certificate, where it is not HOST")
+    parser.add_argument("--tls-name", metavar="NAME", help="with --tls-ca: the certificate's name, if it is not HOST")
     return parser
-
-
-def _channel(options: argparse.Namespace) -> grpc.Channel:
-    if options.tls_ca is None:
-        return grpc.insecure_channel(options.address)
-    named = [("grpc.ssl_target_name_override", options.tls_name)] if options.tls_name else []
-    return grpc.secure_channel(
-        options.address, grpc.ssl_channel_credentials(options.tls_ca.read_bytes()), options=named
-    )
 
 
 if __name__ == "__main__":

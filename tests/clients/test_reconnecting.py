@@ -17,6 +17,7 @@ import tidegate
 from tidegate.access import Access
 from tidegate.channel import Line
 from tidegate.executor.engine import Engine
+from tidegate.executor.owning import Ownership, act_for
 from tidegate.plans import plan_bytes
 from tidegate.proto.address import placeless
 from tidegate.proto.values import Cursor, TaskOptions
@@ -24,7 +25,7 @@ from tidegate.remote import RemoteService
 from tidegate.server.flight_port import FlightPort
 
 from ..executor.fakes import FakeEngine
-from ..server.running import fake_server, flight_address
+from ..server.running import fake_server, flight_address, manager, served
 from .conftest import PLAN
 
 
@@ -165,6 +166,34 @@ def test_a_server_that_is_not_there_is_said_to_be_after_a_while() -> None:
         pytest.raises(tidegate.Unavailable, match=f"{address} cannot be reached"),
     ):
         client.tasks()
+
+
+def test_a_task_of_a_server_that_has_started_anew_since_is_told_so(engine: Engine) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        listen = f"127.0.0.1:{taken.getsockname()[1]}"
+    with tidegate.connect(listen) as client:
+        with manager(engine) as before, served(before, listen=listen):
+            task = client.create_task(PLAN)
+        with manager() as now, served(now, listen=listen):
+            for use in (task.statistics, lambda: task.run_epoch({"a": numbers(1)}), lambda: client.task(task.id)):
+                with pytest.raises(tidegate.NotFound, match="the server has started anew since") as missing:
+                    use()
+                assert missing.value.reason == "SERVER_RESTARTED"
+            deleted = client.create_task(PLAN)
+            deleted.delete()
+            for gone in (deleted.id, "no-such-task", task.id[:-1]):
+                with pytest.raises(tidegate.NotFound, match="it may have been deleted"):
+                    client.task(gone)
+
+
+@pytest.mark.parametrize("principals", [False, True])
+def test_an_id_says_which_run_of_a_service_has_made_it(principals: bool) -> None:
+    act_for("alice")
+    before, now = Ownership(principals), Ownership(principals)
+    identity = before.new_identity()
+    assert (before.is_of_another_run(identity), now.is_of_another_run(identity)) == (False, True)
+    assert now.has(identity)  # whose it is stays so, for its checkpoints
+    assert not any(now.is_of_another_run(other) for other in ("", "none", identity.upper(), f"{identity}0"))
 
 
 def test_a_closed_client_says_so() -> None:

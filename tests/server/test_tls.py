@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ import tidegate
 from tidegate.server.certificate import Certificate
 from tidegate.server.probe import main as probe
 from tidegate.server.tokens import Tokens
+from tidegate.streams import FlightConnection
 
 from .certificates import Authority
 from .running import flight_address, manager, served
@@ -44,14 +46,16 @@ def address(authority: Authority, tmp_path: Path) -> Iterator[str]:
         yield listening
 
 
-def told(address: str, **how: object) -> str:
-    """What a call fails with."""
+def told(address: str, **how: object) -> tidegate.Unavailable:
+    """What a call fails with; at once, so that it has been tried again for no second of the minute it may take."""
+    started = time.monotonic()
     with (
-        tidegate.connect(address, token=TOKEN, retry_seconds=0.1, **how) as client,
+        tidegate.connect(address, token=TOKEN, retry_seconds=60, plaintext_token=True, **how) as client,
         pytest.raises(tidegate.Unavailable) as unavailable,
     ):
         client.tasks()
-    return str(unavailable.value)
+    assert time.monotonic() - started < 30
+    return unavailable.value
 
 
 def test_a_task_runs_over_tls_for_who_has_a_token(address: str, authorities: Path) -> None:
@@ -140,23 +144,70 @@ def test_tls_alone_lets_nobody_in(address: str, authorities: Path) -> None:
 def test_a_server_of_another_authority_is_told_nothing(address: str, tmp_path: Path) -> None:
     other = tmp_path / "other.pem"
     other.write_text(Authority.new().pem)
-    assert told(address, tls=other).endswith(f"vouched for by {other}")
-    assert told(address, tls=True).endswith("vouched for by those authorities that gRPC knows")
+    for tls, known in ((other, str(other)), (True, "those authorities that gRPC knows")):
+        refused = told(address, tls=tls)
+        assert str(refused).endswith(f"vouched for by {known}")
+        assert refused.reason == "CERTIFICATE_UNTRUSTED"
 
 
-def test_a_server_of_another_name_is_told_nothing(authority: Authority, authorities: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])  # one has an address, the other perhaps several
+def test_a_server_of_another_name_is_told_nothing(
+    authority: Authority, authorities: Path, tmp_path: Path, host: str
+) -> None:
     certificate = Certificate(*authority.issue(tmp_path, "elsewhere.example"))
     with manager() as backend, served(backend, certificate=certificate) as address:
-        assert "has to be for 127.0.0.1" in told(address, tls=authorities)
+        refused = told(address.replace("127.0.0.1", host), tls=authorities)
+    assert str(refused).endswith(f"the certificate it shows has to be for {host}, not for elsewhere.example")
+    assert refused.reason == "CERTIFICATE_NAME"
 
 
-def test_without_tls_a_client_is_told_to_try_it(address: str) -> None:
-    assert "tls=True" in told(address)
+def test_a_file_without_certificates_vouches_for_nobody(address: str, tmp_path: Path) -> None:
+    (tmp_path / "empty.pem").write_text("nothing")
+    assert told(address, tls=tmp_path / "empty.pem").reason == "NO_AUTHORITIES"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_without_tls_a_client_is_told_to_use_it(address: str, host: str) -> None:
+    refused = told(address.replace("127.0.0.1", host))
+    assert "it takes connections over TLS alone (tls=True" in str(refused)
+    assert refused.reason == "TLS_WANTED"
 
 
 def test_a_server_without_tls_is_not_reached_with_it(authorities: Path) -> None:
     with manager() as backend, served(backend) as address:
-        assert "without TLS" in told(address, tls=authorities)
+        refused = told(address, tls=authorities)
+    assert "it takes connections without TLS alone" in str(refused)
+    assert refused.reason == "NO_TLS"
+
+
+def test_a_server_that_is_not_there_is_waited_for_over_tls_too(authority: Authority, authorities: Path) -> None:
+    with (
+        tidegate.connect("127.0.0.1:1", tls=authorities, retry_seconds=0.3) as client,
+        pytest.raises(
+            tidegate.Unavailable, match=r"`tidegate serve --listen 127\.0\.0\.1:1` starts one"
+        ) as unavailable,
+    ):
+        client.tasks()
+    assert unavailable.value.reason == "UNAVAILABLE"
+
+
+def test_flight_behind_another_certificate_is_told_why_and_done_without(
+    address: str, authorities: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a proxy for one of the two ports may make of them."""
+    rows = pa.table({"x": range(1_000_000)})
+    elsewhere = Authority.new()
+    with tempfile.TemporaryDirectory() as folder, manager() as other:
+        certificate = Certificate(*elsewhere.issue(Path(folder), "localhost", "127.0.0.1"))
+        with (
+            served(other, certificate=certificate) as strange,
+            tidegate.connect(address, tls=authorities, token=TOKEN) as client,
+            client.create_task(b"plan") as task,
+        ):
+            monkeypatch.setattr(FlightConnection, "_address", lambda _: strange)
+            assert task.run_epoch({"a": rows}).table() == rows
+            assert task.service.large_results.startswith("gRPC: ")
+    assert "its certificate is not trusted" in caplog.text
 
 
 def test_a_renewed_certificate_is_shown_to_the_next_client(address: str, authorities: Path, tmp_path: Path) -> None:
@@ -198,5 +249,23 @@ def test_a_file_that_is_not_there_is_named(authority: Authority, tmp_path: Path,
 
 def test_the_probe_asks_over_tls(address: str, authorities: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert probe([address, "--tls-ca", str(authorities)]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_the_probe_finds_out_by_itself_that_a_server_of_its_machine_has_tls(
+    authority: Authority, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    certificate = Certificate(*authority.issue(tmp_path, "tidegate.example"))
+    with manager() as backend, served(backend, certificate=certificate) as address:
+        assert probe([address]) == 0
+    assert capsys.readouterr().err == ""
     assert probe([address]) == 1
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_the_probe_says_what_is_wrong_with_tls(
+    address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "other.pem").write_text(Authority.new().pem)
+    assert probe([address, "--tls-ca", str(tmp_path / "other.pem")]) == 1
+    assert "its certificate is not trusted" in capsys.readouterr().err

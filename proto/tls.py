@@ -1,0 +1,151 @@
+"""Tells why nothing comes of a connection over TLS, by a handshake beside gRPC's, whose words for it vary.
+
+Where a name has several addresses gRPC reports the last one alone, "Connection refused" for one, and a client without
+TLS hears nothing but "Socket closed".
+"""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+import socket
+import ssl
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from .address import UNIX
+
+SECONDS: Final = 1.0
+"""Of a handshake. A server that takes longer is not told apart from one that cannot be reached."""
+
+TROUBLES: Final = frozenset(
+    {"CERTIFICATE_NAME", "CERTIFICATE_EXPIRED", "CERTIFICATE_UNTRUSTED", "NO_AUTHORITIES", "TLS_WANTED", "NO_TLS"}
+)
+_WRONG_NAME: Final = (62, 63, 64)  # OpenSSL's codes: a host's name, an e-mail address, an IP address
+_WRONG_TIME: Final = (9, 10)  # not valid yet, expired
+_NOT_TLS: Final = ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "HTTP_REQUEST", "RECORD_LAYER_FAILURE")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """Trying again would not help. `reason` is machine-readable."""
+
+    reason: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A server's certificate and the names that it is for."""
+
+    pem: bytes
+    names: tuple[str, ...]
+
+
+def trouble(address: str, *, tls: bool, authorities: bytes | None = None, file: str | None = None) -> Trouble | None:
+    """What is wrong with how `address` is reached, over TLS or without; None where it is not that. `authorities` are
+    the certificates in `file`, those that gRPC knows unless they are given.
+    """
+    if not tls:
+        return _wants_tls() if shown(address) is not None else None
+    context = _context()
+    try:
+        context.load_verify_locations(cadata=_known(authorities))
+    except ssl.SSLError:
+        return Trouble(reason="NO_AUTHORITIES", sentence=f"{file} has no certificates in it (PEM)")
+    try:
+        _handshake(address, context)
+    except ssl.SSLCertVerificationError as error:
+        return _untrusted(address, error, file or "those authorities that gRPC knows")
+    except ssl.SSLError as error:
+        return _has_no_tls() if error.reason in _NOT_TLS else None
+    except OSError:
+        return None
+    return None
+
+
+def shown(address: str) -> Shown | None:
+    """What a server shows to whoever asks, trusted or not; None where it has no TLS, or cannot be reached."""
+    context = _context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        pem = ssl.DER_cert_to_PEM_cert(_handshake(address, context)[0])
+    except OSError:
+        return None
+    return Shown(pem=pem.encode(), names=_names(address, pem))
+
+
+def _names(address: str, pem: str) -> tuple[str, ...]:
+    """Of a certificate; Python takes apart only what it has verified, so it is its own authority here."""
+    context = _context()
+    context.check_hostname = False
+    context.load_verify_locations(cadata=pem)
+    with suppress(OSError):
+        fields = _handshake(address, context)[1]
+        return tuple(str(name) for _, name in fields.get("subjectAltName", ()))
+    return ()
+
+
+def _context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as gRPC has it: any certificate may be an authority
+    context.set_alpn_protocols(["h2"])
+    return context
+
+
+def _handshake(address: str, context: ssl.SSLContext) -> tuple[bytes, dict[str, tuple[tuple[str, str], ...]]]:
+    """The server's certificate, as DER and, where it is verified, taken apart."""
+    host = "localhost" if address.startswith(UNIX) else address.rpartition(":")[0].strip("[]")
+    with _connected(address) as plain, context.wrap_socket(plain, server_hostname=host) as secured:
+        return secured.getpeercert(binary_form=True) or b"", secured.getpeercert() or {}  # type: ignore[return-value]
+
+
+def _connected(address: str) -> socket.socket:
+    if not address.startswith(UNIX):
+        host, _, port = address.rpartition(":")
+        return socket.create_connection((host.strip("[]"), int(port)), timeout=SECONDS)
+    made = socket.socket(socket.AF_UNIX)
+    made.settimeout(SECONDS)
+    try:
+        made.connect(os.path.abspath(address.removeprefix(UNIX)))
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def _known(authorities: bytes | None) -> str:
+    """As PEM."""
+    if authorities is not None:
+        return authorities.decode("ascii", "replace")
+    named = os.environ.get("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH")
+    if named:
+        with suppress(OSError), open(named, encoding="ascii", errors="replace") as file:
+            return file.read()
+    return (pkgutil.get_data("grpc._cython", "_credentials/roots.pem") or b"").decode("ascii", "replace")
+
+
+def _untrusted(address: str, error: ssl.SSLCertVerificationError, known: str) -> Trouble:
+    if error.verify_code in _WRONG_NAME:
+        found = shown(address)
+        names = f", not for {', '.join(found.names)}" if found is not None and found.names else ""
+        host = "localhost" if address.startswith(UNIX) else address.rpartition(":")[0]
+        return Trouble(reason="CERTIFICATE_NAME", sentence=f"the certificate it shows has to be for {host}{names}")
+    if error.verify_code in _WRONG_TIME:
+        return Trouble(reason="CERTIFICATE_EXPIRED", sentence=f"its certificate cannot be used: {error.verify_message}")
+    sentence = f"its certificate is not trusted ({error.verify_message}): it has to be vouched for by {known}"
+    return Trouble(reason="CERTIFICATE_UNTRUSTED", sentence=sentence)
+
+
+def _wants_tls() -> Trouble:
+    return Trouble(
+        reason="TLS_WANTED", sentence="it takes connections over TLS alone (tls=True or a file, --tls, --tls-ca)"
+    )
+
+
+def _has_no_tls() -> Trouble:
+    return Trouble(
+        reason="NO_TLS", sentence="it takes connections without TLS alone: leave tls, --tls and --tls-ca out"
+    )
