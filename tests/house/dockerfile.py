@@ -17,7 +17,18 @@ class Dockerfile:
         self.instructions = [tuple(line.split(None, 1)) for line in lines[start:]]
 
     def last(self, instruction: str) -> str:
-        return [value for name, value in self.instructions if name == instruction][-1]
+        return self.all(instruction)[-1]
+
+    def all(self, instruction: str) -> list[str]:
+        return [value for name, value in self.instructions if name == instruction]
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return {name: value for each in self.all("LABEL") for name, value in re.findall(r'(\S+?)="([^"]*)"', each)}
+
+    @property
+    def volumes(self) -> list[str]:
+        return list(json.loads(self.last("VOLUME")))
 
     @property
     def command(self) -> list[str]:

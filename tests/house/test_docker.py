@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from tidegate.server.settings import Settings
+
+from ..server.certificates import Authority
 from .dockerfile import Dockerfile
 from .modules import FOLDERS, TOP
 
@@ -37,19 +43,53 @@ def port() -> str:
         return str(held.getsockname()[1])
 
 
-@pytest.fixture
-def container(port: str, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+@pytest.fixture(params=[False, True], ids=["plain", "TLS"])
+def container(port: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
+    """What the image starts, and the same with a certificate for a name that is not the loopback's."""
     (tmp_path / "data").mkdir()
     (tmp_path / "spill").mkdir()
     command = here(IMAGE.command, port, tmp_path)
+    if request.param:
+        chain, key = Authority.new().issue(tmp_path, "tidegate.example")
+        command += ["--tls-cert", str(chain), "--tls-key", str(key)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path)
     yield process
     process.kill()
     process.communicate()
 
 
-def test_the_image_does_not_run_as_root() -> None:
-    assert IMAGE.last("USER") not in ("root", "0")
+@pytest.fixture(scope="module")
+def compose() -> dict[str, Any]:
+    return yaml.safe_load((TOP / "docker" / "compose.yaml").read_text())
+
+
+@pytest.fixture(scope="module")
+def service(compose: dict[str, Any]) -> dict[str, Any]:
+    return compose["services"]["tidegate"]
+
+
+def test_the_image_runs_as_a_user_in_numbers_who_is_not_root() -> None:
+    user, group = IMAGE.last("USER").split(":")
+    assert (user.isdigit(), group.isdigit()) == (True, True)
+    assert 0 not in (int(user), int(group))
+    (made,) = [each for each in IMAGE.all("RUN") if "useradd" in each]
+    assert f"useradd --create-home --uid {user} --gid {group} " in made
+    assert f"chown {user}:{group} /var/lib/tidegate" in made
+
+
+def test_the_image_is_labelled_with_what_it_is() -> None:
+    project = tomllib.loads((TOP / "pyproject.toml").read_text())["project"]
+    labels = {name.removeprefix("org.opencontainers.image."): value for name, value in IMAGE.labels.items()}
+    assert {name: labels.pop(name) for name in ("title", "description", "version", "licenses")} == {
+        "title": project["name"],
+        "description": project["description"],
+        "version": project["version"],
+        "licenses": project["license"],
+    }
+    assert labels.pop("revision") == "${REVISION}"
+    assert labels.pop("base.name") == f"docker.io/library/{IMAGE.last('FROM')}"
+    assert labels == {}
+    assert IMAGE.last("ARG") == 'REVISION=""'
 
 
 def test_the_ports_that_are_exposed_are_those_that_are_served_and_one_is_checked() -> None:
@@ -70,11 +110,33 @@ def test_the_image_installs_what_it_runs() -> None:
     assert shutil.which(IMAGE.command[0], path=str(Path(sys.executable).parent)) is not None
 
 
-def test_the_compose_file_builds_this_image_and_keeps_to_the_loopback() -> None:
-    service = yaml.safe_load((TOP / "docker" / "compose.yaml").read_text())["services"]["tidegate"]
+def test_the_compose_file_builds_this_image_and_keeps_to_the_loopback(service: dict[str, Any]) -> None:
     folder = TOP / "docker" / service["build"]["context"]
     assert (folder / service["build"]["dockerfile"]).resolve() == TOP / "docker" / "Dockerfile"
+    assert set(service["build"]["args"]) == {"REVISION"}
     assert service["ports"] == [f"127.0.0.1:{port}:{port}" for port in (PORT, FLIGHT)]
+
+
+def test_what_the_compose_file_mounts_is_what_the_image_reads_and_writes(
+    compose: dict[str, Any], service: dict[str, Any]
+) -> None:
+    mounts = dict(re.fullmatch(r"(.+?):(/[^:]+)(?::ro)?", each).groups() for each in service["volumes"])  # type: ignore[union-attr]
+    assert list(mounts.values()) == IMAGE.volumes
+    assert service["volumes"][0].endswith(":/data:ro")
+    kept = [name for name in mounts if not re.match(r"[./$]", name)]
+    assert kept == list(compose["volumes"])
+
+
+def test_the_compose_file_takes_away_what_the_service_does_not_need(service: dict[str, Any]) -> None:
+    assert service["read_only"] is True
+    assert service["tmpfs"] == ["/tmp"]  # the container's
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert not {"privileged", "cap_add", "user", "pid", "network_mode", "healthcheck", "command"} & set(service)
+
+
+def test_a_container_has_more_time_to_end_than_the_server_takes(service: dict[str, Any]) -> None:
+    assert float(service["stop_grace_period"].removesuffix("s")) > Settings().grace_seconds
 
 
 def test_the_entry_command_serves_and_its_health_check_says_so(
