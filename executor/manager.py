@@ -182,6 +182,7 @@ class TaskManager:
             no_checkpoints=begun.no_checkpoints,
             start=begun.start,
             warnings=begun.warnings,
+            principal=self._ownership.caller,
         )
         task.hold(begun.held)
         with self._lock:

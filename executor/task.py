@@ -62,6 +62,7 @@ class Task:
         no_checkpoints: Callable[[], TidegateError] = no_root,
         start: Start = FIRST,
         warnings: Sequence[str] = (),
+        principal: str = "",
     ) -> None:
         self.id = identity
         self.options = options
@@ -71,7 +72,7 @@ class Task:
         self._warnings = (*computation.warnings, *warnings)
         self._board = Board(options, computation.sources, space, start, timers)
         self._driver = Driver(self._board, computation, checkpoints)
-        self._slot = Slot(self._driver)
+        self._slot = Slot(self._driver, principal, identity)
         self._scheduler = scheduler
         self._timers = timers
         self._adding = Adding(self._board, computation, self._board.uploads, self._added)

@@ -133,6 +133,86 @@ def test_a_caller_can_lend_its_thread_to_a_work_that_waits_for_one() -> None:
     busy.close()
 
 
+def test_turns_go_by_principal_and_then_by_task() -> None:
+    one = Scheduler(1)
+    gate, taken, done = threading.Event(), threading.Event(), threading.Event()
+    one.submit(Slot(Steps(lambda: taken.set() or (gate.wait(20) and False))))
+    taken.wait(20)
+    order: list[str] = []
+
+    def submit(principal: str, task: str, ordinal: int) -> None:
+        name = f"{task}{ordinal}"
+        one.submit(
+            Slot(
+                Steps(lambda: order.append(name) or done.set() if len(order) == 5 else order.append(name)),
+                principal,
+                task,
+            )
+        )
+
+    for ordinal in range(3):
+        submit("alice", "a", ordinal)
+    submit("alice", "b", 0)
+    for ordinal in range(2):
+        submit("bob", "c", ordinal)
+    gate.set()
+    assert done.wait(20)
+    one.close()
+    assert order == ["a0", "c0", "b0", "c1", "a1", "a2"]
+
+
+@pytest.mark.parametrize("principal", ["greedy", "other"])
+def test_steps_without_an_end_keep_nobody_else_waiting(principal: str) -> None:
+    few = Scheduler(2)
+    gate, ran = threading.Event(), threading.Event()
+    endless = [Slot(Steps(lambda: gate.wait(30) and False), "greedy", str(task)) for task in range(8)]
+    for slot in endless:
+        few.submit(slot)
+    left = iter(range(100))
+
+    def turn() -> bool:
+        if next(left) == 99:
+            ran.set()
+        return not ran.is_set()
+
+    few.submit(Slot(Steps(turn), principal, "small"))
+    assert ran.wait(20)
+    assert not gate.is_set()
+    gate.set()
+    few.close()
+
+
+def test_a_thread_that_was_replaced_ends_with_its_step() -> None:
+    one = Scheduler(1)
+    gate, ran, taken = threading.Event(), threading.Event(), threading.Event()
+    one.submit(Slot(Steps(lambda: taken.set() or (gate.wait(30) and False))))
+    taken.wait(20)
+    before = set(threading.enumerate())
+    one.submit(Slot(Steps(lambda: bool(ran.set()))))
+    assert ran.wait(20)
+    gate.set()
+    replaced = [thread for thread in before if thread.name == "tidegate-1"]
+    for thread in replaced:
+        thread.join(20)
+    assert [thread.is_alive() for thread in replaced] == [False]
+    again = threading.Event()
+    one.submit(Slot(Steps(lambda: bool(again.set()))))
+    assert again.wait(20)
+    one.close()
+
+
+def test_no_thread_is_replaced_where_nobody_waits() -> None:
+    one = Scheduler(1)
+    gate, taken, late = threading.Event(), threading.Event(), threading.Event()
+    slot = Slot(Steps(lambda: taken.set() or (gate.wait(30) and False)))
+    one.submit(slot)
+    taken.wait(20)
+    assert not late.wait(0.3)
+    assert not any(thread.name == "tidegate-2" for thread in threading.enumerate())
+    gate.set()
+    one.close()
+
+
 def test_nothing_runs_after_close() -> None:
     closed = Scheduler(1)
     closed.close()

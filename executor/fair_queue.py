@@ -1,0 +1,69 @@
+"""A queue in which every owner has its turn, however much the others have put into it."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from typing import Generic, Protocol, TypeVar
+
+
+class Owned(Protocol):
+    """`principal` and, of its own, `task`: whose the item is."""
+
+    @property
+    def principal(self) -> str: ...
+
+    @property
+    def task(self) -> str: ...
+
+
+T = TypeVar("T", bound=Owned)
+
+
+class FairQueue(Generic[T]):
+    """Gives items by turns of principals, a principal's by turns of its tasks, a task's in order of arrival."""
+
+    def __init__(self) -> None:
+        self._principals: OrderedDict[str, OrderedDict[str, deque[T]]] = OrderedDict()
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[T]:
+        """All items, not in the order in which they will be given."""
+        for tasks in self._principals.values():
+            for items in tasks.values():
+                yield from items
+
+    def append(self, item: T) -> None:
+        self._principals.setdefault(item.principal, OrderedDict()).setdefault(item.task, deque()).append(item)
+        self._length += 1
+
+    def popleft(self) -> T:
+        """The next item. Its principal, and its task among the principal's, are then behind all others."""
+        principal, tasks = next(iter(self._principals.items()))
+        task, items = next(iter(tasks.items()))
+        item = items.popleft()
+        self._length -= 1
+        tasks.move_to_end(task)
+        self._principals.move_to_end(principal)
+        self._tidy(item)
+        return item
+
+    def remove(self, item: T) -> None:
+        self._principals[item.principal][item.task].remove(item)
+        self._length -= 1
+        self._tidy(item)
+
+    def clear(self) -> None:
+        self._principals.clear()
+        self._length = 0
+
+    def _tidy(self, item: T) -> None:
+        """Forget an owner that has nothing here any more."""
+        tasks = self._principals[item.principal]
+        if not tasks[item.task]:
+            del tasks[item.task]
+        if not tasks:
+            del self._principals[item.principal]
