@@ -142,13 +142,14 @@ class _Making:
             place=node.place,
         )
 
-    def _late(self, level: _Level, node: Operated) -> frozenset[int]:
-        """Inputs that have rows only from the first round on, in a loop whose rounds are not counted: what comes from
-        outside of it has ended by then, and has no part in a later epoch.
+    def _late(self, level: _Level, node: Operated) -> int | None:
+        """The input that has rows only once all others have ended for good, if there is one: in a loop whose rounds are
+        not counted what came back, beside inputs that all come from outside of the loop.
         """
         if level.counted or level.loop is None:
-            return frozenset()
-        return frozenset(at for at, each in enumerate(inputs_of(node)) if _comes_back(each, level.loop))
+            return None
+        inside = [at for at, each in enumerate(inputs_of(node)) if level.loop in self.loops_read[id(each)]]
+        return inside[0] if len(inside) == 1 and _comes_back(inputs_of(node)[inside[0]], level.loop) else None
 
 
 def _comes_back(node: ChangeNode, loop: int) -> bool:

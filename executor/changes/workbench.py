@@ -56,10 +56,10 @@ class Workbench:
         return names == list(node.columns)
 
     def operator(  # noqa: C901 (a line per node)
-        self, node: Operated, channel: int, depth: int, late: frozenset[int] = frozenset(), *, once: bool = False
+        self, node: Operated, channel: int, depth: int, late: int | None = None, *, once: bool = False
     ) -> ChangeOperator:
-        """The operator of a channel, where rows have `depth` rounds. Its inputs `late` have rows only once the others
-        have ended, for good. `once` says that there is but one epoch.
+        """The operator of a channel, where rows have `depth` rounds. Its input `late` has rows only once the others have
+        ended, for good. `once` says that there is but one epoch.
         """
         match node:
             case SourceNode():
@@ -75,7 +75,7 @@ class Workbench:
                 return Difference(node.schema)
             case JoinNode():
                 condition = None if node.condition is None else self._condition(node, node.condition)
-                kept = (late != {0}, late != {1})
+                kept = (late != 0, late != 1)
                 return Join(
                     node.left.schema,
                     node.right.schema,

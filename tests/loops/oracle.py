@@ -28,21 +28,35 @@ class LoopLimit(Exception):
     """A loop would still change after its last round."""
 
 
+class TooManyRows(Exception):
+    """A relation has more rows than the test cares to look at."""
+
+
 @dataclass(frozen=True)
 class Evaluation:
-    """`tables` are the sources' rows, columns in the order of `names`; `came_back` what each loop around has."""
+    """`tables` are the sources' rows, columns in the order of `names`; `came_back` what each loop around has; `around`
+    the rows of the queries around, the innermost last.
+    """
 
     tables: Mapping[str, tuple[Sequence[str], Sequence[Row]]]
     shared: Sequence[ir.Relation] = ()
     came_back: Mapping[int, Sequence[Row]] = field(default_factory=dict)
+    around: tuple[Row, ...] = ()
+    most_rows: int | None = None
 
     def rows(self, relation: ir.Relation) -> list[Row]:
+        found = self._rows(relation)
+        if self.most_rows is not None and len(found) > self.most_rows:
+            raise TooManyRows(type(relation).__name__)
+        return found
+
+    def _rows(self, relation: ir.Relation) -> list[Row]:  # noqa: C901 (a line per relation)
         match relation:
             case ir.Read():
                 names, rows = self.tables[relation.source]
                 return [tuple(row[names.index(name)] for name in relation.names) for row in rows]
             case ir.Values():
-                return [tuple(value(each, ()) for each in row) for row in relation.rows]
+                return [tuple(self.value(each, ()) for each in row) for row in relation.rows]
             case ir.Reference():
                 return list(self.came_back[relation.loop])
             case ir.Shared():
@@ -50,9 +64,11 @@ class Evaluation:
             case ir.Iterate():
                 return canonical(self.fixpoint(relation).elements())
             case ir.Filter():
-                return [row for row in self.rows(relation.input) if value(relation.condition, row)]
+                return [row for row in self.rows(relation.input) if self.value(relation.condition, row)]
             case ir.Project():
-                return [tuple(value(each, row) for each in relation.expressions) for row in self.rows(relation.input)]
+                return [
+                    tuple(self.value(each, row) for each in relation.expressions) for row in self.rows(relation.input)
+                ]
             case ir.Join() | ir.Cross():
                 return self._joined(relation)
             case ir.Set():
@@ -60,6 +76,15 @@ class Evaluation:
                 return _numbers(combined.elements())
             case ir.Aggregate():
                 return self._aggregated(relation)
+            case ir.Sort():
+                return self._ordered(relation.keys, self.rows(relation.input))
+            case ir.Fetch():
+                start, stop = self._part(relation)
+                return self.rows(relation.input)[start:stop]
+            case ir.TopN():
+                return self._first(relation)
+            case ir.Window():
+                return self._windowed(relation)
             case _:
                 raise NotImplementedError(type(relation).__name__)
 
@@ -89,7 +114,7 @@ class Evaluation:
         condition = relation.condition if isinstance(relation, ir.Join) else None
 
         def matches(left: Row, right: Row) -> bool | None:
-            return True if condition is None else value(condition, (*left, *right))
+            return True if condition is None else self.value(condition, (*left, *right))
 
         return naive.join(self.rows(relation.left), self.rows(relation.right), type_, matches, widths)
 
@@ -97,19 +122,106 @@ class Evaluation:
         assert len(relation.grouping_sets) == 1, "one grouping set is enough for the tests of loops"
         below = self.rows(relation.input)
         width = len(relation.keys)
-        keyed = [(*(value(key, row) for key in relation.keys), *row) for row in below]
+        keyed = [(*(self.value(key, row) for key in relation.keys), *row) for row in below]
         groups = naive.groups(keyed, range(width))
         return [
-            (*rows[0][:width], *(measured(each, [row[width:] for row in rows]) for each in relation.measures))
+            (*rows[0][:width], *(self._measured(each, [row[width:] for row in rows]) for each in relation.measures))
             if rows
-            else tuple(measured(each, ()) for each in relation.measures)
+            else tuple(self._measured(each, ()) for each in relation.measures)
             for rows in groups.values()
         ]
 
+    def _measured(self, measure: ir.Measure, rows: Sequence[Row]) -> Any:
+        """Over the rows of a group."""
+        if not measure.arguments:
+            return len(rows)
+        values = [found for row in rows if (found := self.value(measure.arguments[0], row)) is not None]
+        return _MEASURES[measure.function.name](list(dict.fromkeys(values)) if measure.distinct else values)
 
-def evaluate(plan: ir.Plan, tables: Mapping[str, tuple[Sequence[str], Sequence[Row]]]) -> list[Row]:
-    """The plan's rows; those of a loop at its root in canonical order, others in any."""
-    return Evaluation(tables, plan.shared).rows(plan.root)
+    def _ordered(self, keys: Sequence[ir.SortKey], rows: Sequence[Row]) -> list[Row]:
+        """Ties in canonical order: no test has to know in which order rows came."""
+        width = len(keys)
+        keyed = [(*(self.value(key.expression, row) for key in keys), *row) for row in canonical(rows)]
+        found = naive.ordered(keyed, [(at, key.direction) for at, key in enumerate(keys)])
+        return [row[width:] for row in found]
+
+    def _part(self, relation: ir.Fetch | ir.TopN) -> tuple[int, int | None]:
+        skipped = 0 if relation.offset is None else self.value(relation.offset, ())
+        wanted = None if relation.count is None else self.value(relation.count, ())
+        return skipped, None if wanted is None else skipped + wanted
+
+    def _first(self, relation: ir.TopN) -> list[Row]:
+        rows = self._ordered(relation.keys, self.rows(relation.input))
+        start, stop = self._part(relation)
+        found = rows[start:stop]
+        if relation.ties and found and stop is not None:
+            last = [self.value(key.expression, found[-1]) for key in relation.keys]
+            found += [row for row in rows[stop:] if [self.value(key.expression, row) for key in relation.keys] == last]
+        return found
+
+    def _windowed(self, relation: ir.Window) -> list[Row]:
+        rows = canonical(self.rows(relation.input))
+        columns = [self._over_partitions(each, rows) for each in relation.calls]
+        return [(*row, *found) for row, *found in zip(rows, *columns, strict=True)]
+
+    def _over_partitions(self, call: ir.WindowCall, rows: Sequence[Row]) -> list[object]:
+        """What a function is for each row. Rows that are the same stand side by side in their partition."""
+        found: list[object] = [None] * len(rows)
+        keyed = [(*(self.value(each, row) for each in call.partitions), at) for at, row in enumerate(rows)]
+        for partition in naive.groups(keyed, range(len(call.partitions))).values():
+            numbers = [at for (*_, at) in partition]
+            width = len(call.sorts)
+            sorted_by = [(*(self.value(key.expression, rows[at]) for key in call.sorts), at) for at in numbers]
+            ordered = naive.ordered(sorted_by, [(at, key.direction) for at, key in enumerate(call.sorts)])
+            keys = [row[:width] for row in ordered]
+            values = [self.value(each, rows[at]) for each in call.arguments for at in numbers]
+            for number, (*_, at) in enumerate(ordered):
+                found[at] = _WINDOWED[call.function.name](number, keys, [each for each in values if each is not None])
+        return found
+
+    def value(self, expression: ir.Expression | str, row: Row) -> Any:
+        match expression:
+            case ir.Field(steps=()):
+                return (row if not expression.outer else self.around[-expression.outer])[expression.index]
+            case ir.Literal():
+                return expression.value
+            case ir.Cast():
+                return self.value(expression.operand, row)
+            case ir.Call():
+                return _FUNCTIONS[expression.function.name](*(self.value(each, row) for each in expression.arguments))
+            case ir.IfThen():
+                found = (then for condition, then in expression.clauses if self.value(condition, row))
+                then = next(found, expression.otherwise)
+                return None if then is None else self.value(then, row)
+            case ir.Subquery():
+                return self._of_subquery(expression, row)
+            case _:
+                raise NotImplementedError(type(expression).__name__)
+
+    def _of_subquery(self, subquery: ir.Subquery, row: Row) -> Any:
+        rows = replace(self, around=(*self.around, row)).rows(subquery.relation)
+        match subquery.kind:
+            case ir.SubqueryKind.EXISTS:
+                return bool(rows)
+            case ir.SubqueryKind.IN:
+                needles = [self.value(each, row) for each in subquery.needles]
+                return _or(
+                    False, *(_and(*map(naive.equal, needles, each)) for each in rows)
+                )  # no row, none that is equal
+            case ir.SubqueryKind.SCALAR:
+                assert len(rows) <= 1, "a scalar subquery of a test has one row"
+                return rows[0][0] if rows else None
+            case _:
+                raise NotImplementedError(subquery.kind.value)
+
+
+def evaluate(
+    plan: ir.Plan, tables: Mapping[str, tuple[Sequence[str], Sequence[Row]]], *, most_rows: int | None = None
+) -> list[Row]:
+    """The plan's rows; those of a loop at its root in canonical order, others in any. Raises `TooManyRows` where any
+    relation has more than `most_rows` on the way.
+    """
+    return Evaluation(tables, plan.shared, most_rows=most_rows).rows(plan.root)
 
 
 def canonical(rows: Iterable[Row]) -> list[Row]:
@@ -163,20 +275,6 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
 }
 
 
-def value(expression: ir.Expression | str, row: Row) -> Any:
-    match expression:
-        case ir.Field(outer=0, steps=()):
-            return row[expression.index]
-        case ir.Literal():
-            return expression.value
-        case ir.Cast():
-            return value(expression.operand, row)
-        case ir.Call():
-            return _FUNCTIONS[expression.function.name](*(value(each, row) for each in expression.arguments))
-        case _:
-            raise NotImplementedError(type(expression).__name__)
-
-
 _MEASURES: Final[Mapping[str, Callable[[list[Any]], Any]]] = {
     "count": len,
     "sum": lambda values: sum(values) if values else None,
@@ -184,10 +282,9 @@ _MEASURES: Final[Mapping[str, Callable[[list[Any]], Any]]] = {
     "max": lambda values: max(values, default=None),
 }
 
-
-def measured(measure: ir.Measure, rows: Sequence[Row]) -> Any:
-    """Over the rows of a group."""
-    if not measure.arguments:
-        return len(rows)
-    values = [found for row in rows if (found := value(measure.arguments[0], row)) is not None]
-    return _MEASURES[measure.function.name](list(dict.fromkeys(values)) if measure.distinct else values)
+_WINDOWED: Final[Mapping[str, Callable[[int, Sequence[Row], Sequence[Any]], object]]] = {
+    "row_number": lambda number, _keys, _values: number + 1,
+    "rank": lambda number, keys, _values: next(at for at, key in enumerate(keys) if key == keys[number]) + 1,
+    "max": lambda _number, _keys, values: max(values, default=None),
+}
+"""By a row's number in its partition, the partition's sort keys, and the argument's values in it: no smaller frame."""
