@@ -21,6 +21,8 @@ from .rows import Rows
 
 _MORE: Final = 8
 """By how much more of a key's rows are looked at where the first ones were not enough."""
+_COUNTED: Final = 1 << 52
+"""To see whether there are so many copies all of a key's rows are looked at: weights are added up as floats."""
 
 
 class OrderedArrangement(Arrangement):
@@ -34,14 +36,14 @@ class OrderedArrangement(Arrangement):
         """Of each key as many rows as make up a weight of `count`, or all there are."""
         found: list[Present] = []
         waiting = np.arange(len(keys))
-        width = 2 * count + 2
+        width = 2 * count + 2 if count < _COUNTED else self.rows
         while len(waiting):
             some = self._some(keys.take(waiting), hashes[waiting], width)
             enough = self._enough(some, len(waiting), count)
             which = enough[some.first.asked]
             found.append(_taken(some.first, which, waiting))
             waiting = waiting[~enough]
-            width *= _MORE
+            width = min(width * _MORE, self.rows)
         return _joined(found, self._types)
 
     def _arranged(self, run: Entries) -> Entries:

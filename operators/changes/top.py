@@ -7,6 +7,7 @@ rows of a touched key are looked at as are wanted.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,9 @@ from .ordered import OrderedArrangement
 from .present import Present, leading, present
 from .rows import Rows
 from .state import load_arrangement, save_arrangement
+
+_FITS: Final = 1 << 62
+"""Up to about so many copies places are int64."""
 
 
 class Top(Keyed):
@@ -75,9 +79,17 @@ class Top(Keyed):
         """How many copies of each row are wanted."""
         if not len(rows.asked):
             return rows.weights
-        ends = np.cumsum(rows.weights)
-        begins = ends - rows.weights
-        firsts = leading(rows.asked)
-        base = np.repeat(begins[firsts], np.diff(firsts, append=len(begins)))
-        within: Numbers = np.minimum(ends - base, self._to) - np.maximum(begins - base, self._from)
-        return np.maximum(within, 0)
+        if rows.weights.sum(dtype=np.float64) < _FITS:
+            return _overlap(rows.asked, rows.weights, min(self._from, _FITS), min(self._to, _FITS))
+        # More copies than 64 bits can count are counted exactly, in Python's numbers.
+        return _overlap(rows.asked, rows.weights.astype(object), self._from, self._to).astype(np.int64)
+
+
+def _overlap(asked: Index, weights: Numbers, start: int, stop: int) -> Numbers:
+    """Of each row those copies that are between two places in their key's order."""
+    ends = np.cumsum(weights)
+    begins = ends - weights
+    firsts = leading(asked)
+    base = np.repeat(begins[firsts], np.diff(firsts, append=len(begins)))
+    within: Numbers = np.minimum(ends - base, stop) - np.maximum(begins - base, start)
+    return np.maximum(within, 0)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from ...operators.ordering import Order
 from ...proto.errors import PlanError, Problem
 from .. import ir
+from ..sql.types import arrow_schema
 from ..visit import is_column, subqueries, transform_relations
-from .nodes import ChangeNode, TopNode
+from .nodes import ChangeNode, DifferenceNode, TopNode
 from .rendering import columns
 from .rowwise import compute, select
+
+_ALL: Final = (1 << 63) - 1
+"""The largest count that a plan can say: what is written for no limit."""
 
 
 def sort_below_limits(plan: ir.Plan) -> ir.Plan:
@@ -116,22 +121,29 @@ def _first(
     count: ir.Expression | None,
     place: str,
 ) -> ChangeNode:
-    skipped, wanted = _number(offset, place), _number(count, place)
+    """The rows from the offset on. Without a count they are all rows but for the first ones, so that what a change
+    costs follows the offset alone.
+    """
+    skipped, wanted = _number(offset, place) or 0, _number(count, place)
+    if wanted is not None and wanted < _ALL:
+        return _top(node, schema, keys, skipped, wanted, place)
+    whole = select(node, tuple(range(len(schema))), schema, place)
+    if not skipped:
+        return whole
+    left_out = _top(node, schema, keys, 0, skipped, place)
+    return DifferenceNode(left=whole, right=left_out, schema=arrow_schema(schema), place=place)
+
+
+def _top(
+    node: ChangeNode, schema: ir.Schema, keys: tuple[ir.SortKey, ...], offset: int, count: int, place: str
+) -> ChangeNode:
     computed = tuple(key.expression for key in keys if not is_column(key.expression))
     wide = compute(node, schema, (*columns(schema), *computed), place)
     places = iter(range(len(schema), len(schema) + len(computed)))
     orders = tuple(
         _direction(key.expression.index if is_column(key.expression) else next(places), key.direction) for key in keys
     )
-    top = TopNode(
-        input=wide,
-        key=(),
-        orders=orders,
-        offset=skipped or 0,
-        count=(1 << 62) if wanted is None else wanted,
-        schema=wide.schema,
-        place=place,
-    )
+    top = TopNode(input=wide, key=(), orders=orders, offset=offset, count=count, schema=wide.schema, place=place)
     return select(top, tuple(range(len(schema))), schema, place)
 
 

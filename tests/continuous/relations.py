@@ -144,6 +144,14 @@ def firsts() -> Iterator[tuple[str, ir.Relation]]:
     keys = (desc(col(1)), asc(col(2, F64)), asc(col(0)), asc(col(3, TEXT)))
     yield "sorted limit", fetch(sort(LEFT, *keys), 3, 1)
     yield "top-n", topn(LEFT, keys, 2)
+    most = (1 << 63) - 1
+    yield "offset", fetch(sort(LEFT, *keys), None, 2)
+    yield "offset of a limit", fetch(fetch(sort(LEFT, *keys), 4), None, 2)
+    yield "limit of an offset", fetch(fetch(sort(LEFT, *keys), None, 2), 3)
+    yield "offset beyond all rows", fetch(sort(LEFT, *keys), None, most)
+    for count in (most - 1, most):
+        yield f"limit of {count}", fetch(sort(LEFT, *keys), count)
+        yield f"limit of {count} after two", fetch(sort(LEFT, *keys), count, 2)
     yield "limit of a limit", fetch(fetch(sort(LEFT, *keys), 4), 2, 1)
     yield "limit above a projection", fetch(project(sort(LEFT, *keys), col(1), col(0)), 3)
     yield "limit above a filter", fetch(filtered(sort(LEFT, *keys), call("gt", col(1), lit(-3))), 2)

@@ -15,6 +15,8 @@ from .timed import Bag, Row, Timed, change, check_timed, run_epoch, timed_epochs
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64()), ("t", pa.string())])
 ROW = st.tuples(st.sampled_from(["x", None]), st.sampled_from([1, 2, 3, None]), st.sampled_from(["p", "q", None]))
 
+MOST = (1 << 63) - 1
+
 
 def first(bag: Bag, key: tuple[int, ...], offset: int, count: int) -> Bag:
     """By v descending, nulls first; ties by all columns, ascending, nulls last."""
@@ -28,7 +30,7 @@ def first(bag: Bag, key: tuple[int, ...], offset: int, count: int) -> Bag:
     return result
 
 
-@pytest.mark.parametrize(("offset", "count"), [(0, 1), (1, 2), (0, 100)])
+@pytest.mark.parametrize(("offset", "count"), [(0, 1), (1, 2), (0, 100), (1, MOST), (MOST, MOST)])
 @pytest.mark.parametrize("key", [(), (0,)])
 @pytest.mark.parametrize("depth", [0, 1, 2])
 def test_at_every_time_the_first_rows_are_there(depth: int, key: tuple[int, ...], offset: int, count: int) -> None:
@@ -51,3 +53,23 @@ def test_a_change_looks_at_few_rows_of_many() -> None:
     given_out = run_epoch(top, [(0, change(schema, [((3,), -1, ())], 0))])
     assert sorted(given_out) == [((3,), -1, ()), ((10,), 1, ())]
     assert top.touched - before < 100
+
+
+@pytest.mark.parametrize("depth", [0, 1])
+@pytest.mark.parametrize(
+    ("offset", "count", "wanted"),
+    [
+        (MOST, 2, [((1,), 1), ((2,), 1)]),
+        (MOST - 1, MOST, [((1,), 2), ((2,), MOST - 2)]),
+        (1, MOST, [((0,), MOST - 2), ((1,), 2)]),
+        (0, 3, [((0,), 3)]),
+        (MOST, MOST, [((1,), 1), ((2,), MOST - 1)]),
+    ],
+)
+def test_copies_are_counted_beyond_64_bits(offset: int, count: int, wanted: list[tuple[Row, int]], depth: int) -> None:
+    schema = pa.schema([("v", pa.int64())])
+    top = Top(schema, [], [Order(column=0)], offset=offset, count=count, depth=depth)
+    time = (0,) * depth
+    rows = [((0,), MOST - 1, time), ((1,), 2, time), ((2,), MOST, time)]
+    found = run_epoch(top, [(0, change(schema, rows, depth))])
+    assert sorted((row, weight) for row, weight, _ in found) == wanted
