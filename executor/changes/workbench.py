@@ -58,8 +58,8 @@ class Workbench:
     def operator(  # noqa: C901 (a line per node)
         self, node: Operated, channel: int, depth: int, late: int | None = None, *, once: bool = False
     ) -> ChangeOperator:
-        """The operator of a channel, where rows have `depth` rounds. Its input `late` has rows only once the others have
-        ended, for good. `once` says that there is but one epoch.
+        """The operator of a channel, where rows have `depth` rounds. Its input `late` has rows only once the others
+        have ended, for good. `once` says that there is but one epoch.
         """
         match node:
             case SourceNode():
