@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 
-SPACE: Final = re.compile(r"(?:[ \t\n\r]+|(?://|#)[^\n]*)*")
+SPACE: Final = re.compile(r"(?:[ \t\n\r]++|(?://|#)[^\n]*+)*+")
 """Between tokens; it always matches."""
 _SCALAR: Final = re.compile(r"(-?(?:0|[1-9]\d*))(\.\d+)?([eE][-+]?\d+)?|true|false|null", re.ASCII)
 _STRING: Final = re.compile(r'"([^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*)"')

@@ -15,8 +15,9 @@ _MAKERS: Final = "a plan is made of SQL by a producer: DuckDB, DataFusion, Isthm
 _WANTED: Final = "a plan is protobuf bytes (a file of any name) or JSON (text, or a file whose name ends in .json)"
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0e-\x1f]")
+# What stands before the first word is taken possessively: plans come from strangers, and nothing is tried twice.
 _SQL: Final = re.compile(
-    r"(?:\s+|--[^\n]*(?:\n|$)|/\*.*?\*/|\()*"
+    r"(?:\s++|--[^\n]*+|(?>/\*.*?\*/)|\()*+"
     r"(?:select|with|from|values|insert|update|delete|merge|create|explain|table|pivot)\b(?!\s*[{:])",
     re.IGNORECASE | re.DOTALL,
 )
@@ -25,7 +26,7 @@ _PROTOBUF_TEXT: Final = re.compile(
     r"execution_behavior|advanced_extensions|expected_type_urls)\s*[{:\[]"
 )
 _TEXT_PLAN: Final = re.compile(
-    r"(?:/\*.*?\*/\s*)*(?:pipelines\s*\{|extension_space\b|root\s*\{|schema\s+\w+\s*\{|source\s+\w+\s+\w+\s*\{|\w+\s+relation\s+\w+\s*\{|"
+    r"(?>/\*.*?\*/\s*+)*+(?:pipelines\s*\{|extension_space\b|root\s*\{|schema\s+\w+\s*\{|source\s+\w+\s+\w+\s*\{|\w+\s+relation\s+\w+\s*\{|"
     r"===\s*(?:plan|extensions)\b)",
     re.IGNORECASE | re.DOTALL,
 )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from tidegate.planner.decode import decode_plan
 from tidegate.planner.decode.json_text import JsonError, parse_json
@@ -61,6 +64,26 @@ def test_text_that_is_no_plan_is_told_what_it_looks_like_and_what_is_wanted(
             decode_plan(plan)
         assert like in str(refused.value)
         assert wanted in str(refused.value)
+
+
+@given(
+    st.lists(
+        st.sampled_from([" ", "\n", "(", "/*", "*/", "--", "//", "#", "x", "schema ", "with", "root"]), min_size=1
+    ),
+    st.integers(1, 2000),
+    st.booleans(),
+)
+@example(["(", " "], 2000, True)
+@example(["/*", " ", "*/"], 900, True)
+@example(["/*"], 2000, True)
+@example(["--"], 2000, False)
+def test_what_stands_before_the_first_word_is_read_once(parts: list[str], times: int, joined: bool) -> None:
+    """Backtracking over it would take longer than any test may."""
+    text = "".join(parts) * times if joined else "".join(each * times for each in parts)
+    started = time.process_time()
+    for plan in (PlanBytes(json=f"{text}!"), PlanBytes(binary=f"{text}!".encode())):
+        looks_like(plan)
+    assert time.process_time() - started < 5
 
 
 def test_no_plan_of_a_producer_looks_like_something_else() -> None:
