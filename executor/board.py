@@ -12,6 +12,7 @@ from ..proto.errors import TaskCancelled, TaskFailed, TidegateError
 from ..proto.values import TaskOptions, TaskState
 from .computation import Source
 from .epochs import Start
+from .events import TaskEvents
 from .ledger import Ledger
 from .output import OutputLog
 from .queue import SplitQueue
@@ -36,13 +37,20 @@ class Board:
     """`full`: the producer waits for output to be acknowledged. Everything here is read and written under `lock`."""
 
     def __init__(
-        self, options: TaskOptions, sources: Iterable[Source], space: SpillSpace, start: Start, timers: Timers
+        self,
+        options: TaskOptions,
+        sources: Iterable[Source],
+        space: SpillSpace,
+        start: Start,
+        timers: Timers,
+        events: TaskEvents,
     ) -> None:
         sources = tuple(sources)
         self.lock = threading.Lock()
         self._change = threading.Condition(self.lock)
         self._waiting = 0
         self.options = options
+        self.events = events
         self.files = files = space.files
         self.quota = quota = space.quota
         self.ledger = Ledger(sources, options.max_pending_epochs, start)
@@ -75,6 +83,16 @@ class Board:
                 listener()
             except Exception:  # noqa: BLE001  # logged; the others go on
                 _log.exception("a task's listener failed")
+
+    def finish(self) -> None:
+        """There will be no more splits, and no more rows."""
+        self.state = TaskState.FINISHED
+        self.events.tell("task_finished", epochs=self.ledger.sealed, rows=self.output.rows)
+
+    def fail(self, error: TidegateError, epoch: int | None) -> None:
+        self.state, self.error = TaskState.FAILED, error
+        self.queue.clear()
+        self.events.tell("task_failed", epoch=epoch, error=error)
 
     def check_running(self) -> None:
         """Raise what ended the task, if an error or a cancellation did."""

@@ -262,22 +262,25 @@ class Driver:
         if self._checkpoints is None:
             raise InternalError("a checkpoint was asked for where there is no place for it")
         started = time.monotonic_ns()
-        checkpoint, failure = None, None
+        events, checkpoint, failure = self._board.events, None, None
         try:
             with self._board.lock:
                 watermark = least_watermark(self._board.ledger.splits_of(epoch))
                 transactions = self._board.ledger.transactions.by(epoch.number)
-            checkpoint = self._checkpoints.take(
+            taken = self._checkpoints.take(
                 name or f"epoch-{epoch.number}",
                 epoch=epoch.number,
                 sources=epoch.last,
                 transactions=transactions,
                 watermark=watermark,
                 save=self._computation.save,
-            ).id
+            )
+            checkpoint = taken.id
+            events.tell("checkpoint_taken", epoch=epoch.number, checkpoint=checkpoint, bytes=taken.size)
         except Exception as error:  # noqa: BLE001
             known = _as_error(error)
             failure = ErrorValue(reason=known.reason, message=known.message)
+            events.tell("checkpoint_failed", logging.WARNING, epoch=epoch.number, error=known)
         return _Taken(checkpoint, failure, (time.monotonic_ns() - started) // 1000)
 
     def _ran_early(self, progress: _Progress, job: _Job) -> None:
@@ -328,7 +331,7 @@ class Driver:
         board.last_epoch_us = statistics.run_us
         self._progress = None
         if board.ledger.done:
-            board.state = TaskState.FINISHED
+            board.finish()
 
     # -------------------------------------------------------------------------------------------------- failing
 
@@ -345,9 +348,9 @@ class Driver:
                 board.output.void(progress.epoch.number)
             if board.options.on_error is OnError.SKIP_EPOCH and progress is not None and progress.error is None:
                 progress.error = error
+                board.events.tell("epoch_skipped", logging.WARNING, epoch=progress.epoch.number, error=error)
             elif board.state is TaskState.RUNNING:
-                board.state, board.error = TaskState.FAILED, error
-                board.queue.clear()
+                board.fail(error, None if progress is None else progress.epoch.number)
             board.changed()
 
     def _drop(self, progress: _Progress | None) -> None:

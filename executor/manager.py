@@ -35,6 +35,7 @@ from .computation import Computation
 from .digest import creation_digest
 from .engine import Engine
 from .epochs import FIRST, Start
+from .events import refused
 from .graph.service import Graphs
 from .options import check_options, check_rows
 from .owning import Ownership
@@ -168,8 +169,10 @@ class TaskManager:
         space = SpillSpace(SpillFiles(self._folder / identity), Quota(options.spill_quota))
         try:
             begun = prepare(identity, space)
-        except BaseException:
+        except BaseException as error:
             space.files.remove()
+            if isinstance(error, TidegateError):
+                refused(self._ownership.caller, error)
             raise
         task = Task(
             identity,
@@ -249,7 +252,7 @@ class TaskManager:
             self._timers.call_later(left, lambda: self._delete_if_idle(identity))
             return
         self._forget(identity)
-        task.delete()
+        task.delete(why="idle")
 
     # --------------------------------------------------------------------------------------------------- feeding
 
@@ -406,7 +409,7 @@ class TaskManager:
             self._tasks.clear()
             self._deleted.clear()
         for task in tasks:
-            task.delete()
+            task.delete(why="closed")
         self._scheduler.close()
         self._timers.close()
         for task in tasks:

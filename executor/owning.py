@@ -28,6 +28,11 @@ def act_for(principal: str) -> None:
     _caller.set(principal)
 
 
+def acts_for() -> str:
+    """The principal that the current context acts for; nobody's name where it acts for none."""
+    return _caller.get("")
+
+
 class Ownership:
     """Of a service that has `principals`: each of its calls has to come from a context that acts for one. What a
     service without them has belongs to whoever reaches it.

@@ -33,6 +33,7 @@ from .computation import Computation
 from .describe import describe
 from .driver import Driver
 from .epochs import FIRST, Start
+from .events import TaskEvents
 from .scheduler import Scheduler, Slot
 from .store import SpillSpace
 from .timers import Timers
@@ -65,18 +66,27 @@ class Task:
         principal: str = "",
     ) -> None:
         self.id = identity
+        self._events = TaskEvents(task=identity, principal=principal)
         self.options = options
         self._computation = computation
         self._checkpoints = checkpoints
         self._no_checkpoints = no_checkpoints
         self._warnings = (*computation.warnings, *warnings)
-        self._board = Board(options, computation.sources, space, start, timers)
+        self._board = Board(options, computation.sources, space, start, timers, self._events)
         self._driver = Driver(self._board, computation, checkpoints)
         self._slot = Slot(self._driver, principal, identity)
         self._scheduler = scheduler
         self._timers = timers
         self._adding = Adding(self._board, computation, self._board.uploads, self._added)
         self._subscriptions = 0
+        self._events.tell(
+            "task_created",
+            mode=options.mode.value,
+            determinism=options.determinism.value,
+            channels=options.channels,
+            executor=options.executor.value,
+            after_epoch=start.epoch or None,
+        )
 
     # --------------------------------------------------------------------------------------------------- splits
 
@@ -180,7 +190,7 @@ class Task:
             self._board.check_running()
             self._board.ledger.no_more_splits(source, through)
             if self._board.ledger.done:
-                self._board.state = TaskState.FINISHED
+                self._board.finish()
                 self._scheduler.submit(self._slot)
             self._may_run()
             self._board.changed()
@@ -319,13 +329,16 @@ class Task:
                 return
             self._board.error = why
             self._release()
+            self._events.tell("task_cancelled", error=why)
         self._stop()
 
-    def delete(self) -> None:
-        """Cancel whatever the state, and delete the task's files."""
+    def delete(self, why: str = "asked") -> None:
+        """Cancel whatever the state, and delete the task's files. `why` is a word for the log."""
         with self._board.lock:
+            state = self._board.state
             self._release()
         self._stop()
+        self._events.tell("task_deleted", why=why, state=state.value)
         self._board.files.remove()
 
     def _release(self) -> None:

@@ -8,7 +8,8 @@ import logging
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
-from typing import Any, NoReturn, ParamSpec, TypeVar
+from contextvars import ContextVar
+from typing import Any, Final, NoReturn, ParamSpec, TypeVar
 
 import grpc
 import grpc.aio
@@ -16,6 +17,8 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
+from ..executor.events import tell
+from ..executor.owning import acts_for
 from ..proto.errors import InternalError, InvalidRequest, TidegateError, Unavailable
 from ..proto.failures import failure
 from ..proto.ranges import check_request
@@ -29,6 +32,20 @@ A = TypeVar("A")
 Context = grpc.aio.ServicerContext[Any, Any]
 Answer = Message | bytes
 
+_call: ContextVar[str] = ContextVar("tidegate-call", default="")
+_task: ContextVar[str] = ContextVar("tidegate-task", default="")
+"""The method that is called, and the task that the call is about."""
+
+_LEFT_AT_ANY_TIME: Final = ("WatchTask", "Acknowledge")  # a client waits for no end of the one, no answer of the other
+
+
+class HungUp(asyncio.CancelledError):
+    """A client has left a conversation in which no answer is owed to it."""
+
+
+def client_vanished(call: str, task: str) -> None:
+    tell("client_vanished", {"task": task, "principal": acts_for(), "call": call})
+
 
 class Endpoint:
     """A group of RPCs. `CreateTask` is answered by the method `create_task`; bytes are an answer already encoded."""
@@ -37,6 +54,8 @@ class Endpoint:
 
     def __init__(self) -> None:
         self.name = self.descriptor.full_name
+        self.ending = False
+        """Whether it is the server that goes, and ends calls."""
 
     def handler(self) -> grpc.GenericRpcHandler[Any, Any]:
         methods = {method.name: self._method(method) for method in self.descriptor.methods}
@@ -48,12 +67,30 @@ class Endpoint:
         request = _Request(method)
         answer = _of_stream(answer, request) if method.client_streaming else _of_one(answer, request)
         if method.server_streaming and method.client_streaming:
-            return grpc.stream_stream_rpc_method_handler(single(answer), None, _encoded)
+            return grpc.stream_stream_rpc_method_handler(self._noticing(single(answer), method), None, _encoded)
         if method.server_streaming:
-            return grpc.unary_stream_rpc_method_handler(streaming(answer), None, _encoded)
+            return grpc.unary_stream_rpc_method_handler(self._noticing(streaming(answer), method), None, _encoded)
         if method.client_streaming:
-            return grpc.stream_unary_rpc_method_handler(single(answer), None, _encoded)
-        return grpc.unary_unary_rpc_method_handler(single(answer), None, _encoded)
+            return grpc.stream_unary_rpc_method_handler(self._noticing(single(answer), method), None, _encoded)
+        return grpc.unary_unary_rpc_method_handler(self._noticing(single(answer), method), None, _encoded)
+
+    def _noticing(
+        self, call: Callable[[Any, Context], Awaitable[A]], method: MethodDescriptor
+    ) -> Callable[[Any, Context], Awaitable[A]]:
+        """Tells the log of a client that is gone before it has its answer."""
+
+        async def noticing(request: Any, context: Context) -> A:
+            _call.set(method.name)
+            try:
+                return await call(request, context)
+            except HungUp:
+                raise
+            except asyncio.CancelledError:
+                if not self.ending and method.name not in _LEFT_AT_ANY_TIME:
+                    client_vanished(method.name, _task.get())
+                raise
+
+        return noticing
 
 
 class _Request:
@@ -70,6 +107,8 @@ class _Request:
         except DecodeError as error:
             raise InvalidRequest(f"the request is not a {self._name} message", reason="MALFORMED_REQUEST") from error
         check_request(message)
+        if task := getattr(message, "task", ""):
+            _task.set(task)
         return message
 
 
@@ -143,7 +182,7 @@ async def _send(answers: AsyncGenerator[Answer], context: Context) -> None:
 
 async def _refuse(context: Context, error: Exception) -> NoReturn:
     if isinstance(error, grpc.aio.InternalError):
-        log.info("an answer could not be sent; its client may have left", exc_info=error)
+        client_vanished(_call.get(), _task.get())
         error = Unavailable("the answer could not be sent")
     said = failure(tellable(error))
     await context.abort(grpc.StatusCode[said.status], said.sentence, said.metadata)

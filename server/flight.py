@@ -21,7 +21,7 @@ from ..proto.errors import EpochError, InvalidRequest, Refused, Unauthenticated
 from ..proto.failures import EPOCH, ERROR, REASON, failure
 from ..proto.tidegate.v1 import tasks_pb2 as pb
 from ..proto.values import Barrier, Data, ErrorValue, Finished, Frame
-from .answering import tellable
+from .answering import client_vanished, tellable
 from .authenticating import HEADER, principal
 from .backend import Backend
 from .results import UNCOPIED_BYTES, Following
@@ -64,7 +64,7 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ha
             call = context.get_middleware(_CALL)
             wanted = tickets.read_ticket(ticket.ticket)
             schema = self._schema(call, wanted.results.task or wanted.task)
-            call.take_stream()
+            call.take_stream(wanted.results.task or wanted.task)
             return flight.GeneratorStream(schema, self._batches(context, call, wanted, schema))
 
     def _batches(
@@ -72,10 +72,15 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ha
     ) -> Iterator[tuple[pa.RecordBatch, bytes]]:
         nothing = tickets.no_rows(schema)
         frames = self._results if wanted.HasField("results") else self._epoch
-        with _refusing(context):
-            for some in frames(context, call, wanted):
-                for frame in some:
-                    yield from tickets.told(frame, nothing)
+        try:
+            with _refusing(context):
+                for some in frames(context, call, wanted):
+                    for frame in some:
+                        yield from tickets.told(frame, nothing)
+        except flight.FlightError:
+            call.has_ended = not context.is_cancelled()
+            raise
+        call.has_ended = True
 
     def _results(
         self, context: flight.ServerCallContext, call: _Call, wanted: pb.FlightTicket
@@ -160,15 +165,20 @@ class _Call(flight.ServerMiddleware):  # type: ignore[misc]
     def __init__(self, threads: StreamThreads) -> None:
         self.context = contextvars.copy_context()
         self._threads = threads
-        self._has_stream = False
+        self._task: str | None = None
+        self.has_ended = False
+        """Whether its stream has been sent to its end, or its client told why not."""
 
-    def take_stream(self) -> None:
+    def take_stream(self, task: str) -> None:
         self._threads.begin()
-        self._has_stream = True
+        self._task = task
 
     def call_completed(self, exception: Exception | None) -> None:  # noqa: ARG002 (of Flight)
-        if self._has_stream:
-            self._threads.end()
+        if self._task is None:
+            return
+        self._threads.end()
+        if not (self.has_ended or self._threads.stopped):
+            self.context.run(client_vanished, "DoGet", self._task)
 
 
 class _Calls(flight.ServerMiddlewareFactory):  # type: ignore[misc]

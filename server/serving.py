@@ -104,6 +104,8 @@ class Server:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._health.enter_graceful_shutdown()
+        for endpoint in self._endpoints:
+            endpoint.ending = True
         self._waiting.stop()
         grace = self._settings.grace_seconds
         await called(self._pools.control, self._backend.stop)

@@ -24,7 +24,7 @@ class StreamThreads:
         self._free = threading.Semaphore(most)
         self._lock = threading.Lock()
         self._waiters: set[threading.Event] = set()
-        self._stopped = False
+        self.stopped = False
 
     def begin(self) -> None:
         """Before a stream; `end` is called after it. Exhausted where there are as many as there may be."""
@@ -60,7 +60,7 @@ class StreamThreads:
                 remaining = deadline - time.monotonic()
                 if remaining <= 0 or not blocked(frames):
                     return frames
-                if self._stopped:
+                if self.stopped:
                     raise shutting_down()
                 if left():
                     raise Unavailable("the client has left")
@@ -73,6 +73,6 @@ class StreamThreads:
     def stop(self) -> None:
         """Send every waiter away, now and from now on."""
         with self._lock:
-            self._stopped = True
+            self.stopped = True
             for waiter in self._waiters:
                 waiter.set()

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 
 from ..proto.errors import Unavailable
 from ..proto.values import Blocked, Cursor, Frame
+from .answering import HungUp
 from .backend import Backend
 
 M = TypeVar("M")
@@ -63,7 +64,7 @@ class Waiting:
         except asyncio.CancelledError:
             if self._stopped:
                 raise shutting_down() from None
-            raise
+            raise HungUp from None
         finally:
             self._listeners.discard(call)
 

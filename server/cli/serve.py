@@ -108,15 +108,14 @@ def serve(options: argparse.Namespace) -> int:
     from ...proto.errors import InvalidRequest
     from ...proto.values import TaskOptions
     from ..certificate import Certificate
+    from ..log_lines import log_to_stderr
     from ..registered import registered
     from ..serving import serve as serve_until_ended
     from ..settings import Settings
     from ..tokens import Tokens
     from ..trust import check_apart
 
-    logging.basicConfig(
-        level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True
-    )
+    log_to_stderr(options.log_level)
     roots = tuple(options.root or [Path.cwd()])
     if (options.tls_cert is None) != (options.tls_key is None):
         options.parser.error("--tls-cert and --tls-key belong together")

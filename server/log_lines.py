@@ -1,0 +1,30 @@
+"""The format of a server's log: a line a record, and what more a record has behind a bar."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Final
+
+FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+_NOT_SHOWN: Final = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+class LogLines(logging.Formatter):
+    """Messages and tracebacks may quote what users have written. None of it can begin a line as a record does, or reach
+    the terminal as anything but text.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(FORMAT)
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record)
+        return _NOT_SHOWN.sub(lambda found: ascii(found.group())[1:-1], text).replace("\n", "\n  | ")
+
+
+def log_to_stderr(level: str) -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(LogLines())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
