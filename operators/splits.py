@@ -1,8 +1,7 @@
 """From what a client calls a split to the pieces that are read.
 
 `expand` looks at names and sizes alone, when the split is accepted; `open_pieces` reads footers, when its epoch is
-sealed or the split starts. Folders and patterns expand in one fixed order: by path, component by component, as
-bytes. Names that begin with a dot or an underscore are skipped in them, as are the links that lead to nothing.
+sealed or the split starts. Folders and patterns expand in the order of `operators.listing`.
 
 A path must lead (links and `..` followed) below one of the allowed roots. Folders named `key=value` between the root
 and the file give columns.
@@ -13,26 +12,23 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from fnmatch import fnmatchcase
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 from pyarrow.fs import FileSystem, LocalFileSystem
 
-from ..proto.errors import Exhausted, Forbidden, InvalidRequest, NotFound, SplitError, TidegateError
+from ..proto.errors import Forbidden, InvalidRequest, NotFound, SplitError, TidegateError
 from ..proto.values import FileSplit
 from .column import Column
 from .file_relations import native_obstacle
 from .file_versions import check_version
 from .formats import Format, format_named, format_of
+from .listing import exists, files_below, fixed_part, is_pattern
 from .matching import describe
 from .piece import FilePiece, FileVersion, InlinePiece, Piece
 
-MAX_FILES: Final = 1_000_000
-
 _HIVE_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
-_MAGIC: Final = frozenset("*?[")
 #: What a row of a text file is taken to be long, where no format tells.
 _TEXT_ROW_BYTES: Final = 64
 
@@ -47,22 +43,20 @@ def expand(
     path = _local_path(split.path)
     allowed = tuple(sorted((os.path.realpath(root) for root in roots), key=len))
     named = format_named(split.format) if split.format else None
-    if _is_pattern(path):
+    if is_pattern(path):
         _check_pattern(path, split, allowed)
     else:
         _check_allowed(path, split.path, allowed)
     try:
-        if not _is_pattern(path) and not _exists(path):
+        if not is_pattern(path) and not exists(path):
             raise NotFound(f"{split.path} does not exist {side} ({origin})", reason="FILE_NOT_FOUND")
-        found = _found(path)
+        found = files_below(path)
     except PermissionError as error:
         raise Forbidden(
             f"{error.filename} may not be read {side}, permission denied ({origin})", reason="NO_PERMISSION"
         ) from error
     if not found:
         raise NotFound(f"{split.path} holds no files {side} ({origin})", reason="FILE_NOT_FOUND")
-    if len(found) > MAX_FILES:
-        raise Exhausted(f"{split.path} holds more than {MAX_FILES:,} files", reason="TOO_MANY_FILES")
     pieces = tuple(_piece(file, split, named, allowed, origin) for file in found)
     _check_ranges(split, pieces)
     return pieces
@@ -73,25 +67,7 @@ def files_of(path: str) -> list[str]:
 
     Raises `PermissionError` where a folder on the way may not be looked into: it is not left out in silence.
     """
-    return _found(_local_path(path))
-
-
-def _found(path: str) -> list[str]:
-    if _is_pattern(path):
-        return _pattern(path)
-    if os.path.isdir(path):
-        return _folder(path)
-    return [path] if _exists(path) else []
-
-
-def _exists(path: str) -> bool:
-    try:
-        os.stat(path)
-    except PermissionError:
-        raise
-    except OSError:
-        return False
-    return True
+    return files_below(_local_path(path))
 
 
 def open_pieces(
@@ -153,7 +129,7 @@ def _local_path(path: str) -> str:
         raise InvalidRequest("a split's path is empty or has a NUL character")
     if not _is_utf8(local):
         raise InvalidRequest(f"{path!r} cannot be a path: it is not UTF-8")
-    return os.path.abspath(local) if not _is_pattern(local) else os.path.join(os.getcwd(), local)
+    return os.path.abspath(local) if not is_pattern(local) else os.path.join(os.getcwd(), local)
 
 
 def _is_utf8(path: str) -> bool:
@@ -163,10 +139,6 @@ def _is_utf8(path: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _is_pattern(path: str) -> bool:
-    return not _MAGIC.isdisjoint(path) and not os.path.lexists(path)
 
 
 def _check_allowed(path: str, asked: str, allowed: Sequence[str]) -> str:
@@ -191,109 +163,10 @@ def _named(path: str, split: FileSplit, allowed: Sequence[str]) -> str:
 
 
 def _check_pattern(path: str, split: FileSplit, allowed: Sequence[str]) -> None:
-    fixed = _fixed(path)
+    fixed = fixed_part(path)
     if ".." in path[len(fixed) :].split(os.sep):
         raise Forbidden(f"{split.path}: '..' after a wildcard is not allowed")
     _check_allowed(fixed, split.path, allowed)
-
-
-def _fixed(pattern: str) -> str:
-    """The folder that all of its matches are below."""
-    parts = pattern.split(os.sep)
-    first = next(i for i, part in enumerate(parts) if not _MAGIC.isdisjoint(part))
-    return os.sep.join(parts[:first]) or os.sep
-
-
-def _pattern(path: str) -> list[str]:
-    parts = path.split(os.sep)
-    fixed = _fixed(path)
-    found: set[str] = set()
-    for match in _matches(fixed, parts[len(fixed.rstrip(os.sep).split(os.sep)) :]):
-        if _is_folder(match):
-            if parts[-1] != "**":
-                found.update(_folder(match))
-        elif not _skipped(os.path.basename(match)):
-            found.add(match)
-        if len(found) > MAX_FILES:
-            break
-    return sorted((file for file in found if _exists(file)), key=_order)
-
-
-def _matches(folder: str, parts: Sequence[str]) -> Iterator[str]:
-    """As `glob` has them, which leaves out what may not be looked into: that is a PermissionError here."""
-    if not parts:
-        yield folder
-        return
-    first, rest = parts[0], parts[1:]
-    if first == "**":
-        if _is_folder(folder):
-            yield from _matches(folder, rest)
-        for name in _names(folder):
-            below = os.path.join(folder, name)
-            if name.startswith("."):
-                continue
-            if _is_folder(below):
-                yield from _matches(below, parts)
-            elif not rest:
-                yield below
-    elif _MAGIC.isdisjoint(first):
-        if _exists(below := os.path.join(folder, first)):
-            yield from _matches(below, rest)
-    else:
-        for name in _names(folder):
-            if fnmatchcase(name, first) and not (name.startswith(".") and not first.startswith(".")):
-                yield from _matches(os.path.join(folder, name), rest)
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        with os.scandir(folder) as entries:
-            return [entry.name for entry in entries]
-    except PermissionError:
-        raise
-    except OSError:
-        return []
-
-
-def _is_folder(path: str) -> bool:
-    try:
-        return stat.S_ISDIR(os.stat(path).st_mode)
-    except PermissionError:
-        raise
-    except OSError:
-        return False
-
-
-def _folder(path: str) -> list[str]:
-    """Every file below, sorted. Links to folders are followed once at most, so that a circle ends."""
-    found: list[str] = []
-    seen = {os.path.realpath(path)}
-    for folder, folders, files in os.walk(path, onerror=_refuse, followlinks=True):
-        folders[:] = sorted(name for name in folders if not _skipped(name) and _is_new(folder, name, seen))
-        found.extend(os.path.join(folder, name) for name in files if not _skipped(name))
-        if len(found) > MAX_FILES:
-            break
-    return sorted((file for file in found if os.path.exists(file)), key=_order)
-
-
-def _refuse(error: OSError) -> None:
-    if isinstance(error, PermissionError):
-        raise error
-
-
-def _is_new(folder: str, name: str, seen: set[str]) -> bool:
-    real = os.path.realpath(os.path.join(folder, name))
-    new = real not in seen
-    seen.add(real)
-    return new
-
-
-def _skipped(name: str) -> bool:
-    return name.startswith(".") or (name.startswith("_") and "=" not in name)
-
-
-def _order(path: str) -> tuple[bytes, ...]:
-    return tuple(os.fsencode(part) for part in path.split(os.sep))
 
 
 def _piece(path: str, split: FileSplit, named: Format | None, allowed: Sequence[str], origin: str) -> FilePiece:
@@ -341,4 +214,4 @@ def _check_ranges(split: FileSplit, pieces: Sequence[FilePiece]) -> None:
         raise InvalidRequest(f"{split.path}: row groups count from 0, each at most once")
 
 
-__all__ = ["MAX_FILES", "estimated_rows", "expand", "files_of", "native", "native_obstacle", "open_pieces"]
+__all__ = ["estimated_rows", "expand", "files_of", "native", "native_obstacle", "open_pieces"]

@@ -14,14 +14,15 @@ _UPLOADS: Final = 8
 
 class Pools:
     """`control` is for calls that look at a task, seal, cancel or delete: none of them waits for data or work.
-    `planning` reads plans. `feeding` reads splits, lists folders, and is lent to tasks with short epochs. Each upload
-    keeps one of `uploads` for as long as its client takes.
+    `planning` reads plans. `feeding` takes rows, and `listing` files, whose folders may be slow to look into; both are
+    lent to tasks with short epochs. Each upload keeps one of `uploads` for as long as its client takes.
     """
 
     def __init__(self, settings: Settings) -> None:
         self.control = Threads(_CONTROL, "tidegate-control")
         self.planning = Threads(settings.planning_calls, "tidegate-plan")
         self.feeding = Threads(settings.feeding_calls, "tidegate-feed")
+        self.listing = Threads(settings.feeding_calls, "tidegate-list")
         self.uploads = Threads(_UPLOADS, "tidegate-upload")
 
     def close(self, seconds: float) -> bool:
@@ -32,6 +33,6 @@ class Pools:
         deadline = time.monotonic() + seconds
         ended = [
             threads.close(seconds=max(0.0, deadline - time.monotonic()))
-            for threads in (self.control, self.planning, self.feeding)
+            for threads in (self.control, self.planning, self.feeding, self.listing)
         ]
         return all(ended)

@@ -19,6 +19,7 @@ from .backend import Backend
 from .joining import joined
 from .pools import Pools
 from .results import LONGEST_WAIT, answer_bytes, results
+from .threads import Threads
 from .waiting import Waiting
 
 P = ParamSpec("P")
@@ -59,7 +60,7 @@ class Tasks(Endpoint):
         several.splits.add(source=request.source, split=request.split, sequence=request.sequence)
         if request.HasField("epoch"):
             several.epoch = request.epoch
-        added, _epoch = await called(self._pools.feeding, self._add, several)
+        added, _epoch = await called(self._feeding(several), self._add, several)
         return messages.added_message(added[0])
 
     async def add_splits(self, request: pb.AddSplitsRequest, _: Context) -> bytes:
@@ -76,7 +77,7 @@ class Tasks(Endpoint):
 
     async def _added(self, request: pb.AddSplitsRequest) -> bytes:
         """Add, seal and read. A thread that can be spared is lent to the task meanwhile, where its epochs are short."""
-        feeding = self._pools.feeding
+        feeding = self._feeding(request)
         if not request.HasField("read"):
             return (await called(feeding, self._add_or_transact, request, wake=True)).SerializeToString()
         epoch = _Epoch(self._backend, request.read, request.task)
@@ -87,6 +88,10 @@ class Tasks(Endpoint):
             return epoch.work_and_poll(self._add_or_transact(request, wake=False))
 
         return await feeding.long_call(add_and_work, epoch.so_far, LONGEST_LOAN)
+
+    def _feeding(self, request: pb.AddSplitsRequest) -> Threads:
+        files = any(each.split.WhichOneof("kind") == "file" for each in request.splits)
+        return self._pools.listing if files else self._pools.feeding
 
     def _add_or_transact(self, request: pb.AddSplitsRequest, *, wake: bool) -> pb.AddSplitsResponse:
         if request.HasField("transaction"):
@@ -131,7 +136,7 @@ class Tasks(Endpoint):
     async def find_files(self, request: pb.FindFilesRequest, _: Context) -> pb.FindFilesResponse:
         split = messages.file_value(request.file)
         find = self._backend.find_files
-        found = await called(self._pools.feeding, find, request.task, request.source, split)
+        found = await called(self._pools.listing, find, request.task, request.source, split)
         return pb.FindFilesResponse(files=map(messages.found_message, found))
 
     async def get_transaction(self, request: pb.GetTransactionRequest, _: Context) -> pb.GetTransactionResponse:

@@ -12,6 +12,8 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
+from ..proto.calls import work_for
+
 R = TypeVar("R")
 
 
@@ -170,7 +172,10 @@ class _Call(Generic[R]):
 
 
 def _new_call(function: Callable[[], R]) -> _Call[R]:
-    return _Call(function, contextvars.copy_context(), asyncio.get_running_loop().create_future())
+    outcome: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+    context = contextvars.copy_context()
+    context.run(work_for, outcome.cancelled)
+    return _Call(function, context, outcome)
 
 
 class _Thread(threading.Thread):

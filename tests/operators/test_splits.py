@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidegate.operators.listing import BOUNDS, Listing
 from tidegate.operators.piece import FilePiece, InlinePiece, Piece
-from tidegate.operators.splits import _matches, estimated_rows, expand, native, native_obstacle, open_pieces
+from tidegate.operators.splits import estimated_rows, expand, native, native_obstacle, open_pieces
 from tidegate.proto.errors import Forbidden, InvalidRequest, NotFound, SplitError
 from tidegate.proto.values import FileSplit
 
@@ -67,7 +68,7 @@ def test_a_pattern_means_what_it_means_to_glob(tree: set[tuple[str, ...]], patte
         wanted = {
             os.path.normpath(each) for each in found if os.path.exists(each)
         }  # it also says "nothing/" of "nothing/**"
-        assert {os.path.normpath(each) for each in _matches(root, pattern)} == wanted
+        assert {os.path.normpath(each) for each in Listing(root, BOUNDS).matches(root, pattern, 0)} == wanted
 
 
 def test_a_link_that_leads_to_nothing_is_skipped_by_a_pattern(root: Path) -> None:

@@ -11,6 +11,7 @@ from contextvars import ContextVar
 
 import pytest
 
+from tidegate.proto.calls import caller_has_left
 from tidegate.server.threads import Threads
 
 
@@ -183,5 +184,27 @@ def test_the_end_does_not_wait_for_ever() -> None:
         assert not made.close(seconds=0.05)
         go_on.set()
         assert await call
+
+    run(check)
+
+
+def test_a_call_can_tell_that_nobody_waits_for_it_any_more() -> None:
+    async def check() -> None:
+        with threads(1) as made:
+            began, ended = threading.Event(), threading.Event()
+
+            def look() -> None:
+                began.set()
+                while not caller_has_left():
+                    time.sleep(0.01)
+                ended.set()
+
+            call = asyncio.ensure_future(made.call(look))
+            await asyncio.sleep(0)
+            began.wait()
+            call.cancel()
+            await asyncio.wait([call])
+            assert ended.wait(20)
+            assert not await made.call(caller_has_left)
 
     run(check)
