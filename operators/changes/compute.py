@@ -1,19 +1,17 @@
-"""Compute: what each row becomes by itself, in SQL: filters, projections, unnesting. No state."""
+"""Compute: what each row becomes by itself, in SQL: filters, projections, unnesting. No state but what is postponed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from .change import Change
+from .change import Change, Rounds
 from .evaluator import Evaluator
 from .operator import ChangeOperator
+from .postponed import Postponed
 from .rows import Rows
-
-_ROWS: Final = 65_536
 
 
 class Compute(ChangeOperator):
@@ -25,18 +23,24 @@ class Compute(ChangeOperator):
         self.schema = schema
         self._types = input_schema.types
         self._evaluate = evaluate
+        self._postponed = Postponed(input_schema, self._computed)
 
     def receive(self, port: int, change: Change) -> Iterator[Change]:  # noqa: ARG002 - there is one input
-        for start in range(0, len(change), _ROWS):
-            part = change
-            if len(change) > _ROWS:
-                part = change.take(np.arange(start, min(start + _ROWS, len(change))))
-            yield from self._computed(part)
+        return self._postponed.evaluated(change)
 
-    def _computed(self, change: Change) -> Iterator[Change]:
+    def due(self) -> Rounds | None:
+        return self._postponed.due()
+
+    def decide(self, rounds: Rounds) -> Iterator[Change]:
+        return self._postponed.decide(rounds)
+
+    @property
+    def nbytes(self) -> int:
+        return self._postponed.nbytes
+
+    def _computed(self, change: Change) -> Change:
         numbers = pa.array(np.arange(len(change)))
         *columns, number = self._evaluate([*change.rows.to_arrays(self._types), numbers])
         origin = number.to_numpy(zero_copy_only=False)
-        if len(origin):
-            rows = Rows.of_arrays(columns, len(origin))
-            yield Change(rows, change.weights[origin], tuple(rounds[origin] for rounds in change.rounds))
+        rows = Rows.of_arrays(columns, len(origin))
+        return Change(rows, change.weights[origin], tuple(rounds[origin] for rounds in change.rounds))

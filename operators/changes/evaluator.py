@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import pyarrow as pa
 
+from ...proto.errors import ExecutionError
 from ..fragment import Fragment
 from ..inputs import StreamSource
 from ..instances import Instance
@@ -14,6 +15,10 @@ from ..streams import BatchStream
 
 PLANNED_ROWS: Final = 65_536
 """For how many rows it is planned; more or fewer may come."""
+
+
+class RowsFailed(ExecutionError):
+    """A statement failed of what its rows hold: of a cast, an overflow. It travels as an `ExecutionError`."""
 
 
 class Evaluator:
@@ -46,7 +51,12 @@ class Evaluator:
             BatchStream(schema, iter([pa.RecordBatch.from_arrays(list(arrays), schema=schema)]))
             for schema, arrays in zip(self._schemas, inputs, strict=True)
         ]
-        batches = list(self._fragment.run(streams))
+        try:
+            batches = list(self._fragment.run(streams))
+        except ExecutionError as error:
+            if error.reason == ExecutionError.default_reason:
+                raise RowsFailed(error.message) from error
+            raise
         if len(batches) == 1:
             return list(batches[0].columns)
         return [whole(column) for column in pa.Table.from_batches(batches, self.schema).columns]
@@ -95,6 +105,26 @@ class Evaluators:
         for each in self._made.values():
             each.close()
         self._made.clear()
+
+
+def first_failing(count: int, evaluate: Callable[[int, int], object], error: RowsFailed) -> tuple[int, RowsFailed]:
+    """The number and the error of the first of `count` things that fails, where `evaluate` raised `error` for all of
+    them. It is asked for those from one number to before another; they are looked through by halves.
+    """
+
+    def failure(first: int, last: int) -> RowsFailed | None:
+        try:
+            evaluate(first, last)
+        except RowsFailed as error:
+            return error
+        return None
+
+    start, end = 0, count
+    while end - start > 1:
+        middle = (start + end) // 2
+        found = failure(start, middle)
+        start, end, error = (middle, end, error) if found is None else (start, middle, found)
+    return start, failure(start, end) or error
 
 
 def numbered(schema: pa.Schema) -> pa.Schema:

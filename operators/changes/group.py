@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, assert_never
+from typing import Final, TypeAlias, assert_never
 
 import numpy as np
 import pyarrow as pa
@@ -20,12 +20,16 @@ from ..operator import StateReader, StateWriter
 from .arrangement import Arrangement
 from .change import Change, ManyRounds, Numbers, Rounds
 from .columns import Column, FixedColumn, Index, column
+from .consolidate import consolidate
 from .extremes import Extremes
 from .keyed import Answer, Keyed
 from .limbs import limbs_of, split, to_decimal, to_int64
 from .present import sums_at
 from .rows import Rows
 from .state import load_arrangement, save_arrangement
+
+_LARGE: Final = 1 << 31
+"""A row that is there so often cannot be summed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,11 @@ class Group(Keyed):
         return super().nbytes + self._tallies.nbytes + sum(each.values.nbytes for each in self._extremes.values())
 
     def _absorb(self, change: Change) -> None:
+        if any(isinstance(measure, Sum) for measure in self._measures) and _has_large_weights(change):
+            change = consolidate(change)
+            if _has_large_weights(change):
+                sentence = f"{self._place}: a row with 2**31 copies or more cannot be summed"
+                raise ExecutionError(sentence, reason="OVERFLOW")
         keys = change.rows.select(self._key)
         hashes = keys.hashes()
         numbers = [change.weights[:, None]]
@@ -118,8 +127,6 @@ class Group(Keyed):
                     pass
                 case _:
                     assert_never(measure)
-        if any(isinstance(measure, Sum) for measure in self._measures) and len(change):
-            _check_weights(change.weights, self._place)
         matrix = numbers[0][:, 0] if len(numbers) == 1 else np.concatenate(numbers, axis=1)
         self._tallies.insert_numbers(keys, matrix, change.rounds, hashes)
         for extremes in self._extremes.values():
@@ -176,9 +183,8 @@ def _there(value: Column) -> Numbers:
     return np.ones(len(value), dtype=np.int64) if nulls is None else (~nulls).astype(np.int64)
 
 
-def _check_weights(weights: Numbers, place: str) -> None:
-    if max(int(weights.max()), -int(weights.min())) >= 1 << 31:
-        raise ExecutionError(f"{place}: a row with 2**31 copies or more cannot be summed", reason="OVERFLOW")
+def _has_large_weights(change: Change) -> bool:
+    return len(change) > 0 and max(int(change.weights.max()), -int(change.weights.min())) >= _LARGE
 
 
 def _together(history: Sequence[tuple[Index, ManyRounds]]) -> tuple[Index, ManyRounds]:

@@ -2,6 +2,7 @@
 
 Every pair is found once, by whichever of its rows comes last, and counts from the later of their rounds. Outer, semi
 and anti joins are made of this one and of `Weigh`. Confluent. State: the rows of both inputs, by their key.
+A pair whose condition fails waits until it is known whether it is there.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ import pyarrow as pa
 
 from ..operator import StateReader, StateWriter
 from .arrangement import PAIRS, Arrangement, Run
-from .change import Change, Numbers, all_one, later, take_weights
+from .change import Change, Numbers, Rounds, all_one, later, take_weights
 from .columns import Index, Mask
+from .evaluator import RowsFailed
 from .operator import ChangeOperator
+from .postponed import Postponed
 from .rows import Rows
 from .state import load_arrangement, save_arrangement
 
@@ -61,6 +64,8 @@ class Join(ChangeOperator):
         self._strict = tuple(at for at, key in enumerate(keys) if not key.nulls_match)
         self._output = tuple((at < len(left), at if at < len(left) else at - len(left)) for at in output)
         self._condition = condition
+        self._postponed = Postponed(pa.schema(fields), self._meeting)
+        """Pairs of which it could not be said whether they meet the condition."""
         self._kept = kept
         self._sides = tuple(
             Arrangement(schema.types, key, depth=depth, filled=True)
@@ -94,6 +99,12 @@ class Join(ChangeOperator):
                 part = slice(start, start + PAIRS)
                 yield from self._pairs(port, change, mine[part], run, theirs[part])
 
+    def due(self) -> Rounds | None:
+        return self._postponed.due()
+
+    def decide(self, rounds: Rounds) -> Iterator[Change]:
+        return self._postponed.decide(rounds)
+
     def save(self, state: StateWriter) -> None:
         for name, side, schema in zip(("left", "right"), self._sides, self._schemas, strict=True):
             save_arrangement(state, name, side, schema)
@@ -108,12 +119,15 @@ class Join(ChangeOperator):
 
     @property
     def nbytes(self) -> int:
-        return sum(side.nbytes for side in self._sides)
+        return sum(side.nbytes for side in self._sides) + self._postponed.nbytes
 
     def _pairs(self, port: int, change: Change, mine: Index, run: Run, theirs: Index) -> Iterable[Change]:
         if self._condition is not None:
-            sides = (change.rows.take(mine), run.rows.take(theirs))
-            matches = np.flatnonzero(self._condition(sides[port].beside(sides[1 - port])))
+            both = _beside(port, change.rows.take(mine), run.rows.take(theirs))
+            try:
+                matches = np.flatnonzero(self._condition(both))
+            except RowsFailed:
+                return self._postponed.evaluated(_weighed(both, change, mine, run, theirs))
             mine, theirs = mine[matches], theirs[matches]
         if not len(mine):
             return ()
@@ -124,12 +138,28 @@ class Join(ChangeOperator):
             left.columns[at].take(at_left) if is_left else right.columns[at].take(at_right)
             for is_left, at in self._output
         ]
-        weights = _products(take_weights(change.weights, mine), take_weights(run.weights, theirs))
-        rounds = change.rounds and later(
-            tuple(numbers.take(mine) for numbers in change.rounds),
-            tuple(numbers.take(theirs) for numbers in run.rounds),
-        )
-        return (Change(Rows(columns, len(mine)), weights, rounds),)
+        return (_weighed(Rows(columns, len(mine)), change, mine, run, theirs),)
+
+    def _meeting(self, pairs: Change) -> Change:
+        """Those of the pairs, whole rows side by side, that meet the condition."""
+        assert self._condition is not None
+        met = pairs.take(np.flatnonzero(self._condition(pairs.rows)))
+        width = len(self._schemas[0])
+        return met.with_rows(met.rows.select(at if is_left else width + at for is_left, at in self._output))
+
+
+def _beside(port: int, mine: Rows, theirs: Rows) -> Rows:
+    return theirs.beside(mine) if port else mine.beside(theirs)
+
+
+def _weighed(pairs: Rows, change: Change, mine: Index, run: Run, theirs: Index) -> Change:
+    """Pairs of these rows, as often as both are there, from the later of their rounds on."""
+    weights = _products(take_weights(change.weights, mine), take_weights(run.weights, theirs))
+    rounds = change.rounds and later(
+        tuple(numbers.take(mine) for numbers in change.rounds),
+        tuple(numbers.take(theirs) for numbers in run.rounds),
+    )
+    return Change(pairs, weights, rounds)
 
 
 def _products(left: Numbers, right: Numbers) -> Numbers:

@@ -12,13 +12,14 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from ...proto.errors import ExecutionError
 from ..hashing import Hashes
 from ..operator import StateReader, StateWriter
 from .arrangement import Arrangement
 from .change import Change, Rounds
 from .codes import canonical_orders
 from .columns import Index
-from .evaluator import Evaluator
+from .evaluator import Evaluator, RowsFailed, first_failing
 from .keyed import Answer, Keyed
 from .present import present
 from .rows import Rows
@@ -73,10 +74,27 @@ class Regroup(Keyed):
         found = self._rows.find(keys, hashes)
         now = present(found, rounds, self._orders)
         copies = now.copies(f"{self._place}: Regroup")
-        columns, of = self._evaluated(now.rows.take(copies), now.asked[copies])
+        rows, asked = now.rows.take(copies), now.asked[copies]
+        try:
+            columns, of = self._evaluated(rows, asked)
+        except RowsFailed as error:
+            raise self._named(error, keys, rows, asked) from error
         return Answer(
             of, Rows.of_arrays(columns, len(of)), np.ones(len(of), dtype=np.int64), (found.asked, found.rounds)
         )
+
+    def _named(self, error: RowsFailed, keys: Rows, rows: Rows, asked: Index) -> ExecutionError:
+        """The error of the first key that fails."""
+        if not self._key:
+            return error
+
+        def evaluate(first: int, last: int) -> None:
+            start, end = asked.searchsorted([first, last])
+            self._evaluated(rows.take(np.arange(start, end)), asked[start:end])
+
+        at, error = first_failing(len(keys), evaluate, error)
+        schema = pa.schema([self._input_schema.field(column) for column in self._key])
+        return ExecutionError(f"{error.message}, in the rows of the key {keys.described(schema, at)}")
 
     def _evaluated(self, rows: Rows, asked: Index) -> tuple[list[pa.Array], Index]:
         evaluate = self._evaluate

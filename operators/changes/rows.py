@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from ..hashing import Hashes, combine_hashes
 from .columns import Column, Index, Mask, column, empty_column
+
+_LONGEST: Final = 300
+"""Characters of a row in a message."""
 
 
 class Rows:
@@ -94,6 +98,11 @@ class Rows:
 
     def to_arrays(self, types: Iterable[pa.DataType]) -> list[pa.Array]:
         return [one.to_arrow(type_) for one, type_ in zip(self.columns, types, strict=True)]
+
+    def described(self, schema: pa.Schema, at: int) -> str:
+        """The values of row number `at` for a message, cut where they are long."""
+        text = repr(tuple(array[0].as_py() for array in self.take(np.array((at,))).to_arrays(schema.types)))
+        return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
     @property
     def nbytes(self) -> int:

@@ -247,6 +247,18 @@ def _strict(function: Callable[..., object]) -> Callable[..., object]:
     return lambda *arguments: None if None in arguments else function(*arguments)
 
 
+def _in_64_bits(function: Callable[..., Any]) -> Callable[..., object]:
+    """An error where a whole number is none of 64 bits."""
+
+    def checked(*arguments: object) -> object:
+        found = function(*arguments)
+        if isinstance(found, int) and not -(1 << 63) <= found < 1 << 63:
+            raise OverflowError(f"{found} is beyond 64 bits")
+        return found
+
+    return checked
+
+
 def _and(*arguments: bool | None) -> bool | None:
     return False if False in arguments else None if None in arguments else True
 
@@ -265,9 +277,9 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "lt": _strict(lambda one, other: naive.compare(one, other, ir.Direction.ASC_NULLS_LAST) < 0),
     "gte": _strict(lambda one, other: naive.compare(one, other, ir.Direction.ASC_NULLS_LAST) >= 0),
     "lte": _strict(lambda one, other: naive.compare(one, other, ir.Direction.ASC_NULLS_LAST) <= 0),
-    "add": _strict(operator.add),
-    "subtract": _strict(operator.sub),
-    "multiply": _strict(operator.mul),
+    "add": _strict(_in_64_bits(operator.add)),
+    "subtract": _strict(_in_64_bits(operator.sub)),
+    "multiply": _strict(_in_64_bits(operator.mul)),
     "not": _strict(operator.not_),
     "and": _and,
     "or": _or,

@@ -114,6 +114,14 @@ def test_more_copies_of_a_row_than_can_be_summed_are_an_error() -> None:
         list(group.decide(()))
 
 
+def test_so_many_copies_that_come_and_go_in_one_epoch_are_none() -> None:
+    schema = pa.schema([("v", pa.int64())])
+    group = Group(schema, [], [Sum(0)], schema, place="here", always=True)
+    one = change(schema, [((7,), 1, ())], 0)
+    received = [(0, Change(one.rows, np.array([weight]), ())) for weight in (1 << 40, 3, -(1 << 40))]
+    assert run_epoch(group, received) == [((21,), 1, ())]
+
+
 def test_the_row_of_no_rows_is_given_out_once() -> None:
     schema = pa.schema([("v", pa.int64())])
     out = pa.schema([("n", pa.int64()), ("sum", pa.int64())])

@@ -1,0 +1,94 @@
+"""Postponed: rows of which a statement failed, put aside until it is known whether they are there.
+
+While an epoch goes on, rows meet that are never there together: one is replaced on each side of a join, one is deleted
+again. An expression's error counts only for what is there at the end of the epoch, in a loop at the end of a round. So
+what fails waits for its time to be decided. What has cancelled out by then is gone; the rest is evaluated once more,
+and what fails now is an error that names its row.
+
+State: nothing that outlives an epoch. One that ends well ends with no row that fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from ...proto.errors import ExecutionError
+from .agenda import Agenda
+from .canonical import canonical
+from .change import Change, Rounds, by_rounds
+from .consolidate import consolidate
+from .evaluator import RowsFailed, first_failing
+
+_ROWS: Final = 65_536
+"""Rows that are evaluated at a time."""
+_TOGETHER: Final = 2_048
+"""Rows that wait together, at most, if one of them fails."""
+
+
+class Postponed:
+    """`evaluate` gives what becomes of rows of `schema` by themselves, and raises `RowsFailed` if one of them fails."""
+
+    def __init__(self, schema: pa.Schema, evaluate: Callable[[Change], Change]) -> None:
+        self._schema = schema
+        self._evaluate = evaluate
+        self._agenda: Agenda[Change] = Agenda()
+
+    def evaluated(self, change: Change) -> Iterator[Change]:
+        """What becomes of the rows. Those that fail wait, with some of their neighbours."""
+        waiting = list(_parts(change, _ROWS))[::-1]
+        while waiting:
+            part = waiting.pop()
+            try:
+                found = self._evaluate(part)
+            except RowsFailed:
+                if len(part) > _TOGETHER:
+                    waiting += list(_parts(part, (len(part) + 1) // 2))[::-1]
+                else:
+                    self._put(part)
+                continue
+            if len(found):
+                yield found
+
+    def due(self) -> Rounds | None:
+        return self._agenda.first()
+
+    def decide(self, rounds: Rounds) -> Iterator[Change]:
+        """What becomes of the rows that waited for this time and are there."""
+        parts = tuple(self._agenda.take(rounds))
+        if not parts:
+            return
+        whole = Change.concat(parts)
+        there = consolidate(Change(whole.rows, whole.weights))
+        for part in _parts(there, _ROWS):
+            try:
+                found = self._evaluate(part)
+            except RowsFailed as error:
+                raise self._named(part, error) from error
+            if len(found):
+                yield found.at(rounds)
+
+    @property
+    def nbytes(self) -> int:
+        return self._agenda.nbytes(lambda change: change.nbytes)
+
+    def _put(self, change: Change) -> None:
+        for rounds, which in by_rounds(change.rounds):
+            self._agenda.add(rounds, change if which is None else change.take(which))
+
+    def _named(self, rows: Change, error: RowsFailed) -> ExecutionError:
+        """The error of the first of these rows, in canonical order, that fails."""
+        rows = canonical(rows)
+        at, error = first_failing(len(rows), lambda start, end: self._evaluate(rows.take(np.arange(start, end))), error)
+        return ExecutionError(f"{error.message}, in the row {rows.rows.described(self._schema, at)}")
+
+
+def _parts(change: Change, rows: int) -> Iterator[Change]:
+    if 0 < len(change) <= rows:
+        yield change
+        return
+    for start in range(0, len(change), rows):
+        yield change.take(np.arange(start, min(start + rows, len(change))))
