@@ -9,6 +9,7 @@ from typing import assert_never
 
 import pyarrow as pa
 
+from ..operators.batches import batch_of
 from ..planner.ir import Clock
 
 RELATION = "context"
@@ -22,7 +23,7 @@ def context_schema(clocks: Sequence[Clock]) -> pa.Schema:
 def context_row(clocks: Sequence[Clock], clock_us: int, time_zone: str) -> pa.RecordBatch:
     """The time `clock_us` (microseconds since 1970, UTC), with the date it is in this zone."""
     arrays = [pa.array([_value(clock, clock_us, time_zone)], _type(clock)) for clock in clocks]
-    return pa.RecordBatch.from_arrays(arrays, schema=context_schema(clocks))
+    return batch_of(arrays, 1, context_schema(clocks))
 
 
 def _type(clock: Clock) -> pa.DataType:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from ..operators import routing
+from ..operators.batches import joined
 from ..operators.blocks import blocks
 from ..operators.operator import Stream
 from ..operators.ordering import Ordering
@@ -270,7 +271,7 @@ def _in_hands(channel: _Channel, turns: Sequence[Pieces], end: pa.RecordBatch) -
 
 
 def _empty(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
+    return joined([], schema)
 
 
 def _steps(rows: Rows, outlets: Sequence[tuple[Exchange, int]]) -> Generator[None]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ..operators.piece import Piece
+from ..operators.scan import Scan
 from ..operators.splits import open_pieces
 from ..planner.pipelines import Pipeline
 from ..proto.errors import NodeError
@@ -105,7 +106,18 @@ class PlanRun:
         channels = computation.options.channels
         shape = {name: shape_of(given, computation.columns[name], channels) for name, given in opened.items()}
         made = computation.pipelines(shape, self._clock_us)
+        self._count_unread(made, opened)
         yield from self._rows(made, first, len(made), opened)
+
+    def _count_unread(self, made: Pipelines, pieces: Pieces) -> None:
+        """Count the rows of the sources that the plan names and, as it was rewritten, does not read."""
+        read = {source for pipeline in made.physical.pipelines for source in pipeline.sources}
+        for name in pieces.keys() - read:
+            scan = Scan(name, ())
+            scan.assign(name, pieces[name])
+            for batch in scan.run(()):
+                self._computation.check_stopped()
+                self._read.rows_in += batch.num_rows
 
     def _rows(self, made: Pipelines, first: int, last: int, pieces: Pieces) -> Iterator[pa.RecordBatch]:
         """What the pipelines from `first` to `last` make of these pieces, and of the tables."""

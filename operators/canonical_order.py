@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
 
+from .batches import batch_of
 from .blocks import BLOCK_ROWS, blocks
 from .held import HeldRows, SpillRoom
 from .layout import Values, Words, dtype_of, values
@@ -147,7 +148,7 @@ class _Packing:
             np.add(part, field.low, out=found, dtype=np.int64, casting="unsafe")
             columns.append(pa.Array.from_buffers(kind, len(words), [None, pa.py_buffer(found)]))
             shift += field.bits
-        return pa.RecordBatch.from_arrays(columns[::-1], schema=schema)
+        return batch_of(columns[::-1], len(words), schema)
 
 
 def _count(column: Values, field: _Field, into: _Packed) -> _Packed:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyarrow import types as kinds
 
 from ..proto.errors import ExecutionError, InternalError
+from .batches import batch_of
 from .casts import LossyCast, cast, castable, plain
 
 Convert: TypeAlias = Callable[[pa.Array], pa.Array]
@@ -28,6 +29,8 @@ class Conform:
         self._required = tuple(i for i, field in enumerate(schema) if not field.nullable)
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if not len(self._schema):  # SQL knows no rows without columns, and has given another one
+            return batch_of((), batch.num_rows, self._schema)
         columns = batch.columns
         if self._converts is None:
             self._converts = self._plan(batch.schema)
@@ -40,7 +43,7 @@ class Conform:
                     f"{self._place}: column {self._schema.field(i).name!r} of the result is required and got a null",
                     reason="NULL_IN_REQUIRED_COLUMN",
                 )
-        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        return batch_of(columns, batch.num_rows, self._schema)
 
     def _plan(self, found: pa.Schema) -> tuple[Convert | None, ...]:
         if len(found) != len(self._schema):

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ..proto.errors import InternalError
+from .batches import batch_of
 from .blocks import BLOCK_ROWS
 from .fragment import Fragment
 from .inputs import StreamSource
@@ -114,7 +115,7 @@ class GroupMeasures:
             number += part.begins.size
 
     def _numbered(self, rows: pa.RecordBatch, width: int, numbers: npt.NDArray[Any]) -> pa.RecordBatch:
-        return pa.RecordBatch.from_arrays([*rows.columns, pa.array(numbers)], schema=self._schemas[width])
+        return batch_of([*rows.columns, pa.array(numbers)], rows.num_rows, self._schemas[width])
 
     def _grouped(self, width: int, batches: Iterable[pa.RecordBatch], groups: int) -> list[pa.Array]:
         """In order of the groups' numbers, whatever order the statement gives them in."""

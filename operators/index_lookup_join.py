@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from ..proto.errors import ExecutionError, InternalError
 from . import failures
+from .batches import batch_of, joined
 from .blocks import blocks
 from .indexes.index import Index, Matches, RowNumbers, is_every
 from .indexes.key_range import key_range
@@ -219,7 +220,7 @@ class IndexLookupJoin(Operator):
         if rows is not None:
             taken = pa.array(rows)
             columns = [column.take(taken) for column in columns]
-        return _Lookup(probe=probe, keys=pa.RecordBatch.from_arrays(columns, schema=self._key_schema), rows=rows)
+        return _Lookup(probe=probe, keys=batch_of(columns, len(columns[0]), self._key_schema), rows=rows)
 
     def _looked_up(self, lookup: _Lookup, run: _Run) -> pa.RecordBatch:
         """On any thread: the joined rows, so that the one that hands them out has little else to do."""
@@ -256,12 +257,10 @@ class IndexLookupJoin(Operator):
             rows, found = _with_the_unmatched(rows, found, probe.num_rows)
         if not is_every(rows, probe.num_rows):
             probe = probe.take(pa.array(rows))
-        return pa.RecordBatch.from_arrays([*probe.columns, *found.columns], schema=self.schema)
+        return batch_of([*probe.columns, *found.columns], len(rows), self.schema)
 
     def _no_matches(self) -> Matches:
-        nothing = [pa.array([], type_) for type_ in self._index.schema.types]
-        columns = pa.RecordBatch.from_arrays(nothing, schema=self._index.schema)
-        return Matches(rows=np.empty(0, np.int64), columns=columns)
+        return Matches(rows=np.empty(0, np.int64), columns=joined([], self._index.schema))
 
     # -------------------------------------------------------------------------------------------------- checks
 
@@ -279,7 +278,7 @@ class IndexLookupJoin(Operator):
         """Of indexes that others have written."""
         rows, columns = matches.rows, matches.columns
         ascending = not rows.size or (rows[0] >= 0 and rows[-1] < keys and bool((rows[1:] >= rows[:-1]).all()))
-        fits = columns.schema.equals(self._index.schema) and len(rows) == _row_count(columns, len(rows))
+        fits = columns.schema.equals(self._index.schema) and len(rows) == columns.num_rows
         if not (ascending and fits):
             raise InternalError(
                 f"{self._place}: index {self._index.name!r} broke its contract: {len(rows)} row numbers, ascending: "
@@ -314,8 +313,3 @@ def _with_the_unmatched(rows: RowNumbers, found: pa.RecordBatch, count: int) -> 
     matched = matches[all_rows] > 0
     places = np.cumsum(matched) - 1
     return all_rows, found.take(pa.array(places, mask=~matched))
-
-
-def _row_count(columns: pa.RecordBatch, without_columns: int) -> int:
-    """A batch without columns does not know how many rows it has."""
-    return columns.num_rows if columns.num_columns else without_columns

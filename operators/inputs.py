@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ..proto.errors import ExecutionError, InternalError
+from .batches import batch_of
 from .blocks import blocks
 from .held import HeldRows, SpillRoom
 from .operator import Stream
@@ -147,7 +148,7 @@ class FragmentInput:
                 self.bytes += batch_bytes(batch)
                 self.seen += batch.num_rows
                 arrays = [pa.nulls(batch.num_rows, pa.int8())] if self._empty else [batch.column(i) for i in places]
-                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+                yield batch_of(arrays, batch.num_rows, schema)
         except GeneratorExit:
             raise
         except BaseException as error:

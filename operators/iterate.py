@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from ..proto.errors import ExecutionError, InternalError
 from ..proto.graph import STRIDE
+from .batches import batch_of
 from .blocks import blocks
 from .operator import Operator, Stream
 from .user_code import UserCode, arrow_batches, is_arrow
@@ -140,7 +141,7 @@ class Iterate(Operator):
                 raise ValueError(f"{row!r} has {len(row)} values, and a row has {len(self.schema)}")
         columns = list(zip(*rows, strict=True))
         arrays = [pa.array(values, field.type) for values, field in zip(columns, self.schema, strict=True)]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        return batch_of(arrays, len(rows), self.schema)
 
     def _close(self, items: object) -> None:
         close = getattr(items, "close", None)

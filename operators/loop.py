@@ -92,7 +92,7 @@ class Loop(Operator):
             first, last = ends.searchsorted([start, stop - 1], side="right")
             copies = np.diff(np.minimum(ends[first : last + 1], stop), prepend=start)
             part = change.rows.take(np.arange(first, last + 1).repeat(copies))
-            yield pa.RecordBatch.from_arrays(part.to_arrays(self.schema.types), schema=self.schema)
+            yield part.to_batch(self.schema)
 
     def _check(self) -> None:
         if self._interrupted.is_set():

@@ -21,9 +21,10 @@ import numpy as np
 import pyarrow as pa
 
 from ..proto.errors import ExecutionError
+from .batches import joined
 from .blocks import BLOCK_ROWS
 from .changes.codes import canonical_orders, order_of
-from .changes.evaluator import PLANNED_ROWS, Evaluators, whole
+from .changes.evaluator import PLANNED_ROWS, Evaluators
 from .changes.network.graph import Limits
 from .changes.network.progress import RoundCounts
 from .changes.network.statistics import LoopStatistics
@@ -118,21 +119,21 @@ class RecomputedLoop(Operator):
         self._seconds += perf_counter() - started
         for start in range(0, len(rows), BLOCK_ROWS):
             part = rows.take(np.arange(start, min(start + BLOCK_ROWS, len(rows))))
-            yield pa.RecordBatch.from_arrays(part.to_arrays(self.schema.types), schema=self.schema)
+            yield part.to_batch(self.schema)
 
-    def _whole(self, stream: Stream) -> list[pa.Array]:
+    def _whole(self, stream: Stream) -> pa.RecordBatch:
         """All rows of an input, in one piece."""
         batches = []
         for batch in stream:
             self._check()
             batches.append(batch)
-        return [whole(column) for column in pa.Table.from_batches(batches, stream.schema).columns]
+        return joined(batches, stream.schema)
 
-    def _last(self, held: Sequence[Sequence[pa.Array]]) -> Rows:
+    def _last(self, held: Sequence[pa.RecordBatch]) -> Rows:
         """X of the last round, or of the one that no longer changed it."""
         limits = self._body.limits
         deadline = None if limits.seconds is None else monotonic() + limits.seconds
-        size = sum(array.nbytes for arrays in held for array in arrays)
+        size = sum(rows.nbytes for rows in held)
         rows = Rows.empty(self.schema.types)
         for number in count(1) if limits.rounds is None else range(1, limits.rounds + 1):
             self._check()
@@ -143,13 +144,11 @@ class RecomputedLoop(Operator):
                 break
         return rows
 
-    def _next(self, rows: Rows, held: Sequence[Sequence[pa.Array]]) -> Rows:
-        back = rows.to_arrays(self.schema.types)
-        columns = self._evaluate(*(back if at == BACK else held[at] for at in self._body.reads))
-        found = Rows.of_arrays(columns, len(columns[0]))
+    def _next(self, rows: Rows, held: Sequence[pa.RecordBatch]) -> Rows:
+        back = rows.to_batch(self.schema)
+        found = Rows.of_batch(self._evaluate(*(back if at == BACK else held[at] for at in self._body.reads)))
         if self._body.entering is not None:
-            entering = held[self._body.entering]
-            found = Rows.concat([found, Rows.of_arrays(entering, len(entering[0]))])
+            found = Rows.concat([found, Rows.of_batch(held[self._body.entering])])
         return found.take(order_of(found, canonical_orders(len(self.schema))))
 
     def _check(self) -> None:

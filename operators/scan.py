@@ -23,6 +23,7 @@ from pyarrow import types as kinds
 from pyarrow.fs import FileSystem, LocalFileSystem
 
 from ..proto.errors import ExecutionError, InternalError, SplitError, TidegateError
+from .batches import batch_of
 from .casts import LossyCast, cast
 from .change_column import BadChange, weights
 from .changes.change import WEIGHT
@@ -152,9 +153,7 @@ class Scan(Operator):
             arrays.append(array)
         if self._change_column is not None:
             arrays.append(self._weights(next(found), piece, first_row))
-        if not arrays:
-            return batch.select([])
-        wanted = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        wanted = batch_of(arrays, batch.num_rows, self.schema)
         if self._order is not None:
             self._order.check(wanted, piece, first_row)
         return wanted

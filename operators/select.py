@@ -12,15 +12,16 @@ from contextlib import closing
 import pyarrow as pa
 
 from ..proto.errors import InternalError
+from .batches import batch_of
 from .operator import Operator, Stream
 
 
 class Select(Operator):
-    """`columns` are the places in the input of the columns of `schema`; there is at least one."""
+    """`columns` are the places in the input of the columns of `schema`."""
 
     def __init__(self, input_schema: pa.Schema, *, columns: Sequence[int], schema: pa.Schema, place: str = "") -> None:
         found = [input_schema.field(i) for i in columns]
-        if not found or schema.types != [field.type for field in found]:
+        if schema.types != [field.type for field in found]:
             raise InternalError(f"{place}: columns {list(columns)} of {input_schema.types} as {schema.types}")
         if any(field.nullable and not wanted.nullable for field, wanted in zip(found, schema, strict=True)):
             raise InternalError(f"{place}: a column that may be null as a required one: {schema}")
@@ -35,4 +36,4 @@ class Select(Operator):
         with closing(rows):
             for batch in rows:
                 columns = batch.columns
-                yield pa.RecordBatch.from_arrays([columns[i] for i in self._columns], schema=self.schema)
+                yield batch_of([columns[i] for i in self._columns], batch.num_rows, self.schema)

@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from ..proto.errors import ExecutionError, InternalError
 from . import failures
+from .batches import batch_of
 from .blocks import BLOCK_ROWS, blocks
 from .fragment import Fragment
 from .group_measures import GroupMeasures, Measure, Part, joined
@@ -120,7 +121,7 @@ class StreamingAggregate(Operator):
         return self._output([group.first.column(key) for key in self._keys], measured)
 
     def _output(self, keys: list[pa.Array], measured: list[pa.Array]) -> pa.RecordBatch:
-        return pa.RecordBatch.from_arrays([*keys, *measured], schema=self.schema)
+        return batch_of([*keys, *measured], len(keys[0]), self.schema)
 
     def _stop_if_interrupted(self) -> None:
         if self._interrupted.is_set():

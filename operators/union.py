@@ -7,6 +7,7 @@ from contextlib import ExitStack
 
 import pyarrow as pa
 
+from .batches import batch_of
 from .operator import Operator, Stream
 
 
@@ -30,4 +31,4 @@ class Union(Operator):
 
     def _fitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Inputs may differ in whether their columns can be null."""
-        return pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
+        return batch_of(batch.columns, batch.num_rows, self.schema)

@@ -21,6 +21,7 @@ from pyarrow import types as kinds
 
 from ..proto.errors import InternalError
 from . import failures
+from .batches import batch_of
 from .blocks import BLOCK_ROWS
 from .casts import plain
 from .layout import Lists, Places, is_list, take
@@ -83,7 +84,7 @@ class Unnest(Operator):
         ]
         if self._ordinality:
             columns.append(pa.array(within + 1, mask=within >= expansion.longest[rows] if self._outer else None))
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        return batch_of(columns, stop - start, self.schema)
 
 
 class _Expansion:

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 import pyarrow as pa
 
 from ..proto.errors import NodeError
+from .batches import batch_of
 from .casts import cast, plain, stored
 
 T = TypeVar("T")
@@ -117,7 +118,7 @@ class UserCode:
                     "same columns in the same order and of the same types are right",
                     "SCHEMA_MISMATCH",
                 )
-            batch = pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
+            batch = batch_of(batch.columns, batch.num_rows, self.schema)
         for at in self._required:
             if batch.column(at).null_count:
                 raise self.wrong(

@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 import pyarrow as pa
 
 from ..proto.errors import ExecutionError, Exhausted
+from .batches import batch_of
 from .blocks import blocks
 from .operator import Operator, Stream
 from .writing.columns import TableColumns
@@ -77,7 +78,7 @@ class Write(Operator):
                         self._check_quota(staged)
                         if self._returned is not None:
                             columns = [block.column(index) for index in self._returned]
-                            yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+                            yield batch_of(columns, block.num_rows, self.schema)
                     self._finish(staged)
             complete = True
         finally:

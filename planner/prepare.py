@@ -24,7 +24,7 @@ from .rewrite.prune_columns import prune_columns
 from .rewrite.split_expressions import split_expressions
 from .size_classes import size_class
 from .sorted_operators import use_sorted_operators
-from .sources import PlannedSource, check, reads, sources
+from .sources import PlannedSource, check, sources
 from .spread.origins import Key, equated
 from .sql import types as sql_types
 
@@ -123,14 +123,13 @@ def prepare(decoded: Decoded | ir.Plan, options: TaskOptions, static: Collection
 
 def _prepared(plan: ir.Plan, options: TaskOptions, is_static: IsStatic, warnings: tuple[str, ...]) -> Prepared:
     check(plan)
-    check_root(plan)
     rewritten = rewrite(plan)
     keys: Mapping[Key, int] = {}
     if options.channels > 1:
         rewritten = prune_columns(rewritten, narrow=True)
         keys = equated((rewritten.root,), rewritten.shared)
     rewritten = use_sorted_operators(choose_loops(rewritten, options))
-    found = tuple(_with_keys(source, keys) for source in sources(rewritten, is_static))
+    found = tuple(_with_keys(source, keys) for source in sources(rewritten, is_static, plan))
     output = _output(rewritten)
     prepared = Prepared(
         plan=rewritten,
@@ -154,8 +153,7 @@ def _with_keys(source: PlannedSource, keys: Mapping[Key, int]) -> PlannedSource:
 def _checks(plan: ir.Plan, is_static: IsStatic, options: TaskOptions) -> Sequence[Check]:
     return (
         lambda: check(plan),
-        lambda: check_root(plan),
-        lambda: sources(pruned(plan), is_static),
+        lambda: sources(prune_columns(plan), is_static),
         lambda: split_expressions(plan),
         lambda: divide(plan, is_static),
         lambda: check_loops(choose_loops(plan, options)),
@@ -172,17 +170,6 @@ def problems_of(plan: ir.Plan, checks: Sequence[Check], first: PlanError) -> Seq
             found.update(dict.fromkeys(error.at(plan.root.place).problems))
     found.update(dict.fromkeys(first.at(plan.root.place).problems))
     return tuple(found)
-
-
-def pruned(plan: ir.Plan) -> ir.Plan:
-    """The plan with the columns that it uses; as it is where a read has none, which is a problem of its own."""
-    return prune_columns(plan) if all(read.names for read in reads(plan)) else plan
-
-
-def check_root(plan: ir.Plan) -> None:
-    """Raises `PlanError` for a result without columns."""
-    if not plan.root.schema:
-        raise PlanError(Problem(place=plan.root.place, reason="NO_COLUMNS", message="the result has no columns"))
 
 
 def _result(write: ir.Write | None, rows: pa.Schema) -> pa.Schema:

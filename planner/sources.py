@@ -27,12 +27,10 @@ class PlannedSource:
 
 
 def check(plan: ir.Plan) -> None:
-    """Raises `PlanError` when reads of one source disagree about a column's type, or read no columns at all."""
+    """Raises `PlanError` when reads of one source disagree about a column's type."""
     problems: list[Problem] = []
     first: dict[tuple[str, str], tuple[Type, str]] = {}
     for read in reads(plan):
-        if not read.names:
-            problems.append(_problem(read, "NO_COLUMNS", f"source {read.source!r} is read without any column"))
         for name, type_ in zip(read.names, read.schema, strict=True):
             other, place = first.setdefault((read.source, name), (type_, read.place))
             if required(other) != required(type_):
@@ -42,14 +40,19 @@ def check(plan: ir.Plan) -> None:
         raise PlanError(*problems)
 
 
-def sources(plan: ir.Plan, static: Callable[[ir.Read], bool]) -> tuple[PlannedSource, ...]:
-    """Every source once, in plan order. A column is nullable when every read of it says so. Raises `PlanError` for
-    the columns of types that cannot be carried.
+def sources(
+    plan: ir.Plan, static: Callable[[ir.Read], bool], given: ir.Plan | None = None
+) -> tuple[PlannedSource, ...]:
+    """Every source once, in plan order. A column is nullable when every read of it says so. A source that is read only
+    in `given`, the plan before it was rewritten, is a source without columns: it is fed all the same. Raises
+    `PlanError` for the columns of types that cannot be carried.
     """
     found: dict[str, PlannedSource] = {}
     problems: list[Problem] = []
-    for read in reads(plan):
-        mine = tuple(_columns(read, problems))
+    kept = reads(plan)
+    used = {read.source for read in kept}
+    for read in (*kept, *(read for read in reads(given or plan) if read.source not in used)):
+        mine = tuple(_columns(read, problems)) if read.source in used else ()
         known = found.get(read.source)
         if known is not None:
             columns = _merged(known.columns, mine)

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from ...operators.batches import batch_of
 from ...operators.changes.change import Change
 from ...operators.changes.evaluator import Evaluators
 from ...operators.changes.network.network import Network
@@ -167,9 +168,8 @@ class ContinuousComputation:
             raise ExecutionError("interrupted", reason="INTERRUPTED")
 
     def _batch(self, change: Change) -> pa.RecordBatch:
-        inner = self._network.schema
-        rows = self._outside(pa.RecordBatch.from_arrays(change.rows.to_arrays(inner.types), schema=inner))
-        return pa.RecordBatch.from_arrays([*rows.columns, pa.array(change.weights)], schema=self.schema)
+        rows = self._outside(change.rows.to_batch(self._network.schema))
+        return batch_of([*rows.columns, pa.array(change.weights)], rows.num_rows, self.schema)
 
     # ------------------------------------------------------------------------------------------------- the rest
 

@@ -8,6 +8,7 @@ from contextlib import closing
 
 import pyarrow as pa
 
+from ...operators.batches import batch_of
 from ...operators.changes.change import Change
 from ...operators.conform import Conform
 from ...operators.matching import match_change_column, match_columns, same_name
@@ -77,6 +78,6 @@ class Reading:
             return Change.of_batch(self._inside(batch))
         *columns, last = batch.columns
         weights = last.to_numpy()
-        rows = pa.RecordBatch.from_arrays(columns, schema=pa.schema(list(batch.schema)[:-1]))
+        rows = batch_of(columns, batch.num_rows, pa.schema(list(batch.schema)[:-1]))
         change = Change.of_batch(self._inside(rows), weights)
         return change if weights.all() else change.take(weights.nonzero()[0])

@@ -12,7 +12,7 @@ from ...operators.changes.columns import Mask
 from ...operators.changes.compute import Compute
 from ...operators.changes.constant import Constant
 from ...operators.changes.difference import Difference
-from ...operators.changes.evaluator import Evaluator, Evaluators
+from ...operators.changes.evaluator import NUMBER, Evaluator, Evaluators
 from ...operators.changes.group import Group
 from ...operators.changes.join import Join
 from ...operators.changes.only_one import OnlyOne
@@ -39,8 +39,6 @@ from ...planner.changes.nodes import (
     WeighNode,
 )
 from .routes import Operated
-
-_NUMBER = pa.field("number", pa.int64())
 
 
 class Workbench:
@@ -111,8 +109,8 @@ class Workbench:
                 assert_never(node)
 
     def _regroup(self, node: RegroupNode, channel: int, depth: int) -> Regroup:
-        behind = pa.schema(list(node.schema)[len(node.key) :]).append(_NUMBER)
-        read = [node.input.schema.append(_NUMBER)]
+        behind = pa.schema(list(node.schema)[len(node.key) :]).append(NUMBER)
+        read = [node.input.schema.append(NUMBER)]
         nothing = None if node.nothing is None else self._evaluator(node.nothing, read, behind, node.place)
         return Regroup(
             node.input.schema,
@@ -126,18 +124,17 @@ class Workbench:
         )
 
     def _computing(self, node: ComputeNode) -> Evaluator:
-        read = node.input.schema.append(_NUMBER)
-        return self._evaluator(node.sql, [read], node.schema.append(_NUMBER), node.place)
+        read = node.input.schema.append(NUMBER)
+        return self._evaluator(node.sql, [read], node.schema.append(NUMBER), node.place)
 
     def _constant(self, node: ConstantNode) -> Sequence[pa.RecordBatch]:
-        evaluate = self._evaluator(node.sql, [], node.schema, node.place)
-        return (pa.RecordBatch.from_arrays(evaluate(), schema=node.schema),)
+        return (self._evaluator(node.sql, [], node.schema, node.place)(),)
 
     def _condition(self, node: JoinNode, condition: PairCondition) -> Pairs:
         both = [*node.left.schema, *node.right.schema]
-        read = pa.schema([both[at] for at in condition.columns]).append(_NUMBER)
-        evaluate = self._evaluator(condition.sql, [read], pa.schema([_NUMBER]), node.place)
-        return Pairs(evaluate, condition.columns, read.types[:-1])
+        read = pa.schema([both[at] for at in condition.columns]).append(NUMBER)
+        evaluate = self._evaluator(condition.sql, [read], pa.schema([NUMBER]), node.place)
+        return Pairs(evaluate, condition.columns, read)
 
     def _evaluator(self, sql: str, inputs: Sequence[pa.Schema], schema: pa.Schema, place: str) -> Evaluator:
         return self._evaluators.of(sql, inputs, schema, place)
@@ -146,14 +143,14 @@ class Workbench:
 class Pairs:
     """A join's condition: which of its pairs a statement gives the numbers of."""
 
-    def __init__(self, evaluate: Evaluator, columns: Sequence[int], types: Sequence[pa.DataType]) -> None:
+    def __init__(self, evaluate: Evaluator, columns: Sequence[int], read: pa.Schema) -> None:
         self._evaluate = evaluate
         self._columns = tuple(columns)
-        self._types = tuple(types)
+        self._read = read
 
     def __call__(self, pairs: Rows) -> Mask:
-        arrays = pairs.select(self._columns).to_arrays(self._types)
-        [numbers] = self._evaluate([*arrays, pa.array(np.arange(len(pairs)))])
+        rows = pairs.select(self._columns).to_batch(self._read, pa.array(np.arange(len(pairs))))
+        [numbers] = self._evaluate(rows).columns
         matches = np.zeros(len(pairs), dtype=np.bool_)
         matches[numbers.to_numpy(zero_copy_only=False)] = True
         return matches

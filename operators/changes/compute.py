@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from .change import Change, Rounds
-from .evaluator import Evaluator
+from .evaluator import NUMBER, Evaluator
 from .operator import ChangeOperator
 from .postponed import Postponed
 from .rows import Rows
@@ -21,7 +21,7 @@ class Compute(ChangeOperator):
 
     def __init__(self, input_schema: pa.Schema, schema: pa.Schema, evaluate: Evaluator) -> None:
         self.schema = schema
-        self._types = input_schema.types
+        self._read = input_schema.append(NUMBER)
         self._evaluate = evaluate
         self._postponed = Postponed(input_schema, self._computed)
 
@@ -40,7 +40,7 @@ class Compute(ChangeOperator):
 
     def _computed(self, change: Change) -> Change:
         numbers = pa.array(np.arange(len(change)))
-        *columns, number = self._evaluate([*change.rows.to_arrays(self._types), numbers])
+        *columns, number = self._evaluate(change.rows.to_batch(self._read, numbers)).columns
         origin = number.to_numpy(zero_copy_only=False)
         rows = Rows.of_arrays(columns, len(origin))
         return Change(rows, change.weights[origin], tuple(rounds[origin] for rounds in change.rounds))

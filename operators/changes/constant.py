@@ -23,7 +23,7 @@ class Constant(ChangeOperator):
         self._agenda: Agenda[Rows] = Agenda()
         for batch in batches:
             if batch.num_rows:
-                self._agenda.add(self._first, Rows.of_arrays(batch.columns, batch.num_rows))
+                self._agenda.add(self._first, Rows.of_batch(batch))
 
     def receive(self, port: int, change: Change) -> Iterable[Change]:
         raise AssertionError(f"constants have no input {port} for {len(change)} rows")

@@ -8,6 +8,7 @@ from typing import Final
 import pyarrow as pa
 
 from ...proto.errors import ExecutionError
+from ..batches import batch_of, joined
 from ..fragment import Fragment
 from ..inputs import StreamSource
 from ..instances import Instance
@@ -15,6 +16,9 @@ from ..streams import BatchStream
 
 PLANNED_ROWS: Final = 65_536
 """For how many rows it is planned; more or fewer may come."""
+
+NUMBER: Final = pa.field("number", pa.int64())
+"""Behind the columns of rows that a statement is to tell apart."""
 
 
 class RowsFailed(ExecutionError):
@@ -45,11 +49,11 @@ class Evaluator:
         self._schemas = [source.schema for source in sources]
         self._fragment = Fragment(sql, schema=schema, instance=instance, streams=sources, strict=False, place=place)
 
-    def __call__(self, *inputs: Sequence[pa.Array]) -> list[pa.Array]:
-        """The columns of the answer, from those of each input."""
+    def __call__(self, *inputs: pa.RecordBatch) -> pa.RecordBatch:
+        """The answer to the rows of each input, whose columns go by position."""
         streams = [
-            BatchStream(schema, iter([pa.RecordBatch.from_arrays(list(arrays), schema=schema)]))
-            for schema, arrays in zip(self._schemas, inputs, strict=True)
+            BatchStream(schema, iter([batch_of(rows.columns, rows.num_rows, schema)]))
+            for schema, rows in zip(self._schemas, inputs, strict=True)
         ]
         try:
             batches = list(self._fragment.run(streams))
@@ -57,9 +61,7 @@ class Evaluator:
             if error.reason == ExecutionError.default_reason:
                 raise RowsFailed(error.message) from error
             raise
-        if len(batches) == 1:
-            return list(batches[0].columns)
-        return [whole(column) for column in pa.Table.from_batches(batches, self.schema).columns]
+        return joined(batches, self.schema)
 
     @property
     def plans(self) -> int:

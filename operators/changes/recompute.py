@@ -108,9 +108,8 @@ class Recompute(ChangeOperator):
         for found, schema in zip(everything, self._schemas, strict=True):
             there = present(found, rounds, canonical_orders(len(schema)))
             copies = there.copies(f"{self._place}: Recompute")
-            inputs.append(there.rows.take(copies).to_arrays(schema.types))
-        columns = self._evaluate(*inputs)
-        return Rows.of_arrays(columns, len(columns[0]) if columns else 0)
+            inputs.append(there.rows.take(copies).to_batch(schema))
+        return Rows.of_batch(self._evaluate(*inputs))
 
     def _put_down(self, histories: Sequence[Found], rounds: Rounds) -> None:
         asked = np.concatenate([found.asked for found in histories])

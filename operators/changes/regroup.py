@@ -19,7 +19,7 @@ from .arrangement import Arrangement
 from .change import Change, Rounds
 from .codes import canonical_orders
 from .columns import Index
-from .evaluator import Evaluator, RowsFailed, first_failing
+from .evaluator import NUMBER, Evaluator, RowsFailed, first_failing
 from .keyed import Answer, Keyed
 from .present import present
 from .rows import Rows
@@ -48,6 +48,7 @@ class Regroup(Keyed):
         self._place = place
         self._evaluate = evaluate
         self._evaluate_nothing = evaluate_nothing
+        self._read = input_schema.append(NUMBER)
         self._rows = Arrangement(input_schema.types, key, depth=depth)
         self._orders = canonical_orders(len(input_schema))
 
@@ -100,5 +101,5 @@ class Regroup(Keyed):
         evaluate = self._evaluate
         if not len(rows) and self._evaluate_nothing is not None:
             evaluate = self._evaluate_nothing
-        *columns, number = evaluate([*rows.to_arrays(self._input_schema.types), pa.array(asked)])
+        *columns, number = evaluate(rows.to_batch(self._read, pa.array(asked))).columns
         return columns, number.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from ..batches import batch_of
 from ..hashing import Hashes, combine_hashes
 from .columns import Column, Index, Mask, column, empty_column
 
@@ -36,6 +37,10 @@ class Rows:
     @classmethod
     def of_arrays(cls, arrays: Sequence[pa.Array], count: int) -> Rows:
         return cls([column(array) for array in arrays], count)
+
+    @classmethod
+    def of_batch(cls, batch: pa.RecordBatch) -> Rows:
+        return cls.of_arrays(batch.columns, batch.num_rows)
 
     @classmethod
     def concat(cls, parts: Sequence[Rows]) -> Rows:
@@ -103,6 +108,11 @@ class Rows:
         """The values of row number `at` for a message, cut where they are long."""
         text = repr(tuple(array[0].as_py() for array in self.take(np.array((at,))).to_arrays(schema.types)))
         return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+    def to_batch(self, schema: pa.Schema, *more: pa.Array) -> pa.RecordBatch:
+        """Of `schema`, whose last columns are `more`."""
+        types = schema.types[: len(self.columns)]
+        return batch_of([*self.to_arrays(types), *more], self.count, schema)
 
     @property
     def nbytes(self) -> int:

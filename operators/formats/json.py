@@ -16,6 +16,7 @@ import pyarrow.json as pj
 from pyarrow import types as kinds
 from pyarrow.fs import FileSystem
 
+from ..batches import batch_of
 from ..column import Column
 from ..matching import same_name
 from ..piece import FilePiece
@@ -94,7 +95,7 @@ class JsonReader:
         at = 0
         for batch in within_blocks(reader, _TOO_LONG):
             arrays = [_typed(batch.column(field.name), field.type) for field in wanted]
-            rows = pa.RecordBatch.from_arrays(arrays, schema=wanted) if arrays else batch.select([])
+            rows = batch_of(arrays, batch.num_rows, wanted)
             yield at, rows
             at += batch.num_rows
 

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from pyarrow import types as kinds
 
 from ...proto.errors import ExecutionError, InternalError
+from ..batches import batch_of
 from ..hashing import Hashes, hash_columns, hashable
 from .index import Index, Matches, RowNumbers
 from .kept_keys import bits_say_equal, given, kept_keys
@@ -65,7 +66,7 @@ class ArrowIndex(Index):
             _in_type(next(far), type_) if key is None else given(asked[key], rows)
             for key, type_ in zip(self._as_asked, self.schema.types, strict=True)
         ]
-        return Matches(rows=rows, columns=pa.RecordBatch.from_arrays(arrays, schema=self.schema))
+        return Matches(rows=rows, columns=batch_of(arrays, len(rows), self.schema))
 
 
 def _in_type(found: pa.Array, wanted: pa.DataType) -> pa.Array:

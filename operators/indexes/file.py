@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from ...proto.errors import SplitError
 from .. import failures
+from ..batches import batch_of
 from ..column import Column
 from ..conform import Conform
 from ..engine import Connection, batches_of
@@ -103,7 +104,7 @@ class FileIndex(Index):
         batch = self._conform(found)
         return Matches(
             rows=batch.column(0).to_numpy(),
-            columns=pa.RecordBatch.from_arrays(batch.columns[1:], schema=self.schema),
+            columns=batch_of(batch.columns[1:], batch.num_rows, self.schema),
         )
 
     def retryable(self, error: Exception) -> bool:

@@ -24,6 +24,7 @@ from pyarrow import types as kinds
 
 from ...proto.errors import ExecutionError
 from .. import failures
+from ..batches import batch_of
 from ..casts import LossyCast, cast, castable
 from ..column import Column
 from ..quoting import identifier, writable
@@ -97,7 +98,7 @@ class SqlIndex(Index):
         same = equal_keys(mine, [column.take(pa.array(rows)) for column in keys.columns])
         order = _order(rows, columns, np.flatnonzero(same))
         taken = pa.array(order)
-        batch = pa.RecordBatch.from_arrays([column.take(taken) for column in columns], schema=self.schema)
+        batch = batch_of([column.take(taken) for column in columns], len(order), self.schema)
         return Matches(rows=rows[order], columns=batch)
 
     def retryable(self, error: Exception) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from ..batches import batch_of
 from ..layout import Places
 from ..reductions import Reduction, reduce
 from .expressions import Compute, Declined, Expression, column_of, compiled
@@ -70,7 +71,7 @@ class GroupKernel:
             if found is None:
                 raise Declined
             columns.append(found)
-        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        return batch_of(columns, len(groups.lengths), self._schema)
 
     def _of_nothing(self) -> pa.RecordBatch:
         if not self._keys:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from ..batches import batch_of
 from .expressions import Compute, Expression, column_of, compiled
 
 
@@ -45,4 +46,4 @@ class ProjectKernel:
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         columns = [column_of(each(rows), rows) for each in self._expressions]
-        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        return batch_of(columns, rows.num_rows, self._schema)

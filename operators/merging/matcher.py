@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...proto.errors import ExecutionError
+from ..batches import batch_of
 from ..layout import Flags, Words
 from .kinds import Meaning
 from .pair_filter import PairFilter
@@ -89,7 +90,7 @@ class Matcher:
         wanted = np.flatnonzero(hit if self.meaning.matched else ~hit)
         if wanted.size:
             columns = picked(probe.batch, together(wanted + probe.start))
-            yield self.pieces.probe_alone(pa.RecordBatch.from_arrays(columns, schema=probe.batch.schema))
+            yield self.pieces.probe_alone(batch_of(columns, len(wanted), probe.batch.schema))
 
     def probe_alone(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Probed rows that match nothing."""

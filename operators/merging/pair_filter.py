@@ -10,13 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from ...proto.errors import InternalError
+from ..batches import batch_of
 from ..blocks import BLOCK_ROWS
 from ..fragment import Fragment
 from ..inputs import StreamSource
 from ..instances import Instance
 from ..layout import Flags
 from ..streams import BatchStream
-from .pieces import Rows, picked
+from .pieces import Rows, number_of, picked
 
 _PAIRS = "pairs"
 _MASK = pa.schema([("matches", pa.bool_())])
@@ -56,9 +57,9 @@ class PairFilter:
 
     def matches(self, left: pa.RecordBatch, left_rows: Rows, right: pa.RecordBatch, right_rows: Rows) -> Flags:
         """Whether each of these pairs matches."""
-        count = left_rows.stop - left_rows.start if isinstance(left_rows, slice) else len(left_rows)
+        count = number_of(left_rows)
         columns = [*_read(left, left_rows, self._left, count), *_read(right, right_rows, self._right, count)]
-        candidates = pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        candidates = batch_of(columns, count, self._schema)
         with closing(BatchStream(self._schema, [candidates])) as stream:
             masks = [batch.column(0).to_numpy(zero_copy_only=False) for batch in self._fragment.run([stream])]
         return np.concatenate(masks) if masks else np.zeros(0, dtype=np.bool_)

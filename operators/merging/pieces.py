@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types as kinds
 
+from ..batches import batch_of
 from ..blocks import BLOCK_ROWS
 from ..layout import Flags, Words
 from .kinds import Meaning
@@ -29,19 +30,23 @@ class Pieces:
         self._held = held
 
     def pairs(self, probe: pa.RecordBatch, probe_rows: Rows, held: pa.RecordBatch, held_rows: Rows) -> pa.RecordBatch:
-        return self._made(picked(probe, probe_rows), picked(held, held_rows))
+        return self._made(picked(probe, probe_rows), picked(held, held_rows), number_of(probe_rows))
 
     def probe_alone(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         if not self._meaning.pairs:
-            return self._made(rows.columns, [])
-        return self._made(rows.columns, _nulls(self._held, rows.num_rows))
+            return self._made(rows.columns, [], rows.num_rows)
+        return self._made(rows.columns, _nulls(self._held, rows.num_rows), rows.num_rows)
 
     def held_alone(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        return self._made(_nulls(self._probe, rows.num_rows), rows.columns)
+        return self._made(_nulls(self._probe, rows.num_rows), rows.columns, rows.num_rows)
 
-    def _made(self, probe: list[pa.Array], held: list[pa.Array]) -> pa.RecordBatch:
+    def _made(self, probe: list[pa.Array], held: list[pa.Array], rows: int) -> pa.RecordBatch:
         columns = [*held, *probe] if self._meaning.probe_right else [*probe, *held]
-        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        return batch_of(columns, rows, self._schema)
+
+
+def number_of(rows: Rows) -> int:
+    return rows.stop - rows.start if isinstance(rows, slice) else len(rows)
 
 
 def picked(batch: pa.RecordBatch, rows: Rows) -> list[pa.Array]:

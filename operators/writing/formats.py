@@ -12,6 +12,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from ...proto.errors import ExecutionError, InvalidRequest
+from ..batches import batch_of
 from ..retype import NullInside, retype
 
 
@@ -36,15 +37,22 @@ Columns: TypeAlias = Callable[[BinaryIO], Sequence[Column]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteFormat:
-    """`columns` are those of a file that is there."""
+    """`columns` are those of a file that is there. Rows without columns are only where the format has `rows_alone`."""
 
     name: str
     ending: str
     open: Open
     columns: Columns
+    rows_alone: bool = False
 
     def check(self, schema: pa.Schema) -> None:
-        """InvalidRequest where a column is of a type that the format has not."""
+        """InvalidRequest where a column is of a type that the format has not, or there is none and it needs one."""
+        if not len(schema) and not self.rows_alone:
+            formats = ", ".join(each.name for each in WRITE_FORMATS.values() if each.rows_alone)
+            raise InvalidRequest(
+                f"{self.name} files cannot hold rows without columns: take another format ({formats})",
+                reason="UNSUPPORTED_COLUMN",
+            )
         for field in schema:
             one = pa.schema([field.with_nullable(True)])  # a null of it: CSV looks at a type where there is a row
             try:
@@ -68,7 +76,7 @@ class _Parquet:
     def write(self, block: pa.RecordBatch) -> None:
         # Arrow's writer refuses nulls of a required field also where a null hides them.
         columns = [_required(field, column) for field, column in zip(block.schema, block.columns, strict=True)]
-        self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=block.schema))
+        self._writer.write_batch(batch_of(columns, block.num_rows, block.schema))
 
     def close(self) -> None:
         self._writer.close()
@@ -118,6 +126,6 @@ def _csv_columns(source: BinaryIO) -> Sequence[Column]:
 
 WRITE_FORMATS: Final[Mapping[str, WriteFormat]] = {
     "parquet": WriteFormat(name="parquet", ending=".parquet", open=_Parquet, columns=_parquet_columns),
-    "arrow": WriteFormat(name="arrow", ending=".arrow", open=_arrow, columns=_arrow_columns),
+    "arrow": WriteFormat(name="arrow", ending=".arrow", open=_arrow, columns=_arrow_columns, rows_alone=True),
     "csv": WriteFormat(name="csv", ending=".csv", open=_csv, columns=_csv_columns),
 }

@@ -13,7 +13,7 @@ from ...operators.changes.change import WEIGHT
 from ...proto.errors import PlanError, Problem
 from ...proto.values import Explanation, TaskOptions
 from .. import ir
-from ..prepare import Decoded, check_root, columns_of, problems_of, pruned
+from ..prepare import Decoded, columns_of, problems_of
 from ..rewrite import REWRITES
 from ..rewrite.prune_columns import prune_columns
 from ..rewrite.reduce_aggregates import reduce_aggregates
@@ -60,21 +60,19 @@ def prepare_changes(decoded: Decoded, options: TaskOptions, static: Collection[s
         return read.source in names
 
     def found(of: ir.Plan) -> tuple[PlannedSource, ...]:
-        planned = sources(of, is_static)
+        planned = sources(of, is_static, plan)
         _check_names(of, planned)
         return planned
 
     checks = (
         lambda: check(plan),
-        lambda: check_root(plan),
         lambda: _check_reads_only(plan),
-        lambda: found(pruned(plan)),
+        lambda: found(prune_columns(plan)),
         lambda: split_expressions(plan),
         lambda: lower(sort_below_limits(plan), options.loop_rows, options.loop_seconds),
     )
     try:
         check(plan)
-        check_root(plan)
         _check_reads_only(plan)
         rewritten = _rewritten(plan)
         planned = found(rewritten)

@@ -5,8 +5,8 @@ common table expression are boundaries that it does not see across; and a column
 file. Two passes, both linear: from the root down, which columns of every relation are used; from the leaves up, the
 relations without the others.
 
-Kept although unused: what decides rows (grouping keys, columns of a distinct set operation) and one column of every
-read, because a row needs one.
+Kept although unused: what decides rows (grouping keys, columns of a distinct set operation). A relation may be left
+without columns; its rows count all the same.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias, assert_never
 
 from ...proto.errors import InternalError
-from .. import ir, tree, types
+from .. import ir, tree
 from ..visit import Places, moved, parts, subqueries
 from ..walk import unroll
 
@@ -197,9 +197,9 @@ def _kept_of(relation: ir.Relation, used: set[int]) -> tuple[int, ...]:
             return tuple(sorted(used))
         case ir.Read() | ir.LocalFiles():
             checked = {each.column for each in relation.order}
-            return tuple(sorted(used | checked)) or (_cheapest(relation.schema),)
+            return tuple(sorted(used | checked))
         case ir.IndexTable():
-            return tuple(sorted(used)) or (_cheapest(relation.schema),)
+            return tuple(sorted(used))
         case ir.Expand():
             return (*sorted(used - {width - 1}), width - 1)
         case ir.Aggregate():
@@ -214,25 +214,6 @@ def _kept_of(relation: ir.Relation, used: set[int]) -> tuple[int, ...]:
             return tuple(index for index in range(width) if index in used or index in items)
         case _:
             return tuple(range(width))
-
-
-def _cheapest(schema: ir.Schema) -> int:
-    """The column that costs least to read for counting rows: narrow and of fixed width."""
-
-    def cost(index: int) -> int:
-        match schema[index]:
-            case types.Boolean():
-                return 1
-            case types.Integer(bits=bits) | types.Float(bits=bits):
-                return bits
-            case types.Date():
-                return 32
-            case types.Struct() | types.List() | types.Map():
-                return 10_000
-            case _:
-                return 1_000
-
-    return min(range(len(schema)), key=cost)
 
 
 # ----------------------------------------------------------------------------------------- from the leaves up

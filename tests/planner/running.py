@@ -65,7 +65,8 @@ class Form:
         if self.batch is None:
             return table
         parts = [table.slice(at, self.batch).combine_chunks() for at in range(0, table.num_rows, self.batch)]
-        return pa.concat_tables(parts) if parts else table
+        batches = [batch for part in parts for batch in part.to_batches()]
+        return pa.Table.from_batches(batches, table.schema) if parts else table
 
 
 PLAIN = Form()
@@ -95,7 +96,7 @@ def run(physical: PhysicalPlan, tables: Mapping[str, pa.Table], form: Form = PLA
     for each in physical.kept:
         kept[each.name] = _run(each.root, tables, kept, form)
     results = [_run(each.root, tables, kept, form) for each in physical.pipelines]
-    return pa.concat_tables(results)
+    return pa.Table.from_batches([batch for each in results for batch in each.to_batches()], results[0].schema)
 
 
 @cache
@@ -128,7 +129,7 @@ def _run(node: PhysicalNode, tables: Mapping[str, pa.Table], kept: Mapping[str, 
         case KeptNode():
             return kept[node.name]
         case ScanNode():
-            return _columns(tables[node.source], [column.name for column in node.columns]).cast(node.schema)
+            return _typed(tables[node.source].select([column.name for column in node.columns]), node.schema)
         case FragmentNode():
             return _run_fragment(node, tables, kept, form)
         case MergeJoinNode():
@@ -197,10 +198,10 @@ def _run_fragment(
             else:
                 connection.register(stream.relation, _Once(found, stream.relation))
         for file in node.files:
-            found = _columns(tables[file.source], [column.name for column in file.columns])
-            typed = form.cut(found).cast(pa.schema([(column.name, column.type) for column in file.columns]))
+            found = form.cut(tables[file.source].select([column.name for column in file.columns]))
+            typed = _positional(_typed(found, pa.schema([(column.name, column.type) for column in file.columns])))
             connection.register(f"{file.relation} file", typed)
-            names = ", ".join(f"c{at}" for at in range(len(file.columns)))
+            names = ", ".join(typed.column_names)
             definitions.append(f'{file.relation}({names}) AS NOT MATERIALIZED (SELECT * FROM "{file.relation} file")')
         if node.context:
             clock = {
@@ -211,16 +212,20 @@ def _run_fragment(
         assert sql.startswith("SELECT")
         with_ = f"WITH {', '.join(definitions)} " if definitions else ""
         connection.execute(f"SET disabled_optimizers = '{form.without}'")
-        found = connection.sql(with_ + sql).to_arrow_table().rename_columns(node.schema.names).cast(node.schema)
+        found = _typed(connection.sql(with_ + sql).to_arrow_table(), node.schema)
     if node.result is None:
         return found
     rows = in_canonical_order(found.to_batches(), node.schema, 1 << 30, SpillRoom(tempfile.gettempdir()))
     return pa.Table.from_batches(rows, node.schema)
 
 
-def _columns(table: pa.Table, names: Sequence[str]) -> pa.Table:
-    return pa.table([table.column(name) for name in names], names=list(names))
+def _typed(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Its columns go by position; for a schema without columns it may have one all the same."""
+    return table.rename_columns(schema.names).cast(schema) if len(schema) else table.select([])
 
 
 def _positional(table: pa.Table) -> pa.Table:
+    """As SQL reads it: without columns it has one all the same."""
+    if not table.num_columns:
+        return pa.table({"c0": pa.nulls(table.num_rows, pa.int8())})
     return table.rename_columns([f"c{at}" for at in range(table.num_columns)])

@@ -23,12 +23,14 @@ from .build import (
     cross,
     eq,
     filtered,
+    iterate,
     join,
     lit,
     measure,
     plan,
     project,
     read,
+    reference,
     sort,
     subquery,
     table,
@@ -59,9 +61,9 @@ def test_a_source_is_read_for_the_columns_that_are_used() -> None:
     assert rows(plan(relation), DATA) == [(10,)]
 
 
-def test_counting_rows_reads_the_cheapest_column() -> None:
+def test_counting_rows_reads_no_column() -> None:
     relation = aggregate(WIDE, [], measure("count"))
-    assert columns(relation) == {"w": ["b"]}
+    assert columns(relation) == {"w": []}
     assert rows(plan(relation), DATA) == [(3,)]
 
 
@@ -130,14 +132,23 @@ def test_reads_that_disagree_about_a_column_are_refused_with_both_places() -> No
     assert WIDE.place in problem.message
 
 
-def test_a_read_without_columns_is_refused() -> None:
-    with pytest.raises(PlanError, match="without any column"):
-        prepared(project(read("w"), lit(1)))
+def test_a_source_that_only_a_pruned_column_reads_stays_a_source_without_columns() -> None:
+    counted = subquery(ir.SubqueryKind.SCALAR, aggregate(OTHER, [], measure("max", col(1))))
+    relation = project(project(WIDE, col(4), counted), col(0))
+    assert columns(relation) == {"w": ["e"], "o": []}
+    assert rows(plan(relation), DATA) == [(10,), (20,), (30,)]
 
 
-def test_a_result_without_columns_is_refused() -> None:
-    with pytest.raises(PlanError, match="no columns"):
-        prepared(project(WIDE))
+def test_a_loop_counts_the_rows_of_a_union_of_which_no_column_is_left() -> None:
+    came_back = reference(1, I64)
+    both = combine(ir.SetOperation.UNION_ALL, project(filtered(WIDE, eq(col(2), lit(1))), col(4)), came_back)
+    loop = iterate(1, aggregate(both, [], measure("count")), max_rounds=3, at_limit=ir.AtLimit.RETURN)
+    assert rows(plan(loop), DATA) == [(2,)]  # the row of `w`, and the count that came back
+
+
+def test_a_read_and_a_result_may_have_no_columns() -> None:
+    assert columns(project(read("w"), lit(1))) == {"w": []}
+    assert prepared(project(WIDE)).schema.names == []
 
 
 def test_files_that_the_plan_names_are_a_static_source() -> None:

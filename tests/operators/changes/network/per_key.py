@@ -86,17 +86,17 @@ def _window(depth: int) -> ChangeOperator:
     return Regroup(PAIRS, [0], PAIRS, _previous, place="here", depth=depth)
 
 
-def _previous(columns: Sequence[pa.Array]) -> list[pa.Array]:
+def _previous(rows: pa.RecordBatch) -> pa.RecordBatch:
     """Of each row the value of the one before it in its group, its own for the first."""
-    _, values, number = (column.to_numpy() for column in columns)
+    _, values, number = (column.to_numpy() for column in rows.columns)
     before = np.concatenate([values[:1], values[:-1]])
     starts = np.concatenate([[True], number[1:] != number[:-1]])[: len(number)]
-    return [pa.array(np.where(starts, values, before)), pa.array(number)]
+    return pa.record_batch({"b": np.where(starts, values, before), "number": number})
 
 
-def _half(columns: Sequence[pa.Array]) -> list[pa.Array]:
+def _half(rows: pa.RecordBatch) -> pa.RecordBatch:
     """The first half of all rows."""
-    return [column.slice(0, (len(column) + 1) // 2) for column in columns]
+    return rows.slice(0, (rows.num_rows + 1) // 2)
 
 
 KINDS: Final[Mapping[str, Kind]] = {

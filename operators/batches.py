@@ -1,0 +1,27 @@
+"""Record batches from columns, with their number of rows where there are no columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+
+_NO_COLUMNS: Final = pa.struct([])
+
+
+def batch_of(columns: Sequence[pa.Array], rows: int, schema: pa.Schema) -> pa.RecordBatch:
+    """`columns` of so many rows each. `RecordBatch.from_arrays` counts the rows of the first column, and has none where
+    there is no column; a batch that has them keeps them when it is cut, joined, filtered, written as IPC and read.
+    """
+    if columns:
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+    rows_alone = pa.Array.from_buffers(_NO_COLUMNS, rows, [None], null_count=0)
+    return pa.RecordBatch.from_struct_array(rows_alone).replace_schema_metadata(schema.metadata)
+
+
+def joined(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    """All rows in one batch; Arrow's error where a column of text is larger than one array can be."""
+    if not batches:
+        return batch_of([pa.array([], type_) for type_ in schema.types], 0, schema)
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)

@@ -1,0 +1,28 @@
+"""Batches of a relation's schema are made in one place, which keeps the number of rows where there are no columns."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from .modules import Module, modules
+
+MAKING = "tidegate.operators.batches"
+INSIDE = [
+    module
+    for module in modules().values()
+    if not module.generated and module.name.split(".")[1:2] in (["operators"], ["executor"]) and module.name != MAKING
+]
+
+
+@pytest.mark.parametrize("module", INSIDE, ids=lambda module: module.name)
+def test_no_batch_is_made_of_a_schema_that_may_have_no_columns(module: Module) -> None:
+    found = [
+        node.lineno
+        for node in ast.walk(ast.parse(module.path.read_text()))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) == "pa.RecordBatch.from_arrays"
+        and any(each.arg == "schema" and not ast.unparse(each.value).isupper() for each in node.keywords)
+    ]
+    assert not found, f"{module.path}: lines {found} make batches that lose rows without columns: use {MAKING}.batch_of"
