@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterator
+from collections.abc import Callable, Collection, Container, Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -31,7 +31,7 @@ from .pipelines import (
 )
 from .sorted_nodes import order_of
 from .spread.spreading import Spread, Spreading, spread
-from .spread.stages import stages
+from .spread.stages import Stage, stages
 
 
 def cut(
@@ -66,6 +66,8 @@ def _on(
         nodes |= {use: node for use, used in division.uses.items() if used == name}
         kept.append(Kept(name=name, root=root, sources=sources_of(root)))
     pipelines: list[Pipeline] = []
+    computes: list[ir.Relation] = []
+    shared = making.shared
     saved: float | None = None
     for planned in division.sections:
         top = look_up(planned.root)
@@ -74,11 +76,21 @@ def _on(
             part = section(making.shared, top, division.facts, nodes, row_wise=planned.row_wise)
         if channels > 1 and not part.row_wise:
             found = _spread(division, part.root, making, channels, options.broadcast)
-            pipelines += _pipelines(division, found, making, nodes, output)
-            saved = found.saved
+            parts = stages(found)
+            pipelines += _pipelines(division, parts, replace(making, shared=found.shared), nodes, output)
+            computes += [each.root for each in parts]
+            saved, shared = found.saved, found.shared
         else:
+            computes.append(part.root)
             pipelines.append(_pipeline(part, making, nodes, output, channels))
-    physical = PhysicalPlan(pipelines=tuple(pipelines), kept=tuple(kept), indexes=tuple(indexes.values()), saved=saved)
+    physical = PhysicalPlan(
+        pipelines=tuple(pipelines),
+        kept=tuple(kept),
+        indexes=tuple(indexes.values()),
+        saved=saved,
+        computes=tuple(computes),
+        shared=tuple(shared),
+    )
     return _used(physical)
 
 
@@ -139,12 +151,10 @@ def _spread(division: Division, root: ir.Relation, making: Making, channels: int
 
 
 def _pipelines(
-    division: Division, found: Spread, making: Making, nodes: dict[int, PhysicalNode], output: Output
+    division: Division, parts: Sequence[Stage], making: Making, nodes: dict[int, PhysicalNode], output: Output
 ) -> Iterator[Pipeline]:
     """What is spread, taken apart at its exchanges."""
-    making = replace(making, shared=found.shared)
     received: dict[int, PhysicalNode] = {}
-    parts = stages(found)
     for stage in parts:
         mine = nodes | {use: received[number] for use, number in stage.receives.items()}
         part = section(making.shared, stage.root, division.facts, nodes)

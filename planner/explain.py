@@ -21,8 +21,9 @@ from .changes.lower import input_name, lower_loop
 from .described import described
 from .divide import DEPTH, Division, Section, read_by
 from .explain_channels import Spread, saved_ms, shortage_json, spread_json, spread_text
+from .explain_operators import NONE, Marks
 from .explain_stages import stages_json, stages_text
-from .fragments import is_blocking, is_row_wise
+from .fragments import blocks, is_blocking, is_row_wise
 from .kernels import has_kernels
 from .operated import key_columns
 from .selection import selection
@@ -48,6 +49,7 @@ class _Line:
     role: str
     number: int
     parent: int | None
+    marks: Marks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +90,8 @@ def explain(
     perhaps = {division.indexes[id(each.table), each.keys].name for each in division.lookups.values()}
     why = {name: _INDEXED_PERHAPS if name in perhaps else _INDEXED for name in tables}
     kept = {name: _fragments(division, section, naming) for name, section in division.kept.items()}
-    pipelines = [_fragments(division, section, naming) for section in division.sections]
+    whole = spread is None or len(spread.physical.pipelines) == len(division.sections)
+    pipelines = [_fragments(division, section, naming, ends=whole) for section in division.sections]
     shared = [_lines(division, each, {}, naming) for each in plan.shared]
     content: dict[str, Any] = {
         "mode": options.mode.value,
@@ -133,16 +136,16 @@ def explain(
 # -------------------------------------------------------------------------------------------- what there is
 
 
-def _fragments(division: Division, section: Section, naming: _Naming) -> tuple[_Fragment, ...]:
-    """The section's fragments, the one that gives its rows first."""
+def _fragments(division: Division, section: Section, naming: _Naming, *, ends: bool = False) -> tuple[_Fragment, ...]:
+    """The section's fragments, the one that gives its rows first; `ends`: which ends a pipeline."""
     ends_at = {*map(id, section.edges), *division.uses}
     naming.of(section.root, ends_at)
     edges = {id(edge): naming.of(edge, ends_at) for edge in reversed(section.edges)}
-    found = [_fragment(division, section.root, "", edges, naming)]
-    ends = {id(each) for edge in section.edges if isinstance(edge, ir.Operated) for each in read_by(edge)}
+    found = [_fragment(division, section.root, "", edges, naming, ends=ends)]
+    operated = {id(each) for edge in section.edges if isinstance(edge, ir.Operated) for each in read_by(edge)}
     for edge in reversed(section.edges):
         why = f"cut off, being {DEPTH} relations deep"
-        if isinstance(edge, ir.Operated) or id(edge) in ends:
+        if isinstance(edge, ir.Operated) or id(edge) in operated:
             why = ""
         found.append(_fragment(division, edge, why, edges, naming))
     return tuple(found)
@@ -152,20 +155,24 @@ def _named_kept(kept: Mapping[str, Sequence[_Fragment]]) -> dict[str, Sequence[_
     return {f"{name}: only static sources feed it: computed once per task": found for name, found in kept.items()}
 
 
-def _fragment(division: Division, root: ir.Relation, why: str, edges: Mapping[int, str], naming: _Naming) -> _Fragment:
-    ends = {*edges, *division.uses}
+def _fragment(
+    division: Division, root: ir.Relation, why: str, edges: Mapping[int, str], naming: _Naming, *, ends: bool = False
+) -> _Fragment:
+    stops = {*edges, *division.uses}
     return _Fragment(
-        name=naming.of(root, ends),
+        name=naming.of(root, stops),
         why=why,
         root=root,
-        lines=_lines(division, root, edges, naming),
-        row_wise=is_row_wise(root, ends),
-        blocking=is_blocking(root, ends),
-        kernels=has_kernels(root, ends),
+        lines=_lines(division, root, edges, naming, ends=ends),
+        row_wise=is_row_wise(root, stops),
+        blocking=is_blocking(root, stops),
+        kernels=has_kernels(root, stops),
     )
 
 
-def _lines(division: Division, root: ir.Relation, edges: Mapping[int, str], naming: _Naming) -> tuple[_Line, ...]:
+def _lines(
+    division: Division, root: ir.Relation, edges: Mapping[int, str], naming: _Naming, *, ends: bool = False
+) -> tuple[_Line, ...]:
     lines: list[_Line] = []
     stack: list[tuple[ir.Relation, int, str, int | None]] = [(root, 0, "", None)]
     while stack:
@@ -174,10 +181,12 @@ def _lines(division: Division, root: ir.Relation, edges: Mapping[int, str], nami
         number = naming.relations
         if relation is not root and id(relation) in edges:
             role = f"{role}{edges[id(relation)]}, "
-            lines.append(_Line(depth=depth, relation=relation, role=role, number=number, parent=parent))
+            lines.append(_Line(depth=depth, relation=relation, role=role, number=number, parent=parent, marks=NONE))
             continue
-        lines.append(_Line(depth=depth, relation=relation, role=role, number=number, parent=parent))
-        if relation is not root and id(relation) in division.uses:
+        named = relation is not root and id(relation) in division.uses
+        marks = Marks(ends=ends and relation is root, blocks=not named and blocks(relation))
+        lines.append(_Line(depth=depth, relation=relation, role=role, number=number, parent=parent, marks=marks))
+        if named:
             continue
         below = [*((each, "") for each in read_by(relation)), *_subqueries(relation)]
         deeper = depth + (len(below) > 1)
@@ -241,6 +250,7 @@ def _relation(division: Division, line: _Line) -> dict[str, Any]:
         "role": line.role.rstrip(", :"),
         "relation": _describe(division, line),
         "place": line.relation.place,
+        **line.marks.json,
     }
     loop = _loop_run_here(line)
     return found if loop is None else {**found, "operators": operators_json(lower_loop(loop), _called(loop))}
@@ -302,7 +312,8 @@ def _fragment_lines(division: Division, fragments: Sequence[_Fragment]) -> Itera
 
 
 def _line(division: Division, line: _Line, indent: int) -> str:
-    return f"{'  ' * (indent + line.depth)}{line.role}{_describe(division, line)}  [{line.relation.place}]"
+    what = f"{line.role}{_describe(division, line)}{line.marks.text}"
+    return f"{'  ' * (indent + line.depth)}{what}  [{line.relation.place}]"
 
 
 def _loop_run_here(line: _Line) -> ir.Rounds | None:

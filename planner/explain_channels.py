@@ -7,9 +7,11 @@ rows as are given, or `ROWS`, of which nothing else is known.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
+from .explain_operators import Operator, operators_of
 from .pipelines import (
     Exchange,
     FileInput,
@@ -27,12 +29,19 @@ ROWS: Final = 10_000_000
 _MS: Final = 1e6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Spread:
     """The plan on several channels for sources of so many rows."""
 
     physical: PhysicalPlan
     rows: Mapping[str, int]
+    kept: Mapping[int, str] = field(default_factory=dict)
+    """Relations whose rows are computed once for the task, and what they are called."""
+
+    @cached_property
+    def operators(self) -> tuple[tuple[Operator, ...], ...]:
+        """Of each pipeline."""
+        return operators_of(self.physical.computes, self.physical.shared, self.kept)
 
 
 def spread_json(spread: Spread) -> list[dict[str, Any]]:
@@ -45,6 +54,7 @@ def spread_json(spread: Spread) -> list[dict[str, Any]]:
             "channels": pipeline.channels,
             "reads": list(_read(pipeline)),
             "receives": sorted(received_by(pipeline.root)),
+            "operators": [each.json for each in spread.operators[at - 1]],
             "sends": [_sent(each, readers) for each in pipeline.into],
         }
         for at, pipeline in enumerate(physical.pipelines, 1)
@@ -77,6 +87,7 @@ def spread_text(spread: Spread) -> Iterator[str]:
         inputs = "; ".join(text for text in (reads, received) if text) or "nothing"
         channels = "one channel" if each["channels"] == 1 else f"{each['channels']} channels"
         yield f"  pipeline {each['number']} on {channels} reads {inputs}"
+        yield from (f"    {operator.text}" for operator in spread.operators[each["number"] - 1])
         for sent in each["sends"]:
             by = f" of columns {', '.join(map(str, sent['keys']))}" if sent["keys"] else ""
             order = ", merged in order" if sent["ordered"] else ""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from .explain_channels import Spread, sizes_text, spread_json
+from .explain_operators import Operator
 from .pipelines import PhysicalPlan, Pipeline
 from .stages import is_shared, stages_of
 
@@ -25,7 +26,7 @@ def stages_json(spread: Spread) -> dict[str, Any]:
                 "number": number,
                 "tasks": stage.tasks,
                 "pipelines": [
-                    _member(at, physical.pipelines[at], spreading[at], stage.to, in_stages[at])
+                    _member(at, physical.pipelines[at], spreading[at], spread.operators[at], stage.to, in_stages[at])
                     for at in stage.pipelines
                 ],
                 "to": None if stage.to is None else stage.to + 1,
@@ -43,7 +44,12 @@ def _before(physical: PhysicalPlan) -> Iterator[dict[str, Any]]:
 
 
 def _member(
-    at: int, pipeline: Pipeline, described: Mapping[str, Any], to: int | None, in_stages: int
+    at: int,
+    pipeline: Pipeline,
+    described: Mapping[str, Any],
+    operators: Sequence[Operator],
+    to: int | None,
+    in_stages: int,
 ) -> dict[str, Any]:
     """A pipeline in a stage: what it sends to the pipeline that the stage feeds."""
     sends = [
@@ -51,7 +57,13 @@ def _member(
         for each, sent in zip(pipeline.into, described["sends"], strict=True)
         if to is not None and sent["to"] == to + 1
     ]
-    return {"pipeline": at + 1, "tasks": pipeline.channels, "kept_on_disk": in_stages > 1, "sends": sends}
+    return {
+        "pipeline": at + 1,
+        "tasks": pipeline.channels,
+        "kept_on_disk": in_stages > 1,
+        "operators": [each.json for each in operators],
+        "sends": sends,
+    }
 
 
 def stages_text(spread: Spread) -> Iterator[str]:
@@ -65,6 +77,8 @@ def stages_text(spread: Spread) -> Iterator[str]:
         yield f"  before the first epoch: {each['name']}, a job of one task: rows in a file, {read}"
     for stage in stages:
         yield f"  stage {stage['number']}: {'; '.join(map(_member_text, stage['pipelines']))}"
+        for member in stage["pipelines"]:
+            yield f"    {spread.operators[member['pipeline'] - 1][0].text}"
         for sent in (sent for member in stage["pipelines"] for sent in member["sends"]):
             yield f"    exchange {sent['exchange']} to pipeline {sent['to']}: {_sent(sent)}"
         if stage["to"] is None:

@@ -345,10 +345,19 @@ def is_blocking(root: ir.Relation, edges: Container[int]) -> bool:
         match relation:
             case ir.Filter() | ir.Project() | ir.Expand() | ir.Fetch():
                 relation = relation.input
-            case ir.Sort() | ir.TopN() | ir.Aggregate() | ir.Window() | ir.Values() | ir.Recursion():
+            case ir.Values():
                 return True
-            case ir.Set():
-                return relation.operation is not ir.SetOperation.UNION_ALL
             case _:
-                return False
+                return blocks(relation)
     return False
+
+
+def blocks(relation: ir.Relation) -> bool:
+    """Whether the relation itself, as a part of a statement, consumes all that it reads before its first row."""
+    match relation:
+        case ir.Sort() | ir.TopN() | ir.Aggregate() | ir.Window() | ir.Recursion():
+            return True
+        case ir.Set():
+            return relation.operation is not ir.SetOperation.UNION_ALL
+        case _:
+            return False

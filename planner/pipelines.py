@@ -26,7 +26,7 @@ from ..operators.merging.pair_filter import PairCondition
 from ..operators.ordering import Order
 from ..proto.graph import Choose
 from .changes.nodes import ChangeNode
-from .ir import Clock, Routing
+from .ir import Clock, Relation, Routing
 from .user_nodes import BatchFunctionNode, IterateNode, UnionNode, UserNode, UserOperatorNode
 
 
@@ -382,7 +382,8 @@ class PhysicalPlan:
     pipeline after pipeline and in each channel after channel (the gather at the root). An index stands after those that
     its rows are looked up in; what is kept may use them all. `saved`, where it was to decide, is what several channels
     are estimated to save over one, in nanoseconds, whether they are used or not. `shortage`, where it was to decide, is
-    why there are fewer channels than were asked for.
+    why there are fewer channels than were asked for. `computes` are the relations that the pipelines compute, down to
+    their exchanges, which read the relations `shared`: to explain them, for they are run without.
     """
 
     pipelines: tuple[Pipeline, ...]
@@ -390,6 +391,8 @@ class PhysicalPlan:
     indexes: tuple[KeptIndex, ...] = ()
     saved: float | None = None
     shortage: Shortage | None = None
+    computes: tuple[Relation, ...] = ()
+    shared: tuple[Relation, ...] = ()
 
     @property
     def parallel(self) -> bool:

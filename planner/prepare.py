@@ -102,7 +102,7 @@ class Prepared:
         """Sources of so many rows each, of which nothing more is known."""
         sizes = {name: size_class(each, self.options.channels) for name, each in rows.items()}
         shape = {name: SourceShape(feed=Feed.FILES, size_class=size) for name, size in sizes.items()}
-        return Spread(physical=self.physical(shape), rows=rows)
+        return Spread(physical=self.physical(shape), rows=rows, kept=self.division.uses)
 
 
 def prepare(decoded: Decoded | ir.Plan, options: TaskOptions, static: Collection[str] = ()) -> Prepared:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from ...operators.changes.group import Count, Extreme, GroupMeasure, Sum
 from ...proto.values import Explanation, TaskOptions
+from ..explain_operators import Marks
 from ..sources import PlannedSource
 from .nodes import (
     BackNode,
@@ -54,6 +55,7 @@ class _Line:
     depth: int
     node: ChangeNode
     first: bool
+    ends: bool
 
 
 def explain(
@@ -79,24 +81,24 @@ def explain(
             }
             for each in sources
         ],
-        "operators": operators_json(root),
+        "operators": operators_json(root, channels=options.channels),
         "warnings": list(warnings),
     }
     return Explanation(text=_text(content, root), json=json.dumps(content, indent=1))
 
 
-def operators_json(root: ChangeNode, called: Called = _SOURCES) -> list[dict[str, Any]]:
+def operators_json(root: ChangeNode, called: Called = _SOURCES, *, channels: int | None = None) -> list[dict[str, Any]]:
     """Every operator once, numbered from 1, the root's. `called` is what sources are called that are none of the
-    plan's.
+    plan's. Pipelines end in a task of so many `channels`; a loop's operators have none of their own.
     """
-    lines = tuple(_lines(root))
+    lines = tuple(_lines(root, channels))
     numbers = {id(line.node): line.number for line in lines}
     return [_operator(line, numbers, called) for line in lines if line.first]
 
 
-def operators_text(root: ChangeNode, called: Called = _SOURCES) -> list[str]:
+def operators_text(root: ChangeNode, called: Called = _SOURCES, *, channels: int | None = None) -> list[str]:
     """A line for each place where an operator is read, those below others indented."""
-    return [_line(line, called) for line in _lines(root)]
+    return [_line(line, called) for line in _lines(root, channels)]
 
 
 def nodes_of(root: ChangeNode) -> Iterator[ChangeNode]:
@@ -109,17 +111,34 @@ def recomputed(root: ChangeNode) -> Iterator[RecomputeNode]:
     return (node for node in nodes_of(root) if isinstance(node, RecomputeNode))
 
 
-def _lines(root: ChangeNode) -> Iterator[_Line]:
+def _lines(root: ChangeNode, channels: int | None = None) -> Iterator[_Line]:
     numbers: dict[int, int] = {}
+    ends = _ends(root, channels) if channels is not None else ()
     stack = [(root, 0)]
     while stack:
         node, depth = stack.pop()
         first = id(node) not in numbers
         number = numbers.setdefault(id(node), len(numbers) + 1)
-        yield _Line(number=number, depth=depth, node=node, first=first)
+        yield _Line(number=number, depth=depth, node=node, first=first, ends=id(node) in ends)
         if first:
             below = inputs_of(node)
             stack.extend((each, depth + (len(below) > 1)) for each in reversed(below))
+
+
+def _ends(root: ChangeNode, channels: int) -> frozenset[int]:
+    """The identities of the operators that end a pipeline: their rows are the result, or go to where their key is."""
+    by_key = nodes_of(root) if channels > 1 else ()
+    return frozenset((id(root), *(id(each) for node in by_key if takes_by_key(node) for each in inputs_of(node))))
+
+
+def takes_by_key(node: ChangeNode) -> bool:
+    """Whether an operator has rows brought to the channel of their key, so that an exchange stands before it."""
+    return isinstance(node, JoinNode | OnlyOneNode) or _blocks(node)
+
+
+def _blocks(node: ChangeNode) -> bool:
+    """Whether an operator decides only when all changes of its time have come."""
+    return isinstance(node, WeighNode | GroupNode | TopNode | RegroupNode | RecomputeNode)
 
 
 def _operator(line: _Line, numbers: Mapping[int, int], called: Called) -> dict[str, Any]:
@@ -133,7 +152,12 @@ def _operator(line: _Line, numbers: Mapping[int, int], called: Called) -> dict[s
         "columns": _fields(line.node.schema),
         "inputs": [numbers[id(each)] for each in inputs_of(line.node)],
         "place": line.node.place,
+        **_marks(line).json,
     }
+
+
+def _marks(line: _Line) -> Marks:
+    return Marks(ends=line.ends, blocks=_blocks(line.node))
 
 
 def _fields(schema: pa.Schema) -> list[dict[str, Any]]:
@@ -149,7 +173,7 @@ def _text(content: Mapping[str, Any], root: ChangeNode) -> str:
         found.append(f"source {source['name']} ({source['kind']}): {_columns(source['columns'])}")
         found.extend(f"  file {path}" for path in source["files"])
     found.append("operators")
-    found.extend(f"  {each}" for each in operators_text(root))
+    found.extend(f"  {each}" for each in operators_text(root, channels=content["channels"]))
     again = [line for line in _lines(root) if line.first and isinstance(line.node, RecomputeNode)]
     if again:
         found.append(f"not incremental: {', '.join(str(line.number) for line in again)}")
@@ -163,7 +187,7 @@ def _line(line: _Line, called: Called) -> str:
         return f"{indent}{line.number}, as above"
     how, why = _work(line.node)
     marks = {"change": "", "touched keys": f"; {why}", "everything": f"; computed again from all rows: {why}"}
-    return f"{indent}{line.number} {_name(line.node, called)}{marks[how]}  [{line.node.place}]"
+    return f"{indent}{line.number} {_name(line.node, called)}{_marks(line).text}{marks[how]}  [{line.node.place}]"
 
 
 def _columns(columns: Sequence[Mapping[str, Any]]) -> str:

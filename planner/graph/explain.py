@@ -21,6 +21,7 @@ from ...proto.graph import (
     UnionNode,
 )
 from ...proto.values import ExecutorKind, Explanation
+from ..explain_operators import ENDS
 from ..stages import stages_of
 from .edges import Edge, edges_of
 from .lower import Lowered
@@ -52,6 +53,7 @@ def _node(node: Step, schema: pa.Schema, lowered: Lowered, executor: ExecutorKin
         "schema": shown(schema),
         "pipeline": lowered.homes[node.name] + 1,
         "channels": lowered.channels[node.name],
+        "ends_pipeline": node.name in lowered.ends,
         "streams": [_stream(node, edge, lowered) for edge in edges_of(node)],
     }
 
@@ -78,7 +80,8 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
         mine = [node for node in nodes if node["pipeline"] == pipeline]
         yield f"pipeline {pipeline}: {_counted(mine[-1]['channels'], 'channel')}"
         for node in mine:
-            yield f"  {node['name']}: {node['what']} -> ({node['schema']})"
+            ends = f", {ENDS}" if node["ends_pipeline"] else ""
+            yield f"  {node['name']}: {node['what']}{ends} -> ({node['schema']})"
             for stream in node["streams"]:
                 after = f", after {', '.join(stream['after'])}" if stream["after"] else ""
                 yield f"    {stream['name']}: from {stream['from']}, {stream['partition']}, {_way(stream)}{after}"
@@ -90,7 +93,12 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
         for stage in stages:
             members = ", ".join(f"pipeline {at}" for at in stage["pipelines"])
             to = "the result" if stage["to"] is None else f"to pipeline {stage['to']}"
-            yield f"  stage {stage['number']}: {members}, {_counted(stage['tasks'], 'task')}, {to}"
+            ended = ", ".join(node["name"] for node in nodes if _ends_in(node, stage))
+            yield f"  stage {stage['number']}: {members} (ended by {ended}), {_counted(stage['tasks'], 'task')}, {to}"
+
+
+def _ends_in(node: Mapping[str, Any], stage: Mapping[str, Any]) -> bool:
+    return node["ends_pipeline"] and node["pipeline"] in stage["pipelines"]
 
 
 def _stages(lowered: Lowered) -> dict[str, Any]:

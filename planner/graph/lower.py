@@ -9,7 +9,7 @@ DuckDB reads as they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, assert_never
@@ -75,13 +75,14 @@ class Reading(Enum):
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Lowered:
     """`channels` are those of each step, `homes` the number of its pipeline: of a source that several read for
-    themselves, the first one's. `exchanges` are those of the edges that have one, `readings` those of sources that have
-    none.
+    themselves, the first one's. `ends` are the steps that end theirs. `exchanges` are those of the edges that have one,
+    `readings` those of sources that have none.
     """
 
     physical: PhysicalPlan
     channels: Mapping[str, int]
     homes: Mapping[str, int]
+    ends: Collection[str]
     exchanges: Mapping[Edge, Exchange]
     readings: Mapping[Edge, Reading]
 
@@ -122,10 +123,12 @@ class _Lowering:
     def _cut(self) -> Lowered:
         pipelines: list[Pipeline] = []
         homes: dict[str, int] = {}
+        ends: list[str] = []
         for node in self._nodes:
             into = tuple(self._exchanges[edge] for edge in self._readers[node.name] if edge in self._exchanges)
             if into or node.name == self._graph.result:
                 root = self._trees[node.name]
+                ends.append(node.name)
                 homes = dict.fromkeys(self._beside(node.name), len(pipelines)) | homes
                 scans = (each.source for reader in walk(root) for each in read_from_sources(reader))
                 pipelines.append(
@@ -142,6 +145,7 @@ class _Lowering:
             physical=physical,
             channels={name: pipelines[home].channels for name, home in homes.items()},
             homes=homes,
+            ends=ends,
             exchanges=self._exchanges,
             readings=self._readings,
         )

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 from xml.sax.saxutils import escape
 
+from ..explain_operators import ENDS
+
 CHARACTER: Final = 7.3
 """Width of a character of the font, and a little more."""
 
@@ -20,7 +22,7 @@ MOST: Final = 52
 
 _STYLE: Final = (
     "text{font:12px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;fill:#1f2933}"
-    ".title{fill:#52606d;font-size:11px;paint-order:stroke;stroke:#f5f7fa;stroke-width:4px}.name{font-weight:bold}.what{fill:#52606d}.stream{fill:#0b6e99}.written{fill:#8d2b0b}"
+    ".title{fill:#52606d;font-size:11px;paint-order:stroke;stroke:#f5f7fa;stroke-width:4px}.name{font-weight:bold}.what{fill:#52606d}.stream{fill:#0b6e99}.ends{fill:#5c3d99}.written{fill:#8d2b0b}"
     ".pipeline{fill:#f5f7fa;stroke:#cbd2d9}.node{fill:#fff;stroke:#7b8794}.result{stroke:#1f2933;stroke-width:2}"
     ".direct{stroke:#7b8794}.exchange{stroke:#0b6e99;stroke-width:1.8}path{fill:none}"
 )
@@ -81,6 +83,8 @@ def _texts(node: Mapping[str, Any]) -> list[tuple[str, str]]:
         way = "same channel" if stream["exchange"] is None else f"exchange {stream['exchange']} {stream['routing']}"
         after = f", after {', '.join(stream['after'])}" if stream["after"] else ""
         lines.append(("stream", _short(f"\u25b8 {stream['name']}: {stream['partition']}, {way}{after}")))
+    if node["ends_pipeline"]:
+        lines.append(("ends", f"\u25a0 {ENDS}"))
     if node["written"] is not None:
         lines.append(("written", _short(f"\u25c2 {written_to(node['written'])}")))
     return lines

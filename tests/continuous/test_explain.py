@@ -9,7 +9,12 @@ import pyarrow as pa
 import pytest
 
 import tidegate
+from tidegate.executor.changes.routes import routes_to
 from tidegate.planner import ir
+from tidegate.planner.changes.explain import nodes_of, takes_by_key
+from tidegate.planner.changes.prepare import prepare_changes
+from tidegate.planner.decode import decode_plan
+from tidegate.proto.values import Mode, PlanBytes, TaskOptions
 
 from ..executor.plans import column, limited, number, plan, read, summed
 from ..planner.build import combine
@@ -33,9 +38,34 @@ def test_the_text_shows_each_operator_above_what_it_reads(local: tidegate.Client
         "columns: k int64, s int64, _weight int64 not null",
         "source a (fed): k int64, v int64",
         "operators",
-        "  1 group by 1 keys: sum  [relations[0].root.input.aggregate]",
+        "  1 group by 1 keys: sum, blocks, ends the pipeline  [relations[0].root.input.aggregate]",
         "  2 source a (k, v)  [relations[0].root.input.aggregate.input.read.named_table]",
     ]
+
+
+def test_on_several_channels_what_goes_to_where_its_key_is_ends_a_pipeline(local: tidegate.Client) -> None:
+    query = planned("SELECT a.k, sum(b.v) AS s FROM a JOIN b ON a.k = b.k GROUP BY a.k", {"a": SCHEMA, "b": SCHEMA})
+    for channels, ended in ((1, 1), (2, 4)):
+        explained = local.explain(query, mode="continuous", channels=channels)
+        operators = json.loads(explained.json)["operators"]
+        ends = [each["operator"].split()[0] for each in operators if each["ends_pipeline"]]
+        assert len(ends) == ended == explained.text.count("ends the pipeline")
+        assert [each["operator"].split()[0] for each in operators if each["blocks"]] == ["group"]
+
+
+def test_operators_that_are_said_to_take_rows_by_key_do() -> None:
+    tables = {"a": SCHEMA, "b": SCHEMA}
+    queries = [
+        "SELECT k, sum(v) AS s FROM a GROUP BY k",
+        "SELECT a.k FROM a JOIN b ON a.k = b.k",
+        "SELECT k FROM a UNION SELECT k FROM b",
+        "SELECT k, v FROM a ORDER BY v, k LIMIT 3",
+        "SELECT k, v + 1 AS w FROM a WHERE v > 1",
+    ]
+    for query in queries:
+        decoded = decode_plan(PlanBytes(binary=planned(query, tables)))
+        for node in nodes_of(prepare_changes(decoded, TaskOptions(mode=Mode.CONTINUOUS)).root):
+            assert takes_by_key(node) == any(route is not None for route in routes_to(node)), node
 
 
 def test_what_is_not_incremental_says_why_where_it_stands_and_below(local: tidegate.Client) -> None:

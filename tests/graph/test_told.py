@@ -30,17 +30,17 @@ def test_explain_shows_nodes_in_their_pipelines_and_the_exchanges_between(client
     assert client.explain(join_graph()).text.splitlines() == [
         "5 nodes in 4 pipelines, result end",
         "pipeline 1: 2 channels",
-        "  left: splits that the task is fed -> (k: int64, v: int64)",
+        "  left: splits that the task is fed, ends the pipeline -> (k: int64, v: int64)",
         "pipeline 2: 2 channels",
         "  right: splits that the task is fed -> (k: int64, v: int64)",
-        "  same: function <lambda> -> (k: int64, v: int64)",
+        "  same: function <lambda>, ends the pipeline -> (k: int64, v: int64)",
         "    right: from right, spread, in the same pipeline",
         "pipeline 3: 2 channels",
-        "  join: executor HashJoin -> (k: int64, v: int64, w: int64)",
+        "  join: executor HashJoin, ends the pipeline -> (k: int64, v: int64, w: int64)",
         "    build: from left, by k, exchange 1",
         "    probe: from same, by k, exchange 2, after build",
         "pipeline 4: 1 channel",
-        "  end: executor PassOn -> (k: int64, v: int64, w: int64)",
+        "  end: executor PassOn, ends the pipeline -> (k: int64, v: int64, w: int64)",
         "    rows: from join, broadcast, exchange 3",
     ]
 
@@ -48,6 +48,8 @@ def test_explain_shows_nodes_in_their_pipelines_and_the_exchanges_between(client
 def test_explain_is_there_for_programs_too() -> None:
     told = json.loads(join_graph(channels=1).explain().json)
     assert told["pipelines"] == 1
+    assert [node["name"] for node in told["nodes"] if node["ends_pipeline"]] == ["end"]
+    assert join_graph().explain().svg.count("ends the pipeline</text>") == 4
     assert {node["name"]: node["channels"] for node in told["nodes"]} == dict.fromkeys(
         ("left", "right", "same", "join", "end"), 1
     )

@@ -115,7 +115,10 @@ TWO = {"edges": pa.table({"a": [0, 1], "b": [1, 0]}), "nodes": pa.table({"a": [0
 def test_explain_says_that_a_loop_is_computed_from_all_rows_and_why() -> None:
     with tidegate.local() as client:
         text = client.explain(RANKS).text
-    assert "recompute, 3 inputs; computed again from all rows: floats are added up in each of a given number" in text
+    assert (
+        "recompute, 3 inputs, blocks; computed again from all rows: floats are added up in each of a given number"
+        in text
+    )
 
 
 def test_statistics_count_its_rounds_and_a_loop_at_rest_ends_before_its_last() -> None:

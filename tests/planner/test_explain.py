@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from tidegate.planner import ir
 from tidegate.planner.decode import decode_plan
 from tidegate.planner.prepare import Prepared, prepare
-from tidegate.proto.values import PlanBytes, TaskOptions
+from tidegate.proto.values import ExecutorKind, PlanBytes, TaskOptions
 
-from .build import I64, call, col, filtered, lit, plan, project, read
+from .build import I64, call, col, filtered, lit, plan, project, read, sort
 
 PLANS = Path(__file__).parents[1] / "conformance" / "plans"
 GOLDEN = Path(__file__).parent / "explained"
@@ -65,3 +66,38 @@ def test_a_plan_thousands_of_levels_deep_is_explained_on_a_line_each() -> None:
     found = prepare(plan(relation), TaskOptions()).explain()
     assert len(found.text) < 500_000
     assert json.loads(found.json)["pipelines"]
+
+
+def test_every_pipeline_has_one_operator_that_ends_it_and_halves_are_named() -> None:
+    decoded = decode_plan(PlanBytes(binary=(PLANS / "datafusion/q03.bin").read_bytes()))
+    for executor in ExecutorKind:
+        found = prepare(decoded, TaskOptions(channels=3, executor=executor)).explain()
+        content = json.loads(found.json)
+        pipelines = [each["operators"] for each in content["spread"]]
+        assert [[each["ends_pipeline"] for each in of].count(True) for of in pipelines] == [1] * 5
+        assert all(of[0]["ends_pipeline"] for of in pipelines)
+        ends = [of[0]["operator"] for of in pipelines]
+        assert ends[2:] == ["partial aggregate, 3 keys: sum", "partial fetch", "final fetch"]
+        assert "final aggregate, 3 keys: sum" in [each["operator"] for each in pipelines[3]]
+        assert "sort, 2 keys" in [each["operator"] for each in pipelines[3] if each["blocks"]]
+        for of in pipelines:
+            assert f"{of[0]['operator']}{', blocks' if of[0]['blocks'] else ''}, ends the pipeline  [" in found.text
+        if executor is ExecutorKind.SPARK:
+            members = [member for stage in content["spark"]["stages"] for member in stage["pipelines"]]
+            assert [member["operators"][0]["operator"] for member in members] == ends
+            assert found.text[found.text.index("on Spark") :].count("ends the pipeline") == 5
+
+
+def test_a_sort_that_an_exchange_merges_is_a_partial_one() -> None:
+    root = sort(read("a", k=I64), ir.SortKey(expression=col(0), direction=ir.Direction.ASC_NULLS_LAST))
+    found = json.loads(prepare(plan(root), TaskOptions(channels=2)).explain({"a": 10**9}).json)["spread"]
+    assert found[0]["operators"][0]["operator"] == "partial sort, 1 keys"
+    assert found[0]["sends"][0]["ordered"]
+
+
+def test_on_one_channel_the_roots_operator_ends_the_pipeline() -> None:
+    content = json.loads(real("datafusion/q01.bin").explain().json)
+    (pipeline,) = content["pipelines"]
+    relations = [each for fragment in pipeline["fragments"] for each in fragment["relations"]]
+    assert [each["relation"] for each in relations if each["ends_pipeline"]] == ["sort, 2 keys"]
+    assert [each["relation"].partition(",")[0] for each in relations if each["blocks"]] == ["sort", "aggregate"]

@@ -190,7 +190,7 @@ def test_explain_shows_the_operators_of_a_loop_that_goes_round_by_round_below_it
     at = lines.index("      1 loop loop1")
     assert lines[at:] == [
         "      1 loop loop1",
-        "      2 distinct, 2 inputs",
+        "      2 distinct, 2 inputs, blocks",
         "        3 input 0 of the loop",
         "        4 join on c1 = c0",
         "          5 what has come back in loop 1",

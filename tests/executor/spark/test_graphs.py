@@ -169,7 +169,7 @@ def test_explain_says_what_is_a_stage_and_where_iterables_are_read(client: Clien
     graph.blocking("calls", Calls, streams, schema=CALLS, channels=2, partition="k")
     text = client.explain(graph, executor="spark").text
     assert "on Spark an epoch is a job of 2 stages, 4 tasks:" in text
-    assert "stage 1: pipeline 1, pipeline 2, 2 tasks, to pipeline 3" in text
+    assert "stage 1: pipeline 1, pipeline 2 (ended by pairs, endless), 2 tasks, to pipeline 3" in text
     assert "pairs: an iterable that the service reads and writes to a file" in text
     assert "endless: an iterable that a Spark task makes" in text
     assert "Spark" not in client.explain(graph).text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
@@ -248,10 +249,14 @@ def test_an_explanation_says_why_a_plan_stays_on_one_channel() -> None:
 def test_an_explanation_says_what_moves_where() -> None:
     root = aggregate(A, [col(0)], measure("sum", col(1)))
     text = prepare(plan(root), TaskOptions(channels=2), ()).explain().text
-    assert text.endswith(
+    assert re.sub(r"  \[relations.*\]", "", text).endswith(
         "spread over channels, for sources of 10,000,000 rows each (the sizes of sealed splits decide):\n"
         "  pipeline 1 on 2 channels reads a, a share\n"
+        "    partial aggregate, 1 keys: sum, blocks, ends the pipeline\n"
+        "    read a (k, v)\n"
         "    exchange 0 to pipeline 2: hash of columns 0\n"
         "  pipeline 2 on 2 channels reads exchange 0\n"
+        "    final aggregate, 1 keys: sum, blocks, ends the pipeline\n"
+        "    exchange, hash\n"
         "    gives the result\n"
     )
