@@ -10,7 +10,7 @@ from typing import Final
 from ..operators.writing.formats import WRITE_FORMATS
 from ..proto.errors import InvalidRequest
 from ..proto.ranges import RANGES, check_number
-from ..proto.values import Determinism, ExecutorKind, Mode, OnError, Spill, TaskOptions
+from ..proto.values import Determinism, ExecutorKind, Mode, Spill, TaskOptions
 
 SMALLEST_MEMORY = 32 << 20
 """For each channel."""
@@ -76,10 +76,6 @@ def _check_executor(options: TaskOptions) -> None:
 def _check_continuous(options: TaskOptions) -> None:
     """What a continuous task has no use for is refused, so that nobody relies on it."""
     refused = {
-        "on_error": (
-            options.on_error is not OnError.FAIL,
-            "an epoch that failed leaves no state to go on from, so the task ends with it; use on_error='fail'",
-        ),
         "spill": (options.spill is not Spill.AUTO, "its joins keep their rows as state and do not spill; leave it out"),
         "broadcast": (bool(options.broadcast), "its joins route every row by its key; leave it out"),
     }

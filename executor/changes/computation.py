@@ -7,7 +7,7 @@ has changed so far, but not its input. Nothing depends on where batches are cut,
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -16,22 +16,25 @@ import pyarrow as pa
 from ...operators.batches import batch_of
 from ...operators.changes.change import Change
 from ...operators.changes.evaluator import Evaluators
+from ...operators.changes.known import NotThere
 from ...operators.changes.network.network import Network
 from ...operators.changes.network.schedule import Watched
+from ...operators.changes.state import check_version
 from ...operators.conform import Conform
 from ...operators.instances import InstancePool, InstanceSettings
 from ...operators.operator import StateReader, StateWriter
 from ...operators.piece import FilePiece, Piece
 from ...operators.splits import expand
+from ...operators.writing.staged import Written
 from ...planner.changes.prepare import PreparedChanges
 from ...planner.sql.types import unnamed_arrow
 from ...proto.errors import ExecutionError, Exhausted, InternalError
 from ...proto.statistics import LoopStatistics, OperatorStatistics, SourceProgress, StageStatistics
-from ...proto.values import FileSplit, InlineSplit, TaskOptions
+from ...proto.values import FileSplit, InlineSplit, OnError, TaskOptions
 from ..computation import Source
 from ..dataflow import FILE_KINDS
 from ..loop_statistics import told
-from ..meters import Meters
+from ..meters import Meter, Meters
 from ..tables import sizes
 from .making import EntrySource, graph_of
 from .reading import Reading
@@ -85,6 +88,8 @@ class ContinuousComputation:
         self._memory = options.memory_limit - options.memory_limit // _STATEMENTS
         self._unweighed = 0
         self._stopped = False
+        self._skips = options.on_error is OnError.SKIP_EPOCH
+        self._undo: _Undo | None = None
         self._pool = pool
         self._instance = pool.take(replace(settings, memory_limit=options.memory_limit // _STATEMENTS))
         self._evaluators = Evaluators(self._instance)
@@ -111,16 +116,53 @@ class ContinuousComputation:
     # -------------------------------------------------------------------------------------------------- epochs
 
     def save(self, state: StateWriter) -> None:
-        self._network.save(state)
+        """Before the first epoch that is complete there is no state, and static sources have not arrived."""
+        state.write("begun", 1, pa.table({"begun": [not self._network.fresh]}))
+        if not self._network.fresh:
+            self._network.save(state)
 
     def load(self, state: StateReader) -> None:
-        """Static sources arrived in an epoch before."""
-        self._network.load(state)
-        self._tables = {}
-        self.check()
+        """Static sources arrived in an epoch before, if there was one."""
+        version, table = state.read("begun")
+        check_version("begun", version, 1)
+        if table.column("begun")[0].as_py():
+            self._network.load(state)
+            self._tables = {}
+            self.check()
 
     def epoch(self, number: int, clock_us: int) -> ContinuousRun:  # noqa: ARG002 - no answer depends on the clock
-        return ContinuousRun(self)
+        return ContinuousRun(self, Undoing(self) if self._skips else None)
+
+    def mark(self) -> None:
+        """Where epochs are skipped: keep what `roll_back` brings back."""
+        if self._skips:
+            meters = tuple((meter, meter.runs, meter.rows_out, meter.bytes_out) for meter in self._meters.all())
+            self._network.mark()
+            self._undo = _Undo(self._tables, meters)
+
+    def keep(self) -> None:
+        """The epoch is complete."""
+        self._network.unmark()
+        self._undo = None
+
+    def roll_back(self) -> None:
+        """Everything is as it was before the epoch, if one was begun and not kept."""
+        undo, self._undo = self._undo, None
+        if undo is None:
+            return
+        self._network.roll_back()
+        self._tables = dict(undo.tables)
+        for meter, runs, rows, size in undo.meters:
+            meter.runs, meter.rows_out, meter.bytes_out = runs, rows, size
+
+    def blamed(self, error: NotThere, pieces: Mapping[str, Sequence[Piece]]) -> NotThere:
+        """The error with the splits that delete the row, for which they are read once more."""
+        reading, splits = self._readings[error.source], []
+        for piece in pieces.get(error.source, ()):
+            deletes = any(error.is_deleted_in(change) for change, _ in reading.changes((piece,)))
+            if deletes and piece.origin not in splits:
+                splits.append(piece.origin)
+        return error.deleted_by(splits)
 
     def changes(self, source: str, pieces: Sequence[Piece]) -> Iterator[tuple[int, int]]:
         """Feed rows of a source; rows and bytes as they are fed."""
@@ -216,13 +258,35 @@ class ContinuousComputation:
         self._pool.give_back(self._instance)
 
 
+@dataclass(frozen=True, slots=True)
+class _Undo:
+    """What a computation was before an epoch, beside its network: the tables that were to come, and what was read."""
+
+    tables: Mapping[str, Sequence[Piece]]
+    meters: Sequence[tuple[Meter, int, int, int]]
+
+
+class Undoing:
+    """An epoch's change of state as the lifecycle knows it: it is kept, or dropped."""
+
+    def __init__(self, computation: ContinuousComputation) -> None:
+        self._computation = computation
+
+    def commit(self) -> Written:
+        self._computation.keep()
+        return Written()
+
+    def drop(self) -> None:
+        self._computation.roll_back()
+
+
 class ContinuousRun:
     """One epoch."""
 
     at_least = False
-    effect = None
 
-    def __init__(self, computation: ContinuousComputation) -> None:
+    def __init__(self, computation: ContinuousComputation, effect: Undoing | None) -> None:
+        self.effect = effect
         self._computation = computation
         self.rows_in = 0
         self.bytes_in = 0
@@ -233,9 +297,13 @@ class ContinuousRun:
     def sealed(self, pieces: Mapping[str, Sequence[Piece]]) -> Iterator[pa.RecordBatch]:
         """Empty batches between what is fed let other tasks have their turn."""
         computation = self._computation
+        computation.mark()
         for source, given in {**pieces, **computation.take_tables()}.items():
             for rows, size in computation.changes(source, given):
                 self.rows_in += rows
                 self.bytes_in += size
                 yield computation.nothing
-        yield from computation.complete()
+        try:
+            yield from computation.complete()
+        except NotThere as error:
+            raise computation.blamed(error, pieces) from error

@@ -6,7 +6,8 @@ it, which 64 bits make too rare to matter; no other answer depends on it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,34 @@ from .present import sums_at
 from .rows import Rows
 from .state import load_arrangement, save_arrangement
 
+_NAMED: Final = 3
+"""Splits that an error names."""
+
 _HASHES = pa.schema([pa.field("hash", pa.int64())])
+
+
+class NotThere(ExecutionError):
+    """A row of `source` is there less than zero times. It travels as an `ExecutionError`."""
+
+    def __init__(self, source: str, row: Rows, total: int, described: str, by: str = "") -> None:
+        super().__init__(
+            f"source {source!r}: the row {described} was deleted more often than it was inserted{by}, and is there "
+            f"{total} times at the end of the epoch; a row can only be deleted that is there",
+            reason="NEGATIVE_TOTAL",
+        )
+        self.source = source
+        self._row = row
+        self._arguments = (source, row, total, described)
+
+    def is_deleted_in(self, change: Change) -> bool:
+        """Whether the row is among those that a change of its source deletes."""
+        rows = change.rows.take(np.flatnonzero(change.weights < 0))
+        return bool(rows.same(np.arange(len(rows)), self._row, np.zeros(len(rows), dtype=np.int64)).any())
+
+    def deleted_by(self, splits: Sequence[str]) -> NotThere:
+        """The error with the splits that delete the row."""
+        more = "" if len(splits) <= _NAMED else f" and {len(splits) - _NAMED} more"
+        return NotThere(*self._arguments, by=f" (deleted by {', '.join(splits[:_NAMED])}{more})")
 
 
 class Known(ChangeOperator):
@@ -66,11 +94,7 @@ class Known(ChangeOperator):
     def nbytes(self) -> int:
         return self._counts.nbytes
 
-    def _not_there(self, row: Rows, total: int) -> ExecutionError:
+    def _not_there(self, row: Rows, total: int) -> NotThere:
         arrays = row.to_arrays(self.schema.types)
         named = {name: array[0].as_py() for name, array in zip(self.schema.names, arrays, strict=True)}
-        return ExecutionError(
-            f"source {self._source!r}: the row {named!r} was deleted more often than it was inserted, and is there "
-            f"{total} times at the end of the epoch; a row can only be deleted that is there",
-            reason="NEGATIVE_TOTAL",
-        )
+        return NotThere(self._source, row, total, repr(named))

@@ -12,6 +12,7 @@ from ..operator import StateReader, StateWriter
 from .arrangement import Arrangement
 from .consolidate import Entries
 from .evaluator import whole
+from .held_state import HeldState
 from .rows import Rows
 
 VERSION: Final = 1
@@ -30,6 +31,10 @@ def load_arrangement(
     state: StateReader, name: str, arrangement: Arrangement, schema: pa.Schema, version: int = VERSION
 ) -> None:
     """Take what `save_arrangement` wrote into an arrangement of the same form that is empty. It gets the same runs."""
+    if isinstance(state, HeldState):
+        for run in state.runs(name):
+            arrangement.insert_entries(run)
+        return
     found, tables = state.read_parts(name)
     check_version(name, found, version)
     for table in tables:

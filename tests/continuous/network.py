@@ -21,7 +21,7 @@ from tidegate.operators.instances import Instance, InstancePool
 from tidegate.operators.piece import InlinePiece
 from tidegate.planner import ir
 from tidegate.planner.changes.prepare import PreparedChanges, prepare_changes
-from tidegate.proto.values import Mode, TaskOptions
+from tidegate.proto.values import Mode, OnError, TaskOptions
 
 from .histories import WEIGHT, Changed, table
 
@@ -32,8 +32,9 @@ class Decoded:
     warnings: tuple[str, ...] = ()
 
 
-def prepared(plan: ir.Plan, channels: int = 1) -> PreparedChanges:
-    return prepare_changes(Decoded(plan), TaskOptions(mode=Mode.CONTINUOUS, channels=channels))
+def prepared(plan: ir.Plan, channels: int = 1, *, skips: bool = False) -> PreparedChanges:
+    on_error = OnError.SKIP_EPOCH if skips else OnError.FAIL
+    return prepare_changes(Decoded(plan), TaskOptions(mode=Mode.CONTINUOUS, channels=channels, on_error=on_error))
 
 
 @cache
@@ -60,20 +61,29 @@ def _instance() -> Instance:
 
 
 class Running:
-    """A computation; `epoch` feeds changes of its sources and gives how the result has changed."""
+    """A computation; `epoch` feeds changes of its sources and gives how the result has changed. One that `skips` is as
+    it was before where an epoch fails, or is not to be kept.
+    """
 
-    def __init__(self, plan: ir.Plan, channels: int = 1) -> None:
-        found = prepared(plan, channels)
+    def __init__(self, plan: ir.Plan, channels: int = 1, *, skips: bool = False) -> None:
+        found = prepared(plan, channels, skips=skips)
         settings = instance_settings(found.options, ())
         self.computation = ContinuousComputation(
             found, found.options, pool=_pool(), settings=settings, roots=(), side="here", tables={}
         )
 
-    def epoch(self, changed: Mapping[str, Changed], schemas: Mapping[str, pa.Schema]) -> pa.Table:
+    def epoch(self, changed: Mapping[str, Changed], schemas: Mapping[str, pa.Schema], *, keep: bool = True) -> pa.Table:
         pieces = {name: [_piece(rows, schemas[name])] for name, rows in changed.items()}
         known = {source.name for source in self.computation.sources}
         run = self.computation.epoch(1, 0)
-        batches = list(run.sealed({name: given for name, given in pieces.items() if name in known}))
+        try:
+            batches = list(run.sealed({name: given for name, given in pieces.items() if name in known}))
+        except BaseException:
+            keep = False
+            raise
+        finally:
+            if run.effect is not None:
+                run.effect.commit() if keep else run.effect.drop()
         return pa.Table.from_batches(batches, self.computation.schema)
 
     def __enter__(self) -> Self:

@@ -200,7 +200,7 @@ def test_operators_count_rows_what_they_touched_and_what_they_keep(client: tideg
 
 @pytest.mark.parametrize(
     ("options", "name"),
-    [({"on_error": "skip_epoch"}, "on_error"), ({"spill": "ordered"}, "spill"), ({"broadcast": ["a"]}, "broadcast")],
+    [({"spill": "ordered"}, "spill"), ({"broadcast": ["a"]}, "broadcast")],
 )
 def test_options_without_a_use_are_refused(client: tidegate.Client, options: dict[str, Any], name: str) -> None:
     with pytest.raises(tidegate.InvalidRequest, match=f"{name} is no option of a continuous task") as raised:

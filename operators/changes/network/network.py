@@ -8,7 +8,8 @@ has to. All is delivered in order of arrival and nothing depends on order, so wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
@@ -19,12 +20,13 @@ from ...operator import Part, StateReader, StateWriter
 from ..canonical import canonical
 from ..change import Change
 from ..consolidate import consolidate
+from ..held_state import HeldState
 from ..operator import ChangeOperator
 from ..rows import Rows
 from .build import MakeLocking, Nodes, build
 from .graph import Graph, Loop
 from .locking import Locking
-from .nodes import OperatorNode, Source
+from .nodes import Counters, OperatorNode, Source
 from .schedule import InOrder, Schedule
 from .statistics import LoopStatistics, NetworkStatistics, OperatorStatistics
 
@@ -52,6 +54,9 @@ class Network:
         self._begun = 0
         self._taken = 0
         self._seconds = 0.0
+        self.fresh = True
+        """Whether there is no state yet."""
+        self._mark: _Mark | None = None
         self._nothing = Change(Rows.empty(self.schema.types), np.empty(0, dtype=np.int64))
 
     def feed(self, port: int, channel: int, change: Change) -> None:
@@ -94,6 +99,7 @@ class Network:
         parts = [part for sink in sinks for part in sink.take_parts()]
         watermarks = [sink.release() for sink in sinks]
         self._spent = self._once
+        self.fresh = False
         self._taken += 1
         known = [value for value in watermarks if value is not None]
         self.watermark = min(known) if len(known) == len(watermarks) else None
@@ -106,32 +112,70 @@ class Network:
 
     def reset(self) -> None:
         """Forget everything: state, what was fed, and of the statistics all but those of the loops."""
-        self._earlier = tuple(self._loop_statistics())
+        self._begin_anew(tuple(self._loop_statistics()), 0.0)
+
+    def mark(self) -> None:
+        """Keep the state for `roll_back`. Between two epochs, where `save` may be called."""
+        self._check_between_epochs()
+        state = HeldState()
+        if not self.fresh:
+            self._save(state.under)
+        counters = {at: node.counters() for at, node in self._nodes.operators.items()}
+        self._mark = _Mark(state, self.fresh, counters, tuple(self._loop_statistics()), self._seconds)
+
+    def unmark(self) -> None:
+        """Let go of what was kept."""
+        self._mark = None
+
+    def roll_back(self) -> None:
+        """Forget all that has come since `mark`: state, what is under way, and what was counted."""
+        mark, self._mark = self._mark, None
+        if mark is None:
+            raise RuntimeError("the network was not marked")
+        self._begin_anew(mark.loops, mark.seconds)
+        if not mark.fresh:
+            self._load(mark.state.under)
+        for at, node in self._nodes.operators.items():
+            node.count_from(mark.counters[at])
+
+    def _begin_anew(self, earlier: tuple[LoopStatistics, ...], seconds: float) -> None:
+        self._earlier = earlier
         self._schedule.clear()
         self._nodes = self._build()
+        self.fresh = True
         self._spent = False
         self._begun = 0
         self._taken = 0
-        self._seconds = 0.0
+        self._seconds = seconds
 
     def save(self, state: StateWriter) -> None:
         """Write all operators' and loops' state, each under its path. It is what each had when the checkpoint of the
         epoch last taken passed it: RuntimeError if anything was fed or ended since.
         """
-        sources = [source for entries in self._nodes.sources.values() for entry in entries for source in entry]
-        if self._begun > self._taken or any(source.begun or source.epoch != self._taken for source in sources):
-            raise RuntimeError("state is saved when an epoch has been taken and nothing of the next one is there")
-        for (path, channel), node in self._nodes.operators.items():
-            node.operator.save(_Under(state, _name(path, node, channel)))
-        for path, loop in self._nodes.loops.items():
-            loop.progress.save(_Under(state, f"{path}/loop"))
+        self._check_between_epochs()
+        self._save(lambda name: _Under(state, name))
 
     def load(self, state: StateReader) -> None:
         """Take state back, in a network of the same graph and channels that was fed nothing."""
+        self._load(lambda name: _From(state, name))
+
+    def _save(self, under: Callable[[str], StateWriter]) -> None:
         for (path, channel), node in self._nodes.operators.items():
-            node.operator.load(_From(state, _name(path, node, channel)))
+            node.operator.save(under(_name(path, node, channel)))
         for path, loop in self._nodes.loops.items():
-            loop.progress.load(_From(state, f"{path}/loop"))
+            loop.progress.save(under(f"{path}/loop"))
+
+    def _load(self, under: Callable[[str], StateReader]) -> None:
+        for (path, channel), node in self._nodes.operators.items():
+            node.operator.load(under(_name(path, node, channel)))
+        for path, loop in self._nodes.loops.items():
+            loop.progress.load(under(f"{path}/loop"))
+        self.fresh = False
+
+    def _check_between_epochs(self) -> None:
+        sources = [source for entries in self._nodes.sources.values() for entry in entries for source in entry]
+        if self._begun > self._taken or any(source.begun or source.epoch != self._taken for source in sources):
+            raise RuntimeError("state is saved when an epoch has been taken and nothing of the next one is there")
 
     def statistics(self) -> NetworkStatistics:
         return NetworkStatistics(tuple(self._operator_statistics()), tuple(self._loop_statistics()))
@@ -143,12 +187,23 @@ class Network:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all state, of what is under way, and of the result as far as it is known."""
+        """Bytes of all state, of what is under way, of the result as far as it is known, and of what a roll-back would
+        bring back.
+        """
         nodes = self._nodes
         state = sum(node.operator.nbytes for node in nodes.operators.values())
         state += sum(loop.progress.nbytes for loop in nodes.loops.values())
         under_way = sum(lane.nbytes for lane in nodes.lanes)
-        return state + under_way + sum(sink.nbytes for sink in nodes.sinks)
+        return state + under_way + sum(sink.nbytes for sink in nodes.sinks) + self._marked_bytes()
+
+    def _marked_bytes(self) -> int:
+        """Of the runs of marked state that state does not have any more."""
+        if self._mark is None or self._mark.fresh:
+            return 0
+        now = HeldState()
+        self._save(now.under)
+        kept = {id(run) for run in now.all_runs()}
+        return sum(run.nbytes for run in self._mark.state.all_runs() if id(run) not in kept)
 
     def _build(self) -> Nodes:
         return build(self._graph, self.channels, self._schedule, self._locking)
@@ -182,7 +237,7 @@ class Network:
                 place=nodes[0].place,
                 rows_in=sum(node.rows_in for node in nodes),
                 rows_out=sum(node.rows_out for node in nodes),
-                touched=sum(node.operator.touched for node in nodes),
+                touched=sum(node.touched for node in nodes),
                 nbytes=sum(node.operator.nbytes for node in nodes),
                 busy=self._share(max(node.busy_seconds for node in nodes)),
                 backpressure=self._share(max(node.pressed_seconds for node in nodes)),
@@ -213,6 +268,17 @@ class Network:
 
 def _name(path: str, node: OperatorNode, channel: int) -> str:
     return f"{path}/{type(node.operator).__name__}/{channel}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """What a network was between two epochs."""
+
+    state: HeldState
+    fresh: bool
+    counters: Mapping[tuple[str, int], Counters]
+    loops: tuple[LoopStatistics, ...]
+    seconds: float
 
 
 class _Under:

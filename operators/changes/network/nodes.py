@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from time import perf_counter
 from typing import ParamSpec, Protocol, assert_never
 
@@ -88,6 +89,17 @@ def least_watermark(lanes: Iterable[Lane]) -> int | None:
     return min(known) if known and len(known) == len(found) else None
 
 
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What an operator's node has counted."""
+
+    rows_in: int
+    rows_out: int
+    touched: int
+    busy_seconds: float
+    pressed_seconds: float
+
+
 class OperatorNode(Node):
     """An operator. It decides what is due at the time a prepare releases, and at a checkpoint everything."""
 
@@ -99,8 +111,23 @@ class OperatorNode(Node):
         self.rows_out = 0
         self.busy_seconds = 0.0
         self.healthy = True
+        self._touched_before = 0
         self._around = around
         self._schedule = schedule
+
+    @property
+    def touched(self) -> int:
+        """Rows of state that were looked at."""
+        return self._touched_before + self.operator.touched
+
+    def counters(self) -> Counters:
+        return Counters(self.rows_in, self.rows_out, self.touched, self.busy_seconds, self.pressed_seconds)
+
+    def count_from(self, counters: Counters) -> None:
+        """Go on with what another node has counted."""
+        self.rows_in, self.rows_out = counters.rows_in, counters.rows_out
+        self.busy_seconds, self.pressed_seconds = counters.busy_seconds, counters.pressed_seconds
+        self._touched_before = counters.touched - self.operator.touched
 
     def receive(self, port: int, change: Change) -> None:
         self.rows_in += change.rows.count
