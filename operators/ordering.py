@@ -136,7 +136,7 @@ class KeyColumn:
             return (0 if self.order.nulls_first else 2,)
         if self.texts is not None:
             value = self.texts.array[row].as_py()
-            return (1, _Descending(value) if self.order.descending else value)
+            return (1, Descending(value) if self.order.descending else value)
         return (1, *(int(word[row]) for word in self.words))
 
     def ranks(self) -> Words | None:
@@ -155,17 +155,19 @@ class KeyColumn:
 
 
 @total_ordering
-class _Descending:
+class Descending:
+    """A value that compares the other way round."""
+
     __slots__ = ("value",)
 
-    def __init__(self, value: bytes) -> None:
+    def __init__(self, value: Any) -> None:
         self.value = value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Descending) and self.value == other.value
+        return isinstance(other, Descending) and self.value == other.value
 
-    def __lt__(self, other: _Descending) -> bool:
-        return other.value < self.value
+    def __lt__(self, other: Descending) -> bool:
+        return bool(other.value < self.value)
 
     def __hash__(self) -> int:
         return hash(self.value)

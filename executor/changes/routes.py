@@ -23,6 +23,7 @@ from ...planner.changes.nodes import (
     SourceNode,
     TopNode,
     WeighNode,
+    WindowNode,
 )
 
 Operated: TypeAlias = (
@@ -37,6 +38,7 @@ Operated: TypeAlias = (
     | GroupNode
     | TopNode
     | RegroupNode
+    | WindowNode
     | RecomputeNode
 )
 """Nodes that are an operator each."""
@@ -62,6 +64,8 @@ def routes_to(node: Operated) -> Sequence[Route]:
             return (ByKey(tuple(range(len(node.schema)))),) * len(node.inputs)
         case GroupNode() | TopNode() | RegroupNode():
             return (ByKey(node.key),)
+        case WindowNode():
+            return (ByKey(tuple(range(node.keys))),)
         case RecomputeNode():
             return (ByKey(()),) * len(node.inputs)
         case _:

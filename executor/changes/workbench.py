@@ -23,6 +23,7 @@ from ...operators.changes.rows import Rows
 from ...operators.changes.select import Select
 from ...operators.changes.top import Top
 from ...operators.changes.weigh import Weigh
+from ...operators.changes.window import Window, WindowByRound, read_by_windows
 from ...planner.changes.nodes import (
     ComputeNode,
     ConstantNode,
@@ -37,6 +38,7 @@ from ...planner.changes.nodes import (
     SourceNode,
     TopNode,
     WeighNode,
+    WindowNode,
 )
 from .routes import Operated
 
@@ -98,9 +100,19 @@ class Workbench:
                     always=not node.key and channel == 0,
                 )
             case TopNode():
-                return Top(node.input.schema, node.key, node.orders, offset=node.offset, count=node.count, depth=depth)
+                return Top(
+                    node.input.schema,
+                    node.key,
+                    node.orders,
+                    offset=node.offset,
+                    count=node.count,
+                    counting=node.counting,
+                    depth=depth,
+                )
             case RegroupNode():
                 return self._regroup(node, channel, depth)
+            case WindowNode():
+                return self._window(node, depth)
             case RecomputeNode():
                 schemas = [each.schema for each in node.inputs]
                 evaluate = self._evaluator(node.sql, schemas, node.schema, node.place)
@@ -122,6 +134,13 @@ class Workbench:
             depth=depth,
             always=nothing is not None and channel == 0,
         )
+
+    def _window(self, node: WindowNode, depth: int) -> Window | WindowByRound:
+        answers = pa.schema(list(node.schema)[len(node.input.schema) :])
+        read = read_by_windows(node.input.schema, answers, node.reach)
+        evaluate = self._evaluator(node.sql, [read], answers.append(NUMBER), node.place)
+        given = (node.input.schema, node.keys, node.orders, node.schema, node.reach, evaluate)
+        return WindowByRound(*given, place=node.place, depth=depth) if depth else Window(*given, place=node.place)
 
     def _computing(self, node: ComputeNode) -> Evaluator:
         read = node.input.schema.append(NUMBER)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import dropwhile
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
 
-from ..ordering import Order
+from ..ordering import Descending, Order
 from .columns import ArrowColumn, Column, FixedColumn, Index
 from .rows import Rows
 
@@ -40,7 +41,8 @@ def order_of(rows: Rows, orders: Sequence[Order], *, after: Sequence[Codes] = ()
 
 
 def _sorted(codes: Sequence[Codes]) -> Index:
-    """In the order of several codes, of which the first one alone mostly tells rows apart: a key, say."""
+    """In the order of several codes, of which the first that differ at all mostly tell rows apart: a key, say."""
+    codes = list(dropwhile(_all_alike, codes)) or codes[:1]
     order = np.argsort(codes[0], kind="stable")
     first = codes[0][order]
     alike = first[1:] == first[:-1]
@@ -55,9 +57,32 @@ def _sorted(codes: Sequence[Codes]) -> Index:
     return order
 
 
+def _all_alike(codes: Codes) -> bool:
+    return not len(codes) or bool(codes[0] == codes[-1] and np.count_nonzero(codes == codes[0]) == len(codes))
+
+
 def canonical_orders(columns: int) -> list[Order]:
     """All columns from left to right, ascending, nulls last."""
     return [Order(column=at, descending=False, nulls_first=False) for at in range(columns)]
+
+
+def orders_of(columns: int, first: Sequence[Order]) -> list[Order]:
+    """`first`, each column once, then all other columns in canonical order."""
+    found = {order.column: order for order in reversed(first)}
+    named = list(dict.fromkeys(order.column for order in first))
+    return [found.pop(at) for at in named] + [each for each in canonical_orders(columns) if each.column not in named]
+
+
+def sort_key(type_: pa.DataType, *, descending: bool, nulls_first: bool) -> Key:
+    """Of a value of this type, something Python orders as `codes_of` orders values."""
+    key = _key_of(type_)
+
+    def sorted_by(value: Any) -> Any:
+        if value is None:
+            return (0 if nulls_first else 2,)
+        return (1, Descending(key(value)) if descending else key(value))
+
+    return sorted_by
 
 
 def codes_of(column: Column, *, descending: bool, nulls_first: bool) -> list[Codes]:

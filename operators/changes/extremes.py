@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -12,9 +13,12 @@ from ..ordering import Order
 from .arrangement import Arrangement
 from .change import Change, ManyRounds, Rounds
 from .columns import Column, Index
-from .ordered import OrderedArrangement
+from .ordered import OrderedArrangement, weighing
 from .present import Present, leading, present
 from .rows import Rows
+
+_WIDTH: Final = 4
+"""Entries that are looked at first, of which some may be undone by others."""
 
 
 class Extremes:
@@ -40,7 +44,7 @@ class Extremes:
     def of(self, keys: Rows, hashes: Hashes, rounds: Rounds) -> tuple[Column, tuple[Index, ManyRounds]]:
         """The value of each key, null where it has none, and the history of their values."""
         if self._ordered is not None:
-            first = self._ordered.first(keys, hashes, 1)
+            first = self._ordered.first(keys, hashes, _WIDTH, weighing(1))
             return self._spread(first, len(keys)), (first.asked[:0], ())
         found = self.values.find(keys, hashes)
         return self._spread(present(found, rounds, [self._order]), len(keys)), (found.asked, found.rounds)

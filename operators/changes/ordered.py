@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -12,17 +13,21 @@ import pyarrow as pa
 from ..hashing import Hashes
 from ..ordering import Order
 from .arrangement import Arrangement
-from .change import Numbers
-from .codes import canonical_orders, order_of
+from .change import Numbers, all_one
+from .codes import canonical_orders, order_of, orders_of
 from .columns import Index, Mask
 from .consolidate import Entries, group_starts, sum_groups
 from .present import Present, leading, same_as_before
 from .rows import Rows
+from .section import Stretch
 
 _MORE: Final = 8
 """By how much more of a key's rows are looked at where the first ones were not enough."""
 _COUNTED: Final = 1 << 52
-"""To see whether there are so many copies all of a key's rows are looked at: weights are added up as floats."""
+"""Whether there are more copies than that is not counted: weights are added up as floats."""
+
+Enough: TypeAlias = Callable[[Present, int], Mask]
+"""Of the first rows of so many keys, whether each key's are enough."""
 
 
 class OrderedArrangement(Arrangement):
@@ -30,24 +35,57 @@ class OrderedArrangement(Arrangement):
 
     def __init__(self, types: Sequence[pa.DataType], key: Sequence[int], orders: Sequence[Order]) -> None:
         super().__init__(types, key, depth=0)
-        self._orders = (*orders, *canonical_orders(len(self._types)))
+        # Two keys of one hash lie one behind the other.
+        by_key = (each for each in canonical_orders(len(self._types)) if each.column in self._key)
+        self.orders = tuple(orders_of(len(self._types), [*by_key, *orders]))
+        self._sums: WeakKeyDictionary[Entries, Numbers | None] = WeakKeyDictionary()
+        """Of runs the sums of the weights up to each row; None where all weights are 1."""
 
-    def first(self, keys: Rows, hashes: Hashes, count: int) -> Present:
-        """Of each key as many rows as make up a weight of `count`, or all there are."""
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + sum(int(sums.nbytes) for sums in self._sums.values() if sums is not None)
+
+    def counts(self, hashes: Hashes) -> Numbers:
+        """How many entries there are for keys of each hash."""
+        found = np.zeros(len(hashes), dtype=np.int64)
+        for run in self.runs:
+            found += run.key_hashes.searchsorted(hashes, side="right") - run.key_hashes.searchsorted(hashes)
+        return found
+
+    def stretches(self, key: Rows, hashes: Hashes) -> list[Stretch] | None:
+        """Where in each run the rows of one key are; None where another key has the same hash."""
+        found = []
+        for run in self.runs:
+            start, stop = (int(run.key_hashes.searchsorted(hashes, side=side)[0]) for side in ("left", "right"))
+            if start == stop:
+                continue
+            ends = run.rows.select(self._key).take(np.array([start, stop - 1]))
+            if not key.same(np.zeros(2, dtype=np.int64), ends, np.arange(2)).all():
+                return None
+            found.append(Stretch(run.rows, run.weights, start, stop, self._sums_of(run)))
+        return found
+
+    def _sums_of(self, run: Entries) -> Numbers | None:
+        if run not in self._sums:
+            self._sums[run] = None if all_one(run.weights) else np.cumsum(run.weights)
+        return self._sums[run]
+
+    def first(self, keys: Rows, hashes: Hashes, width: int, enough: Enough) -> Present:
+        """Of each key as many rows as are `enough`, or all there are; `width` of them are looked at to begin with."""
         found: list[Present] = []
         waiting = np.arange(len(keys))
-        width = 2 * count + 2 if count < _COUNTED else self.rows
+        width = min(width, self.rows)
         while len(waiting):
             some = self._some(keys.take(waiting), hashes[waiting], width)
-            enough = self._enough(some, len(waiting), count)
-            which = enough[some.first.asked]
+            ends = ~some.cut | enough(some.first, len(waiting))
+            which = ends[some.first.asked]
             found.append(_taken(some.first, which, waiting))
-            waiting = waiting[~enough]
+            waiting = waiting[~ends]
             width = min(width * _MORE, self.rows)
         return _joined(found, self._types)
 
     def _arranged(self, run: Entries) -> Entries:
-        return run.take(order_of(run.rows, self._orders, after=[run.key_hashes]))
+        return run.take(order_of(run.rows, self.orders, after=[run.key_hashes]))
 
     def _some(self, keys: Rows, hashes: Hashes, width: int) -> _Some:
         """Up to `width` entries of each key in each run, put together; they are known to be the first of all up to
@@ -80,7 +118,7 @@ class OrderedArrangement(Arrangement):
         )
 
     def _summed(self, keys: Rows, rows: Rows, weights: Numbers, asked: Index, cut: Mask) -> _Some:
-        order = order_of(rows, self._orders, after=[asked])
+        order = order_of(rows, self.orders, after=[asked])
         rows, weights, asked, cut = rows.take(order), weights[order], asked[order], cut[order]
         starts = group_starts(~same_as_before(asked, rows))
         sums = sum_groups(weights, starts)
@@ -96,11 +134,12 @@ class OrderedArrangement(Arrangement):
         which = np.flatnonzero(known & mine & (sums > 0))
         return _Some(Present(asked[which], rows.take(which), sums[which]), cut_keys)
 
-    @staticmethod
-    def _enough(some: _Some, keys: int, count: int) -> Mask:
-        weights = np.bincount(some.first.asked, weights=some.first.weights, minlength=keys)
-        enough: Mask = ~some.cut | (weights >= count)
-        return enough
+
+def weighing(count: int) -> Enough:
+    """Whether the rows of a key make up a weight of `count`; where that is not to be counted, only all of them do."""
+    if count >= _COUNTED:
+        return lambda _, keys: np.zeros(keys, dtype=np.bool_)
+    return lambda first, keys: np.bincount(first.asked, weights=first.weights, minlength=keys) >= count
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,7 +7,7 @@ key, and what was given out. A change costs what the keys it touches hold.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -77,29 +77,37 @@ class Regroup(Keyed):
         copies = now.copies(f"{self._place}: Regroup")
         rows, asked = now.rows.take(copies), now.asked[copies]
         try:
-            columns, of = self._evaluated(rows, asked)
+            answers, of = self._evaluated(rows, asked)
         except RowsFailed as error:
-            raise self._named(error, keys, rows, asked) from error
-        return Answer(
-            of, Rows.of_arrays(columns, len(of)), np.ones(len(of), dtype=np.int64), (found.asked, found.rounds)
-        )
+            schema = pa.schema([self._input_schema.field(column) for column in self._key])
+            raise failed_key(error, keys, schema, rows, asked, self._evaluated) from error
+        return Answer(of, answers, np.ones(len(of), dtype=np.int64), (found.asked, found.rounds))
 
-    def _named(self, error: RowsFailed, keys: Rows, rows: Rows, asked: Index) -> ExecutionError:
-        """The error of the first key that fails."""
-        if not self._key:
-            return error
-
-        def evaluate(first: int, last: int) -> None:
-            start, end = asked.searchsorted([first, last])
-            self._evaluated(rows.take(np.arange(start, end)), asked[start:end])
-
-        at, error = first_failing(len(keys), evaluate, error)
-        schema = pa.schema([self._input_schema.field(column) for column in self._key])
-        return ExecutionError(f"{error.message}, in the rows of the key {keys.described(schema, at)}")
-
-    def _evaluated(self, rows: Rows, asked: Index) -> tuple[list[pa.Array], Index]:
+    def _evaluated(self, rows: Rows, asked: Index) -> tuple[Rows, Index]:
+        """The answers for keys' rows, and whose each is."""
         evaluate = self._evaluate
         if not len(rows) and self._evaluate_nothing is not None:
             evaluate = self._evaluate_nothing
         *columns, number = evaluate(rows.to_batch(self._read, pa.array(asked))).columns
-        return columns, number.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+        of = number.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+        return Rows.of_arrays(columns, len(of)), of
+
+
+def failed_key(
+    error: RowsFailed,
+    keys: Rows,
+    schema: pa.Schema,
+    rows: Rows,
+    asked: Index,
+    evaluate: Callable[[Rows, Index], object],
+) -> ExecutionError:
+    """The error of the first key that fails, of those whose rows are `asked`, ascending."""
+    if not len(schema):
+        return error
+
+    def some(first: int, last: int) -> None:
+        start, end = asked.searchsorted([first, last])
+        evaluate(rows.take(np.arange(start, end)), asked[start:end])
+
+    at, error = first_failing(len(keys), some, error)
+    return ExecutionError(f"{error.message}, in the rows of the key {keys.described(schema, at)}")

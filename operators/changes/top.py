@@ -6,6 +6,7 @@ rows of a touched key are looked at as are wanted.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
 from typing import Final
 
@@ -18,10 +19,11 @@ from ..ordering import Order
 from .arrangement import Arrangement
 from .change import Change, ManyRounds, Numbers, Rounds
 from .codes import canonical_orders
-from .columns import Index
+from .columns import Index, Mask
+from .consolidate import group_starts
 from .keyed import Answer, Keyed
-from .ordered import OrderedArrangement
-from .present import Present, leading, present
+from .ordered import OrderedArrangement, weighing
+from .present import Present, leading, present, same_as_before
 from .rows import Rows
 from .state import load_arrangement, save_arrangement
 
@@ -29,19 +31,38 @@ _FITS: Final = 1 << 62
 """Up to about so many copies places are int64."""
 
 
+class Counting(enum.Enum):
+    """How the last row of a top is found: by rows, by the rows ahead of those that it ties with, or by ties."""
+
+    ROWS = "rows"
+    RANK = "rank"
+    DENSE_RANK = "dense_rank"
+
+
 class Top(Keyed):
-    """Of each key's rows in `orders`, those from number `offset` on, `count` of them; copies of a row count each.
+    """Of each key's rows in `orders`, those from number `offset` on, `count` of them; copies of a row count each. Where
+    ranks are counted, the last ones' ties in `orders` are there as well, or `count` ties.
 
     It gives out the key's columns, then all columns of the row.
     """
 
     def __init__(
-        self, schema: pa.Schema, key: Sequence[int], orders: Sequence[Order], *, offset: int, count: int, depth: int = 0
+        self,
+        schema: pa.Schema,
+        key: Sequence[int],
+        orders: Sequence[Order],
+        *,
+        offset: int,
+        count: int,
+        counting: Counting = Counting.ROWS,
+        depth: int = 0,
     ) -> None:
         given = pa.schema([*(schema.field(at) for at in key), *schema])
         super().__init__(schema, key, given, depth=depth)
         self._orders = (*orders, *canonical_orders(len(schema)))
         self._from, self._to = offset, offset + count
+        self._counting = counting
+        self._tied = tuple(order.column for order in orders)
         self._ordered = None if depth else OrderedArrangement(schema.types, key, orders)
         self._rows: Arrangement = self._ordered or Arrangement(schema.types, key, depth=depth)
 
@@ -66,7 +87,7 @@ class Top(Keyed):
 
     def _answer(self, keys: Rows, hashes: Hashes, rounds: Rounds) -> Answer:
         if self._ordered is not None:
-            rows = self._ordered.first(keys, hashes, self._to)
+            rows = self._ordered.first(keys, hashes, 2 * self._to + 2, self._enough)
             history: tuple[Index, ManyRounds] = (rows.asked[:0], ())
         else:
             found = self._rows.find(keys, hashes)
@@ -75,21 +96,53 @@ class Top(Keyed):
         which = np.flatnonzero(weights)
         return Answer(rows.asked[which], rows.rows.take(which), weights[which], history)
 
+    def _enough(self, rows: Present, keys: int) -> Mask:
+        if self._counting is Counting.ROWS:
+            return weighing(self._to)(rows, keys)
+        enough = np.zeros(keys, dtype=np.bool_)
+        enough[rows.asked[self._ranks(rows, _countable(rows.weights)) >= self._to]] = True
+        return enough
+
     def _within(self, rows: Present) -> Numbers:
         """How many copies of each row are wanted."""
         if not len(rows.asked):
             return rows.weights
-        if rows.weights.sum(dtype=np.float64) < _FITS:
-            return _overlap(rows.asked, rows.weights, min(self._from, _FITS), min(self._to, _FITS))
-        # More copies than 64 bits can count are counted exactly, in Python's numbers.
-        return _overlap(rows.asked, rows.weights.astype(object), self._from, self._to).astype(np.int64)
+        weights = _countable(rows.weights)
+        if weights is rows.weights:
+            return self._overlap(rows, weights, min(self._from, _FITS), min(self._to, _FITS))
+        return self._overlap(rows, weights, self._from, self._to).astype(np.int64)
+
+    def _overlap(self, rows: Present, weights: Numbers, start: int, stop: int) -> Numbers:
+        """Of each row those copies that are between two places in their key's order."""
+        begins = _begins(rows.asked, weights)
+        ends = begins + weights
+        if self._counting is Counting.ROWS:
+            within: Numbers = np.minimum(ends, stop) - np.maximum(begins, start)
+        else:
+            within = np.where(self._ranks(rows, weights) < stop, ends - np.maximum(begins, start), 0)
+        return np.maximum(within, 0)
+
+    def _ranks(self, rows: Present, weights: Numbers) -> Numbers:
+        """How many rows of its key, or different ties, are ahead of each row and its ties."""
+        if not len(rows.asked):
+            return weights
+        ties = group_starts(~same_as_before(rows.asked, rows.rows.select(self._tied)))
+        sizes = np.diff(ties, append=len(rows.asked))
+        if self._counting is Counting.RANK:
+            return np.repeat(_begins(rows.asked, weights)[ties], sizes)
+        numbers = np.arange(len(ties))
+        firsts = leading(rows.asked[ties])
+        numbers -= np.repeat(firsts, np.diff(firsts, append=len(ties)))
+        return np.repeat(numbers, sizes)
 
 
-def _overlap(asked: Index, weights: Numbers, start: int, stop: int) -> Numbers:
-    """Of each row those copies that are between two places in their key's order."""
-    ends = np.cumsum(weights)
-    begins = ends - weights
+def _countable(weights: Numbers) -> Numbers:
+    """The same; more copies than 64 bits can count are Python's numbers."""
+    return weights if weights.sum(dtype=np.float64) < _FITS else weights.astype(object)
+
+
+def _begins(asked: Index, weights: Numbers) -> Numbers:
+    """How many rows of its key are ahead of each, copies counted."""
+    begins: Numbers = np.cumsum(weights) - weights
     firsts = leading(asked)
-    base = np.repeat(begins[firsts], np.diff(firsts, append=len(begins)))
-    within: Numbers = np.minimum(ends - base, stop) - np.maximum(begins - base, start)
-    return np.maximum(within, 0)
+    return begins - np.repeat(begins[firsts], np.diff(firsts, append=len(begins)))

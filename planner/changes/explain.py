@@ -15,6 +15,8 @@ from typing import Any, Final, TypeAlias, assert_never
 import pyarrow as pa
 
 from ...operators.changes.group import Count, Extreme, GroupMeasure, Sum
+from ...operators.changes.top import Counting
+from ...operators.changes.window import Reach
 from ...proto.values import Explanation, TaskOptions
 from ..explain_operators import Marks
 from ..sources import PlannedSource
@@ -34,6 +36,7 @@ from .nodes import (
     SourceNode,
     TopNode,
     WeighNode,
+    WindowNode,
     inputs_of,
 )
 
@@ -138,7 +141,7 @@ def takes_by_key(node: ChangeNode) -> bool:
 
 def _blocks(node: ChangeNode) -> bool:
     """Whether an operator decides only when all changes of its time have come."""
-    return isinstance(node, WeighNode | GroupNode | TopNode | RegroupNode | RecomputeNode)
+    return isinstance(node, WeighNode | GroupNode | TopNode | RegroupNode | WindowNode | RecomputeNode)
 
 
 def _operator(line: _Line, numbers: Mapping[int, int], called: Called) -> dict[str, Any]:
@@ -199,6 +202,8 @@ def _work(node: ChangeNode) -> tuple[str, str]:
     match node:
         case RegroupNode():
             return "touched keys", "keys that are touched are computed again from their rows"
+        case WindowNode(reach=Reach(whole=True)):
+            return "touched keys", "partitions that are touched are computed again from their rows"
         case RecomputeNode():
             return "everything", node.why
         case _:
@@ -230,9 +235,15 @@ def _name(node: ChangeNode, called: Called) -> str:  # noqa: C901 (a line per no
         case GroupNode():
             return f"group by {len(node.key)} keys: {', '.join(_measure(each) for each in node.measures) or 'nothing'}"
         case TopNode():
-            return f"first {node.count} rows after {node.offset}, {len(node.orders)} sort keys"
+            ties = "" if node.counting is Counting.ROWS else f" by {node.counting.value.replace('_', ' ')}"
+            return (
+                f"first {node.count} rows{ties} after {node.offset}, {len(node.key)} keys, {len(node.orders)} sort keys"
+            )
         case RegroupNode():
             return f"regroup by {len(node.key)} keys"
+        case WindowNode():
+            calls = len(node.schema) - len(node.input.schema)
+            return f"{calls} windows by {node.keys} keys, {len(node.orders)} sort keys"
         case RecomputeNode():
             return f"recompute, {len(node.inputs)} inputs"
         case BackNode():

@@ -19,6 +19,7 @@ from .joins import lower_cross, lower_join, lower_merge_join
 from .loops import lower_iterate, lower_unreferenced
 from .nodes import BackNode, ChangeNode, ConstantNode, SourceNode
 from .orders import counts_by_subquery, limit_without_order, lower_fetch, lower_sort, lower_top, ordered_by_all, top_of
+from .ranked import limit_above
 from .recompute import lower_by_recomputing
 from .rendering import render
 from .rowwise import chain_below, lower_chain, lower_unnest
@@ -93,6 +94,10 @@ class _Lowering:
                 return ConstantNode(sql=render(relation, ()), schema=schema, place=relation.place)
             case ir.Filter() | ir.Project() | ir.Expand():
                 base = chain_below(relation)
+                limit = limit_above(relation, base)
+                if isinstance(base, ir.Window) and limit is not None:
+                    windows = lower_window(base, limit.rows((yield base.input)))
+                    return lower_chain(relation, base, windows, alone=True)
                 return lower_chain(relation, base, (yield base), alone=not isinstance(base, ir.Shared))
             case ir.Unnest():
                 return lower_unnest(relation, (yield relation.input))
@@ -117,10 +122,8 @@ class _Lowering:
                 return lower_fetch(relation, sort, (yield sort.input))
             case ir.Fetch():
                 raise PlanError(limit_without_order(relation))
-            case ir.TopN(ties=False):
-                return lower_top(relation, (yield relation.input))
             case ir.TopN():
-                return (yield from self._recomputed(relation, "rows that tie with the last one are wanted too"))
+                return lower_top(relation, (yield relation.input))
             case ir.MergeJoin():
                 return lower_merge_join(relation, (yield relation.left), (yield relation.right))
             case ir.StreamingAggregate():

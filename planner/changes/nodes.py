@@ -14,7 +14,9 @@ import pyarrow as pa
 from ...operators.changes.group import GroupMeasure
 from ...operators.changes.join import JoinKey
 from ...operators.changes.network.graph import Limits
+from ...operators.changes.top import Counting
 from ...operators.changes.weigh import Weighing
+from ...operators.changes.window import Reach
 from ...operators.ordering import Order
 
 
@@ -127,13 +129,16 @@ class GroupNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TopNode:
-    """The first rows in an order, of all or of each key: the columns `key`, then all columns."""
+    """The first rows in an order, of all or of each key: the columns `key`, then all columns. `counting` says which are
+    the first `count`.
+    """
 
     input: ChangeNode
     key: tuple[int, ...]
     orders: tuple[Order, ...]
     offset: int
     count: int
+    counting: Counting
     schema: pa.Schema
     place: str
 
@@ -149,6 +154,22 @@ class RegroupNode:
     key: tuple[int, ...]
     sql: str
     nothing: str | None
+    schema: pa.Schema
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class WindowNode:
+    """All columns, of which the first `keys` are the partition's, and behind them what windows over its rows in these
+    orders, ties broken by all columns, say of each row. `sql` reads, behind a row's columns, the `NUMBERS` of
+    `operators.changes.window` and the answers that are carried; it gives the answers, then the row's position.
+    """
+
+    input: ChangeNode
+    keys: int
+    orders: tuple[Order, ...]
+    reach: Reach
+    sql: str
     schema: pa.Schema
     place: str
 
@@ -203,6 +224,7 @@ ChangeNode: TypeAlias = (
     | GroupNode
     | TopNode
     | RegroupNode
+    | WindowNode
     | RecomputeNode
     | BackNode
     | LoopNode
@@ -216,7 +238,7 @@ def inputs_of(node: ChangeNode) -> tuple[ChangeNode, ...]:
             return ()
         case SelectNode() | WeighNode() | RecomputeNode():
             return node.inputs
-        case ComputeNode() | GroupNode() | TopNode() | RegroupNode():
+        case ComputeNode() | GroupNode() | TopNode() | RegroupNode() | WindowNode():
             return (node.input,)
         case DifferenceNode() | JoinNode():
             return (node.left, node.right)

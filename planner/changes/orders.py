@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
+import pyarrow as pa
+
+from ...operators.changes.top import Counting
 from ...operators.ordering import Order
 from ...proto.errors import PlanError, Problem
 from .. import ir
@@ -63,7 +66,7 @@ def lower_sort(relation: ir.Sort, node: ChangeNode, warnings: list[str]) -> Chan
 
 def lower_fetch(relation: ir.Fetch, sort: ir.Sort, node: ChangeNode) -> ChangeNode:
     """A limit on sorted rows, ties broken by all columns."""
-    return _first(node, sort.input.schema, sort.keys, relation.offset, relation.count, relation.place)
+    return lower_top(top_of(relation, sort), node)
 
 
 def top_of(relation: ir.Fetch, sort: ir.Sort) -> ir.TopN:
@@ -110,44 +113,74 @@ def limit_without_order(relation: ir.Fetch) -> Problem:
 
 
 def lower_top(relation: ir.TopN, node: ChangeNode) -> ChangeNode:
-    return _first(node, relation.input.schema, relation.keys, relation.offset, relation.count, relation.place)
+    skipped, wanted = _number(relation.offset, relation.place), _number(relation.count, relation.place)
+    counting = Counting.RANK if relation.ties and wanted else Counting.ROWS
+    limit = Limit(skipped or 0, _ALL if wanted is None else wanted, counting)
+    return first_rows(node, relation.input.schema, (), relation.keys, limit, relation.place)
 
 
-def _first(
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How many rows of an order are wanted, behind how many, and how they are counted."""
+
+    offset: int
+    count: int
+    counting: Counting
+
+
+def first_rows(
     node: ChangeNode,
     schema: ir.Schema,
-    keys: tuple[ir.SortKey, ...],
-    offset: ir.Expression | None,
-    count: ir.Expression | None,
+    partitions: tuple[ir.Expression, ...],
+    sorts: tuple[ir.SortKey, ...],
+    limit: Limit,
     place: str,
 ) -> ChangeNode:
-    """The rows from the offset on. Without a count they are all rows but for the first ones, so that what a change
-    costs follows the offset alone.
+    """The rows that the limit lets through, of those of each partition. Without a count they are all rows but for the
+    first ones, so that what a change costs follows the offset alone.
     """
-    skipped, wanted = _number(offset, place) or 0, _number(count, place)
-    if wanted is not None and wanted < _ALL:
-        return _top(node, schema, keys, skipped, wanted, place)
+    if limit.count < _ALL:
+        return _top(node, schema, partitions, sorts, limit, place)
     whole = select(node, tuple(range(len(schema))), schema, place)
-    if not skipped:
+    if not limit.offset:
         return whole
-    left_out = _top(node, schema, keys, 0, skipped, place)
+    left_out = _top(node, schema, partitions, sorts, Limit(0, limit.offset, Counting.ROWS), place)
     return DifferenceNode(left=whole, right=left_out, schema=arrow_schema(schema), place=place)
 
 
 def _top(
-    node: ChangeNode, schema: ir.Schema, keys: tuple[ir.SortKey, ...], offset: int, count: int, place: str
+    node: ChangeNode,
+    schema: ir.Schema,
+    partitions: tuple[ir.Expression, ...],
+    sorts: tuple[ir.SortKey, ...],
+    limit: Limit,
+    place: str,
 ) -> ChangeNode:
-    computed = tuple(key.expression for key in keys if not is_column(key.expression))
-    wide = compute(node, schema, (*columns(schema), *computed), place)
-    places = iter(range(len(schema), len(schema) + len(computed)))
-    orders = tuple(
-        _direction(key.expression.index if is_column(key.expression) else next(places), key.direction) for key in keys
+    wide: list[ir.Expression] = list(columns(schema))
+
+    def at(expression: ir.Expression) -> int:
+        if is_column(expression):
+            return expression.index
+        wide.append(expression)
+        return len(wide) - 1
+
+    key = tuple(map(at, partitions))
+    orders = tuple(direction_of(at(each.expression), each.direction) for each in sorts)
+    rows = compute(node, schema, tuple(wide), place)
+    top = TopNode(
+        input=rows,
+        key=key,
+        orders=orders,
+        offset=limit.offset,
+        count=limit.count,
+        counting=limit.counting,
+        schema=pa.schema([*(rows.schema.field(at) for at in key), *rows.schema]),
+        place=place,
     )
-    top = TopNode(input=wide, key=(), orders=orders, offset=offset, count=count, schema=wide.schema, place=place)
-    return select(top, tuple(range(len(schema))), schema, place)
+    return select(top, tuple(range(len(key), len(key) + len(schema))), schema, place)
 
 
-def _direction(column: int, direction: ir.Direction) -> Order:
+def direction_of(column: int, direction: ir.Direction) -> Order:
     return Order(column=column, descending=direction.descending, nulls_first=direction.nulls_first)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from ...proto.errors import InternalError, PlanError, Problem
 from .. import ir
 from .. import types as t
 from ..sql.statement import Statement
+from ..visit import transform
 
 NUMBER = t.Integer(bits=64)
 """The type of the column behind a row's own that says which row it is, or whose."""
@@ -25,6 +27,15 @@ def numbered(schema: ir.Schema, place: str) -> ir.Relation:
 
 def columns(schema: ir.Schema) -> tuple[ir.Field, ...]:
     return tuple(ir.Field(index=at, type=type_) for at, type_ in enumerate(schema))
+
+
+def with_places(expression: ir.Expression, place: Callable[[int], int]) -> ir.Expression:
+    """The expression over columns that are elsewhere."""
+
+    def change(part: ir.Expression) -> ir.Expression:
+        return replace(part, index=place(part.index)) if isinstance(part, ir.Field) else part
+
+    return transform(expression, change)
 
 
 def render(root: ir.Relation, inputs: Sequence[ir.Relation], shared: Sequence[ir.Relation] = ()) -> str:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from ...operators.changes.join import JoinKey
 from .. import ir
 from .. import types as t
 from ..boolean import conjuncts
-from ..visit import is_column, parts, transform
+from ..visit import is_column, parts
 from .nodes import ChangeNode, PairCondition
-from .rendering import NUMBER, columns, numbered, render
+from .rendering import NUMBER, columns, numbered, render, with_places
 from .rowwise import compute
 
 _EQUALITIES: Final = {"equal": False, "is_not_distinct_from": True}
@@ -50,7 +49,7 @@ class Sides:
 
     def _swapped(self, expression: ir.Expression) -> ir.Expression:
         left, right = len(self.left_schema), len(self.right_schema)
-        return _with_places(expression, lambda at: at + right if at < left else at - left)
+        return with_places(expression, lambda at: at + right if at < left else at - left)
 
 
 def sides_of(
@@ -145,7 +144,7 @@ def _equality(term: ir.Expression, width: int) -> tuple[ir.Expression, ir.Expres
             one, other = other, one
         case _:
             return None
-    return one, _with_places(other, lambda at: at - width), _EQUALITIES[term.function.name]
+    return one, with_places(other, lambda at: at - width), _EQUALITIES[term.function.name]
 
 
 def _side(expression: ir.Expression, width: int) -> str | None:
@@ -163,12 +162,3 @@ def _place(expression: ir.Expression, schema: ir.Schema, added: list[ir.Expressi
         return expression.index
     added.append(expression)
     return len(schema) + len(added) - 1
-
-
-def _with_places(expression: ir.Expression, place: Callable[[int], int]) -> ir.Expression:
-    """The expression over columns that are elsewhere."""
-
-    def change(part: ir.Expression) -> ir.Expression:
-        return replace(part, index=place(part.index)) if isinstance(part, ir.Field) else part
-
-    return transform(expression, change)

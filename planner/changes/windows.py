@@ -1,23 +1,33 @@
-"""Windows: the touched partitions computed again, over rows in canonical order."""
+"""Windows: around the rows that change where functions and frames reach no further, else over the partitions that are
+touched.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from ...operators.changes.window import NUMBERS, Reach
 from .. import ir
-from ..sql.types import arrow_schema
+from ..functions.templates.windows import RANKING
+from ..sql.types import arrow_schema, sql_type
 from ..structure import Structure
-from .nodes import ChangeNode, RegroupNode
-from .rendering import NUMBER, columns, numbered, render
+from ..visit import is_column
+from .nodes import ChangeNode, WindowNode
+from .orders import direction_of
+from .reaches import Reaching, reaching
+from .rendering import NUMBER, columns, leaf, render, with_places
 from .rowwise import compute, select
 
 
 def lower_window(relation: ir.Window, node: ChangeNode) -> ChangeNode:
-    """Calls with the same partitions are one operator; the next ones see its columns behind the row's."""
+    """Calls with the same partitions and the same order are one operator; the next ones see its columns behind the
+    row's. Those whose answers change for fewer rows come first.
+    """
     schema = relation.input.schema
     done: list[int] = []
-    for partitions, calls in _by_partitions(relation.calls):
-        node = _computed(relation, schema, node, partitions, [relation.calls[at] for at in calls])
+    for calls in _groups(relation.calls):
+        node = _windows(relation, schema, node, [relation.calls[at] for at in calls])
         schema = (*schema, *(relation.calls[at].type for at in calls))
         done += calls
     width = len(relation.input.schema)
@@ -25,49 +35,96 @@ def lower_window(relation: ir.Window, node: ChangeNode) -> ChangeNode:
     return select(node, wanted, relation.schema, relation.place)
 
 
-def _by_partitions(
-    calls: tuple[ir.WindowCall, ...],
-) -> list[tuple[tuple[ir.Expression, ...], list[int]]]:
+def _groups(calls: tuple[ir.WindowCall, ...]) -> list[list[int]]:
     structure = Structure()
-    found: dict[tuple[int, ...], tuple[tuple[ir.Expression, ...], list[int]]] = {}
+    found: dict[object, list[int]] = {}
     for at, call in enumerate(calls):
-        key = tuple(structure.number(each) for each in call.partitions)
-        found.setdefault(key, (call.partitions, []))[1].append(at)
-    return list(found.values())
+        partitions = tuple(structure.number(each) for each in call.partitions)
+        sorts = tuple((structure.number(each.expression), each.direction) for each in call.sorts)
+        found.setdefault((partitions, sorts), []).append(at)
+    return sorted(found.values(), key=lambda group: max(reaching(calls[at]).distance for at in group))
 
 
-def _computed(
-    relation: ir.Window,
-    schema: ir.Schema,
-    node: ChangeNode,
-    partitions: tuple[ir.Expression, ...],
-    calls: list[ir.WindowCall],
-) -> ChangeNode:
-    """The row's columns and the calls'. A partition is a key, told by its number."""
-    wide = compute(node, schema, (*columns(schema), *partitions), relation.place)
-    types = (*schema, *(each.type for each in partitions))
-    base = numbered(types, relation.place)
-    number = ir.Field(index=len(types), type=NUMBER)
-    made = (*base.schema, *(call.type for call in calls))
-    windowed = ir.Window(
-        input=base,
-        calls=tuple(replace(call, partitions=(number,)) for call in calls),
-        schema=made,
+def _windows(relation: ir.Window, schema: ir.Schema, node: ChangeNode, calls: list[ir.WindowCall]) -> ChangeNode:
+    """The partition's columns, the row's others, what it is sorted by, and the calls; put back as they were."""
+    near = [reaching(call) for call in calls]
+    keys, sorts = calls[0].partitions, calls[0].sorts
+    wide: list[ir.Expression] = list(keys)
+    places = {each.index: at for at, each in enumerate(keys) if is_column(each)}
+    for each in columns(schema):
+        if each.index not in places:
+            places[each.index] = len(wide)
+            wide.append(each)
+    orders = []
+    for sort in sorts:
+        if is_column(sort.expression):
+            at = places[sort.expression.index]
+        else:
+            at = len(wide)
+            wide.append(sort.expression)
+        orders.append(direction_of(at, sort.direction))
+    types = tuple(each.type for each in wide)
+    moved = [_moved(call, places) for call in calls]
+    carried = tuple(at for at, each in enumerate(near) if each.carry is not None)
+    answers = tuple(call.type for call in calls)
+    windowed = WindowNode(
+        input=compute(node, schema, tuple(wide), relation.place),
+        keys=len(keys),
+        orders=tuple(orders),
+        reach=Reach(
+            whole=any(each.whole for each in near),
+            before=max(each.before for each in near),
+            after=max(each.after for each in near),
+            counted=any(each.counted for each in near),
+            carried=carried,
+            peers=any(each.peers for each in near),
+        ),
+        sql=_statement(types, moved, near, relation.place),
+        schema=arrow_schema((*types, *answers)),
         place=relation.place,
     )
-    fields = columns(made)
-    wanted = (*fields[: len(schema)], *fields[len(base.schema) :], number)
-    rows = ir.Project(
-        input=windowed, expressions=wanted, schema=tuple(each.type for each in wanted), place=relation.place
-    )
-    key = tuple(range(len(schema), len(types)))
-    given = (*types[len(schema) :], *schema, *(call.type for call in calls))
-    regrouped = RegroupNode(
-        input=wide,
-        key=key,
-        sql=render(rows, [base]),
-        nothing=None,
-        schema=arrow_schema(given),
-        place=relation.place,
-    )
-    return select(regrouped, tuple(range(len(key), len(given))), given[len(key) :], relation.place)
+    wanted = (*(places[at] for at in range(len(schema))), *range(len(types), len(types) + len(calls)))
+    return select(windowed, wanted, (*schema, *answers), relation.place)
+
+
+def _moved(call: ir.WindowCall, places: dict[int, int]) -> ir.WindowCall:
+    """The call over rows whose columns are elsewhere."""
+    place = places.__getitem__
+    arguments = tuple(each if isinstance(each, str) else with_places(each, place) for each in call.arguments)
+    sorts = tuple(replace(each, expression=with_places(each.expression, place)) for each in call.sorts)
+    return replace(call, arguments=arguments, sorts=sorts)
+
+
+def _over(
+    call: ir.WindowCall, reach: Reaching, partition: ir.Field, position: ir.Field, peers: ir.Field
+) -> ir.WindowCall:
+    """The call over rows in order: by their positions, or by their peers, unless its frame is one of values."""
+    by_value = call.bounds is ir.BoundsKind.RANGE and any(each.offset for each in (call.lower, call.upper))
+    if by_value and call.function.name not in RANKING:
+        return replace(call, partitions=(partition,))
+    sort = ir.SortKey(expression=peers if reach.peers else position, direction=ir.Direction.ASC_NULLS_LAST)
+    bounds = call.bounds if reach.peers else ir.BoundsKind.ROWS
+    return replace(call, partitions=(partition,), sorts=(sort,), bounds=bounds)
+
+
+def _statement(types: ir.Schema, calls: list[ir.WindowCall], near: Sequence[Reaching], place: str) -> str:
+    """The calls over rows whose positions and peers are known, each with what it goes on from."""
+    base = leaf((*types, *[NUMBER] * len(NUMBERS), *_carried_types(calls, near)), place)
+    fields = columns(base.schema)
+    position, peers, partition, before = fields[len(types) : len(types) + len(NUMBERS)]
+    carried = fields[len(types) + len(NUMBERS) :]
+    over = tuple(_over(call, each, partition, position, peers) for call, each in zip(calls, near, strict=True))
+    windows = ir.Window(input=base, calls=over, schema=(*base.schema, *(call.type for call in calls)), place=place)
+    wanted = (*columns(windows.schema)[len(base.schema) :], position, before, *carried)
+    rows = ir.Project(input=windows, expressions=wanted, schema=tuple(each.type for each in wanted), place=place)
+    bases = iter(f"b{at}" for at in range(len(carried)))
+    answers = [
+        f"CAST({each.going_on(f'a{at}', None if each.carry is None else next(bases))} AS {sql_type(call.type)})"
+        for at, (call, each) in enumerate(zip(calls, near, strict=True))
+    ]
+    names = [*(f"a{at}" for at in range(len(calls))), "position", "before", *(f"b{at}" for at in range(len(carried)))]
+    return f"SELECT {', '.join(answers)}, position FROM ({render(rows, [base])}) AS answers({', '.join(names)})"
+
+
+def _carried_types(calls: list[ir.WindowCall], near: Sequence[Reaching]) -> ir.Schema:
+    return tuple(call.type for call, each in zip(calls, near, strict=True) if each.carry is not None)

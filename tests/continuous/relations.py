@@ -152,6 +152,7 @@ def firsts() -> Iterator[tuple[str, ir.Relation]]:
     for count in (most - 1, most):
         yield f"limit of {count}", fetch(sort(LEFT, *keys), count)
         yield f"limit of {count} after two", fetch(sort(LEFT, *keys), count, 2)
+    yield "top-n with ties", topn(LEFT, [desc(col(1))], 2, ties=True)
     yield "limit of a limit", fetch(fetch(sort(LEFT, *keys), 4), 2, 1)
     yield "limit above a projection", fetch(project(sort(LEFT, *keys), col(1), col(0)), 3)
     yield "limit above a filter", fetch(filtered(sort(LEFT, *keys), call("gt", col(1), lit(-3))), 2)
@@ -178,7 +179,6 @@ RECOMPUTED: Final[Mapping[str, ir.Relation]] = {
             ),
         ),
     ),
-    "top-n with ties": topn(LEFT, [desc(col(1))], 2, ties=True),
 }
 """What is computed again from all rows."""
 

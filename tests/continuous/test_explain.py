@@ -16,12 +16,12 @@ from tidegate.planner.changes.prepare import prepare_changes
 from tidegate.planner.decode import decode_plan
 from tidegate.proto.values import Mode, PlanBytes, TaskOptions
 
-from ..executor.plans import column, limited, number, plan, read, summed
+from ..executor.plans import limited, plan, read, summed
 from ..planner.build import combine
 from ..planner.build import plan as hand_made
 from .histories import planned
 from .network import prepared
-from .relations import LEFT, RIGHT
+from .relations import LEFT, RECOMPUTED, RIGHT
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64())])
 
@@ -60,6 +60,7 @@ def test_operators_that_are_said_to_take_rows_by_key_do() -> None:
         "SELECT a.k FROM a JOIN b ON a.k = b.k",
         "SELECT k FROM a UNION SELECT k FROM b",
         "SELECT k, v FROM a ORDER BY v, k LIMIT 3",
+        "SELECT k, row_number() OVER (PARTITION BY k ORDER BY v) AS w FROM a",
         "SELECT k, v + 1 AS w FROM a WHERE v > 1",
     ]
     for query in queries:
@@ -68,14 +69,21 @@ def test_operators_that_are_said_to_take_rows_by_key_do() -> None:
             assert takes_by_key(node) == any(route is not None for route in routes_to(node)), node
 
 
-def test_what_is_not_incremental_says_why_where_it_stands_and_below(local: tidegate.Client) -> None:
-    sorts = [{"expr": column(1), "direction": "SORT_DIRECTION_ASC_NULLS_LAST"}]
-    ties = {"topN": {"input": read("a", "k", "v"), "sorts": sorts, "count": number(2), "mode": 2}}
-    explained = local.explain(plan(ties, "k", "v").json, mode="continuous")
+def test_what_is_not_incremental_says_why_where_it_stands_and_below() -> None:
+    explained = prepared(hand_made(RECOMPUTED["limit of as many rows as are counted"])).explain()
     (found,) = (each for each in json.loads(explained.json)["operators"] if not each["incremental"])
-    assert found["why"] == "rows that tie with the last one are wanted too"
-    assert "computed again from all rows: rows that tie with the last one are wanted too" in explained.text
+    assert found["why"] == "how many rows it keeps is computed"
+    assert "computed again from all rows: how many rows it keeps is computed" in explained.text
     assert f"not incremental: {found['number']}" in explained.text
+
+
+@pytest.mark.parametrize(
+    ("call", "work"), [("row_number()", "change"), ("lag(v)", "change"), ("ntile(4)", "touched keys")]
+)
+def test_windows_say_whether_they_look_at_whole_partitions(local: tidegate.Client, call: str, work: str) -> None:
+    query = planned(f"SELECT k, v, {call} OVER (PARTITION BY k ORDER BY v) AS w FROM a", {"a": SCHEMA})
+    operators = json.loads(local.explain(query, mode="continuous").json)["operators"]
+    assert [each["work"] for each in operators if "windows" in each["operator"]] == [work]
 
 
 def test_groups_that_are_computed_again_say_so(local: tidegate.Client) -> None:

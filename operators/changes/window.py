@@ -1,0 +1,413 @@
+"""Window: what window functions say of each row of a partition.
+
+Rows of a partition lie in the windows' order, ties broken by all columns. Around a row that changes as many others are
+looked at as have it in their frames, or as it takes until the answers are what they were; a partition that is small
+for what has changed in it is answered anew as a whole. Confluent. State: all rows, each with its answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from ..hashing import Hashes
+from ..operator import StateReader, StateWriter
+from ..ordering import Order
+from .agenda import Agenda
+from .arrangement import Found
+from .change import Change, Numbers, Rounds
+from .codes import canonical_orders, order_of, orders_of
+from .columns import Index
+from .consolidate import consolidate, group_starts, sum_groups
+from .evaluator import Evaluator, RowsFailed
+from .operator import ChangeOperator
+from .ordered import OrderedArrangement
+from .present import Present, leading, present, same_as_before
+from .regroup import Regroup, failed_key
+from .rows import Rows
+from .section import Place, Section, Stretch
+from .state import load_arrangement, save_arrangement
+
+_WORTH: Final = 4_096
+"""A partition with more rows than so many for each that has changed is not answered as a whole."""
+_FIRST: Final = 256
+_MORE: Final = 4
+"""So many rows are looked at behind one that has changed, and by so much more where they were not enough."""
+
+NUMBERS: Final = ("position", "peers", "partition", "before")
+"""The columns that the statement reads behind a row's: its position, which rows are its peers, which partition it is
+in, and how many rows of the partition are ahead of all that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far a row's answers depend on others: on so many rows `before` and `after` it, on the number of all rows
+    before it where they are `counted`, and by the calls `carried` on the answer of the row before it; or on the `whole`
+    partition. With `peers` rows that are alike in the sort keys have one answer to these.
+    """
+
+    whole: bool = False
+    before: int = 0
+    after: int = 0
+    counted: bool = False
+    carried: tuple[int, ...] = ()
+    peers: bool = False
+
+
+def read_by_windows(schema: pa.Schema, answers: pa.Schema, reach: Reach) -> pa.Schema:
+    """The columns that the statement reads, for rows of `schema`."""
+    numbers = (pa.field(name, pa.int64()) for name in NUMBERS)
+    return pa.schema([*schema, *numbers, *(answers.field(call) for call in reach.carried)])
+
+
+class Windows:
+    """The statement of the calls. `evaluate` reads the columns of rows, `NUMBERS`, and for the calls that are carried
+    the answers of the row ahead of all that are read; it gives the calls' answers, then the position of each.
+    """
+
+    def __init__(
+        self, schema: pa.Schema, answers: pa.Schema, grouped: Sequence[int], reach: Reach, evaluate: Evaluator
+    ) -> None:
+        self._read = read_by_windows(schema, answers, reach)
+        self.answers: list[pa.DataType] = answers.types
+        self._grouped = tuple(grouped)
+        self._carried = reach.carried
+        self._evaluate = evaluate
+
+    def peers(self, rows: Rows, partition: Index) -> Index:
+        """The number of each row's peers; rows are in order."""
+        if not len(rows):
+            return partition
+        same = same_as_before(partition, rows.select(self._grouped))
+        return np.concatenate([[0], np.cumsum(~same)])
+
+    def of(self, rows: Rows, partition: Index, before: int = 0, base: Rows | None = None) -> Rows:
+        """The answers for rows in order. `base` has those of the row ahead of them, if there is one."""
+        count = len(rows)
+        if not count:
+            return Rows.empty(self.answers)
+        numbers = (np.arange(count), self.peers(rows, partition), partition, np.full(count, before))
+        arrays = [*map(pa.array, numbers)]
+        nothing = np.zeros(count, dtype=np.int64)
+        for call in self._carried:
+            type_ = self.answers[call]
+            carried = None if base is None else base.columns[call].take(nothing).to_arrow(type_)
+            arrays.append(pa.nulls(count, type_) if carried is None else carried)
+        *columns, position = self._evaluate(rows.to_batch(self._read, *arrays)).columns
+        order = np.argsort(position.to_numpy(zero_copy_only=False))
+        return Rows.of_arrays(columns, count).take(order)
+
+
+class Window(ChangeOperator):
+    """Rows of `input_schema`, whose first `keys` columns are the partition's, in `orders`, each with its answers."""
+
+    def __init__(
+        self,
+        input_schema: pa.Schema,
+        keys: int,
+        orders: Sequence[Order],
+        schema: pa.Schema,
+        reach: Reach,
+        evaluate: Evaluator,
+        *,
+        place: str,
+    ) -> None:
+        self.schema = schema
+        self._width = len(input_schema)
+        self._key = tuple(range(keys))
+        self._place = place
+        self._reach = reach
+        self._orders = tuple(orders_of(self._width, [*canonical_orders(keys), *orders]))
+        grouped = sorted({*self._key, *(order.column for order in orders)})
+        self._peers = len(grouped) if reach.peers else None
+        answers = pa.schema(list(schema)[self._width :])
+        self._windows = Windows(input_schema, answers, grouped, reach, evaluate)
+        self._given = OrderedArrangement(schema.types, self._key, orders)
+        self._agenda: Agenda[Change] = Agenda()
+
+    def receive(self, port: int, change: Change) -> Iterable[Change]:  # noqa: ARG002 - there is one input
+        if len(change):
+            self._agenda.add((), change)
+        return ()
+
+    def due(self) -> Rounds | None:
+        return self._agenda.first()
+
+    def decide(self, rounds: Rounds) -> Iterable[Change]:
+        parts = tuple(self._agenda.take(rounds))
+        delta = _Delta.of(Change.concat(parts), self._key, self._orders) if parts else None
+        if delta is None:
+            return ()
+        near = np.zeros(len(delta.keys), dtype=np.bool_)
+        if not self._reach.whole:
+            near = self._given.counts(delta.hashes) > _WORTH * np.bincount(delta.asked)
+        found = []
+        for key in np.flatnonzero(near).tolist():
+            around = self._around_changes(delta.only(key))
+            near[key] = around is not None
+            found.append(around or [])
+        changes = [self._whole(delta.of_keys(np.flatnonzero(~near))), *(part for parts in found for part in parts)]
+        change = consolidate(Change.concat(changes))
+        if not len(change):
+            return ()
+        self._given.insert(change)
+        return (change,)
+
+    def save(self, state: StateWriter) -> None:
+        save_arrangement(state, "given", self._given, self.schema)
+
+    def load(self, state: StateReader) -> None:
+        load_arrangement(state, "given", self._given, self.schema)
+        self._agenda = Agenda()
+
+    @property
+    def touched(self) -> int:
+        return self._given.touched
+
+    @property
+    def nbytes(self) -> int:
+        return self._given.nbytes + self._agenda.nbytes(lambda change: change.nbytes)
+
+    def _whole(self, delta: _Delta) -> Change:
+        """How the answers of partitions change, from all of their rows."""
+        before = self._given.find(delta.keys, delta.hashes)
+        rows = Rows.concat([before.rows.select(range(self._width)), delta.rows])
+        weights = np.concatenate([before.weights, delta.weights])
+        now = present(Found(np.concatenate([before.asked, delta.asked]), rows, weights, ()), (), self._orders)
+        copies = now.copies(f"{self._place}: Window")
+        rows, partition = now.rows.take(copies), now.asked[copies]
+        try:
+            answered = rows.beside(self._windows.of(rows, partition))
+        except RowsFailed as error:
+            schema = pa.schema(list(self.schema)[: len(self._key)])
+            raise failed_key(error, delta.keys, schema, rows, partition, self._windows.of) from error
+        return _difference(answered, before.rows, before.weights)
+
+    # ------------------------------------------------------------------------------------------ around what changes
+
+    def _around_changes(self, delta: _Delta) -> list[Change] | None:
+        """How the answers of one partition change, from the rows around those that do; None where that takes all."""
+        stretches = self._given.stretches(delta.keys, delta.hashes)
+        if stretches is None:
+            return None
+        sums = np.cumsum(delta.weights)
+        stretches.append(Stretch(delta.rows, delta.weights, 0, len(delta.rows), sums))
+        section = Section(stretches, self._orders)
+        found: list[Change] = []
+        at = 0
+        try:
+            while at < len(delta.rows):
+                change, at = self._from(section, stretches, at)
+                found.append(change)
+        except RowsFailed:
+            return None  # such as a sum that is too large without what comes before: the whole has the last word
+        return found
+
+    def _from(self, section: Section, stretches: Sequence[Stretch], at: int) -> tuple[Change, int]:
+        """What changes from the partition's changed row number `at` on, and the first changed row behind that."""
+        span = self._span(section, stretches, at)
+        size = _FIRST + 2 * (self._reach.before + self._reach.after)
+        while True:
+            found = self._answered(section, stretches, span, section.behind(span.start, size, self._peers))
+            if found is not None:
+                return found
+            size *= _MORE
+
+    def _span(self, section: Section, stretches: Sequence[Stretch], at: int) -> _Span:
+        """Where what a changed row changes starts, and where what has to be looked at for that does."""
+        reach, peers = self._reach, self._peers
+        row = stretches[-1].rows.take(np.array([at]))
+        start = section.ahead(section.place(row, columns=peers), reach.after, peers, _KEPT)
+        context = section.ahead(start, reach.before, peers, _KEPT)
+        base, step = None, 1
+        while reach.carried and context != section.begin:
+            base = self._agreed(self._between(stretches, section.ahead(context, 1, runs=_KEPT), context))
+            if base is not None:
+                break
+            context = section.ahead(context, step, peers, _KEPT)
+            step *= 2
+        return _Span(at, context, start, section.weight(section.begin, context), base)
+
+    def _agreed(self, rows: Present) -> Rows | None:
+        """The answers of the last row; None where copies of it have others to the calls that are carried."""
+        last = self._last_alike(rows.rows)
+        answers = rows.rows.take(last).select(range(self._width, len(self.schema)))
+        carried = answers.select(self._reach.carried)
+        each = np.arange(len(last))
+        return answers.take(each[:1]) if carried.same(each, carried, np.zeros_like(each)).all() else None
+
+    def _last_alike(self, rows: Rows) -> Index:
+        """The last rows that are the same but for their answers."""
+        own = rows.select(range(self._width))
+        each = np.arange(len(rows))
+        other = np.flatnonzero(~own.same(each, own, np.full_like(each, len(rows) - 1)))
+        return each[other[-1] + 1 if len(other) else 0 :]
+
+    def _answered(
+        self, section: Section, stretches: Sequence[Stretch], span: _Span, stop: Place
+    ) -> tuple[Change, int] | None:
+        """What changes up to `stop`, or a little before that, and the next changed row, if nothing else changes up to
+        there; else None.
+        """
+        old = self._between(stretches, span.context, stop)
+        now = self._now(old, stretches[-1], span.context[-1], stop[-1])
+        copies = now.copies(f"{self._place}: Window")
+        rows = now.rows.take(copies)
+        partition = np.zeros(len(rows), dtype=np.int64)
+        head = section.weight(span.context, span.start, _KEPT)
+        tail = len(rows)
+        end = stop
+        if stop != section.end:
+            tail -= self._reach.after
+            if tail <= head:
+                return None
+            if self._reach.after:
+                groups = self._windows.peers(rows, partition) if self._reach.peers else copies
+                tail = int(np.searchsorted(groups, groups[tail]))
+                end = section.place(rows.take(np.array([tail])), columns=self._peers)
+        answered = rows.beside(self._windows.of(rows, partition, span.before, span.base))
+        answered = answered.take(np.arange(head, tail))
+        ends = np.cumsum(old.weights)
+        skipped = int(ends.searchsorted(head, side="right"))
+        within = np.arange(skipped, ends.searchsorted(head + section.weight(span.start, end, _KEPT), side="right"))
+        before = old.rows.take(within)
+        change = _difference(answered, before, old.weights[within])
+        if end == section.end:
+            return change, len(stretches[-1].rows)
+        same = self._is_as_before(section, stretches, span, end) and self._ends_alike(answered, before, old, within)
+        return (change, end[-1]) if same else None
+
+    def _is_as_before(self, section: Section, stretches: Sequence[Stretch], span: _Span, end: Place) -> bool:
+        """Whether nothing behind `end` depends on the changed rows ahead of it, but by what is carried."""
+        reach, following = self._reach, end[-1]
+        if following <= span.at:
+            return False
+        delta = stretches[-1]
+        last = section.place(delta.rows.take(np.array([following - 1])), behind=True, columns=self._peers)
+        if section.weight(last, end, _KEPT) < max(reach.before, 1):
+            return False
+        if reach.counted and delta.weight(0, following):
+            return False
+        if following == len(delta.rows):
+            return True
+        context = self._span(section, stretches, following).context
+        return all(mine >= theirs for mine, theirs in zip(context, end, strict=True))
+
+    def _ends_alike(self, answered: Rows, before: Rows, old: Present, within: Index) -> bool:
+        """Whether the last row has the answers that it had."""
+        if not len(before):
+            return False
+        now, then = self._last_alike(answered), self._last_alike(before)
+        difference = _difference(answered.take(now), before.take(then), old.weights[within[then]])
+        return not len(consolidate(difference))
+
+    def _now(self, old: Present, delta: Stretch, start: int, stop: int) -> Present:
+        """The rows that were there, with the changed ones from `start` to `stop`."""
+        come = np.arange(start, stop)
+        rows = Rows.concat([old.rows.select(range(self._width)), delta.rows.take(come)])
+        weights = np.concatenate([old.weights, delta.weights[come]])
+        return present(Found(np.zeros(len(rows), dtype=np.int64), rows, weights, ()), (), self._orders)
+
+    def _between(self, stretches: Sequence[Stretch], start: Place, stop: Place) -> Present:
+        """The rows that were there from one place to another, with their answers, in order."""
+        parts = [
+            (stretch.rows.take(np.arange(first, last)), stretch.weights[first:last])
+            for stretch, first, last in zip(stretches[:-1], start, stop, strict=False)
+        ]
+        rows = Rows.concat([rows for rows, _ in parts])
+        weights = np.concatenate([weights for _, weights in parts])
+        self._given.touched += len(rows)
+        return present(Found(np.zeros(len(rows), dtype=np.int64), rows, weights, ()), (), self._given.orders)
+
+
+_KEPT: Final = slice(0, -1)
+"""The stretches of what is kept: the last one is of what changes."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Span:
+    """Where answers change by the changed row `at`: from `start` on. What is looked at begins at the `context`, with so
+    many rows `before`, the last of which had the answers `base`.
+    """
+
+    at: int
+    context: Place
+    start: Place
+    before: int
+    base: Rows | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Delta:
+    """How the rows of keys change: each row once, in order under its key, which is number `asked` of `keys`."""
+
+    keys: Rows
+    hashes: Hashes
+    asked: Index
+    rows: Rows
+    weights: Numbers
+
+    @classmethod
+    def of(cls, change: Change, key: Sequence[int], orders: Sequence[Order]) -> _Delta | None:
+        """None where nothing changes after all."""
+        hashes = change.rows.select(key).hashes()
+        order = order_of(change.rows, orders, after=[hashes])
+        rows, weights, hashes = change.rows.take(order), change.weights[order], hashes[order]
+        starts = group_starts(~same_as_before(hashes.view(np.int64), rows))
+        weights = sum_groups(weights, starts)
+        there = np.flatnonzero(weights)
+        if not len(there):
+            return None
+        at = starts[there]
+        rows, weights, hashes = rows.take(at), weights[there], hashes[at]
+        keys = rows.select(key)
+        other = np.concatenate([[0], np.cumsum(~same_as_before(hashes.view(np.int64), keys))])
+        firsts = leading(other)
+        return cls(keys.take(firsts), hashes[firsts], other, rows, weights)
+
+    def of_keys(self, keys: Index) -> _Delta:
+        """Of some of the keys alone, in order."""
+        if len(keys) == len(self.keys):
+            return self
+        places = np.full(len(self.keys), -1)
+        places[keys] = np.arange(len(keys))
+        which = np.flatnonzero(places[self.asked] >= 0)
+        asked = places[self.asked[which]]
+        return _Delta(self.keys.take(keys), self.hashes[keys], asked, self.rows.take(which), self.weights[which])
+
+    def only(self, key: int) -> _Delta:
+        return self.of_keys(np.array([key]))
+
+
+def _difference(now: Rows, before: Rows, weights: Numbers) -> Change:
+    """Rows that are there now, each once, and those that were, so often."""
+    return Change(Rows.concat([now, before]), np.concatenate([np.ones(len(now), dtype=np.int64), -weights]))
+
+
+class WindowByRound(Regroup):
+    """The same where rounds are counted: partitions are answered as wholes."""
+
+    def __init__(
+        self,
+        input_schema: pa.Schema,
+        keys: int,
+        orders: Sequence[Order],
+        schema: pa.Schema,
+        reach: Reach,
+        evaluate: Evaluator,
+        *,
+        place: str,
+        depth: int,
+    ) -> None:
+        super().__init__(input_schema, range(keys), schema, evaluate, place=place, depth=depth)
+        grouped = sorted({*range(keys), *(order.column for order in orders)})
+        self._orders = orders_of(len(input_schema), [*canonical_orders(keys), *orders])
+        self._windows = Windows(input_schema, pa.schema(list(schema)[len(input_schema) :]), grouped, reach, evaluate)
+        self._behind = range(keys, len(input_schema))
+
+    def _evaluated(self, rows: Rows, asked: Index) -> tuple[Rows, Index]:
+        return rows.select(self._behind).beside(self._windows.of(rows, asked)), asked

@@ -1,0 +1,126 @@
+"""Filters that keep the first rows of each partition, by their number or rank: a limit below the windows.
+
+What a window says of the first rows of a partition does not depend on the later ones, where its frames end at the row
+itself. So only as many rows have to be kept in order, and looked at, as the filter lets through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from math import ceil, floor
+from typing import Final
+
+from ...operators.changes.top import Counting
+from .. import ir
+from .. import types as t
+from ..boolean import conjuncts
+from ..structure import Structure
+from ..visit import is_column
+from .nodes import ChangeNode
+from .orders import Limit, first_rows
+from .reaches import reaching
+
+_COUNTINGS: Final = {"row_number": Counting.ROWS, "rank": Counting.RANK, "dense_rank": Counting.DENSE_RANK}
+_MOST: Final[Mapping[str, Callable[[int | Decimal], int]]] = {
+    "lte": floor,
+    "lt": lambda value: ceil(value) - 1,
+    "equal": floor,
+}
+"""By comparison with a number, the most that a whole number may be."""
+_SIDES: Final = 2
+_TURNED: Final = {"gte": "lte", "gt": "lt", "equal": "equal"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RankLimit:
+    """That of the windows' rows only those are wanted that the call numbers so low."""
+
+    windows: ir.Window
+    call: ir.WindowCall
+    count: int
+
+    def rows(self, node: ChangeNode) -> ChangeNode:
+        """Those that are wanted of the windows' input."""
+        limit = Limit(0, self.count, _COUNTINGS[self.call.function.name])
+        schema, place = self.windows.input.schema, self.windows.place
+        return first_rows(node, schema, self.call.partitions, self.call.sorts, limit, place)
+
+
+def limit_above(relation: ir.Relation, base: ir.Relation) -> RankLimit | None:
+    """What the filters from `relation` down to the windows `base` keep of them, if it is the first rows."""
+    if not isinstance(base, ir.Window):
+        return None
+    for column, count in _bounds(relation, base):
+        at = column - len(base.input.schema)
+        if at >= 0 and base.calls[at].function.name in _COUNTINGS:
+            limit = RankLimit(base, base.calls[at], max(count, 0))
+            if _is_of_the_first(limit):
+                return limit
+    return None
+
+
+def _is_of_the_first(limit: RankLimit) -> bool:
+    """Whether all calls say of the first rows what they say of them among all."""
+    structure = Structure()
+
+    def window(call: ir.WindowCall) -> object:
+        sorts = tuple((structure.number(each.expression), each.direction) for each in call.sorts)
+        return tuple(map(structure.number, call.partitions)), sorts
+
+    with_ties = limit.call.function.name != "row_number"
+    wanted = window(limit.call)
+    for call in limit.windows.calls:
+        reach = reaching(call)
+        if reach.whole or reach.after or window(call) != wanted:
+            return False
+        if reach.peers and not with_ties and call.function.name not in _COUNTINGS:
+            return False
+    return True
+
+
+def _bounds(relation: ir.Relation, base: ir.Window) -> Iterator[tuple[int, int]]:
+    """Columns of the windows with the most that the filters of the chain let them be."""
+    steps: list[ir.Relation] = []
+    while relation is not base:
+        assert isinstance(relation, ir.Filter | ir.Project | ir.Expand)
+        steps.append(relation)
+        relation = relation.input
+    places = {at: at for at in range(len(base.schema))}
+    for step in reversed(steps):
+        match step:
+            case ir.Filter():
+                for term in conjuncts(step.condition):
+                    found = _bound(term)
+                    if found is not None and found[0] in places:
+                        yield places[found[0]], found[1]
+            case ir.Project():
+                fields = enumerate(step.expressions)
+                places = {at: places[each.index] for at, each in fields if is_column(each) and each.index in places}
+            case _:
+                return
+
+
+def _bound(term: ir.Expression) -> tuple[int, int] | None:
+    """The column that a comparison is of, and the most that it may be."""
+    if not isinstance(term, ir.Call) or len(term.arguments) != _SIDES:
+        return None
+    name = term.function.name
+    column, most = map(_uncast, term.arguments)
+    if isinstance(column, ir.Literal):
+        column, most, name = most, column, _TURNED.get(name, "")
+    if isinstance(column, str) or not is_column(column) or name not in _MOST:
+        return None
+    match most:
+        case ir.Literal(value=(int() | Decimal()) as value):
+            return column.index, _MOST[name](value)
+        case _:
+            return None
+
+
+def _uncast(expression: ir.Expression | str) -> ir.Expression | str:
+    """Without a cast to another exact number, which compares as what is cast does."""
+    while isinstance(expression, ir.Cast) and isinstance(expression.type, t.Integer | t.Decimal):
+        expression = expression.operand
+    return expression
