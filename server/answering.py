@@ -19,12 +19,14 @@ from google.protobuf.message_factory import GetMessageClass
 
 from ..executor.events import tell
 from ..executor.owning import acts_for
-from ..proto.errors import InternalError, InvalidRequest, TidegateError, Unavailable
+from ..proto.errors import Exhausted, InternalError, InvalidRequest, TidegateError, Unavailable
 from ..proto.failures import failure
 from ..proto.ranges import check_request
 from .threads import Threads
 
 log = logging.getLogger("tidegate.server")
+
+SMALL_REQUEST: Final = 64 << 10
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -51,6 +53,8 @@ class Endpoint:
     """A group of RPCs. `CreateTask` is answered by the method `create_task`; bytes are an answer already encoded."""
 
     descriptor: ServiceDescriptor
+    large: frozenset[str] = frozenset()
+    """Methods whose requests have data or plans in them. Those of others may have `SMALL_REQUEST` bytes."""
 
     def __init__(self) -> None:
         self.name = self.descriptor.full_name
@@ -64,7 +68,7 @@ class Endpoint:
     def _method(self, method: MethodDescriptor) -> grpc.RpcMethodHandler[Any, Any]:
         """gRPC hands over bytes: what it cannot read itself it would call a bug of the server's."""
         answer = getattr(self, re.sub(r"(?<!^)(?=[A-Z])", "_", method.name).lower())
-        request = _Request(method)
+        request = _Request(method, None if method.name in self.large else SMALL_REQUEST)
         answer = _of_stream(answer, request) if method.client_streaming else _of_one(answer, request)
         if method.server_streaming and method.client_streaming:
             return grpc.stream_stream_rpc_method_handler(self._noticing(single(answer), method), None, _encoded)
@@ -94,14 +98,21 @@ class Endpoint:
 
 
 class _Request:
-    """Reads a method's requests, and refuses what is none or has a number out of its range."""
+    """Reads a method's requests, and refuses what is none, is too large or has a number out of its range."""
 
-    def __init__(self, method: MethodDescriptor) -> None:
+    def __init__(self, method: MethodDescriptor, most: int | None) -> None:
+        self._method = method.name
+        self._most = most
         self._name = method.input_type.full_name
         self._message = GetMessageClass(method.input_type)
         check_request(self._message())  # every number has its range, or the server does not start
 
     def read(self, data: bytes) -> Message:
+        if self._most is not None and len(data) > self._most:
+            raise Exhausted(
+                f"a request of {self._method} has at most {self._most:,} bytes, not {len(data):,}",
+                reason="REQUEST_TOO_LARGE",
+            )
         try:
             message = self._message.FromString(data)
         except DecodeError as error:

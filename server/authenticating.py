@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 import grpc.aio
-from grpc_health.v1 import health
 
 from ..executor.owning import act_for
 from ..proto.errors import Unauthenticated
 from ..proto.failures import failure
 from .answering import Context
+from .health import NAME
 from .tokens import Tokens
 
 HEADER: Final = "authorization"
 SCHEME: Final = "Bearer"
 
-_OPEN: Final = f"/{health.SERVICE_NAME}/"
+_OPEN: Final = f"/{NAME}/"
 
 if TYPE_CHECKING:
     Handler = grpc.RpcMethodHandler[Any, Any]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from ..proto.address import UNIX, placeless
+from ..proto.address import UNIX, is_loopback, placeless
 from ..proto.errors import InvalidRequest, Unavailable
 from .backend import Backend
 from .certificate import Certificate
@@ -51,6 +51,9 @@ class FlightPort:
 
     def start(self, server: str) -> None:
         """Beside a server that listens at the address `server`. Unavailable where it cannot be listened."""
+        if self._settings.flight_listen is None and not is_loopback(server):
+            log.info("there is no Arrow Flight on %s unless --flight-listen asks for it", server)
+            return
         listen = _beside(server) if self._settings.flight_listen is None else self._settings.flight_listen
         if why_not := self._why_not(listen):
             log.warning("there is no Arrow Flight, so large results are read over gRPC, which is slower: %s", why_not)

@@ -15,6 +15,7 @@ from .pools import Pools
 
 class Plans(Endpoint):
     descriptor = pb.DESCRIPTOR.services_by_name["PlanService"]
+    large = frozenset({"Validate", "Explain"})
 
     def __init__(self, service: Service, pools: Pools, defaults: TaskOptions, flight: FlightPort) -> None:
         super().__init__()

@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import Final, Self
 
 import grpc.aio
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from ..proto.errors import Unavailable
@@ -18,7 +17,9 @@ from ..proto.flight import SERVICE as FLIGHT
 from .answering import Endpoint, called
 from .authenticating import Authenticating
 from .backend import Backend
+from .doorkeeper import Doorkeeper, most_connections
 from .flight_port import FlightPort
+from .health import NAME, Health
 from .plans import Plans
 from .pools import Pools
 from .settings import Settings
@@ -38,6 +39,8 @@ _OPTIONS: Final = (
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
     ("grpc.http2.max_ping_strikes", 0),
+    ("grpc.server_handshake_timeout_ms", 10_000),
+    ("grpc.max_connection_idle_ms", 30 * 60_000),
 )
 
 
@@ -54,7 +57,7 @@ class Server:
             Tasks(backend, self._pools, self._waiting, settings.defaults),
             Plans(backend, self._pools, settings.defaults, self._flight),
         )
-        self._health = health.aio.HealthServicer()  # type: ignore[attr-defined]
+        self._health = Health()
         self.address = settings.listen
 
     @property
@@ -71,19 +74,20 @@ class Server:
             options=(*_OPTIONS, *sizes),
             maximum_concurrent_rpcs=self._settings.max_calls,
         )
-        self._server.add_generic_rpc_handlers(tuple(endpoint.handler() for endpoint in self._endpoints))
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        shown = (*(each.name for each in self._endpoints), health.SERVICE_NAME, reflection.SERVICE_NAME)
+        handlers = (*(endpoint.handler() for endpoint in self._endpoints), self._health.handler())
+        self._server.add_generic_rpc_handlers(handlers)
+        shown = (*(each.name for each in self._endpoints), NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(shown, self._server)
         self.address = self._listen()
         self._flight.start(self.address)
         await self._server.start()
+        doorkeeper = Doorkeeper(self.address, of_peer=self._settings.connections_per_peer, most=most_connections())
+        self._door = asyncio.create_task(doorkeeper.watch(self._pools.control))
         addresses = [self.address, self.flight_address] if self.flight_address else [self.address]
         if (said := warning(self._settings, addresses)) is not None:
             log.warning(said)
         names = [FLIGHT] if self.flight_address else []
-        for name in ("", *names, *(each.name for each in self._endpoints)):
-            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        self._health.serve("", *names, *(each.name for each in self._endpoints))
         return self
 
     def _listen(self) -> str:
@@ -103,7 +107,9 @@ class Server:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._health.enter_graceful_shutdown()
+        self._health.stop()
+        self._door.cancel()
+        await asyncio.gather(self._door, return_exceptions=True)
         for endpoint in self._endpoints:
             endpoint.ending = True
         self._waiting.stop()

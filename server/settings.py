@@ -15,7 +15,7 @@ class Settings:
     """`listen` is HOST:PORT (port 0: any free one) or unix:PATH; `roots` are the folders whose files may be read. With
     `tokens` only those who have one may call, and the backend tells its callers apart; with a `certificate` they do so
     over TLS. Arrow Flight is at `flight_listen`, a free port of the same host (or a socket beside that of `listen`)
-    where it is not given, unless `flight` is False; each of `flight_streams` has a thread.
+    where it is not given and that is on this machine, unless `flight` is False; each of `flight_streams` has a thread.
     """
 
     listen: str = "127.0.0.1:50051"
@@ -29,6 +29,7 @@ class Settings:
     flight_streams: int = 64
     max_message_bytes: int = 64 * MIB
     max_calls: int = 4096
+    connections_per_peer: int = 512
     planning_calls: int = 4
     feeding_calls: int = 8
     grace_seconds: float = 10.0

@@ -32,6 +32,7 @@ LONGEST_FEED: Final = 60.0  # seconds; then who calls has to show a token again
 
 class Tasks(Endpoint):
     descriptor = pb.DESCRIPTOR.services_by_name["TaskService"]
+    large = frozenset({"CreateTask", "AddSplit", "AddSplits", "Feed", "Upload"})
 
     def __init__(self, backend: Backend, pools: Pools, waiting: Waiting, defaults: TaskOptions) -> None:
         super().__init__()

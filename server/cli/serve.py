@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("tidegate.server")
 
 _CLOSING_SECONDS: Final = 5.0
+_SETTINGS: Final = ("flight_listen", "flight_streams", "max_message_bytes", "max_calls", "connections_per_peer")
 _SIZES: Final = ("memory_limit", "queue_bytes", "output_bytes", "spill_quota", "write_quota")
 
 
@@ -44,7 +45,7 @@ def register(commands: common.Subparsers) -> None:
         metavar="HOST:PORT",
         type=common.address,
         help="where large results are served over Arrow Flight; clients find it (default: a free port of --listen's "
-        "host, or with a socket PATH, PATH.flight)",
+        "host if that is on this machine, else none; with a socket PATH, PATH.flight)",
     )
     parser.add_argument("--no-flight", action="store_true", help="serve results over gRPC alone, which is slower")
     common.add_write_root(parser)
@@ -90,6 +91,12 @@ def register(commands: common.Subparsers) -> None:
     calls = parser.add_argument_group("limits of calls")
     calls.add_argument("--max-message-bytes", metavar="SIZE", type=common.message_size, help="default: 64MiB")
     calls.add_argument("--max-calls", metavar="N", type=common.at_least_one, help="at the same time (default: 4096)")
+    calls.add_argument(
+        "--connections-per-peer",
+        metavar="N",
+        type=common.at_least_one,
+        help="from one address at the same time; newer ones are shut down (default: 512)",
+    )
     calls.add_argument(
         "--flight-streams",
         metavar="N",
@@ -140,7 +147,9 @@ def serve(options: argparse.Namespace) -> int:
         tokens=tokens,
         certificate=Certificate(options.tls_cert, options.tls_key) if options.tls_cert is not None else None,
         flight=not options.no_flight,
-        **_given(options, ("flight_listen", "flight_streams", "max_message_bytes", "max_calls")),
+        **_given(
+            options, ("flight_listen", "flight_streams", "max_message_bytes", "max_calls", "connections_per_peer")
+        ),
     )
     service = open_service(
         roots=roots,

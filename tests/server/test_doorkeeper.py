@@ -1,0 +1,89 @@
+"""Connections: of one machine no more than so many, and the newest are those that go."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from tidegate.server.doorkeeper import Doorkeeper, most_connections
+
+
+@pytest.fixture
+def listening() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as made:
+        yield made
+
+
+def address(listening: socket.socket) -> str:
+    return f"127.0.0.1:{listening.getsockname()[1]}"
+
+
+class Calls:
+    """Connections to a socket that listens, in the order in which they were made; both ends are in this process."""
+
+    def __init__(self, listening: socket.socket, stack: ExitStack) -> None:
+        self._listening = listening
+        self._stack = stack
+        self.made: list[socket.socket] = []
+        self.accepted: list[socket.socket] = []
+
+    def call(self, times: int) -> None:
+        for _ in range(times):
+            self.made.append(self._stack.enter_context(socket.create_connection(self._listening.getsockname())))
+            self.accepted.append(self._stack.enter_context(self._listening.accept()[0]))
+
+    def ended(self) -> list[bool]:
+        """Which have been shut down by the other side."""
+        found = []
+        for each in self.made:
+            each.setblocking(False)
+            try:
+                found.append(each.recv(1) == b"")
+            except BlockingIOError:
+                found.append(False)
+        return found
+
+
+@pytest.fixture
+def calls(listening: socket.socket) -> Iterator[Calls]:
+    with ExitStack() as stack:
+        yield Calls(listening, stack)
+
+
+@pytest.mark.parametrize("bounds", [{"of_peer": 3, "most": 100}, {"of_peer": 100, "most": 3}])
+def test_the_newest_connections_go_and_those_before_them_stay(
+    listening: socket.socket, calls: Calls, bounds: dict[str, int]
+) -> None:
+    keeper = Doorkeeper(address(listening), **bounds)
+    calls.call(2)
+    assert keeper.look() == 0
+    calls.call(3)
+    assert keeper.look() == 2
+    assert calls.ended()[:2] == [False, False]
+    assert sum(calls.ended()) == 2
+
+
+def test_who_has_left_makes_room(listening: socket.socket, calls: Calls) -> None:
+    keeper = Doorkeeper(address(listening), of_peer=2, most=100)
+    calls.call(2)
+    assert keeper.look() == 0
+    calls.made.pop(0).close()
+    calls.accepted.pop(0).close()
+    calls.call(1)
+    assert keeper.look() == 0
+    assert calls.ended() == [False, False]
+
+
+def test_connections_to_elsewhere_are_not_counted(listening: socket.socket, calls: Calls) -> None:
+    calls.call(4)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        assert Doorkeeper(address(other), of_peer=1, most=1).look() == 0
+    assert calls.ended() == [False] * 4
+
+
+def test_half_of_the_files_are_for_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resource.getrlimit", lambda _: (1024, 4096))
+    assert most_connections() == 512

@@ -1,0 +1,147 @@
+"""Health for whoever asks, without a token: small, and bounded for each machine that calls."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from tidegate.server import health
+from tidegate.server.health import CALLS_OF_A_PEER, peer_of
+
+from .conftest import Stubs
+from .fake_process import server_process
+
+Answer = health_pb2.HealthCheckResponse
+ASK = health_pb2.HealthCheckRequest(service="tidegate.v1.TaskService")
+
+
+@pytest.fixture
+def stub(stubs: Stubs) -> health_pb2_grpc.HealthStub:
+    return health_pb2_grpc.HealthStub(stubs.channel)
+
+
+def reason(error: grpc.RpcError) -> str:
+    return dict(error.trailing_metadata())["tidegate-reason"]
+
+
+def test_an_unknown_service_is_not_found(stub: health_pb2_grpc.HealthStub) -> None:
+    with pytest.raises(grpc.RpcError) as refused:
+        stub.Check(health_pb2.HealthCheckRequest(service="other"))
+    assert refused.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+def test_who_watches_an_unknown_service_is_told_that_it_is_unknown(stub: health_pb2_grpc.HealthStub) -> None:
+    watch = stub.Watch(health_pb2.HealthCheckRequest(service="other"))
+    assert next(watch).status == Answer.SERVICE_UNKNOWN
+    watch.cancel()
+
+
+def test_who_watches_is_told_of_the_end(stub: health_pb2_grpc.HealthStub) -> None:
+    import asyncio
+
+    async def check() -> list[int]:
+        made = health.Health()
+        made.serve("s")
+        said: list[int] = []
+
+        class Context:
+            def peer(self) -> str:
+                return "ipv4:127.0.0.1:1"
+
+            async def write(self, answer: bytes) -> None:
+                said.append(Answer.FromString(answer).status)
+                made.stop()
+
+        async def requests() -> Iterator[bytes]:
+            yield health_pb2.HealthCheckRequest(service="s").SerializeToString()
+
+        watch = asyncio.ensure_future(made._watch(requests(), Context()))
+        while len(said) < 2:
+            await asyncio.sleep(0.01)
+        watch.cancel()
+        return said
+
+    assert asyncio.run(check()) == [Answer.SERVING, Answer.NOT_SERVING]
+
+
+def test_a_peer_has_a_few_streams_and_every_call_goes_on(stubs: Stubs, stub: health_pb2_grpc.HealthStub) -> None:
+    watches = [stub.Watch(ASK) for _ in range(CALLS_OF_A_PEER)]
+    assert {next(watch).status for watch in watches} == {Answer.SERVING}
+    with pytest.raises(grpc.RpcError) as refused:
+        stub.Check(ASK)
+    assert (refused.value.code(), reason(refused.value)) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "HEALTH_BUSY")
+    assert stubs.create()
+    for watch in watches:
+        watch.cancel()
+    for _ in range(1_000):
+        try:
+            assert stub.Check(ASK).status == Answer.SERVING
+            return
+        except grpc.RpcError:
+            threading.Event().wait(0.01)
+    raise AssertionError("calls that have ended still count")
+
+
+@pytest.mark.parametrize(
+    ("data", "said"), [(b"\xff" * 100, "MALFORMED_REQUEST"), (b"\x0a\xe0\x5d" + b"x" * 12_000, "REQUEST_TOO_LARGE")]
+)
+def test_what_is_no_small_request_is_refused(stubs: Stubs, data: bytes, said: str) -> None:
+    with pytest.raises(grpc.RpcError) as refused:
+        stubs.channel.unary_unary("/grpc.health.v1.Health/Check")(data)
+    assert reason(refused.value) == said
+
+
+def test_a_request_that_does_not_arrive_is_given_up(stubs: Stubs) -> None:
+    never = threading.Event()
+    call = stubs.channel.stream_unary("/grpc.health.v1.Health/Check").future(iter(never.wait, None))
+    assert reason(call.exception(timeout=20)) == "REQUEST_TOO_SLOW"
+    never.set()
+
+
+@pytest.mark.parametrize(
+    ("peer", "machine"),
+    [("ipv4:10.0.0.1:50", "ipv4:10.0.0.1"), ("ipv6:[::1]:50", "ipv6:[::1]"), ("unix:", "unix:")],
+)
+def test_a_peer_is_a_machine_whatever_its_port(peer: str, machine: str) -> None:
+    assert peer_of(peer) == machine
+
+
+STALLED = 12
+DECLARED = 60 << 20
+
+
+def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
+
+
+def stalled_request(address: str) -> socket.socket:
+    """A connection on which a health request of 60 MiB has begun, as far as it is taken without being read."""
+    host, _, port = address.rpartition(":")
+    connection = socket.create_connection((host, int(port)))
+    head = {
+        b":method": b"POST",
+        b":scheme": b"http",
+        b":path": b"/grpc.health.v1.Health/Check",
+        b":authority": b"x",
+        b"content-type": b"application/grpc",
+        b"te": b"trailers",
+    }
+    coded = b"".join(b"\x00" + bytes([len(k)]) + k + bytes([len(v)]) + v for k, v in head.items())
+    connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b"") + frame(1, 4, 1, coded))
+    connection.sendall(frame(0, 0, 1, b"\x00" + struct.pack(">I", DECLARED)))
+    return connection
+
+
+def test_requests_that_stall_keep_nobody_from_asking() -> None:
+    with server_process("tests.server.fake_process", "1") as server, ExitStack() as stack:
+        for _ in range(STALLED):
+            stack.enter_context(stalled_request(server.address))
+        channel = stack.enter_context(grpc.insecure_channel(server.address))
+        assert health_pb2_grpc.HealthStub(channel).Check(ASK, timeout=20).status == Answer.SERVING
