@@ -93,12 +93,20 @@ class Client:
         splits: Mapping[str, SplitLike | Sequence[SplitLike]] | None = None,
         *,
         tables: Mapping[str, SplitLike | Sequence[SplitLike]] | None = None,
+        progress: Told = False,
         **options: Any,
     ) -> pa.Table:
-        """One shot: a task, one epoch of it, its rows; relaxed unless told otherwise, or run by Spark."""
+        """One shot: a task, one epoch of it, its rows; relaxed unless told otherwise, or run by Spark.
+
+        `progress` is True for a line on standard error that says how much of the inputs is read, written anew in its
+        place on a terminal and now and then elsewhere, or a function as of `run_graph`.
+        """
         relaxed = {} if options.get("executor") in ("spark", ExecutorKind.SPARK) else {"determinism": "relaxed"}
         info = self._create(plan, tables, {**relaxed, **options})
-        with Task(self._service, info, eager=True, hold_bytes=math.inf) as task:
+        with (
+            Task(self._service, info, eager=True, hold_bytes=math.inf) as task,
+            watched(progress, task.statistics, anywhere=True),
+        ):
             return task.run_epoch(splits or {}).table()
 
     def run_graph(

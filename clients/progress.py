@@ -13,11 +13,12 @@ _WIDTH: Final = 30
 
 
 class Ticker:
-    """Inside the context the function is called every 0.2 seconds, by a thread of its own. What it raises ends that,
-    and is `error` afterwards.
+    """Inside the context the function is called every so many seconds, by a thread of its own. What it raises ends
+    that, and is `error` afterwards.
     """
 
-    def __init__(self, tell: Callable[[], object]) -> None:
+    def __init__(self, tell: Callable[[], object], *, seconds: float | None = None) -> None:
+        self._seconds = _INTERVAL if seconds is None else seconds
         self.error: BaseException | None = None
         self._tell = tell
         self._ended = threading.Event()
@@ -35,7 +36,7 @@ class Ticker:
 
     def _tick(self) -> None:
         try:
-            while not self._ended.wait(_INTERVAL):
+            while not self._ended.wait(self._seconds):
                 self._tell()
         except BaseException as error:  # noqa: BLE001 - whoever made it decides
             self.error = error
@@ -50,6 +51,12 @@ def draw(share: float | None, text: str) -> None:
     """The line, in the place of the one before: a bar of this share, if it is known, and the text."""
     bar = "" if share is None else f"[{('#' * round(share * _WIDTH)).ljust(_WIDTH)}] "
     sys.stderr.write(f"\r{bar}{text}\x1b[K")
+    sys.stderr.flush()
+
+
+def write(text: str) -> None:
+    """A line of its own, where nothing can be written over."""
+    sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
 
 

@@ -33,6 +33,7 @@ from ..proto.statistics import LoopStatistics, OperatorStatistics, SourceProgres
 from ..proto.values import Determinism, FileSplit, InlineSplit, Split, TaskOptions
 from .cluster import Keeps, MakeCluster
 from .computation import RowEffect, Source
+from .input_progress import InputProgress
 from .keeping import Keeping
 from .lookups import Lane, LookupThreads
 from .loop_statistics import combined, told
@@ -98,6 +99,7 @@ class PlanComputation:
             name: shape_of(pieces, self.columns[name], options.channels) for name, pieces in self.tables.items()
         }
         self.meters = Meters()
+        self.inputs = InputProgress(self.meters)
         make_cluster = resources.get("cluster")
         self.cluster = None if make_cluster is None else make_cluster(self.meters)
         self._keeping: Keeps = (
@@ -261,10 +263,8 @@ class PlanComputation:
             clock_us=clock_us,
             time_zone=self.options.time_zone,
             read=read,
+            inputs=self.inputs,
         )
-
-    def begin(self, physical: PhysicalPlan, pieces: Pieces) -> None:
-        """Pipelines of this plan are about to read these pieces."""
 
     def watched(self, node: RunNode, channel: int, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
         """What the node's operator yields in an epoch."""
@@ -299,7 +299,7 @@ class PlanComputation:
         return () if self.cluster is None else self.cluster.stages()
 
     def progress(self) -> Mapping[str, SourceProgress]:
-        return {}
+        return self.inputs.progress()
 
     @property
     def plans(self) -> int:

@@ -17,6 +17,7 @@ from ..operators.piece import Piece
 from ..operators.recomputed_loop import RecomputedLoop
 from ..planner.pipelines import KeptNode, PhysicalNode, ReceiveNode, inputs
 from .clock import context_row
+from .input_progress import InputProgress
 from .kept import Rows
 from .key_shares import CutPieces
 from .making import Made, ReadSource, RunNode, Workshop, make
@@ -42,7 +43,7 @@ class Read:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Supply:
     """What a run reads: the pieces of its channel, those of all channels, those of its ranges of keys, exchanges, and
-    the clock. It is counted in `read`.
+    the clock. It is counted in `read`; `inputs` are told of statements that read files, in the service's process.
     """
 
     pieces: Pieces
@@ -52,6 +53,7 @@ class Supply:
     time_zone: str
     read: Read
     cut: CutPieces = field(default_factory=dict)
+    inputs: InputProgress | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,12 +107,14 @@ class PipelineInstance:
             for made in self._made:
                 if made.sources:
                     stack.callback(_release, made, supply.read)
-                    _assign(made, supply)
+                    rows = _assign(made, supply)
+                    if isinstance(made.operator, Fragment) and supply.inputs is not None:
+                        stack.enter_context(supply.inputs.statement(rows, made.operator.share))
                 if made.clocks and isinstance(made.operator, Fragment):
                     made.operator.set_context(context_row(made.clocks, supply.clock_us, supply.time_zone))
                 streams = [self._stream(each, run, made.meter) for each in made.inputs]
-                rows = self._workshop.watched(made.node, self._workshop.channel, made.operator.run(streams))
-                stream = MeteredStream(made.operator.schema, rows, made.meter)
+                batches = self._workshop.watched(made.node, self._workshop.channel, made.operator.run(streams))
+                stream = MeteredStream(made.operator.schema, batches, made.meter)
                 if made.leaf:
                     stream.readers += (made.meter, supply.read)
                 stack.callback(stream.close)
@@ -166,14 +170,22 @@ def _replay(stream: Stream, held: dict[object, list[pa.RecordBatch]], key: objec
     yield from held[key]
 
 
-def _assign(made: Made, supply: Supply) -> None:
+def _assign(made: Made, supply: Supply) -> Mapping[str, int]:
+    """How many rows of each source that is, as far as it is known."""
+    rows: dict[str, int] = {}
     for source in made.sources:
-        if source.cut is not None:
-            _give(made, source, supply.cut[source.cut])
-        elif source.part is not None:
-            _give(made, source, [each for each in supply.whole[source.name] if each.part == source.part])
-        else:
-            _give(made, source, (supply.whole if source.whole else supply.pieces)[source.name])
+        pieces = _pieces(source, supply)
+        _give(made, source, pieces)
+        rows[source.name] = rows.get(source.name, 0) + sum(piece.row_count or 0 for piece in pieces)
+    return rows
+
+
+def _pieces(source: ReadSource, supply: Supply) -> Sequence[Piece]:
+    if source.cut is not None:
+        return supply.cut[source.cut]
+    if source.part is not None:
+        return [each for each in supply.whole[source.name] if each.part == source.part]
+    return (supply.whole if source.whole else supply.pieces)[source.name]
 
 
 def _give(made: Made, source: ReadSource, pieces: Sequence[Piece]) -> None:

@@ -13,6 +13,7 @@ from typing import TypeAlias
 from ..operators.changes.network.statistics import LoopStatistics
 from ..planner.memory import instance_memory
 from ..planner.pipelines import PhysicalNode, PhysicalPlan
+from .input_progress import InputRead, reads_of
 from .pipeline import PipelineInstance
 
 Make: TypeAlias = Callable[[PhysicalNode, int, int, int], PipelineInstance]
@@ -25,6 +26,7 @@ class Pipelines:
         self.parallel = physical.parallel
         self._make = make
         self._made: dict[tuple[int, int], PipelineInstance] = {}
+        self._reads: dict[tuple[int, int], tuple[InputRead, ...]] = {}
         self._memory = instance_memory(physical, memory_limit)
 
     def __len__(self) -> int:
@@ -38,6 +40,13 @@ class Pipelines:
             made = self._make(root, channel, self._memory[index], self._number(index, channel))
             self._made[index, channel] = made
         return made
+
+    def reads(self, first: int, last: int) -> tuple[InputRead, ...]:
+        """Where the pipelines from `first` to `last` read their inputs."""
+        found = self._reads.get((first, last))
+        if found is None:
+            found = self._reads[first, last] = reads_of(self.physical.pipelines[first:last])
+        return found
 
     def _number(self, index: int, channel: int) -> int:
         """Which instance of its size a channel has; they are used again by the pipelines of other shapes."""

@@ -124,7 +124,10 @@ class PlanRun:
         computation = self._computation
         computation.check_stopped()
         supply = computation.supply({**computation.tables, **pieces}, self._clock_us, self._read)
-        computation.begin(made.physical, supply.whole)
+        reads = made.reads(first, last)
+        if computation.cluster is not None:  # nobody asks its processes how far their statements are
+            reads = tuple(each for each in reads if each.meter is not None)
+        computation.inputs.begin(self.number, reads, supply.whole)
         if computation.cluster is not None:
             yield from computation.cluster.rows(made.physical, epoch=self.number, supply=supply)
             return

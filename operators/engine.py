@@ -101,6 +101,12 @@ def opened(config: Mapping[str, str | int]) -> Connection:
     return duckdb.connect(":memory:", config=dict(config)).cursor()
 
 
+def estimate_progress(connection: Connection) -> None:
+    """Let `query_progress` tell of its statements, which draws nothing."""
+    connection.execute("SET enable_progress_bar_print = false")
+    connection.execute("SET enable_progress_bar = true")
+
+
 def works(engine: Engine) -> bool:
     """Whether `engine` does on a small example, twice, what fragments rely on."""
     sql = f"SELECT sum(c0)::BIGINT AS s FROM {PROBE}"

@@ -25,6 +25,7 @@ from ..proto.values import Spill
 from . import builds, failures, file_reads
 from .canonical_order import in_canonical_order
 from .conform import Conform
+from .engine import estimate_progress
 from .file_reads import FileReads
 from .file_relations import FileSource
 from .file_versions import check_versions
@@ -109,6 +110,8 @@ class Fragment(Operator):
         self._reads = file_reads.NOTHING
         self._connection = instance.connect()
         try:
+            if files:
+                estimate_progress(self._connection)
             self._statement = Statement(
                 sql,
                 engine=instance.engine,
@@ -170,6 +173,15 @@ class Fragment(Operator):
         self._interrupted = True
         with suppress(duckdb.Error):  # closed meanwhile
             self._connection.interrupt()
+
+    def share(self) -> float | None:
+        """How much of the statement that runs is done, from 0 to 1, as DuckDB estimates it; None where none runs. From
+        any thread.
+        """
+        with suppress(duckdb.Error):  # closed meanwhile
+            done = self._connection.query_progress()
+            return min(done / 100, 1.0) if done >= 0 else None
+        return None
 
     def close(self) -> None:
         self._instance.disconnect(self._connection)

@@ -134,8 +134,9 @@ def _lock_down(database: Connection, settings: InstanceSettings) -> None:
     roots = [os.path.join(root, "") for root in settings.roots]
     database.execute("SET GLOBAL allowed_directories = $1", [roots])
     database.execute("SET GLOBAL enable_external_access = false")
-    # Of all settings, statements' own profiles alone stay adjustable: they count what is read, and change nothing.
-    database.execute("SET GLOBAL allowed_configs = ['enable_profiling']")
+    # Of all settings those of statements' profiles and progress alone stay adjustable: they count, and change nothing.
+    adjustable = "'enable_profiling', 'enable_progress_bar', 'enable_progress_bar_print'"
+    database.execute(f"SET GLOBAL allowed_configs = [{adjustable}]")
     database.execute("SET GLOBAL lock_configuration = true")
 
 

@@ -102,8 +102,9 @@ class StageStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceProgress:
-    """How far an input of a graph is read in the epoch that runs, or ran last: `rows` of `total`, which is None where
-    nothing tells it before the end. What several readers have of it, each for itself, counts as often.
+    """How far an input is read in the epoch that runs, or ran last: `rows` of `total`, which is None where nothing
+    tells it before the end. What several readers have of it, each for itself, counts as often. Of files that a
+    statement reads itself `rows` are what DuckDB estimates, until the statement has ended.
     """
 
     rows: int = 0
@@ -120,7 +121,7 @@ class SourceProgress:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
     """A task's counters. Times are in microseconds; barriers never count among splits. `stages` are those of the Spark
-    job that runs for the task, or ran last. `progress` is that of the inputs of a graph, which does not travel.
+    job that runs for the task, or ran last. `progress` is that of the inputs of a plan or a graph.
     """
 
     barriers_requested: int = 0

@@ -15,7 +15,7 @@ _SPLIT_STATISTICS: Final = tuple(field.name for field in pb.SplitStatistics.DESC
 _COUNTERS: Final = tuple(
     field.name
     for field in pb.Statistics.DESCRIPTOR.fields
-    if field.name not in ("splits", "operators", "loops", "stages")
+    if field.name not in ("splits", "operators", "loops", "stages", "progress")
 )
 
 
@@ -44,6 +44,9 @@ def statistics_message(statistics: s.Statistics) -> pb.Statistics:
             pb.StageStatistics(**{name: getattr(stage, name) for name in _STAGE_STATISTICS})
             for stage in statistics.stages
         ],
+        progress={
+            source: pb.SourceProgress(rows=each.rows, total=each.total) for source, each in statistics.progress.items()
+        },
         **{name: getattr(statistics, name) for name in _COUNTERS},
     )
 
@@ -58,6 +61,10 @@ def _stage_statistics_value(message: pb.StageStatistics) -> s.StageStatistics:
     return s.StageStatistics(**{**counters, "pipelines": tuple(message.pipelines)})
 
 
+def _source_progress_value(message: pb.SourceProgress) -> s.SourceProgress:
+    return s.SourceProgress(rows=message.rows, total=message.total if message.HasField("total") else None)
+
+
 def statistics_value(message: pb.Statistics) -> s.Statistics:
     return s.Statistics(
         splits={
@@ -70,5 +77,6 @@ def statistics_value(message: pb.Statistics) -> s.Statistics:
         ),
         loops=tuple(map(_loop_statistics_value, message.loops)),
         stages=tuple(map(_stage_statistics_value, message.stages)),
+        progress={source: _source_progress_value(each) for source, each in message.progress.items()},
         **{name: getattr(message, name) for name in _COUNTERS},
     )

@@ -1,4 +1,4 @@
-"""Progress while a graph runs: snapshots for a function, or a line for a person who is looking."""
+"""Progress while a graph or a query runs: snapshots for a function, or a line for a person."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from ..progress import Ticker, clear, draw, somebody_looks
+from ..progress import Ticker, clear, draw, somebody_looks, write
 from ..proto.errors import InvalidRequest
 from ..proto.statistics import OperatorStatistics, SourceProgress, Statistics
 
@@ -36,13 +36,16 @@ class GraphProgress:
         return sum(rows for rows, _ in known) / total if total else None
 
 
+_PLAIN_SECONDS: Final = 5.0
+
 Told: TypeAlias = bool | Callable[[GraphProgress], object]
 
 
 @contextmanager
-def watched(told: Told, statistics: Callable[[], Statistics]) -> Iterator[None]:
+def watched(told: Told, statistics: Callable[[], Statistics], *, anywhere: bool = False) -> Iterator[None]:
     """Inside the context the function is called every 0.2 seconds, by a thread of its own, and once more at a good end.
-    What it raises ends the telling, and is raised at the end of the context.
+    What it raises ends the telling, and is raised at the end of the context. A line is for terminals, unless it is
+    wanted `anywhere`: elsewhere it is written every 5 seconds and at a good end.
     """
     started = time.monotonic()
 
@@ -51,14 +54,18 @@ def watched(told: Told, statistics: Callable[[], Statistics]) -> Iterator[None]:
         return GraphProgress(seconds=time.monotonic() - started, sources=found.progress, nodes=found.operators)
 
     if isinstance(told, bool):
-        if not told or not somebody_looks():
-            yield
-            return
-        try:
-            with Ticker(lambda: _draw(now())):
+        if told and somebody_looks():
+            try:
+                with Ticker(lambda: _draw(now())):
+                    yield
+            finally:
+                clear()
+        elif told and anywhere:
+            with Ticker(lambda: write(_text(now())), seconds=_PLAIN_SECONDS):
                 yield
-        finally:
-            clear()
+            write(_text(now()))
+        else:
+            yield
         return
     if not callable(told):
         raise InvalidRequest(
@@ -72,6 +79,9 @@ def watched(told: Told, statistics: Callable[[], Statistics]) -> Iterator[None]:
 
 
 def _draw(progress: GraphProgress) -> None:
-    share = progress.share
-    known = "" if share is None else f"{share:.0%}, "
-    draw(share, f"{known}{progress.rows:,} rows read, {progress.seconds:.0f} s")
+    draw(progress.share, _text(progress))
+
+
+def _text(progress: GraphProgress) -> str:
+    known = "" if progress.share is None else f"{progress.share:.0%}, "
+    return f"{known}{progress.rows:,} rows read, {progress.seconds:.0f} s"

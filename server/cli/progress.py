@@ -5,21 +5,30 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from ...progress import Ticker, clear, draw, somebody_looks
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """Splits that are finished, rows that were produced, and the share of its inputs that the epoch has read."""
+
+    finished: int
+    rows: int
+    read: float | None
+
+
 @contextmanager
-def progress(total: int, state: Callable[[], tuple[int, int]]) -> Iterator[None]:
-    """Inside the context a line on the terminal says how far things are; `state` gives splits finished (of `total`) and
-    rows produced.
-    """
+def progress(total: int, state: Callable[[], State]) -> Iterator[None]:
+    """Inside the context a line on the terminal says how far things are, with `total` splits in all."""
     started = time.monotonic()
 
     def tell() -> None:
-        finished, rows = state()
-        seconds = time.monotonic() - started  # a single large split shows no other progress
-        draw(finished / total if total else 0.0, f"{finished}/{total} splits, {rows:,} rows, {seconds:.0f} s")
+        now = state()
+        read = "" if now.read is None else f", {now.read:.0%} of the epoch read"
+        text = f"{now.finished}/{total} splits{read}, {now.rows:,} rows, {time.monotonic() - started:.0f} s"
+        draw(now.finished / total if total else 0.0, text)
 
     if not somebody_looks():
         yield

@@ -12,6 +12,7 @@ from . import options as common
 if TYPE_CHECKING:
     from ... import Task
     from ...splits import SplitLike
+    from .progress import State
 
 
 def register(commands: common.Subparsers) -> None:
@@ -117,9 +118,14 @@ def _how(options: argparse.Namespace) -> dict[str, Any]:
     return given
 
 
-def _state(task: Task) -> tuple[int, int]:
-    statistics = task.statistics()
-    return sum(split.finished for split in statistics.splits.values()), statistics.output_rows
+def _state(task: Task) -> State:
+    from .progress import State
+
+    found = task.statistics()
+    known = [each for each in found.progress.values() if each.total]
+    read, total = sum(each.rows for each in known), sum(each.total or 0 for each in known)
+    finished = sum(split.finished for split in found.splits.values())
+    return State(finished=finished, rows=found.output_rows, read=read / total if total else None)
 
 
 def _grouped(named: list[tuple[str, str]]) -> dict[str, list[str]]:

@@ -9,6 +9,7 @@ from tidegate.proto import errors, messages
 from tidegate.proto.statistics import (
     LoopStatistics,
     OperatorStatistics,
+    SourceProgress,
     SplitStatistics,
     StageStatistics,
     Statistics,
@@ -144,6 +145,9 @@ def test_a_malformed_split_is_refused(message: tasks_pb2.Split, sentence: str) -
             barriers_requested=counts,
             spilled_bytes=counts,
             splits=st.dictionaries(text, st.builds(SplitStatistics, added=counts, finished=counts), max_size=2),
+            progress=st.dictionaries(
+                text, st.builds(SourceProgress, rows=counts, total=st.none() | counts), max_size=2
+            ),
             operators=st.lists(
                 st.builds(OperatorStatistics, operator=text, place=text, rows_in=counts, run_us=counts), max_size=2
             ).map(tuple),
@@ -192,14 +196,13 @@ def test_an_added_split_survives() -> None:
 
 
 def test_every_field_of_the_statistics_travels() -> None:
-    """A counter added to the message must be one of the value's, and the other way round; but for the progress of
-    graphs, which run in the client's own process.
-    """
+    """A counter added to the message must be one of the value's, and the other way round."""
     for message, value in (
         (tasks_pb2.Statistics, Statistics),
         (tasks_pb2.OperatorStatistics, OperatorStatistics),
         (tasks_pb2.LoopStatistics, LoopStatistics),
         (tasks_pb2.SplitStatistics, SplitStatistics),
+        (tasks_pb2.SourceProgress, SourceProgress),
     ):
-        assert {field.name for field in message.DESCRIPTOR.fields} == set(value.__dataclass_fields__) - {"progress"}
+        assert {field.name for field in message.DESCRIPTOR.fields} == set(value.__dataclass_fields__)
     assert {field.name for field in plans_pb2.Problem.DESCRIPTOR.fields} == set(errors.Problem.__dataclass_fields__)

@@ -683,7 +683,7 @@ class DeleteTaskResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class Statistics(_message.Message):
-    __slots__ = ("barriers_requested", "barriers_completed", "barrier_us", "splits", "operators", "plans", "output_rows", "output_bytes", "output_bytes_held", "spilled_bytes", "loops", "stages")
+    __slots__ = ("barriers_requested", "barriers_completed", "barrier_us", "splits", "operators", "plans", "output_rows", "output_bytes", "output_bytes_held", "spilled_bytes", "loops", "stages", "progress")
     class SplitsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -691,6 +691,13 @@ class Statistics(_message.Message):
         key: str
         value: SplitStatistics
         def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[SplitStatistics, _Mapping]] = ...) -> None: ...
+    class ProgressEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: SourceProgress
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[SourceProgress, _Mapping]] = ...) -> None: ...
     BARRIERS_REQUESTED_FIELD_NUMBER: _ClassVar[int]
     BARRIERS_COMPLETED_FIELD_NUMBER: _ClassVar[int]
     BARRIER_US_FIELD_NUMBER: _ClassVar[int]
@@ -703,6 +710,7 @@ class Statistics(_message.Message):
     SPILLED_BYTES_FIELD_NUMBER: _ClassVar[int]
     LOOPS_FIELD_NUMBER: _ClassVar[int]
     STAGES_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
     barriers_requested: int
     barriers_completed: int
     barrier_us: int
@@ -715,7 +723,16 @@ class Statistics(_message.Message):
     spilled_bytes: int
     loops: _containers.RepeatedCompositeFieldContainer[LoopStatistics]
     stages: _containers.RepeatedCompositeFieldContainer[StageStatistics]
-    def __init__(self, barriers_requested: _Optional[int] = ..., barriers_completed: _Optional[int] = ..., barrier_us: _Optional[int] = ..., splits: _Optional[_Mapping[str, SplitStatistics]] = ..., operators: _Optional[_Iterable[_Union[OperatorStatistics, _Mapping]]] = ..., plans: _Optional[int] = ..., output_rows: _Optional[int] = ..., output_bytes: _Optional[int] = ..., output_bytes_held: _Optional[int] = ..., spilled_bytes: _Optional[int] = ..., loops: _Optional[_Iterable[_Union[LoopStatistics, _Mapping]]] = ..., stages: _Optional[_Iterable[_Union[StageStatistics, _Mapping]]] = ...) -> None: ...
+    progress: _containers.MessageMap[str, SourceProgress]
+    def __init__(self, barriers_requested: _Optional[int] = ..., barriers_completed: _Optional[int] = ..., barrier_us: _Optional[int] = ..., splits: _Optional[_Mapping[str, SplitStatistics]] = ..., operators: _Optional[_Iterable[_Union[OperatorStatistics, _Mapping]]] = ..., plans: _Optional[int] = ..., output_rows: _Optional[int] = ..., output_bytes: _Optional[int] = ..., output_bytes_held: _Optional[int] = ..., spilled_bytes: _Optional[int] = ..., loops: _Optional[_Iterable[_Union[LoopStatistics, _Mapping]]] = ..., stages: _Optional[_Iterable[_Union[StageStatistics, _Mapping]]] = ..., progress: _Optional[_Mapping[str, SourceProgress]] = ...) -> None: ...
+
+class SourceProgress(_message.Message):
+    __slots__ = ("rows", "total")
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    rows: int
+    total: int
+    def __init__(self, rows: _Optional[int] = ..., total: _Optional[int] = ...) -> None: ...
 
 class StageStatistics(_message.Message):
     __slots__ = ("stage", "pipelines", "tasks", "running", "done", "failed", "rows_in", "rows_out", "bytes_in", "bytes_out", "spilled_bytes")
