@@ -224,6 +224,7 @@ def _fragment(node: FragmentNode, workshop: Workshop) -> Fragment:
         ordered=node.ordered,
         spill=workshop.spill,
         lazy=node.lazy,
+        row_wise=node.row_wise,
         loops=node.loops,
         result=node.result,
         loop_seconds=workshop.loop_seconds,

@@ -1,48 +1,118 @@
-"""Blocks: a stream cut into 65,536 rows each, the last one short.
+"""Blocks: a stream cut after every 65,536 rows, and before a row that would make the block's values more than 16 MiB.
 
 What DuckDB computes from a stream may depend on where the stream's batches are cut; it cannot depend on where they
-were cut before this.
+were cut before this: a cut is a function of the rows alone. A row that is larger than a block is one by itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
-BLOCK_ROWS = 65_536
+from .sizes import BATCH_BYTES, batch_bytes, fixed_row_bytes, row_bytes
 
-_COMPACT_AT = 1_024
+BLOCK_ROWS: Final = 65_536
+BLOCK_BYTES: Final = 16 << 20
+
+_COMPACT_AT: Final = 1_024
+_ENOUGH_ROWS: Final = BLOCK_ROWS // 4
+_ENOUGH_BYTES: Final = 1 << 20
 
 
-def blocks(batches: Iterable[pa.RecordBatch], rows: int = BLOCK_ROWS) -> Iterator[pa.RecordBatch]:
-    """`batches` re-cut into `rows` rows each, none of them empty.
+def blocks(
+    batches: Iterable[pa.RecordBatch], rows: int = BLOCK_ROWS, size: int = BLOCK_BYTES
+) -> Iterator[pa.RecordBatch]:
+    """`batches` re-cut into blocks of `rows` rows, or as many as `size` bytes of values hold; none of them empty.
 
     A block that lies inside one batch is a slice of it; others are copied once, or twice where many tiny batches
     make them up. Never holds more than a block and the batch that completes it.
     """
-    pending: list[pa.RecordBatch] = []
-    held = 0
+    held = _Held(rows, size)
     for batch in batches:
-        start, end = 0, batch.num_rows
-        if held and end:
-            start = min(rows - held, end)
-            pending.append(batch.slice(0, start))
-            held += start
-            if held == rows:
-                yield _joined(pending)
-                pending, held = [], 0
-            elif len(pending) >= _COMPACT_AT:
-                pending = [_joined(pending)]
-        while end - start >= rows:
-            yield batch.slice(start, rows) if end != rows else batch
-            start += rows
-        if start < end:
-            pending.append(batch.slice(start))
-            held += end - start
-    if held:
-        yield _joined(pending)
+        start = 0
+        while start < batch.num_rows:
+            part = batch.slice(start, rows - held.rows) if start or batch.num_rows > rows - held.rows else batch
+            taken = held.take(part)
+            start += taken
+            if taken < part.num_rows or held.rows == rows:
+                yield held.joined()
+    if held.rows:
+        yield held.joined()
 
 
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """`batches` in fair sizes, for what does not depend on where they are cut: small ones joined, large ones cut."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        held.append(batch)
+        rows += batch.num_rows
+        size += batch_bytes(batch)
+        if rows >= _ENOUGH_ROWS or size >= _ENOUGH_BYTES:
+            yield from blocks((_concatenated(held),), BLOCK_ROWS, BATCH_BYTES)
+            held, rows, size = [], 0, 0
+    if rows:
+        yield _concatenated(held)
+
+
+class _Held:
+    """The rows of the next block so far. Their bytes are an upper bound until it matters: to count each row's costs as
+    much as to read it.
+    """
+
+    def __init__(self, most_rows: int, most_bytes: int) -> None:
+        self.rows = 0
+        self._most_rows = most_rows
+        self._most_bytes = most_bytes
+        self._batches: list[pa.RecordBatch] = []
+        self._uncounted: list[pa.RecordBatch] = []
+        self._bytes = 0
+        self._bound = 0
+        self._schema: pa.Schema | None = None
+        self._counts = True
+
+    def take(self, part: pa.RecordBatch) -> int:
+        """Add as many of its rows as fit, at least one where there is none yet; how many those are."""
+        fitting = part.num_rows if self._surely_fits(part) else self._fitting(part)
+        if fitting:
+            self._batches.append(part if fitting == part.num_rows else part.slice(0, fitting))
+            self.rows += fitting
+            if len(self._batches) >= _COMPACT_AT:
+                self._batches = [_concatenated(self._batches)]
+        return fitting
+
+    def joined(self) -> pa.RecordBatch:
+        block = _concatenated(self._batches)
+        self._batches, self._uncounted = [], []
+        self.rows = self._bytes = self._bound = 0
+        return block
+
+    def _surely_fits(self, part: pa.RecordBatch) -> bool:
+        if part.schema is not self._schema:
+            self._schema = part.schema
+            width = fixed_row_bytes(part.schema)
+            self._counts = width is None or width * self._most_rows > self._most_bytes
+        if not self._counts:
+            return True
+        bound = batch_bytes(part)
+        if self._bytes + self._bound + bound > self._most_bytes:
+            return False
+        self._bound += bound
+        self._uncounted.append(part)
+        return True
+
+    def _fitting(self, part: pa.RecordBatch) -> int:
+        self._bytes += sum(int(row_bytes(each).sum()) for each in self._uncounted)
+        self._uncounted, self._bound = [], 0
+        up_to = np.cumsum(row_bytes(part))
+        fitting = int(np.searchsorted(up_to, self._most_bytes - self._bytes, side="right"))
+        fitting = max(fitting, 0 if self.rows else 1)
+        self._bytes += int(up_to[fitting - 1]) if fitting else 0
+        return fitting
+
+
+def _concatenated(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)

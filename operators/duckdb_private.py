@@ -53,6 +53,6 @@ class PrivateEngine:
         batches: list[pa.RecordBatch] = table.to_batches()
         return batches
 
-    def stream(self, connection: Connection, sql: str, values: Values) -> pa.RecordBatchReader:
+    def stream(self, connection: Connection, sql: str, values: Values, rows: int = BATCH_ROWS) -> pa.RecordBatchReader:
         private: Any = connection
-        return private._submit(sql, list(values) or None, "stream", BATCH_ROWS).arrow_reader()
+        return private._submit(sql, list(values) or None, "stream", rows).arrow_reader()

@@ -46,8 +46,8 @@ class Engine(Protocol):
         """All rows of the statement prepared under `name`."""
         ...
 
-    def stream(self, connection: Connection, sql: str, values: Values) -> pa.RecordBatchReader:
-        """Plan a SELECT and read it lazily. The reader owns the connection until it is closed."""
+    def stream(self, connection: Connection, sql: str, values: Values, rows: int = BATCH_ROWS) -> pa.RecordBatchReader:
+        """Plan a SELECT and read it lazily, in batches of `rows`. The reader owns the connection until it is closed."""
         ...
 
 
@@ -79,8 +79,8 @@ class PublicEngine:
     def execute(self, connection: Connection, name: str, sql: str) -> Sequence[pa.RecordBatch]:  # noqa: ARG002
         return list(self.stream(connection, sql, ()))
 
-    def stream(self, connection: Connection, sql: str, values: Values) -> pa.RecordBatchReader:
-        return connection.sql(sql, params=list(values) or None).to_arrow_reader(BATCH_ROWS)
+    def stream(self, connection: Connection, sql: str, values: Values, rows: int = BATCH_ROWS) -> pa.RecordBatchReader:
+        return connection.sql(sql, params=list(values) or None).to_arrow_reader(rows)
 
 
 class _ProbeRelation:

@@ -26,6 +26,8 @@ from .quoting import identifier, writable
 _Bind: TypeAlias = Callable[[object], str]
 
 _KEPT: Final = 0.2
+#: DuckDB reads 2,048 rows of a file at a time, whatever they take: of wider rows than this, that is too much.
+_WIDEST: Final = 8 << 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -65,6 +67,8 @@ def native_obstacle(pieces: Sequence[Piece], columns: Sequence[Column]) -> str |
             return f"{describe(piece)} is not a Parquet file"
         if any(character in piece.path for character in "*?[]{}"):
             return f"{piece.path} would be taken for a pattern"
+        if (piece.row_bytes or 0) > _WIDEST:
+            return f"{piece.path} has rows of about {piece.row_bytes:,} bytes, and DuckDB reads 2,048 rows at a time"
         if seen is None or not piece.schema.equals(seen) or piece.partition:
             obstacle = _schema_obstacle(piece, piece.schema, columns)
             if obstacle is not None:

@@ -25,7 +25,7 @@ from ..proto.values import Spill
 from . import builds, failures, file_reads
 from .canonical_order import in_canonical_order
 from .conform import Conform
-from .engine import estimate_progress
+from .engine import BATCH_ROWS, estimate_progress
 from .file_reads import FileReads
 from .file_relations import FileSource
 from .file_versions import check_versions
@@ -37,9 +37,12 @@ from .loop_bounds import Later, LoopBound, LoopWatch, counted, never
 from .operator import Operator, Stream
 from .piece import FilePiece, Piece
 from .scan import Scan
-from .statement import Statement
+from .sizes import BATCH_BYTES, fixed_row_bytes, rows_within
+from .statement import FETCHED_BYTES, Statement
 
 _SMALL_BYTES = 8 << 20
+#: How many rows are handed out at once where what follows the first of them may be wider.
+_TEXT_ROWS = 16_384
 
 
 class Ordered(Protocol):
@@ -61,7 +64,8 @@ class Ordered(Protocol):
 class Fragment(Operator):
     """`run` takes one stream per entry of `streams`, in order; `assign` the pieces of each of `files`. One that is
     `lazy` takes rows one by one, in order, and reads its inputs only as its own rows are asked for: they are neither
-    executed at once nor cut into blocks.
+    executed at once nor cut into blocks. One that is `row_wise` makes its rows of one row each of its only stream, in
+    order: it is executed block by block.
 
     Without an `ordered` form there is nothing to do about joins that do not fit but to refuse them. `loops` are those
     that the statement recurses in; with `loop_seconds` its first row must be there by then, or `later` interrupts it.
@@ -82,6 +86,7 @@ class Fragment(Operator):
         ordered: Ordered | None = None,
         spill: Spill = Spill.AUTO,
         lazy: bool = False,
+        row_wise: bool = False,
         loops: Sequence[LoopBound] = (),
         result: LoopBound | None = None,
         loop_seconds: float = 0.0,
@@ -105,6 +110,7 @@ class Fragment(Operator):
         self._conform = Conform(schema, place)
         self._result = result
         self._kernels = kernels
+        self._by_blocks = row_wise and not lazy and not files and [each.replayed for each in streams] == [False]
         self._interrupted = False
         self._watch = LoopWatch(loops, seconds=loop_seconds, later=later, interrupt=self.interrupt)
         self._reads = file_reads.NOTHING
@@ -120,6 +126,7 @@ class Fragment(Operator):
                 files=self._files,
                 context=None if context is None or self._context is None else (context.relation, self._context),
                 lazy=lazy,
+                row_wise=self._by_blocks,
                 recursive_columns=max((loop.columns for loop in loops), default=0),
             )
         except BaseException as error:
@@ -240,10 +247,12 @@ class Fragment(Operator):
         self._stop_if_interrupted()
         if self._kernels is not None and (found := self._computed(self._kernels)) is not None:
             return (batch for batch in (found,))
+        if self._by_blocks:
+            return self._block_by_block(*self._inputs)
         if not self._joins():
-            return self._plain()
+            return self._fetched() if self._is_small() else self._streamed(*self._bound())
         if self._fits():
-            return self._plain() if self._statement.prepared else self._guarded()
+            return self._fetched() if self._is_small() else self._guarded()
         return self._in_order() if self._spill is Spill.ORDERED else self._checked()
 
     def _computed(self, kernels: Kernels) -> pa.RecordBatch | None:
@@ -280,11 +289,33 @@ class Fragment(Operator):
     def _out_of_room(self) -> TidegateError:
         return self._watch.named(failures.out_of_memory(self._place, self._memory))
 
-    def _plain(self) -> Generator[pa.RecordBatch]:
-        if self._statement.prepared:
+    def _block_by_block(self, relation: FragmentInput) -> Generator[pa.RecordBatch]:
+        for _ in relation.one_by_one():
             yield from self._statement.execute()
-        else:
-            yield from self._statement.stream(*self._bound())
+
+    def _is_small(self) -> bool:
+        """Whether its rows can be fetched at once. The rows of streams are held to find out."""
+        if not self._statement.prepared:
+            return False
+        size, room = 0, self._spill_room()
+        for relation in self._inputs:
+            size += relation.hold(FETCHED_BYTES - size, room)
+        return size <= FETCHED_BYTES
+
+    def _fetched(self) -> Generator[pa.RecordBatch]:
+        yield from self._statement.execute()
+
+    def _streamed(self, sql: str, values: Sequence[object]) -> Generator[pa.RecordBatch]:
+        room = self._spill_room()
+        for relation in self._inputs:
+            relation.hold(0, room)  # the first rows, which tell how wide they are
+        return self._statement.stream(sql, values, self._batch_rows())
+
+    def _batch_rows(self) -> int:
+        """How many rows to hand out at once: a row may be made of one of each input."""
+        fixed = fixed_row_bytes(self.schema)
+        most = BATCH_ROWS if fixed is not None else _TEXT_ROWS
+        return rows_within(BATCH_BYTES, max(fixed or 0, self._input_row_bytes()), most)
 
     def _bound(self) -> tuple[str, tuple[object, ...]]:
         return self._statement.bound(self._pieces)
@@ -294,8 +325,8 @@ class Fragment(Operator):
         if self._spill is Spill.AUTO:
             for relation in self._inputs:
                 relation.keep()
-        with self._statement.executed(*self._bound()) as (profile, rows):
-            found = builds.excess(profile, self._memory, self._text_bytes_per_row())
+        with self._statement.executed(*self._bound(), self._batch_rows) as (profile, rows):
+            found = builds.excess(profile, self._memory, self._input_row_bytes())
             if found is None:
                 yield from rows
                 return
@@ -306,7 +337,7 @@ class Fragment(Operator):
         before the first row; after that it is an error.
         """
         found: builds.Excess | None = None
-        with closing(self._statement.stream(*self._bound())) as rows:
+        with closing(self._streamed(*self._bound())) as rows:
             for number, batch in enumerate(rows):
                 held = self._instance.hash_table_bytes()
                 if held > builds.bound(self._memory):
@@ -329,7 +360,7 @@ class Fragment(Operator):
             raise InternalError(f"{self._place}: the fragment has no ordered form")
         for relation in self._inputs:
             relation.read_again()
-        return self._statement.stream(*self._statement.bound(self._pieces, self._ordered.sql))
+        return self._streamed(*self._statement.bound(self._pieces, self._ordered.sql))
 
     def _too_large(self, found: builds.Excess) -> ExecutionError:
         return builds.too_large(found, self._memory, self._place, self._ordered.joins if self._ordered else ())
@@ -346,9 +377,9 @@ class Fragment(Operator):
             total += sum(max((p.row_count or 0) * width, p.byte_count or 0) for p in self._pieces[file.relation])
         return total
 
-    def _text_bytes_per_row(self) -> int:
-        """What a row that has one row of every input in it takes outside of its fixed part, as seen."""
-        total = sum(relation.bytes // max(relation.seen, 1) for relation in self._inputs)
+    def _input_row_bytes(self) -> int:
+        """About what a row that has one row of every input in it takes, as seen."""
+        total = sum(relation.row_bytes for relation in self._inputs)
         for pieces in self._pieces.values():
             rows = sum(piece.row_count or 0 for piece in pieces)
             total += sum(piece.byte_count or 0 for piece in pieces) // max(rows, 1)

@@ -45,20 +45,26 @@ class HeldRows:
         self._rest = batches
         self._room = room
         self._memory: list[pa.RecordBatch] = []
+        self._size = self._rows = 0
         self._path: str | None = None
         self._sink: pa.NativeFile | None = None
         self._writer: pa.RecordBatchWriter | None = None
 
     def fill(self, most: int) -> int:
-        """Take rows into memory, up to their end or until they are more than `most` bytes. How many bytes they are."""
-        size = 0
-        while size <= most:
+        """Take rows into memory, up to their end or until there are more than `most` bytes; how many there are."""
+        while self._size <= most:
             batch = next(self._rest, None)
             if batch is None:
                 break
             self._memory.append(batch)
-            size += batch_bytes(batch)
-        return size
+            self._size += batch_bytes(batch)
+            self._rows += batch.num_rows
+        return self._size
+
+    @property
+    def row_bytes(self) -> int:
+        """About how many bytes a row has, of those that `fill` took."""
+        return self._size // max(self._rows, 1)
 
     def joined(self, schema: pa.Schema, most: int) -> pa.RecordBatch | None:
         """What is in memory, if that is no more than so many rows."""

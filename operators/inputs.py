@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ..proto.errors import ExecutionError, InternalError
 from .batches import batch_of
-from .blocks import blocks
+from .blocks import blocks, gathered
 from .held import HeldRows, SpillRoom
 from .operator import Stream
 from .sizes import batch_bytes
@@ -84,6 +84,7 @@ class FragmentInput:
         self._held: HeldRows | None = None
         self._again = False
         self._asked = False
+        self._block: pa.RecordBatch | None = None
 
     def begin(self, stream: Stream) -> None:
         """Hand out `stream` when asked next."""
@@ -91,10 +92,11 @@ class FragmentInput:
         self._restart()
 
     def hold(self, most: int, room: SpillRoom) -> int:
-        """Take its rows into memory until there are no more, or more than `most` bytes, which are then returned."""
+        """Take its rows into memory until there are no more, or more than `most` bytes; how many there are."""
         if self._stream is None:
             raise InternalError(f"the stream {self.relation!r} was held outside of an epoch")
-        self._held = HeldRows(self._checked(self._cut(self._stream)), room)
+        if self._held is None:
+            self._held = HeldRows(self._checked(self._cut(self._stream)), room)
         try:
             return self._held.fill(most)
         except BaseException as error:
@@ -107,6 +109,23 @@ class FragmentInput:
             return None
         return self._held.joined(self._source_schema, most_rows)
 
+    def one_by_one(self) -> Iterator[None]:
+        """Hand out some rows at each step, as if there were no others; cut anywhere."""
+        if self._stream is None:
+            raise InternalError(f"the stream {self.relation!r} was read outside of an epoch")
+        rows = self._checked(iter(self._stream)) if self._held is None else self._held.read(again=False)
+        for block in gathered(rows):
+            self._block, self._asked = block, False
+            yield
+        self._block = None
+
+    @property
+    def row_bytes(self) -> int:
+        """About how many bytes a row has, of those that were read or are held."""
+        if self.seen:
+            return self.bytes // self.seen
+        return 0 if self._held is None else self._held.row_bytes
+
     def keep(self) -> None:
         """Hold also the rows that are only read with the statement, so that it can be run again."""
         self._again = True
@@ -118,7 +137,7 @@ class FragmentInput:
 
     def end(self) -> None:
         """The epoch is over."""
-        held, self._held, self._again = self._held, None, False
+        held, self._held, self._again, self._block = self._held, None, False, None
         if held is not None:
             held.close()
         stream, self._stream = self._stream, None
@@ -142,7 +161,7 @@ class FragmentInput:
 
     def _batches(self, stream: Stream, schema: pa.Schema, columns: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
         places = range(len(schema)) if columns is None else columns
-        rows = self._checked(self._cut(stream)) if self._held is None else self._held.read(again=self._again)
+        rows = self._rows(stream) if self._block is None else iter((self._block,))
         try:
             for batch in rows:
                 self.bytes += batch_bytes(batch)
@@ -155,8 +174,11 @@ class FragmentInput:
             self.failure = error
             raise
         finally:
-            if not self._again:
+            if not self._again and self._block is None:
                 stream.close()
+
+    def _rows(self, stream: Stream) -> Iterator[pa.RecordBatch]:
+        return self._checked(self._cut(stream)) if self._held is None else self._held.read(again=self._again)
 
     def _cut(self, stream: Stream) -> Iterator[pa.RecordBatch]:
         return blocks(stream) if self._strict else iter(stream)

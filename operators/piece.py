@@ -32,10 +32,11 @@ class FilePiece:
     `splits.expand` makes it from names and sizes alone: `rows` and `row_groups` are then what the split asked for.
     `splits.open_pieces` reads what the format tells without reading rows and cuts: `schema` is the file's own (as
     Arrow sees it), `file_rows` and `row_count` how many rows the file and this piece have, `file_groups` how many
-    row groups (or record batches) the file, `byte_count` about how many bytes the piece takes, `never_null` the
-    columns that are known to hold no null, `batch_starts` the first row of each record batch of an Arrow file. What the
-    format does not tell stays None. `partition` holds the columns its Hive-style folders give, as strings. `origin`
-    names the split for messages: source and sequence.
+    row groups (or record batches) the file, `byte_count` about how many bytes the piece takes, `row_bytes` about how
+    many a row of the wanted columns takes in the row group where it takes most, `never_null` the columns that are known
+    to hold no null, `batch_starts` the first row of each record batch of an Arrow file. What the format does not tell
+    stays None. `partition` holds the columns its Hive-style folders give, as strings. `origin` names the split for
+    messages: source and sequence.
     `change_column` is what its split says of where a row's weight stands.
     `key_bounds` are the least and greatest value of columns (by the file's name) that were asked for as keys and hold
     no null; of a piece with `keys` only the rows in that range are meant. Rows of a Dataset's partition have its number
@@ -53,6 +54,7 @@ class FilePiece:
     file_rows: int | None = None
     file_groups: int | None = None
     byte_count: int | None = None
+    row_bytes: int | None = None
     never_null: frozenset[str] = frozenset()
     key_bounds: tuple[tuple[str, int, int], ...] = ()
     keys: KeyRange | None = None

@@ -1,10 +1,109 @@
-"""What a batch counts for wherever bytes are counted."""
+"""How many bytes rows count for.
+
+`batch_bytes` is about what a batch takes, and depends on how it is laid out. `row_bytes` is a function of the values
+alone, so what is decided by it is the same whatever batches the rows come in.
+"""
 
 from __future__ import annotations
 
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as kinds
+
+Sizes: TypeAlias = npt.NDArray[np.int64]
+
+#: About how many bytes of rows are read, or handed out, at once.
+BATCH_BYTES: Final = 4 << 20
+
+#: What a nested or encoded type takes a row whose values are not looked at.
+_UNKNOWN_WIDTH: Final = 8
 
 
 def batch_bytes(batch: pa.RecordBatch) -> int:
     """About the bytes of its rows, and no others where it is a slice. (`nbytes` costs microseconds for each column.)"""
     return int(pa.ipc.get_record_batch_size(batch))
+
+
+def fixed_row_bytes(schema: pa.Schema) -> int | None:
+    """What each row of the schema counts for, where that is the same for all of them."""
+    widths = [_fixed(type_) for type_ in schema.types]
+    known = [width for width in widths if width is not None]
+    return sum(known) if len(known) == len(widths) else None
+
+
+def rows_within(size: int, each: int, most: int) -> int:
+    """How many rows of `each` bytes are at most `size` bytes and `most` rows; at least one."""
+    return max(1, min(most, size // max(each, 1)))
+
+
+def row_bytes(batch: pa.RecordBatch) -> Sizes:
+    """What the values of each row count for: those of fixed width their width, texts and bytes their lengths, lists
+    what is in them. Nulls of variable length count nothing. Never more in all than `batch_bytes`.
+    """
+    sizes = np.zeros(batch.num_rows, np.int64)
+    for column in batch.columns:
+        sizes += _values(column)
+    return sizes
+
+
+def _values(array: pa.Array) -> Sizes:
+    type_ = array.type
+    width = _fixed(type_)
+    if width is not None:
+        return np.full(len(array), width, np.int64)
+    if isinstance(array, pa.ExtensionArray):
+        return _values(array.storage)
+    if _is_text(type_):
+        return _filled(pc.binary_length(array))
+    if kinds.is_struct(type_):
+        return _present(array, sum(map(_values, array.flatten()), np.zeros(len(array), np.int64)))
+    if kinds.is_fixed_size_list(type_):
+        each = _values(array.values.slice(array.offset * type_.list_size, len(array) * type_.list_size))
+        return _present(array, each.reshape(len(array), type_.list_size).sum(axis=1))
+    if kinds.is_list(type_) or kinds.is_large_list(type_) or kinds.is_map(type_):
+        return _present(array, _lists(array))
+    return np.full(len(array), _UNKNOWN_WIDTH, np.int64)
+
+
+def _lists(array: pa.Array) -> Sizes:
+    offsets = np.asarray(array.offsets, np.int64)
+    if not len(array):
+        return np.zeros(0, np.int64)
+    is_map = kinds.is_map(array.type)
+    children = (array.keys, array.items) if is_map else (array.values,)
+    first, last = int(offsets[0]), int(offsets[-1])
+    up_to = np.zeros(last - first + 1, np.int64)
+    for child in children:
+        up_to[1:] += np.cumsum(_values(child.slice(first, last - first)))
+    return up_to[offsets[1:] - first] - up_to[offsets[:-1] - first]
+
+
+def _present(array: pa.Array, sizes: Sizes) -> Sizes:
+    return np.where(array.is_valid().to_numpy(zero_copy_only=False), sizes, 0) if array.null_count else sizes
+
+
+def _filled(lengths: pa.Array) -> Sizes:
+    return np.asarray(lengths.fill_null(0) if lengths.null_count else lengths, np.int64)
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    return bool(
+        kinds.is_string(type_) or kinds.is_binary(type_) or kinds.is_large_string(type_) or kinds.is_large_binary(type_)
+    )
+
+
+def _fixed(type_: pa.DataType) -> int | None:
+    """The bytes of each value; bits and nulls count nothing."""
+    if isinstance(type_, pa.BaseExtensionType):
+        return _fixed(type_.storage_type)
+    if kinds.is_dictionary(type_):
+        return _fixed(type_.index_type)
+    if kinds.is_null(type_):
+        return 0
+    if kinds.is_primitive(type_) or kinds.is_decimal(type_) or kinds.is_fixed_size_binary(type_):
+        return int(type_.bit_width) // 8
+    return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing, contextmanager
 from math import prod
 
@@ -22,6 +22,8 @@ from .quoting import identifier
 FETCHED_INPUT = 1_000_000
 #: ... and no more than this were every row of an input to meet every row of the others.
 FETCHED_ROWS = 10_000_000
+#: ... and no more than so many bytes of all inputs: a sort, for one, gives as many back.
+FETCHED_BYTES = 32 << 20
 #: A recursion of several columns may make far more rows than it reads, mostly all pairs of values: so no input of it
 #: larger than this. One of a single column only copies values that it has read.
 FETCHED_RECURSIVE = 1_000
@@ -35,7 +37,8 @@ class Statement:
     """`recursive_columns` are those of the loop that has most of them, among those that it recurses in.
 
     `planned` counts how often DuckDB planned it. `joins` says whether it builds hash tables to join with, where
-    that is known before its files are. `profile` is what its last run left, if that was counted and has ended.
+    that is known before its files are. `profile` is what its last run left, if that was counted and has ended. One that
+    is `row_wise` is executed for each block.
     """
 
     def __init__(
@@ -48,6 +51,7 @@ class Statement:
         files: Sequence[FileSource],
         context: tuple[str, Relation] | None,
         lazy: bool = False,
+        row_wise: bool = False,
         recursive_columns: int = 0,
     ) -> None:
         self.planned = 0
@@ -65,7 +69,7 @@ class Statement:
         self._sql = with_definitions(sql, self._replayed)
         sources = [source for source, _ in streams]
         most = FETCHED_RECURSIVE if recursive_columns > 1 else FETCHED_INPUT
-        self.prepared = not files and not lazy and _is_small(sources, most)
+        self.prepared = not files and not lazy and (row_wise or _is_small(sources, most))
         self.joins: bool | None = None
         if not files:
             if self.prepared:
@@ -102,24 +106,26 @@ class Statement:
             self._connection.execute("SET enable_profiling = 'no_output'" if counted else "RESET enable_profiling")
             self._counted = counted
 
-    def stream(self, sql: str, values: Sequence[object]) -> Generator[pa.RecordBatch]:
-        """Lazily: closing the iterator stops the statement and closes what it reads."""
+    def stream(self, sql: str, values: Sequence[object], rows: int) -> Generator[pa.RecordBatch]:
+        """Lazily, in batches of so many rows: closing the iterator stops the statement and closes what it reads."""
         self.planned += 1
-        with closing(batches_of(self._engine.stream(self._connection, sql, values))) as batches:
+        with closing(batches_of(self._engine.stream(self._connection, sql, values, rows))) as batches:
             yield from batches
         if self._counted:
             self.profile = self._connection.get_profiling_information("json")
 
     @contextmanager
-    def executed(self, sql: str, values: Sequence[object]) -> Generator[tuple[str, Iterable[pa.RecordBatch]]]:
-        """Run to the end: its profile, and its rows for as long as the context lasts."""
+    def executed(
+        self, sql: str, values: Sequence[object], rows: Callable[[], int]
+    ) -> Generator[tuple[str, Iterable[pa.RecordBatch]]]:
+        """Run to the end: its profile, and its rows, in batches of so many, for as long as the context lasts."""
         table = identifier(_RESULT)
         run = f"EXPLAIN (ANALYZE, FORMAT JSON) CREATE OR REPLACE TEMP TABLE {table} AS {sql}"
         self.planned += 1
         try:
             row = self._connection.execute(run, list(values) or None).fetchone()
             profile = self.profile = row[1] if row else "{}"
-            reader = self._engine.stream(self._connection, f"SELECT * FROM {table}", ())
+            reader = self._engine.stream(self._connection, f"SELECT * FROM {table}", (), rows())
             with closing(reader):
                 yield profile, reader
         finally:

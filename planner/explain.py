@@ -70,8 +70,8 @@ class _Naming:
     names: dict[int, str] = field(default_factory=dict)
     relations: int = 0
 
-    def of(self, relation: ir.Relation, ends: Container[int]) -> str:
-        plain = "selection" if selection(relation, ends) else "fragment"
+    def of(self, relation: ir.Relation, ends: Container[int], *, row_wise: bool = False) -> str:
+        plain = "selection" if selection(relation, ends, row_wise=row_wise) else "fragment"
         kind = "operator" if isinstance(relation, ir.Operated) else plain
         return self.names.setdefault(id(relation), f"{kind} {len(self.names) + 1}")
 
@@ -139,7 +139,7 @@ def explain(
 def _fragments(division: Division, section: Section, naming: _Naming, *, ends: bool = False) -> tuple[_Fragment, ...]:
     """The section's fragments, the one that gives its rows first; `ends`: which ends a pipeline."""
     ends_at = {*map(id, section.edges), *division.uses}
-    naming.of(section.root, ends_at)
+    naming.of(section.root, ends_at, row_wise=section.row_wise)
     edges = {id(edge): naming.of(edge, ends_at) for edge in reversed(section.edges)}
     found = [_fragment(division, section.root, "", edges, naming, ends=ends)]
     operated = {id(each) for edge in section.edges if isinstance(edge, ir.Operated) for each in read_by(edge)}

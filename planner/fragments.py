@@ -74,7 +74,21 @@ def fragments(
     lazy = _read_lazily(section)
     for edge in section.edges:
         mine[id(edge)] = _edge(edge, making, mine, lazy=id(edge) in lazy)
-    return _selected(section.root, mine, output) or _Fragment(making, mine).of(section.root, output)
+    if section.row_wise:
+        mine |= _source_read(section.root, making, mine)
+    return _selected(section.root, mine, output, row_wise=section.row_wise) or _Fragment(making, mine).of(
+        section.root, output
+    )
+
+
+def _source_read(root: ir.Relation, making: Making, nodes: Mapping[int, PhysicalNode]) -> dict[int, PhysicalNode]:
+    """The source of which a row-wise section wants columns and nothing else."""
+    found = selection(root, nodes, row_wise=True)
+    if found is None or not isinstance(found.input, ir.Read | ir.LocalFiles):
+        return {}
+    known = making.columns[found.input.source]
+    columns = tuple(known[name] for name in found.input.names)
+    return {id(found.input): _leaf(found.input).scan(columns, making, found.input.place)}
 
 
 def _edge(edge: ir.Relation, making: Making, nodes: dict[int, PhysicalNode], *, lazy: bool) -> PhysicalNode:
@@ -93,12 +107,14 @@ def _read_lazily(section: Section) -> set[int]:
     return found
 
 
-def _selected(root: ir.Relation, nodes: Mapping[int, PhysicalNode], output: Output | None) -> SelectNode | None:
-    """Columns of an operator's rows need no statement."""
-    found = selection(root, nodes)
-    if found is None:
+def _selected(
+    root: ir.Relation, nodes: Mapping[int, PhysicalNode], output: Output | None, *, row_wise: bool = False
+) -> SelectNode | None:
+    """Columns of an operator's rows, or a source's, need no statement."""
+    found = selection(root, nodes, row_wise=row_wise)
+    node = None if found is None else nodes.get(id(found.input))
+    if found is None or node is None:
         return None
-    node = nodes[id(found.input)]
     return SelectNode(
         input=node,
         columns=found.columns,

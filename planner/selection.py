@@ -1,9 +1,12 @@
-"""Relations that are nothing but columns of an operator's rows, or of an exchange's: those need no statement."""
+"""Relations that are nothing but columns of a source's rows, of an operator's, or of an exchange's: those need no
+statement.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from . import ir
 from .sql.types import has_struct
@@ -15,13 +18,17 @@ from .visit import is_column
 class Selection:
     """The columns of `input` at these places."""
 
-    input: ir.Operated | ir.Recursion | ir.Exchange
+    input: ir.Read | ir.LocalFiles | ir.Operated | ir.Recursion | ir.Exchange
     columns: tuple[int, ...]
 
 
-def selection(root: ir.Relation, ends: Container[int]) -> Selection | None:
-    """What `root` is if it only takes columns from a relation with an operator of its own, or from an exchange. `ends`
-    are relations, by their ids, that something else computes.
+_OPERATED: Final = ir.Operated | ir.Recursion | ir.Exchange
+
+
+def selection(root: ir.Relation, ends: Container[int], *, row_wise: bool = False) -> Selection | None:
+    """What `root` is if it only takes columns from a source, a relation with an operator of its own, or an exchange.
+    `ends` are relations, by their ids, that something else computes. A source's columns are one only as all that a
+    `row_wise` section is: DuckDB would copy its rows once more.
     """
     relation, columns = root, tuple(range(len(root.schema)))
     while isinstance(relation, ir.Project) and (relation is root or id(relation) not in ends):
@@ -29,7 +36,8 @@ def selection(root: ir.Relation, ends: Container[int]) -> Selection | None:
         if taken is None:
             return None
         relation, columns = relation.input, tuple(taken[column] for column in columns)
-    if relation is root or not columns or not isinstance(relation, ir.Operated | ir.Recursion | ir.Exchange):
+    reads = row_wise and isinstance(relation, ir.Read | ir.LocalFiles)
+    if not columns or not (reads or (relation is not root and isinstance(relation, _OPERATED))):
         return None
     fits = all(_fits(relation.schema[at], type_) for at, type_ in zip(columns, root.schema, strict=True))
     return Selection(input=relation, columns=columns) if fits else None

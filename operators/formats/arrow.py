@@ -14,7 +14,7 @@ from ...proto.errors import SplitError
 from ..column import Column
 from ..piece import FilePiece
 from .arrow_footer import batch_rows
-from .format import BATCH_ROWS
+from .format import numbered
 from .ranges import cut, within
 
 _MAGIC = b"ARROW1"
@@ -116,8 +116,7 @@ class ArrowReader:
         number, row = self._begin(start)
         for first, batch in within(self._from(reader, number), row, (start, end)):
             batch.validate()
-            for offset in range(0, batch.num_rows, BATCH_ROWS):
-                yield first + offset, batch.slice(offset, BATCH_ROWS).select(order)
+            yield from numbered(first, batch.select(order))
 
     def _begin(self, row: int) -> tuple[int, int]:
         """The record batch to begin with, and its first row: the one with this row, where that is known."""

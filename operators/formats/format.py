@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Protocol
 
 import pyarrow as pa
 from pyarrow.fs import FileSystem
 
+from ..blocks import blocks
 from ..column import Column
 from ..piece import FilePiece
+from ..sizes import BATCH_BYTES
 
 #: Neighbouring row groups or record batches become one piece up to so many rows.
 PIECE_ROWS = 100_000
 BATCH_ROWS = 65_536
+
+
+def numbered(first: int, batch: pa.RecordBatch, rows: int = BATCH_ROWS) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Cut a batch that begins at row `first` of its file into parts of a fair size, each with its first row."""
+    for part in blocks((batch,), rows, BATCH_BYTES):
+        yield first, part
+        first += part.num_rows
 
 
 class Reader(Protocol):

@@ -11,7 +11,7 @@ from pyarrow.fs import FileSystem
 
 from ..column import Column
 from ..piece import FilePiece
-from .format import BATCH_ROWS
+from .format import numbered
 
 
 class Orc:
@@ -44,8 +44,7 @@ class OrcReader:
         at = 0
         for i in range(self._orc.nstripes):
             stripe = self._orc.read_stripe(i, columns=names or self.schema.names[:1]).select(names)
-            for offset in range(0, stripe.num_rows, BATCH_ROWS):
-                yield at + offset, stripe.slice(offset, BATCH_ROWS)
+            yield from numbered(at, stripe)
             at += stripe.num_rows
 
     def close(self) -> None:

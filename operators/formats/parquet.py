@@ -17,10 +17,15 @@ from pyarrow.fs import FileSystem
 from ..column import Column
 from ..matching import same_name
 from ..piece import FilePiece
-from .format import BATCH_ROWS
+from ..sizes import BATCH_BYTES, batch_bytes, rows_within
+from .format import BATCH_ROWS, numbered
 from .ranges import cut, within
 
 _LATER_ROWS: Final = 2 * BATCH_ROWS
+_FIRST_ROWS: Final = 64
+#: What is read of a column at once, of a file that is no page yet.
+_BUFFER_BYTES: Final = 1 << 20
+_SMALL_CHUNK: Final = 64 << 10
 
 
 class Parquet:
@@ -34,7 +39,12 @@ class Parquet:
             footer = pq.read_metadata(file)
         groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
         schema = footer.schema.to_arrow_schema().remove_metadata()
-        known = replace(piece, schema=schema, never_null=_never_null(footer, schema, columns))
+        known = replace(
+            piece,
+            schema=schema,
+            never_null=_never_null(footer, schema, columns),
+            row_bytes=max((_row_bytes(group, _wanted(schema, columns)) for group in groups), default=0),
+        )
         pieces = cut(known, [group.num_rows for group in groups], [group.total_byte_size for group in groups])
         return _with_key_bounds(pieces, footer, schema, columns)
 
@@ -46,7 +56,7 @@ class ParquetReader:
     def __init__(self, piece: FilePiece, filesystem: FileSystem) -> None:
         self._file = filesystem.open_input_file(piece.path)
         try:
-            self._parquet = pq.ParquetFile(self._file, pre_buffer=False)
+            self._parquet = pq.ParquetFile(self._file, pre_buffer=False, buffer_size=_BUFFER_BYTES)
         except BaseException:
             self._file.close()
             raise
@@ -59,12 +69,29 @@ class ParquetReader:
             return
         names = [self.schema.field(i).name for i in indices]
         read = chain.from_iterable(
-            self._parquet.iter_batches(rows, row_groups=[group], columns=names, use_threads=False)
-            for group, rows in zip(groups, chain([BATCH_ROWS], repeat(_LATER_ROWS)), strict=False)
+            self._parquet.iter_batches(
+                self._at_once(group, names, most), row_groups=[group], columns=names, use_threads=False
+            )
+            for group, most in zip(groups, chain([BATCH_ROWS], repeat(_LATER_ROWS)), strict=False)
         )
         for start, batch in within(read, first, self._rows):
             # A name with a dot also selects nested columns, so the columns are picked again by their own names.
-            yield start, batch.select(names)
+            yield from numbered(start, batch.select(names), _LATER_ROWS)
+
+    def _at_once(self, group: int, names: Sequence[str], most: int) -> int:
+        """How many rows to decode at a time: as few as their bytes in the footer ask for. What is written once and
+        stands for many rows is larger decoded than there: how much the first rows tell.
+        """
+        metadata = self._parquet.metadata.row_group(group)
+        each = _row_bytes(metadata, set(names))
+        repeated = [column.path_in_schema.split(".")[0] for column in _chunks(metadata) if _is_repeated(column)]
+        wanted = [name for name in names if name in repeated]
+        if wanted:
+            first = next(
+                self._parquet.iter_batches(_FIRST_ROWS, row_groups=[group], columns=wanted, use_threads=False), None
+            )
+            each += 0 if first is None else batch_bytes(first) // max(first.num_rows, 1)
+        return rows_within(BATCH_BYTES, each, most)
 
     def _groups(self) -> tuple[int, list[int]]:
         """The row groups that have wanted rows, and the number of their first row."""
@@ -82,6 +109,28 @@ class ParquetReader:
     def close(self) -> None:
         self._parquet.close()
         self._file.close()
+
+
+def _wanted(schema: pa.Schema, columns: Sequence[Column]) -> set[str]:
+    """The columns of the file that the plan asks for, as the file calls them."""
+    found = (same_name(column.name, schema.names) for column in columns)
+    return {schema.names[index] for index in found if index is not None}
+
+
+def _row_bytes(group: pq.RowGroupMetaData, wanted: set[str]) -> int:
+    """About what a row takes in these columns, as it is encoded."""
+    size = sum(each.total_uncompressed_size for each in _chunks(group) if each.path_in_schema.split(".")[0] in wanted)
+    return int(size // max(group.num_rows, 1))
+
+
+def _chunks(group: pq.RowGroupMetaData) -> Iterator[pq.ColumnChunkMetaData]:
+    return (group.column(i) for i in range(group.num_columns))
+
+
+def _is_repeated(chunk: pq.ColumnChunkMetaData) -> bool:
+    """Whether it may be much larger when it is decoded."""
+    is_text = chunk.physical_type == "BYTE_ARRAY"
+    return is_text and chunk.has_dictionary_page and chunk.total_uncompressed_size > _SMALL_CHUNK
 
 
 def _never_null(footer: pq.FileMetaData, schema: pa.Schema, columns: Sequence[Column]) -> frozenset[str]:

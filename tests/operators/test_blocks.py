@@ -3,12 +3,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.operators.blocks import BLOCK_ROWS, blocks
+from tidegate.operators.sizes import row_bytes
 
 
 def batches(*sizes: int) -> list[pa.RecordBatch]:
@@ -51,3 +53,72 @@ def test_no_batch_is_asked_for_before_it_is_needed() -> None:
 
     next(blocks(source(), 5))
     assert pulled == 1
+
+
+def texts(*lengths: int | None) -> pa.RecordBatch:
+    return pa.record_batch({"x": [None if length is None else "x" * length for length in lengths]})
+
+
+def test_a_block_ends_before_the_row_with_which_it_would_be_too_large() -> None:
+    found = list(blocks([texts(40, 30, 30, 1, 99, None, 2)], 100, 100))
+    assert [[len(x or "") for x in block["x"].to_pylist()] for block in found] == [[40, 30, 30], [1, 99, 0], [2]]
+
+
+def test_a_row_that_is_larger_than_a_block_is_one_by_itself() -> None:
+    found = list(blocks([texts(5, 300, 200, 5, 6)], 100, 100))
+    assert [block.num_rows for block in found] == [1, 1, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "type_",
+    [
+        pa.string(),
+        pa.large_binary(),
+        pa.list_(pa.string()),
+        pa.list_(pa.list_(pa.int32())),
+        pa.struct([("a", pa.string()), ("b", pa.int64())]),
+        pa.map_(pa.string(), pa.int64()),
+        pa.list_(pa.string(), 2),
+        pa.dictionary(pa.int8(), pa.string()),
+    ],
+    ids=str,
+)
+@given(data=st.data())
+def test_blocks_end_at_the_same_rows_however_they_come(type_: pa.DataType, data: st.DataObject) -> None:
+    values = data.draw(st.lists(st.one_of(st.none(), values_of(type_)), max_size=30))
+    batch = pa.record_batch({"x": pa.array(values, type_)})
+    whole = [block.num_rows for block in blocks([batch], 20, 40)]
+    cuts = sorted({0, len(values), *data.draw(st.lists(st.integers(0, len(values)), max_size=8))})
+    parts = [batch.slice(start, end - start) for start, end in itertools.pairwise(cuts)]
+    if data.draw(st.booleans()):
+        parts = [pa.record_batch({"x": pa.array(part["x"].to_pylist(), type_)}) for part in parts]
+    found = list(blocks(parts, 20, 40))
+    assert [block.num_rows for block in found] == whole
+    assert [x for block in found for x in block["x"].to_pylist()] == batch["x"].to_pylist()
+
+
+def values_of(type_: pa.DataType) -> st.SearchStrategy[object]:
+    if pa.types.is_fixed_size_list(type_):
+        return st.lists(values_of(type_.value_type), min_size=type_.list_size, max_size=type_.list_size)
+    if pa.types.is_list(type_):
+        return st.lists(st.one_of(st.none(), values_of(type_.value_type)), max_size=4)
+    if pa.types.is_struct(type_):
+        return st.fixed_dictionaries({field.name: values_of(field.type) for field in type_})
+    if pa.types.is_map(type_):
+        return st.lists(st.tuples(values_of(type_.key_type), values_of(type_.item_type)), max_size=4)
+    if pa.types.is_integer(type_):
+        return st.integers(-100, 100)
+    length = st.integers(0, 12)
+    if pa.types.is_large_binary(type_):
+        return length.map(lambda n: b"x" * n)
+    return length.map(lambda n: "x" * n)
+
+
+def test_rows_are_counted_by_their_values_whatever_nulls_hide() -> None:
+    hidden = pa.Array.from_buffers(
+        pa.string(),
+        3,
+        [pa.py_buffer(b"\x05"), pa.py_buffer(np.array([0, 2, 50, 51], np.int32)), pa.py_buffer(b"x" * 51)],
+    )
+    plain = pa.array(["xx", None, "x"])
+    assert row_bytes(pa.record_batch({"x": hidden})).tolist() == row_bytes(pa.record_batch({"x": plain})).tolist()
