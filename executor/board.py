@@ -14,7 +14,7 @@ from .computation import Source
 from .epochs import Start
 from .events import TaskEvents
 from .ledger import Ledger
-from .output import OutputLog
+from .output import Full, OutputLog
 from .queue import SplitQueue
 from .source import AcceptedSplit
 from .store import SpillSpace
@@ -34,7 +34,7 @@ class Counters:
 
 
 class Board:
-    """`full`: the producer waits for output to be acknowledged. Everything here is read and written under `lock`."""
+    """`full`: the producer waits for a reader, or for room. Everything here is read and written under `lock`."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Board:
         self.counters = Counters()
         self.state = TaskState.RUNNING
         self.error: TidegateError | None = None
-        self.full = False
+        self.full: Full | None = None
         self.last_epoch_us: int | None = None
         self.listeners: dict[int, Callable[[], None]] = {}
         self.used_at = time.monotonic()

@@ -204,13 +204,18 @@ class Driver:
         return not isinstance(result, Full)
 
     def _offer(self, progress: _Progress) -> SpillRun | Full | None:
-        result = self._board.output.offer(progress.epoch.number, progress.held[0])
+        number = progress.epoch.number
+        result = self._board.output.offer(number, progress.held[0], can_wait=self._waits_for_reader(number))
         if isinstance(result, Full):
-            self._board.full = True
+            self._board.full = result
             self._board.changed()
         elif result is None:
             del progress.held[0]
         return result
+
+    def _waits_for_reader(self, epoch: int) -> bool:
+        """Whether the epoch's rows need not be made before they are read: row by row, and nobody waits for its end."""
+        return self._computation.early_source is not None and self._board.ledger.checkpoint(epoch) is None
 
     def _spill(self, progress: _Progress, run: SpillRun) -> None:
         board = self._board
@@ -343,7 +348,7 @@ class Driver:
             return
         error = _as_error(cause)
         with board.lock:
-            board.full = False
+            board.full = None
             if progress is not None:
                 board.output.void(progress.epoch.number)
             if board.options.on_error is OnError.SKIP_EPOCH and progress is not None and progress.error is None:

@@ -1,7 +1,8 @@
 """A task's output: every row at its place (epoch, row), kept until it is acknowledged.
 
 Plain bookkeeping under the task's lock. `offer` says what to do with a batch: it was taken, it must be spilled
-first (by the producing thread, without the lock), or the producer has to wait.
+first (by the producing thread, without the lock), or the producer has to wait. Where that costs nothing it waits
+for its reader before anything spills: rows that nobody has read yet are no more than fit in memory.
 """
 
 from __future__ import annotations
@@ -20,8 +21,11 @@ from .store import Holding, Quota, SpillFile, SpillRun, Store
 
 
 class Full(enum.Enum):
-    """No room in memory nor in the quota: the producer has to wait."""
+    """The producer has to wait: UNREAD, until more has been read; FULL, no room in memory nor in the quota, until
+    something is acknowledged.
+    """
 
+    UNREAD = enum.auto()
     FULL = enum.auto()
 
 
@@ -45,6 +49,8 @@ class OutputLog:
         self._epochs: dict[int, EpochOutput] = {}
         self.acknowledged = Cursor(completed + 1)
         self.completed = completed
+        self._limit = memory_limit
+        self._read = Cursor(completed + 1)
         self.rows = 0
         self.size = 0
 
@@ -58,12 +64,14 @@ class OutputLog:
 
     # ------------------------------------------------------------------------------------------------- writing
 
-    def offer(self, epoch: int, holding: Holding) -> SpillRun | Full | None:
-        """None: taken. A run: write it, then call `spilled`. Full: offer it again when something was freed."""
+    def offer(self, epoch: int, holding: Holding, *, can_wait: bool = False) -> SpillRun | Full | None:
+        """None: taken. A run: write it, then call `spilled`. Full: offer it again when something was read or freed."""
         if self._store.fits(holding):
             self._store.put(holding)
             self._append(epoch, holding)
             return None
+        if can_wait and self.unread(holding.size) > self._limit:
+            return Full.UNREAD
         run = self._store.take_run(holding)
         if run is not None:
             return run
@@ -72,6 +80,21 @@ class OutputLog:
         self._store.put(holding)  # alone, it may be larger than the limit: there is no smaller step
         self._append(epoch, holding)
         return None
+
+    def unread(self, more: int = 0) -> int:
+        """About the bytes that nobody has read yet, of which there are `more`; none, if those are all."""
+        numbers = range(self._read.epoch, self.completed + 2)
+        size = sum(self._unread(self._epochs[number]) for number in numbers if number in self._epochs)
+        return size + more if size else 0
+
+    def _unread(self, output: EpochOutput) -> int:
+        if output.number > self._read.epoch or not self._read.row:
+            return output.size
+        return output.size * max(output.rows - self._read.row, 0) // max(output.rows, 1)
+
+    def read_to(self, cursor: Cursor) -> None:
+        """Somebody has read up to here."""
+        self._read = max(self._read, cursor)
 
     def spilled(self, epoch: int, run: SpillRun, file: SpillFile) -> None:
         self._store.spilled(run, file)
@@ -99,6 +122,11 @@ class OutputLog:
         """Rows and bytes of an epoch so far."""
         output = self._epochs.get(epoch)
         return (output.rows, output.size) if output is not None else (0, 0)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether a producer that waits for its reader should go on."""
+        return self.unread() <= self._limit // 2
 
     def complete(self, barrier: Barrier) -> None:
         self._epoch(barrier.epoch).barrier = barrier

@@ -34,6 +34,7 @@ from .describe import describe
 from .driver import Driver
 from .epochs import FIRST, Start
 from .events import TaskEvents
+from .output import Full
 from .scheduler import Scheduler, Slot
 from .store import SpillSpace
 from .timers import Timers
@@ -175,6 +176,8 @@ class Task:
         with self._board.lock:
             self._board.check_running()
             number, sealed = self._board.ledger.request_barrier(epoch, through, checkpoint)
+            if checkpoint is not None and self._board.full is Full.UNREAD:
+                self._go_on()  # to the checkpoint, whether or not anybody reads
             if sealed:
                 self._sealed(wake=wake)
             return number
@@ -197,7 +200,7 @@ class Task:
 
     def _may_run(self, *, wake: bool = True) -> None:
         """Under the lock: give the driver to the scheduler if there is something for it to do."""
-        if not self._board.full and self._driver.has_work():
+        if self._board.full is None and self._driver.has_work():
             self._scheduler.submit(self._slot, wake=wake)
 
     # -------------------------------------------------------------------------------------------------- reading
@@ -260,6 +263,9 @@ class Task:
         if data is not None:
             frames.append(data)
             cursor = Cursor(cursor.epoch, cursor.row + data.rows)
+        board.output.read_to(cursor)
+        if board.full is Full.UNREAD and board.output.is_read:
+            self._go_on()
         barrier = board.output.barrier(cursor.epoch)
         if barrier is not None and (barrier.error is not None or cursor.row == barrier.rows):
             board.ledger.read(cursor.epoch)
@@ -278,7 +284,7 @@ class Task:
             raise OutOfRange(
                 f"the task has finished with epoch {board.ledger.sealed}: there is no epoch {cursor.epoch}"
             )
-        if board.full:
+        if board.full is Full.FULL:
             start = board.output.acknowledged
             raise Refused(
                 f"nothing is at row {cursor.row} of epoch {cursor.epoch}, and the task waits until older output is "
@@ -300,10 +306,14 @@ class Task:
         if not board.output.acknowledge(cursor):
             return
         board.forget(board.ledger.forget(cursor.epoch))
-        if board.full:
-            board.full = False
-            self._scheduler.submit(self._slot)
+        if board.full is not None:
+            self._go_on()
         board.changed()
+
+    def _go_on(self) -> None:
+        """Under the lock: there is room again, or nobody waits for it any more."""
+        self._board.full = None
+        self._scheduler.submit(self._slot)
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call back, from any thread and under the task's lock, whenever `poll` may answer otherwise than before."""

@@ -137,7 +137,8 @@ class EpochReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not loo
     def partitions(self) -> list[InputPartition]:
         task = self._result.task or ""
         with self._result.service() as service:
-            epoch = self._result.epoch or service.get_task(task).completed_epoch
+            info = service.get_task(task)
+            epoch = self._result.epoch or info.completed_epoch or min(info.sealed_epoch, 1)  # made as it is read
         if not epoch:
             raise Refused(
                 f"task {task} has completed no epoch yet: name the one to wait for with option('epoch', ...)",

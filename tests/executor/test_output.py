@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -330,3 +331,47 @@ def wait_until_full(task: Client) -> None:
             break
         assert changed.wait(20)
     stop()
+
+
+def settled(task: Client, rows: int) -> None:
+    """Return once the task has made so many rows and then no more for a while."""
+    deadline = time.monotonic() + 30
+    while task.info().statistics.output_rows < rows and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.1)
+
+
+def test_rows_made_one_by_one_wait_for_their_reader_before_they_spill() -> None:
+    with running(FakeEngine(early=True), output_bytes=3 * BATCH, spill_quota=1 << 20) as task:
+        values = fill(task, 20)
+        settled(task, 2_000)
+        assert task.info().statistics.spilled_bytes == 0
+        assert task.info().statistics.output_rows <= 4_000
+        assert task.info().completed_epoch == 0
+        assert task.epoch(1) == values
+
+
+def test_a_reader_that_acknowledges_as_it_goes_spills_nothing() -> None:
+    with running(FakeEngine(early=True), output_bytes=3 * BATCH, spill_quota=1 << 20) as task:
+        fill(task, 20)
+        row, spilled = 0, 0
+        while row < 20_000:
+            for frame in task.next(1, row, acknowledge=Cursor(1, row)):
+                row += frame.rows if isinstance(frame, Data) else 0
+            spilled = max(spilled, task.info().statistics.spilled_bytes)
+        assert spilled == 0
+
+
+def test_rows_that_were_read_and_not_acknowledged_make_room_on_disk() -> None:
+    with running(FakeEngine(early=True), output_bytes=3 * BATCH, spill_quota=1 << 20) as task:
+        values = fill(task, 20)
+        assert task.epoch(1) == values
+        assert task.info().statistics.spilled_bytes > 0
+        assert task.epoch(1) == values
+
+
+def test_what_starts_at_the_seal_does_not_wait_for_its_reader() -> None:
+    with running(FakeEngine(), output_bytes=3 * BATCH, spill_quota=1 << 20) as task:
+        fill(task, 20)
+        settled(task, 20_000)
+        assert task.info().completed_epoch == 1
