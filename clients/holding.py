@@ -16,7 +16,7 @@ HOLD_BYTES: Final = GIB
 
 
 class Holding:
-    """Batches in, the same batches out. Written first, then `finish`ed, then read as often as one likes."""
+    """Batches in, the same batches out: taken one by one, or once it is `finish`ed read as often as one likes."""
 
     def __init__(self, schema: pa.Schema, hold_bytes: float) -> None:
         self.schema = schema
@@ -27,6 +27,7 @@ class Holding:
         self._file: Path | None = None
         self._writer: pa.RecordBatchWriter | None = None
         self._spilled: pa.MemoryMappedFile | None = None
+        self._rest: Iterator[pa.RecordBatch] | None = None
 
     def append(self, batch: pa.RecordBatch) -> None:
         self.rows += batch.num_rows
@@ -54,12 +55,19 @@ class Holding:
         yield from self._memory
         yield from self._from_file()
 
-    def drain(self) -> Iterator[pa.RecordBatch]:
-        """The batches, each forgotten once it is out."""
-        while self._memory:
-            yield self._memory.popleft()
-        yield from self._from_file()
-        self.close()
+    def take(self) -> pa.RecordBatch | None:
+        """The first batch, forgotten once it is out; None where there is none, or not yet."""
+        if self._memory:
+            batch = self._memory.popleft()
+            self._bytes -= pa.ipc.get_record_batch_size(batch)
+            return batch
+        if self._rest is None:
+            if self._spilled is None:
+                return None
+            self._rest = self._from_file()
+        if (found := next(self._rest, None)) is None:
+            self.close()
+        return found
 
     def _from_file(self) -> Iterator[pa.RecordBatch]:
         if self._spilled is not None:
@@ -71,4 +79,4 @@ class Holding:
         """Give memory and file back; batches already handed out stay good."""
         self.finish()
         self._memory.clear()
-        self._spilled = None
+        self._spilled = self._rest = None

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Final, Self
 
 import pyarrow as pa
 
+from .batches import Batches, Part, closed
 from .epoch import Epoch
 from .feeding import Feed, Step, checkpoint_name
-from .holding import HOLD_BYTES, Holding
+from .holding import HOLD_BYTES
 from .numbers import check_place, checked_file, last_numbers, not_negative
 from .numbers import version as check_version
 from .proto.errors import Exhausted, InvalidRequest, NotFound, Refused
@@ -26,7 +27,6 @@ from .proto.values import (
     Checkpoint,
     Committed,
     Cursor,
-    Data,
     FileSplit,
     Finished,
     FoundFile,
@@ -71,12 +71,15 @@ class Task:
         self._info = info
         self._feed = Feed(service, info)
         self._lock = threading.RLock()
-        self._position = self._cursor = cursor or info.acknowledged  # next to fetch; what the user is done with
+        self._position = cursor or info.acknowledged  # next to fetch
+        self._cursor = self._done = self._position  # behind what the user has; behind what the user is done with
+        self._ahead = False
         self._acknowledged = info.acknowledged
         self._eager = eager
         self._hold_bytes = hold_bytes
-        self._partial: Holding | None = None
-        self._start = self._position
+        self._open: Epoch | None = None  # of which the barrier has not been read
+        self._is_out = False  # and which the user has
+        self._timeout: float | None = None  # of waiting for more of it
 
     @property
     def id(self) -> str:
@@ -210,15 +213,14 @@ class Task:
                 first, last = self._position.epoch, number - 1
                 which = f"epoch {first} is" if first == last else f"epochs {first} to {last} are"
                 raise Refused(f"{which} sealed and unread: read_epoch() first", reason="UNREAD_EPOCHS")
-            self._begin()
-            barrier: Barrier | None = None
+            epoch = self._begin()
             with self._feed.sending(self._give_back) as send:
                 for step in self._feed.steps(splits, send):
-                    barrier = self._fed(step, number, wanted)
-            return self._complete(barrier or self._read_sealed())
+                    self._fed(step, number, wanted)
+            return self._whole(epoch)
 
-    def _fed(self, step: Step, number: int, checkpoint: str | None) -> Barrier | None:
-        """Feed, and read where the server takes no more until something was read; the barrier if it is there."""
+    def _fed(self, step: Step, number: int, checkpoint: str | None) -> None:
+        """Feed, and read where the server takes no more until something was read."""
         while True:
             try:
                 due = self._due()
@@ -229,7 +231,9 @@ class Task:
                 self._frames(wait=1.0)
                 self.acknowledge(self._position)
             else:
-                return None if step.through is None else self._taken(frames, due)
+                if step.through is not None:
+                    self._taken(frames, due)
+                return
 
     # Reading
 
@@ -238,27 +242,42 @@ class Task:
         the epoch was skipped, and what ended a task that was cancelled or has failed.
         """
         with self._lock:
+            self._finish_left()
             running = self._position.epoch <= self._feed.sealed or self._feed.refresh()
             if running and self._position.epoch > self._feed.sealed:
                 raise Refused(
                     f"epoch {self._position.epoch} is not sealed: request_barrier() first", reason="NOTHING_SEALED"
                 )
-            self._begin()
-            return self._complete(self._read_sealed()).table()
+            return self._whole(self._begin()).table()
 
     def epochs(self, timeout: float | None = None) -> Iterator[Epoch]:
-        """Every epoch from here on, until the task has finished; a skipped one has `error` set.
+        """Every epoch from here on, until the task has finished, each once something of it is there: iterate it for its
+        rows as they are made. A skipped one has `error` set.
 
-        Waits for the next one, at most `timeout` seconds (then `TimeoutError`, after which one may go on).
+        What is left of an epoch when the next one is asked for is read and held. Waits for rows, or an epoch's end, at
+        most `timeout` seconds (then `TimeoutError`, after which one may go on).
         """
+        return self._epochs(timeout, ahead=False)
+
+    def _epochs(self, timeout: float | None, *, ahead: bool) -> Iterator[Epoch]:
+        """Ahead of their user, who need not be done with those before."""
         while True:
             with self._lock:
-                self._begin()
-                barrier = self._read(None if timeout is None else time.monotonic() + timeout)
-                if barrier is None:
+                self._timeout = timeout
+                epoch = self._begin(ahead=ahead)
+                if not self._read_on(epoch):
                     return
-                epoch = self._epoch(barrier)
+                self._is_out = True
             yield epoch
+            epoch.finish()
+
+    def batches(self, rows: int | None = None, *, prefetch: int = 0) -> Batches:
+        """The rows of every epoch from here on as they are made, in batches of `rows` (of each epoch the last one is
+        short), or as they come. A skipped epoch raises its `EpochError`.
+
+        With `prefetch`, a thread reads up to so many batches ahead; nothing else may read this `Task` meanwhile.
+        """
+        return Batches(map(Part, self._epochs(None, ahead=True)), rows, prefetch)
 
     def next(
         self,
@@ -277,15 +296,16 @@ class Task:
         not_negative("max_bytes", max_bytes)
         not_negative("wait", wait)
         with self._lock:
-            place = self._start if self._partial is not None else self._position
+            left = None if self._is_out else self._open
+            place = self._position if left is None else left.cursor
             frames = self._service.next(
                 self.id, cursor or place, acknowledge=acknowledge, max_bytes=max_bytes, wait=wait
             )
-            self._partial = None
+            self._open = None
             self._position = cursor or place
             for frame in frames:
                 self._position = after(frame, self._position)
-            self._cursor = self._position
+            self._cursor = self._done = self._position
             self._acknowledged = max(self._acknowledged, acknowledge or self._acknowledged)
             return frames
 
@@ -295,38 +315,65 @@ class Task:
         self._service.acknowledge(self.id, cursor or self._cursor)
         self._acknowledged = max(self._acknowledged, cursor or self._cursor)
 
-    def _begin(self) -> None:
-        """The user asks for the next epoch, so is done with those before."""
-        if self._partial is None:
-            self._partial = Holding(self.schema, self._hold_bytes)
-            self._start = self._cursor = self._position
+    def _begin(self, *, ahead: bool = False) -> Epoch:
+        """The user asks for the next epoch, so is done with those before, unless it is read ahead."""
+        self._finish_left()
+        if self._open is None:
+            if not ahead:
+                self._cursor = self._done = self._position
+            self._ahead = ahead
+            self._open = Epoch(self, self._position, self.schema, self._hold_bytes)
+            self._is_out = False
+        return self._open
 
-    def _read_sealed(self) -> Barrier:
-        barrier = self._read(None)
-        if barrier is None:
-            raise Refused("the task has finished: there is no further epoch", reason="TASK_FINISHED")
-        return barrier
+    def _finish_left(self) -> None:
+        """Read what is left of an epoch of which the user has read a part."""
+        if self._open is not None and self._is_out and not self._open.untouched:
+            self._open.finish()
 
-    def _read(self, deadline: float | None) -> Barrier | None:
-        """Read up to the next barrier; nothing when the task has finished. What was read stays if this raises."""
+    def _whole(self, epoch: Epoch) -> Epoch:
+        """An epoch that is sealed, once it is complete."""
+        self._timeout = None
+        while not epoch.complete:
+            if not self._read_on(epoch):
+                raise Refused("the task has finished: there is no further epoch", reason="TASK_FINISHED")
+        if (error := epoch.error) is not None:
+            raise error
+        return epoch
+
+    def read_on(self, epoch: Epoch) -> None:
+        """For an epoch that the user has: wait for more of it, and hand it over."""
+        with self._lock:
+            if epoch.complete:
+                return
+            if epoch is not self._open:
+                raise closed(epoch.number)
+            if not self._read_on(epoch):
+                raise Refused(f"the task has finished without epoch {epoch.number}", reason="TASK_FINISHED")
+
+    def _read_on(self, epoch: Epoch) -> bool:
+        """Read until there is more of the epoch, or its end; False when the task has finished. What was read stays if
+        this raises.
+        """
+        deadline = None if self._timeout is None else time.monotonic() + self._timeout
         wait = 0.0  # at first, to see at once if nothing can come
-        while True:
+        while not epoch.complete:
+            before = self._position
             frames = self._frames(wait)
-            if (barrier := _barrier(frames)) is not None:
-                return barrier
+            if self._position != before:
+                return True
             match frames[-1] if frames else None:
                 case Finished():
-                    self._partial = None
-                    return None
+                    self._open = None
+                    return False
                 case Blocked() if deadline is not None and time.monotonic() >= deadline:
                     raise TimeoutError(f"epoch {self._position.epoch} did not come in time")
                 case Blocked(missing=missing) if deadline is None and missing:
                     raise self._unsealable(missing)
-                case Data():
-                    wait = 0.0  # what follows may be that nothing can come
                 case _:
                     left = POLL_SECONDS if deadline is None else max(0.0, deadline - time.monotonic())
                     wait = min(POLL_SECONDS, left)
+        return True
 
     def _unsealable(self, missing: Mapping[str, tuple[int, ...]]) -> Refused:
         numbers = "; ".join(f"{source}: {', '.join(map(str, some))}" for source, some in missing.items())
@@ -347,7 +394,7 @@ class Task:
 
     def _due(self) -> Cursor | None:
         """What to acknowledge with the next call: what the user is done with."""
-        done = self._position if self._eager else self._cursor
+        done = self._position if self._eager else self._done
         return done if done > self._acknowledged else None
 
     def _give_back(self) -> None:
@@ -355,40 +402,28 @@ class Task:
         if (due := self._due()) is not None:
             self.acknowledge(due)
 
-    def _taken(self, frames: Sequence[Frame], acknowledged: Cursor | None) -> Barrier | None:
+    def _taken(self, frames: Sequence[Frame], acknowledged: Cursor | None) -> None:
         self._acknowledged = acknowledged or self._acknowledged
+        epoch = self._open
         for frame in frames:
-            if isinstance(frame, Data) and self._partial is not None:
-                for batch in frame.batches:
-                    self._partial.append(batch)
             self._position = after(frame, self._position)
-        return _barrier(frames)
+            if isinstance(frame, Barrier):
+                self._feed.sealed = max(self._feed.sealed, frame.epoch)
+                self._open = None
+                if frame.error is not None and not self._ahead:  # its rows are void
+                    self._cursor = self._position
+        if epoch is not None:
+            epoch.took(frames)
 
-    def _epoch(self, barrier: Barrier) -> Epoch:
-        holding, self._partial = self._partial, None
-        if holding is None:
-            raise AssertionError("an epoch was read without a place for it")
-        holding.finish()
-        self._feed.sealed = max(self._feed.sealed, barrier.epoch)
-        if barrier.error is not None:  # its rows are void
-            holding.close()
-            self._cursor = self._position
-        return Epoch(barrier, holding, self._start, self._moved)
-
-    def _complete(self, barrier: Barrier) -> Epoch:
-        epoch = self._epoch(barrier)
-        if (error := epoch.error) is not None:
-            raise error
-        return epoch
-
-    def _moved(self, cursor: Cursor, given: Cursor | None) -> None:
-        """An epoch's reader has come to `cursor`, and is done with what lies before `given`."""
-        if cursor <= self._cursor:
-            return
-        self._cursor = cursor
-        if given is not None and given > self._acknowledged:
-            self._service.acknowledge(self.id, given)
-            self._acknowledged = given
+    def moved(self, cursor: Cursor, done: Cursor, *, now: bool) -> None:
+        """An epoch's reader has come to `cursor`, and is done with what lies before `done`, which the next call says
+        unless it is said `now`.
+        """
+        self._cursor = max(cursor, self._cursor)
+        self._done = max(done, self._done)
+        if now and self._done > self._acknowledged:
+            self._service.acknowledge(self.id, self._done)
+            self._acknowledged = self._done
 
     # The task itself
 
@@ -425,10 +460,6 @@ class Task:
 
     def __repr__(self) -> str:
         return f"<tidegate.Task {self.id} at {self._cursor.epoch}:{self._cursor.row}>"
-
-
-def _barrier(frames: Sequence[Frame]) -> Barrier | None:
-    return next((frame for frame in frames if isinstance(frame, Barrier)), None)
 
 
 def access_of(service: Service) -> Access | None:

@@ -21,6 +21,7 @@ import tidegate
 PASSES = 2
 FILES = 4
 ROWS = 40_000
+BATCH_ROWS = 1_024
 
 
 class Crash(Exception):
@@ -57,8 +58,8 @@ class Training:
 
     def train(self, task: tidegate.Task, dies_after: float = math.inf) -> None:
         """Take every batch of every epoch until the task has finished."""
-        for epoch in task.epochs():
-            for batch in epoch:
+        with task.batches(rows=BATCH_ROWS, prefetch=4) as batches:
+            for batch in batches:
                 self.seen += batch.column("id").to_pylist()
                 self.cursor = task.cursor
                 if len(self.seen) >= dies_after:

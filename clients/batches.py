@@ -1,0 +1,192 @@
+"""The rows of epochs in batches of a size, read ahead by a thread where that is asked for."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+import pyarrow as pa
+
+from .numbers import from_one, not_negative
+from .proto.errors import Refused
+from .proto.values import Cursor
+
+if TYPE_CHECKING:
+    from .epoch import Epoch
+
+_LOOK_SECONDS: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """An epoch that is about to be read."""
+
+    epoch: Epoch
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A batch of an epoch; None: its end."""
+
+    epoch: Epoch
+    batch: pa.RecordBatch | None
+
+
+class Batches:
+    """An iterator of record batches. No batch has rows of two epochs: the last one of each is short.
+
+    `cursor` is where to go on behind the batch in hand. A batch is acknowledged once the next one is asked for. What
+    goes wrong is raised behind the rows before it. Used by one thread; `close`, or a `with` block, ends the thread that
+    reads ahead, and so does forgetting it.
+    """
+
+    def __init__(self, parts: Iterator[Part], rows: int | None, prefetch: int) -> None:
+        from_one("rows", rows)
+        not_negative("prefetch", prefetch)
+        self._items: Iterator[_Item] = _items(parts, rows)
+        self._cursor: Cursor | None = None
+        self._epoch: Epoch | None = None
+        self._ahead: _Ahead | None = None
+        if prefetch:
+            self._items = self._ahead = _Ahead(self._items, prefetch)
+            weakref.finalize(self, self._ahead.close)
+
+    @property
+    def cursor(self) -> Cursor | None:
+        """Where to start again to get what follows the batch in hand; None before the first one."""
+        return self._cursor
+
+    @property
+    def epoch(self) -> Epoch | None:
+        """The epoch of the batch in hand."""
+        return self._epoch
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        if self._epoch is not None:
+            self._epoch.asked()
+        for item in self._items:
+            self._epoch = item.epoch
+            if item.batch is None:
+                item.epoch.hand_out(None)
+                self._cursor = Cursor(item.epoch.number + 1, 0)
+                continue
+            item.epoch.hand_out(item.batch.num_rows)
+            self._cursor = item.epoch.cursor
+            return item.batch
+        raise StopIteration
+
+    def close(self) -> None:
+        """Read no further. What was read ahead and not handed out is not acknowledged."""
+        if self._ahead is not None:
+            self._ahead.close()
+        self._items = iter(())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _items(parts: Iterator[Part], rows: int | None) -> Iterator[_Item]:
+    for part in parts:
+        batches = iter(part.epoch.take, None)
+        for batch in batches if rows is None else cut(batches, rows):
+            yield _Item(part.epoch, batch)
+        yield _Item(part.epoch, None)
+
+
+def cut(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """Batches of so many rows, the last one short. What lies inside one batch is a slice of it."""
+    held: list[pa.RecordBatch] = []
+    count = 0
+    failure: Exception | None = None
+    try:
+        for batch in batches:
+            start = 0
+            while start < batch.num_rows:
+                part = batch.slice(start, rows - count)
+                held.append(part)
+                start += part.num_rows
+                count += part.num_rows
+                if count == rows:
+                    yield _joined(held)
+                    held, count = [], 0
+    except Exception as error:  # noqa: BLE001 - raised below, behind the rows before it
+        failure = error
+    if held:
+        yield _joined(held)
+    if failure is not None:
+        raise failure
+
+
+def _joined(held: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return held[0] if len(held) == 1 else pa.concat_batches(held)
+
+
+class _Ahead:
+    """What an iterator gives, up to `most` items ahead, made by a thread that starts with the first that is wanted."""
+
+    def __init__(self, items: Iterator[_Item], most: int) -> None:
+        self._items = items
+        self._made: queue.Queue[_Item | BaseException | None] = queue.Queue(most)
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._over = False
+
+    def __iter__(self) -> Iterator[_Item]:
+        return self
+
+    def __next__(self) -> _Item:
+        if self._over:
+            raise StopIteration
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="tidegate-prefetch", daemon=True)
+            self._thread.start()
+        item = self._made.get()
+        if isinstance(item, _Item):
+            return item
+        self._over = True
+        if item is None:
+            raise StopIteration
+        raise item
+
+    def close(self) -> None:
+        self._over = True
+        self._closed.set()
+
+    def _run(self) -> None:
+        last: BaseException | None = None
+        try:
+            for item in self._items:
+                if not self._put(item):
+                    return
+        except BaseException as error:  # noqa: BLE001 - it is raised where the rows are read
+            last = error
+        self._put(last)
+
+    def _put(self, item: _Item | BaseException | None) -> bool:
+        while not self._closed.is_set():
+            try:
+                self._made.put(item, timeout=_LOOK_SECONDS)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+
+def closed(number: int) -> Refused:
+    """Why an epoch that a task has left behind cannot be read on."""
+    return Refused(
+        f"the task has been read on from the middle of epoch {number}, which therefore cannot be", reason="CONSUMED"
+    )
