@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from . import ir
 from .sql.types import has_struct
@@ -22,9 +21,6 @@ class Selection:
     columns: tuple[int, ...]
 
 
-_OPERATED: Final = ir.Operated | ir.Recursion | ir.Exchange
-
-
 def selection(root: ir.Relation, ends: Container[int], *, row_wise: bool = False) -> Selection | None:
     """What `root` is if it only takes columns from a source, a relation with an operator of its own, or an exchange.
     `ends` are relations, by their ids, that something else computes. A source's columns are one only as all that a
@@ -36,8 +32,10 @@ def selection(root: ir.Relation, ends: Container[int], *, row_wise: bool = False
         if taken is None:
             return None
         relation, columns = relation.input, tuple(taken[column] for column in columns)
-    reads = row_wise and isinstance(relation, ir.Read | ir.LocalFiles)
-    if not columns or not (reads or (relation is not root and isinstance(relation, _OPERATED))):
+    if not columns or not isinstance(relation, ir.Read | ir.LocalFiles | ir.Operated | ir.Recursion | ir.Exchange):
+        return None
+    reads = isinstance(relation, ir.Read | ir.LocalFiles)
+    if (reads and not row_wise) or (relation is root and not reads):
         return None
     fits = all(_fits(relation.schema[at], type_) for at, type_ in zip(columns, root.schema, strict=True))
     return Selection(input=relation, columns=columns) if fits else None

@@ -130,7 +130,7 @@ def _chunks(group: pq.RowGroupMetaData) -> Iterator[pq.ColumnChunkMetaData]:
 def _is_repeated(chunk: pq.ColumnChunkMetaData) -> bool:
     """Whether it may be much larger when it is decoded."""
     is_text = chunk.physical_type == "BYTE_ARRAY"
-    return is_text and chunk.has_dictionary_page and chunk.total_uncompressed_size > _SMALL_CHUNK
+    return bool(is_text and chunk.has_dictionary_page and chunk.total_uncompressed_size > _SMALL_CHUNK)
 
 
 def _never_null(footer: pq.FileMetaData, schema: pa.Schema, columns: Sequence[Column]) -> frozenset[str]:
