@@ -17,6 +17,7 @@ from ..operators.piece import FilePiece, Piece
 from ..operators.writing.staged import Written
 from ..proto.statistics import LoopStatistics, OperatorStatistics, SourceProgress, StageStatistics
 from ..proto.values import FileSplit, InlineSplit
+from .watermarks import Watermarks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +62,9 @@ class EpochRun(Protocol):
     """One epoch of the computation. One run at a time, one iterator at a time, each exhausted or closed.
 
     `early` takes the next pieces of the computation's early source and yields their rows, which are the first of the
-    epoch's. `sealed` takes all pieces of every fed source, those handed to `early` too, and yields all the other rows.
+    epoch's. `sealed` takes all pieces of every fed source, those handed to `early` too, and the watermarks of the
+    sources that were fed or have ended, and yields all the other rows. `watermark` is the result's, once it is
+    exhausted.
     """
 
     @property
@@ -78,9 +81,12 @@ class EpochRun(Protocol):
     @property
     def effect(self) -> Effect | None: ...
 
+    @property
+    def watermark(self) -> int | None: ...
+
     def early(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]: ...
 
-    def sealed(self, pieces: Mapping[str, Sequence[Piece]]) -> Iterator[pa.RecordBatch]: ...
+    def sealed(self, pieces: Mapping[str, Sequence[Piece]], watermarks: Watermarks) -> Iterator[pa.RecordBatch]: ...
 
 
 class Computation(Protocol):

@@ -47,6 +47,7 @@ from .scheduler import Scheduler
 from .shapes import NOTHING, shape_of
 from .store import Quota, SpillSpace
 from .tables import sizes
+from .watermarks import Passed
 
 FILE_KINDS = ("file:parquet", "file:arrow", "file:orc", "file:csv", "file:json")
 _SHAPES_KEPT = 16
@@ -248,13 +249,13 @@ class PlanComputation:
     def _kept_rows(self, root: PhysicalNode, clock_us: int) -> Generator[pa.RecordBatch]:
         made = self.make(root, 0, self.options.memory_limit, 0)
         try:
-            with closing(self.run(made, self.supply(self.tables, clock_us, Read()))) as rows:
+            with closing(self.run(made, self.supply(self.tables, clock_us, Read(), Passed()))) as rows:
                 yield from rows
         finally:
             self._count(made)
             made.close()
 
-    def supply(self, pieces: Pieces, clock_us: int, read: Read) -> Supply:
+    def supply(self, pieces: Pieces, clock_us: int, read: Read, watermarks: Passed) -> Supply:
         """All of these pieces."""
         return Supply(
             pieces=pieces,
@@ -264,6 +265,7 @@ class PlanComputation:
             time_zone=self.options.time_zone,
             read=read,
             inputs=self.inputs,
+            watermarks=watermarks,
         )
 
     def watched(self, node: RunNode, channel: int, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:  # noqa: ARG002

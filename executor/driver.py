@@ -26,8 +26,9 @@ from .checkpoints.taking import Checkpoints
 from .computation import Computation, Effect, EpochRun
 from .epochs import Epoch
 from .output import Full
-from .source import AcceptedSplit, least_watermark
+from .source import AcceptedSplit
 from .store import Holding, SpillRun
+from .watermarks import Watermarks, said_by, told
 
 _EARLY_SPLITS = 64
 _log = logging.getLogger(__name__)
@@ -48,6 +49,10 @@ class _Job:
     epoch: Epoch
     splits: Mapping[str, Sequence[AcceptedSplit]]
     sealed: bool
+
+    @property
+    def watermarks(self) -> Watermarks:
+        return said_by(self.splits, self.epoch.ended)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +192,7 @@ class Driver:
             progress.run = self._computation.epoch(job.epoch.number, job.epoch.clock_us or 0)
         pieces = {name: _pieces(splits) for name, splits in job.splits.items()}
         if job.sealed:
-            return progress.run.sealed(pieces)
+            return progress.run.sealed(pieces, job.watermarks)
         (early,) = pieces.values()
         return progress.run.early(early)
 
@@ -254,7 +259,7 @@ class Driver:
             elif effect is not None:
                 progress.written = effect.commit()
             elif checkpoint is not None:
-                progress.taken = self._take_checkpoint(progress.epoch, checkpoint)
+                progress.taken = self._take_checkpoint(progress, checkpoint)
 
     def _checkpoint_due(self, progress: _Progress, job: _Job) -> str | None:
         """The name of the epoch's checkpoint, if it has not been taken."""
@@ -262,22 +267,21 @@ class Driver:
             return None
         return self._board.ledger.checkpoint(progress.epoch.number)
 
-    def _take_checkpoint(self, epoch: Epoch, name: str) -> _Taken:
+    def _take_checkpoint(self, progress: _Progress, name: str) -> _Taken:
         """Whatever goes wrong is the checkpoint's matter alone: the epoch is complete."""
         if self._checkpoints is None:
             raise InternalError("a checkpoint was asked for where there is no place for it")
-        started = time.monotonic_ns()
+        epoch, started = progress.epoch, time.monotonic_ns()
         events, checkpoint, failure = self._board.events, None, None
         try:
             with self._board.lock:
-                watermark = least_watermark(self._board.ledger.splits_of(epoch))
                 transactions = self._board.ledger.transactions.by(epoch.number)
             taken = self._checkpoints.take(
                 name or f"epoch-{epoch.number}",
                 epoch=epoch.number,
                 sources=epoch.last,
                 transactions=transactions,
-                watermark=watermark,
+                watermark=_watermark(progress),
                 save=self._computation.save,
             )
             checkpoint = taken.id
@@ -324,7 +328,7 @@ class Driver:
             Barrier(
                 epoch=epoch.number,
                 rows=rows,
-                watermark=least_watermark(splits),
+                watermark=_watermark(progress),
                 statistics=statistics,
                 error=ErrorValue(reason=error.reason, message=error.message) if error is not None else None,
                 checkpoint=taken.checkpoint,
@@ -387,6 +391,11 @@ def _due(progress: _Progress, job: _Job) -> Effect | None:
     if not job.sealed or progress.error is not None or progress.run is None or progress.written is not None:
         return None
     return progress.run.effect
+
+
+def _watermark(progress: _Progress) -> int | None:
+    """What the epoch has made final: of one that failed, nothing."""
+    return None if progress.error is not None or progress.run is None else told(progress.run.watermark)
 
 
 def _pieces(splits: Sequence[AcceptedSplit]) -> tuple[Piece, ...]:

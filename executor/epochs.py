@@ -12,7 +12,8 @@ from .transactions import Record
 class Epoch:
     """`first` and `last` are split numbers per source, last < first where the epoch has none of it.
 
-    `clock_us` is the time the epoch sees: of its first split, or of its seal when it has none.
+    `ended` are the sources that had ended when it was sealed. `clock_us` is the time the epoch sees: of its first
+    split, or of its seal when it has none.
     """
 
     number: int
@@ -20,6 +21,7 @@ class Epoch:
     last: dict[str, int]
     clock_us: int | None = None
     sealed_ns: int | None = None
+    ended: frozenset[str] = frozenset()
 
     @property
     def sealed(self) -> bool:

@@ -254,6 +254,8 @@ class Ledger:
         epoch.last = bounds
         if checkpoint is not None:
             self._checkpoints[epoch.number] = checkpoint
+        ends = ((name, source.end) for name, source in self.fed.items())
+        epoch.ended = frozenset(name for name, end in ends if end is not None and bounds[name] >= end)
         epoch.sealed_ns = time.monotonic_ns()
         if epoch.clock_us is None:
             epoch.clock_us = _now_us()

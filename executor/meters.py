@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
 
+from ..operators.operator import UNBOUNDED, Stream, least_watermark
 from ..operators.sizes import batch_bytes
 from ..proto.statistics import NodeStatistics, OperatorStatistics
 
@@ -89,17 +90,30 @@ class Counts(Protocol):
 
 
 class MeteredStream:
-    """What an operator yields in one epoch, counted as its output and as the input of its `readers`."""
+    """What an operator yields in one epoch, counted as its output and as the input of its `readers`. Its watermark is
+    the least of its `inputs` and of the sources it reads.
+    """
 
-    watermark: int | None = None
-
-    def __init__(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], meter: Meter) -> None:
+    def __init__(
+        self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], meter: Meter, inputs: Sequence[Stream] = ()
+    ) -> None:
         self.schema = schema
+        self._inputs = inputs
+        self._sources: int | None = UNBOUNDED
         self.readers: list[Counts] = []
         self._batches = batches
         self._meter = meter
         self._closed = False
         meter.runs += 1
+
+    def reads(self, sources: Iterable[int | None]) -> None:
+        """The operator reads sources with these watermarks."""
+        self._sources = least_watermark(sources)
+
+    @property
+    def watermark(self) -> int | None:
+        """Valid once the stream has ended."""
+        return least_watermark((self._sources, *(each.watermark for each in self._inputs)))
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return self

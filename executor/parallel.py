@@ -185,6 +185,8 @@ class ParallelRun:
     def _run(self, pipeline: Pipeline, channel: _Channel, turns: Sequence[Pieces], fed: Sequence[_Fed]) -> Run:
         received = [self._fed[number] for number in planned.received_by(pipeline.root)]
         outlets = [(each.exchange, channel.number) for each in fed]
+        passed = self._supply.watermarks
+        watermark = passed.exchanges[pipeline.into[0].number] if pipeline.into else passed.result
         if pipeline.into:
             rows = _in_blocks(channel, turns)
         elif pipeline.start is Start.PIECE:
@@ -192,7 +194,7 @@ class ParallelRun:
         else:
             rows = _as_they_come(channel, turns)
         return Run(
-            _steps(rows, outlets),
+            _steps(rows, outlets, watermark),
             inlets=[(each.exchange, channel.number) for each in received],
             outlets=outlets,
             above=tuple(dict.fromkeys(run for each in received for run in each.above)),
@@ -274,7 +276,7 @@ def _empty(schema: pa.Schema) -> pa.RecordBatch:
     return joined([], schema)
 
 
-def _steps(rows: Rows, outlets: Sequence[tuple[Exchange, int]]) -> Generator[None]:
+def _steps(rows: Rows, outlets: Sequence[tuple[Exchange, int]], watermark: int | None) -> Generator[None]:
     """Push the rows, a batch at a step, until nobody reads them any more; in the end their end, or their error."""
     try:
         with closing(rows):
@@ -283,7 +285,7 @@ def _steps(rows: Rows, outlets: Sequence[tuple[Exchange, int]]) -> Generator[Non
                     break
                 yield
         for exchange, producer in outlets:
-            exchange.end(producer)
+            exchange.end(producer, watermark)
     except Exception as error:  # noqa: BLE001 - it is raised where the rows are read
         _fail(outlets, error)
     except BaseException:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 
 from ..operators.changes.network.statistics import LoopStatistics
 from ..operators.fragment import Fragment
 from ..operators.loop import Loop
-from ..operators.operator import Stream
+from ..operators.operator import UNBOUNDED, Stream
 from ..operators.piece import Piece
 from ..operators.recomputed_loop import RecomputedLoop
 from ..planner.pipelines import KeptNode, PhysicalNode, ReceiveNode, inputs
@@ -22,8 +22,11 @@ from .kept import Rows
 from .key_shares import CutPieces
 from .making import Made, ReadSource, RunNode, Workshop, make
 from .meters import Meter, MeteredStream
+from .watermarks import Passed
 
 Pieces: TypeAlias = Mapping[str, Sequence[Piece]]
+
+_NONE: Final = Passed()
 
 
 @dataclass(slots=True)
@@ -54,6 +57,7 @@ class Supply:
     read: Read
     cut: CutPieces = field(default_factory=dict)
     inputs: InputProgress | None = None
+    watermarks: Passed = _NONE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,7 +118,9 @@ class PipelineInstance:
                     made.operator.set_context(context_row(made.clocks, supply.clock_us, supply.time_zone))
                 streams = [self._stream(each, run, made.meter) for each in made.inputs]
                 batches = self._workshop.watched(made.node, self._workshop.channel, made.operator.run(streams))
-                stream = MeteredStream(made.operator.schema, batches, made.meter)
+                watermarks = supply.watermarks.sources
+                stream = MeteredStream(made.operator.schema, batches, made.meter, inputs=streams)
+                stream.reads(watermarks.get(each.name, UNBOUNDED) for each in made.sources)
                 if made.leaf:
                     stream.readers += (made.meter, supply.read)
                 stack.callback(stream.close)
@@ -148,7 +154,9 @@ class PipelineInstance:
         key = _key(node)
         if key not in run.streams:
             rows = run.supply.receive(node.exchange)
-            stream = run.streams[key] = MeteredStream(node.schema, rows, self._workshop.meter("Exchange", node.place))
+            stream = run.streams[key] = MeteredStream(
+                node.schema, rows, self._workshop.meter("Exchange", node.place), inputs=[rows]
+            )
             run.stack.callback(stream.close)
         return run.streams[key]
 
@@ -156,7 +164,7 @@ class PipelineInstance:
         key = _key(node)
         if self._uses[key] == 1:
             return stream
-        return MeteredStream(stream.schema, _replay(stream, run.held, key), Meter("Shared", ""))
+        return MeteredStream(stream.schema, _replay(stream, run.held, key), Meter("Shared", ""), inputs=[stream])
 
 
 def _key(node: PhysicalNode) -> object:

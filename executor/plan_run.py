@@ -22,6 +22,7 @@ from .pipelines import Pipelines
 from .shapes import same_feed, shape_of
 from .shares import hands
 from .turns import in_hands
+from .watermarks import Watermarks, passed_on
 
 if TYPE_CHECKING:
     from .dataflow import PlanComputation
@@ -41,6 +42,8 @@ class PlanRun:
         self.number = number
         self._read = Read()
         self._led = False
+        self._watermarks: Watermarks = {}
+        self.watermark: int | None = None
 
     @property
     def rows_in(self) -> int:
@@ -74,7 +77,8 @@ class PlanRun:
         self._led = True
         yield from self._rows(self._computation.pipelines({}, self._clock_us), 0, self._computation.lead, {})
 
-    def sealed(self, pieces: Mapping[str, Sequence[Piece]]) -> Iterator[pa.RecordBatch]:
+    def sealed(self, pieces: Mapping[str, Sequence[Piece]], watermarks: Watermarks) -> Iterator[pa.RecordBatch]:
+        self._watermarks = watermarks
         rows = self._sealed(pieces)
         return self._told(rows if self.effect is None else self._written(self.effect, rows))
 
@@ -123,7 +127,9 @@ class PlanRun:
         """What the pipelines from `first` to `last` make of these pieces, and of the tables."""
         computation = self._computation
         computation.check_stopped()
-        supply = computation.supply({**computation.tables, **pieces}, self._clock_us, self._read)
+        passed = passed_on(made.physical.pipelines, self._watermarks)
+        self.watermark = passed.result
+        supply = computation.supply({**computation.tables, **pieces}, self._clock_us, self._read, passed)
         reads = made.reads(first, last)
         if computation.cluster is not None:  # nobody asks its processes how far their statements are
             reads = tuple(each for each in reads if each.meter is not None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -48,10 +48,6 @@ class AcceptedSplit:
     def inline_digest(self, batches: Sequence[pa.RecordBatch]) -> bytes:
         """Of the split, if these are its rows."""
         return inline_digest(self.schema, batches, self.watermark, self.change_column)
-
-
-def least_watermark(splits: Iterable[AcceptedSplit]) -> int | None:
-    return min([split.watermark for split in splits if split.watermark is not None], default=None)
 
 
 @dataclass(slots=True)

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol, TypeVar, runtime_checkable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, Protocol, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
 from .piece import Piece
 
 Part = TypeVar("Part")
+
+UNBOUNDED: Final = (1 << 63) - 1
+"""The watermark of what is complete, and holds nobody back."""
+
+
+def least_watermark(watermarks: Iterable[int | None]) -> int | None:
+    """That of what is made of inputs with these: the least; None if one has none."""
+    least = UNBOUNDED
+    for watermark in watermarks:
+        if watermark is None:
+            return None
+        least = min(least, watermark)
+    return least
 
 
 class Stream(Protocol):

@@ -22,7 +22,7 @@ from ...operators.changes.network.schedule import Watched
 from ...operators.changes.state import check_version
 from ...operators.conform import Conform
 from ...operators.instances import InstancePool, InstanceSettings
-from ...operators.operator import StateReader, StateWriter
+from ...operators.operator import UNBOUNDED, StateReader, StateWriter
 from ...operators.piece import FilePiece, Piece
 from ...operators.splits import expand
 from ...operators.writing.staged import Written
@@ -36,6 +36,7 @@ from ..dataflow import FILE_KINDS
 from ..loop_statistics import told
 from ..meters import Meter, Meters
 from ..tables import sizes
+from ..watermarks import Watermarks
 from .making import EntrySource, graph_of
 from .reading import Reading
 
@@ -44,6 +45,7 @@ _STATEMENTS: Final = 4
 """Statements have this part of the task's memory, state has the rest."""
 _UNWEIGHED: Final = 64
 """Of so small a part of the task's memory rows may be fed before state is weighed again."""
+_WATERMARKS: Final = pa.schema([("source", pa.string()), ("watermark", pa.int64())])
 _LARGEST: Final = 3
 """Operators that are named where state is too large."""
 
@@ -88,6 +90,8 @@ class ContinuousComputation:
         self._memory = options.memory_limit - options.memory_limit // _STATEMENTS
         self._unweighed = 0
         self._stopped = False
+        self._watermarks: dict[str, int] = {}
+        """The greatest that each source has reached."""
         self._skips = options.on_error is OnError.SKIP_EPOCH
         self._undo: _Undo | None = None
         self._pool = pool
@@ -118,6 +122,8 @@ class ContinuousComputation:
     def save(self, state: StateWriter) -> None:
         """Before the first epoch that is complete there is no state, and static sources have not arrived."""
         state.write("begun", 1, pa.table({"begun": [not self._network.fresh]}))
+        said = {"source": pa.array(self._watermarks, pa.string()), "watermark": [*self._watermarks.values()]}
+        state.write("watermarks", 1, pa.table(said, _WATERMARKS))
         if not self._network.fresh:
             self._network.save(state)
 
@@ -125,6 +131,9 @@ class ContinuousComputation:
         """Static sources arrived in an epoch before, if there was one."""
         version, table = state.read("begun")
         check_version("begun", version, 1)
+        version, said = state.read("watermarks")
+        check_version("watermarks", version, 1)
+        self._watermarks = {row["source"]: row["watermark"] for row in said.to_pylist()}
         if table.column("begun")[0].as_py():
             self._network.load(state)
             self._tables = {}
@@ -138,7 +147,7 @@ class ContinuousComputation:
         if self._skips:
             meters = tuple((meter, meter.runs, meter.rows_out, meter.bytes_out) for meter in self._meters.all())
             self._network.mark()
-            self._undo = _Undo(self._tables, meters)
+            self._undo = _Undo(self._tables, meters, dict(self._watermarks))
 
     def keep(self) -> None:
         """The epoch is complete."""
@@ -152,6 +161,7 @@ class ContinuousComputation:
             return
         self._network.roll_back()
         self._tables = dict(undo.tables)
+        self._watermarks = dict(undo.watermarks)
         for meter, runs, rows, size in undo.meters:
             meter.runs, meter.rows_out, meter.bytes_out = runs, rows, size
 
@@ -179,9 +189,21 @@ class ContinuousComputation:
         tables, self._tables = self._tables, {}
         return tables
 
+    def reach(self, watermarks: Watermarks) -> None:
+        """A source's watermark never goes back, and stands where the epoch says none."""
+        for name, watermark in watermarks.items():
+            if watermark is not None:
+                self._watermarks[name] = max(watermark, self._watermarks.get(name, watermark))
+
+    @property
+    def watermark(self) -> int | None:
+        """The result's, for the epoch completed last."""
+        return self._network.watermark
+
     def complete(self) -> Iterator[pa.RecordBatch]:
         """End the epoch: how the result has changed."""
-        self._network.end()
+        said = {each.name: UNBOUNDED if each.static else self._watermarks.get(each.name) for each in self.sources}
+        self._network.end_all({self._ports[name]: watermark for name, watermark in said.items()})
         if not self._network.run():
             raise InternalError("the network has come to rest before the epoch was complete")
         change = self._network.take()
@@ -264,6 +286,7 @@ class _Undo:
 
     tables: Mapping[str, Sequence[Piece]]
     meters: Sequence[tuple[Meter, int, int, int]]
+    watermarks: Mapping[str, int]
 
 
 class Undoing:
@@ -290,14 +313,16 @@ class ContinuousRun:
         self._computation = computation
         self.rows_in = 0
         self.bytes_in = 0
+        self.watermark: int | None = None
 
     def early(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
         raise InternalError(f"a continuous task runs no {len(pieces)} pieces ahead of the seal")
 
-    def sealed(self, pieces: Mapping[str, Sequence[Piece]]) -> Iterator[pa.RecordBatch]:
+    def sealed(self, pieces: Mapping[str, Sequence[Piece]], watermarks: Watermarks) -> Iterator[pa.RecordBatch]:
         """Empty batches between what is fed let other tasks have their turn."""
         computation = self._computation
         computation.mark()
+        computation.reach(watermarks)
         for source, given in {**pieces, **computation.take_tables()}.items():
             for rows, size in computation.changes(source, given):
                 self.rows_in += rows
@@ -307,3 +332,4 @@ class ContinuousRun:
             yield from computation.complete()
         except NotThere as error:
             raise computation.blamed(error, pieces) from error
+        self.watermark = computation.watermark

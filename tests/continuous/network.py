@@ -68,22 +68,32 @@ class Running:
     def __init__(self, plan: ir.Plan, channels: int = 1, *, skips: bool = False) -> None:
         found = prepared(plan, channels, skips=skips)
         settings = instance_settings(found.options, ())
+        self.watermark: int | None = None
         self.computation = ContinuousComputation(
             found, found.options, pool=_pool(), settings=settings, roots=(), side="here", tables={}
         )
 
-    def epoch(self, changed: Mapping[str, Changed], schemas: Mapping[str, pa.Schema], *, keep: bool = True) -> pa.Table:
+    def epoch(
+        self,
+        changed: Mapping[str, Changed],
+        schemas: Mapping[str, pa.Schema],
+        *,
+        keep: bool = True,
+        watermarks: Mapping[str, int | None] | None = None,
+    ) -> pa.Table:
         pieces = {name: [_piece(rows, schemas[name])] for name, rows in changed.items()}
         known = {source.name for source in self.computation.sources}
         run = self.computation.epoch(1, 0)
         try:
-            batches = list(run.sealed({name: given for name, given in pieces.items() if name in known}))
+            fed = {name: given for name, given in pieces.items() if name in known}
+            batches = list(run.sealed(fed, watermarks or {}))
         except BaseException:
             keep = False
             raise
         finally:
             if run.effect is not None:
                 run.effect.commit() if keep else run.effect.drop()
+        self.watermark = run.watermark
         return pa.Table.from_batches(batches, self.computation.schema)
 
     def __enter__(self) -> Self:

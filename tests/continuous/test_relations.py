@@ -122,3 +122,13 @@ def _items(relation: ir.Unnest, key: object, items: list[object] | None) -> Iter
     given = list(enumerate(items or (), 1)) or ([(None, None)] if relation.outer else [])
     for number, item in given:
         yield (key, item, number) if relation.ordinality else (key, item)
+
+
+@pytest.mark.parametrize("name", [*list(ALL)[::4], "values"])
+def test_every_operator_passes_on_the_least_watermark_of_its_inputs(name: str) -> None:
+    with Running(plan(ALL[name]), channels=2) as running:
+        read = [source.name for source in running.computation.sources]
+        for said in ({"l": 7, "r": 5}, {"l": 6, "r": 9}):
+            running.epoch({}, SCHEMAS, watermarks=said)
+            reached = {"l": 7, "r": max(5, said["r"])}
+            assert running.watermark == min(reached[source] for source in read)

@@ -20,7 +20,7 @@ from tidegate.executor.computation import Source
 from tidegate.executor.engine import Engine
 from tidegate.executor.manager import TaskManager
 from tidegate.executor.store import SpillSpace
-from tidegate.operators.operator import StateReader, StateWriter
+from tidegate.operators.operator import StateReader, StateWriter, least_watermark
 from tidegate.operators.piece import FilePiece, FileVersion, InlinePiece, Piece
 from tidegate.proto.errors import ExecutionError, SplitError
 from tidegate.proto.statistics import LoopStatistics, OperatorStatistics, SourceProgress, StageStatistics
@@ -166,11 +166,15 @@ class FakeRun:
         self.bytes_in = 0
         self.at_least = False
         self.effect = None
+        self.watermark: int | None = None
 
     def early(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
         return self._run(pieces)
 
-    def sealed(self, pieces: Mapping[str, Sequence[Piece]]) -> Iterator[pa.RecordBatch]:
+    def sealed(
+        self, pieces: Mapping[str, Sequence[Piece]], watermarks: Mapping[str, int | None]
+    ) -> Iterator[pa.RecordBatch]:
+        self.watermark = least_watermark(watermarks.values())
         first = self._computation.early_source
         for source, some in pieces.items():
             if source != first:

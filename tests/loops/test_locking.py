@@ -134,7 +134,7 @@ class Ending:
     def __getattr__(self, name: str) -> object:
         return getattr(self._network, name)
 
-    def end(self) -> None:
+    def end_all(self, _watermarks: object) -> None:
         self._order.end(self._network)
 
 

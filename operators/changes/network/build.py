@@ -112,7 +112,6 @@ class _Builder:
         loop = LoopNode(
             progress,
             counted=vertex.counted,
-            dummy=vertex.entering is None,
             place=vertex.place,
             channels=self.channels,
             schedule=self.schedule,

@@ -11,11 +11,12 @@ from typing import assert_never
 import numpy as np
 
 from ....proto.errors import ExecutionError
+from ...operator import UNBOUNDED, least_watermark
 from ..change import Change, Rounds
 from .lanes import Emitter, Lane
 from .locking import Locked, Locking
 from .messages import Checkpoint, Event, Message, Prepare, Watermark, earliest
-from .nodes import Node, least_watermark
+from .nodes import Node, take_watermark
 from .progress import Progress
 from .schedule import Schedule
 
@@ -135,14 +136,13 @@ class Return(Node):
 
 
 class LoopNode(Locked):
-    """All channels of a loop. `dummy` says that nothing enters it but events."""
+    """All channels of a loop."""
 
     def __init__(
         self,
         progress: Progress,
         *,
         counted: bool,
-        dummy: bool,
         place: str,
         channels: int,
         schedule: Schedule,
@@ -151,7 +151,6 @@ class LoopNode(Locked):
         self.progress = progress
         self.counted = counted
         self.place = place
-        self._dummy = dummy
         self.locking = locking(self, channels, schedule)
         self.backs = [Inlet() for _ in range(channels)]
         self.returns = [Return(self, channel) for channel in range(channels)]
@@ -199,8 +198,20 @@ class LoopNode(Locked):
 
     def send(self, event: Event) -> None:
         releases = type(event) is Prepare and event.rounds is not None
+        if type(event) is Checkpoint:
+            self._send_watermarks()
         for inlet in self._awaited if releases else self._inlets:
             inlet.send(event)
+
+    def _send_watermarks(self) -> None:
+        """Into the body, in front of the checkpoint: an input has its own, and what came back the least of all."""
+        whole = least_watermark(lane.watermark for each in (*self.ingresses, *self.entering) for lane in each.lanes)
+        of = [(each, least_watermark(lane.watermark for lane in each.lanes)) for each in self.ingresses]
+        for inlet, watermark in (*((each, whole) for each in self.backs), *of):
+            if watermark is not None:
+                inlet.tell(Watermark(watermark))
+        for dummy in self.dummies:
+            dummy.tell(Watermark(UNBOUNDED))
 
     @cached_property
     def _inlets(self) -> tuple[Inlet, ...]:
@@ -219,8 +230,7 @@ class LoopNode(Locked):
             if change is not None:
                 output.emit(change)
         inputs: Sequence[Ingress] = (*self.ingresses, *self.entering)
-        telling = self.ingresses if self._dummy else inputs
-        watermark = least_watermark(lane for ingress in telling for lane in ingress.lanes)
+        watermark = take_watermark(lane for ingress in inputs for lane in ingress.lanes)
         if isinstance(event, Prepare):
             event = self._merged(event, due, inputs)
         for output in self.outputs:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from ....proto.errors import ExecutionError
-from ...operator import Part, StateReader, StateWriter
+from ...operator import UNBOUNDED, Part, StateReader, StateWriter, least_watermark
 from ..canonical import canonical
 from ..change import Change
 from ..consolidate import consolidate
@@ -78,6 +78,13 @@ class Network:
         if not ports:
             self._begin(self._begun + 1)
 
+    def end_all(self, watermarks: Mapping[int, int | None]) -> None:
+        """End all entries' epoch, each with the watermark of its port."""
+        if not self._nodes.sources:
+            self.end()
+        for port in self._nodes.sources:
+            self.end(port, watermark=watermarks.get(port))
+
     def run(self) -> bool:
         """Work until nothing is left to do; whether an epoch is complete. It is not when an end is awaited."""
         started = perf_counter()
@@ -101,8 +108,7 @@ class Network:
         self._spent = self._once
         self.fresh = False
         self._taken += 1
-        known = [value for value in watermarks if value is not None]
-        self.watermark = min(known) if len(known) == len(watermarks) else None
+        self.watermark = least_watermark(watermarks)
         if not parts:
             return self._nothing
         try:
@@ -224,7 +230,7 @@ class Network:
         if epoch > self._begun:
             self._begun = epoch
             for dummy in self._nodes.dummies:
-                dummy.end(None)
+                dummy.end(UNBOUNDED)
 
     def _operator_statistics(self) -> Iterator[OperatorStatistics]:
         paths: dict[str, list[OperatorNode]] = {}

@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import ParamSpec, Protocol, assert_never
 
 from ....proto.errors import ExecutionError
+from ...operator import least_watermark
 from ..change import Change
 from ..operator import ChangeOperator
 from .lanes import Emitter, Lane
@@ -73,20 +74,19 @@ class Node(Emitter):
 
     def release(self) -> int | None:
         """Let the lanes go on; the watermark of the epoch they have ended, if all have one."""
-        watermark = least_watermark(self.lanes)
+        watermark = take_watermark(self.lanes)
         for lane in self.lanes:
             lane.release()
         return watermark
 
 
-def least_watermark(lanes: Iterable[Lane]) -> int | None:
-    """The least of the lanes' watermarks, which are forgotten, if all have one."""
+def take_watermark(lanes: Iterable[Lane]) -> int | None:
+    """The least of the lanes' watermarks, if all have one; they are forgotten."""
     found = []
     for lane in lanes:
         found.append(lane.watermark)
         lane.watermark = None
-    known = [value for value in found if value is not None]
-    return min(known) if known and len(known) == len(found) else None
+    return least_watermark(found)
 
 
 @dataclass(frozen=True, slots=True)
