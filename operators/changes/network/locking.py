@@ -14,8 +14,8 @@
        │ passed          ▼
        └──────────── CHECKPOINT
 
-An *event* (the barrier's checkpoint; in a nested loop also each prepare of the loop around it) has reached what enters
-the loop, or the dummy read in its place, on all channels. From then on everything behind the event is held before the
+An *event* has reached what enters the loop, or the dummy read in its place, on all channels: the barrier's checkpoint. In
+a nested loop it is also each prepare of the loop around it, once that has come on all inputs. From then on everything behind the event is held before the
 loop. A prepare goes into the body, and comes back behind everything it could have met there. If it is marked, an input
 of the body has not reached the event: it is sent again, once one has moved, and nothing is released. If rows have come
 back, or something in the body is due, the earliest time of all that is released with the next prepare. Otherwise the
@@ -96,7 +96,7 @@ class Locking:
         return prepare.marked
 
     def reached(self, event: Event) -> None:
-        """The event has reached what enters the loop, on all channels."""
+        """The event has reached the loop, on all channels."""
         assert self.phase is Phase.OPEN, "an event reached a loop that is locked"
         self._event = event
         self._moved = False

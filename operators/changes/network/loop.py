@@ -87,9 +87,9 @@ class Ingress(Inlet):
         for lane in self.lanes:
             lane.release()
 
-    def on_event(self, _event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """The event has come on all lanes."""
-        self._loop.locking.moved()
+        self._loop.moved(event)
 
     def _arrived(self, lane: Lane, event: Event) -> None:
         lane.held = self._loop.locking.holds()
@@ -112,8 +112,8 @@ class Entering(Ingress):
     def receive(self, change: Change) -> None:
         self._loop.progress.enter(self._channel, change)
 
-    def on_event(self, _event: Event) -> None:
-        self._loop.entered(_event)
+    def on_event(self, event: Event) -> None:
+        self._loop.entered(event)
 
 
 class Return(Node):
@@ -168,11 +168,23 @@ class LoopNode(Locked):
         return [ingress for channels in self.inputs.values() for ingress in channels]
 
     def entered(self, event: Event) -> None:
-        """An event has reached what enters the loop on one channel."""
+        """An event has reached what enters the loop on one channel.
+
+        The loop is a merge point of the prepares of the loop around it: one is there when it has come on all inputs. The
+        barrier's checkpoint may take long on some, and what enters is where the loop learns of it.
+        """
         self._entered += 1
-        if self._entered == len(self.entering):
+        inputs = len(self.entering) + (len(self.ingresses) if isinstance(event, Prepare) else 0)
+        if self._entered == inputs:
             self._entered = 0
             self.locking.reached(event)
+
+    def moved(self, event: Event) -> None:
+        """An event has reached another input of the loop on one channel."""
+        if isinstance(event, Prepare):
+            self.entered(event)
+        else:
+            self.locking.moved()
 
     def overflow(self, error: OverflowError) -> ExecutionError:
         return self.progress.overflow(error)
