@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
-from .graph import Back, ByKey, Entry, Graph, Link, Loop, Operate, Route
+from .graph import Back, ByKey, Entry, Graph, Link, Loop, Operate, Route, links_of
 from .lanes import Emitter, Lane, connect
 from .locking import Locked, Locking
 from .loop import Ingress, Inlet, LoopNode
@@ -55,7 +55,7 @@ class _Builder:
     def vertices(self, graph: Graph, path: str, loop: LoopNode | None, depth: int) -> dict[int, Sequence[Emitter]]:
         """The emitters of each vertex of a graph; `loop` is the one whose body it is, `depth` the loops that count."""
         made: dict[int, Sequence[Emitter]] = {}
-        for at in sorted(_needed(graph)):
+        for at in sorted(graph.needed):
             here = f"{path}{at}"
             match graph.vertices[at]:
                 case Entry() as entry:
@@ -119,7 +119,7 @@ class _Builder:
         )
         self.nodes.loops[path] = loop
         for port, link in enumerate(vertex.inputs):
-            if not _reads(vertex.body, port):
+            if port not in vertex.body.ports:
                 continue
             loop.inputs[port] = [Ingress(loop) for _ in range(self.channels)]
             self.connect(made[link.vertex], link.route, loop.inputs[port], 0)
@@ -139,40 +139,12 @@ class _Builder:
         return inlets
 
 
-def _inputs(vertex: Entry | Operate | Back | Loop) -> tuple[Link, ...]:
-    match vertex:
-        case Entry() | Back():
-            return ()
-        case Operate(inputs=inputs):
-            return inputs
-        case Loop(inputs=inputs, entering=entering, body=body):
-            read = tuple(link for port, link in enumerate(inputs) if _reads(body, port))
-            return read if entering is None else (*read, entering)
-        case never:
-            assert_never(never)
-
-
-def _needed(graph: Graph) -> set[int]:
-    """The vertices from which the result can be reached."""
-    needed = {graph.result}
-    for at in range(graph.result, -1, -1):
-        if at in needed:
-            needed |= {link.vertex for link in _inputs(graph.vertices[at])}
-    return needed
-
-
-def _reads(graph: Graph, port: int) -> bool:
-    """Whether the result needs what comes in at a port."""
-    found = (graph.vertices[at] for at in _needed(graph))
-    return any(isinstance(vertex, Entry) and vertex.port == port for vertex in found)
-
-
 def _owned(loop: Loop) -> tuple[Route, Graph]:
     """By what a row of the loop is owned by a channel, and the body as it has to be linked for that.
 
     Where all that reads what came back wants it by one key, that key owns, and no row has to move again.
     """
-    backs = {at for at in _needed(loop.body) if isinstance(loop.body.vertices[at], Back)}
+    backs = {at for at in loop.body.needed if isinstance(loop.body.vertices[at], Back)}
     routes = {link.route for link in _links(loop.body) if link.vertex in backs}
     whole = ByKey(tuple(range(len(loop.schema))))
     if loop.body.result in backs or len(routes) != 1:
@@ -184,8 +156,8 @@ def _owned(loop: Loop) -> tuple[Route, Graph]:
 
 
 def _links(graph: Graph) -> Iterator[Link]:
-    for at in _needed(graph):
-        yield from _inputs(graph.vertices[at])
+    for at in graph.needed:
+        yield from links_of(graph.vertices[at])
 
 
 def _staying(graph: Graph, backs: set[int]) -> Graph:

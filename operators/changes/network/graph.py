@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, field
+from typing import TypeAlias, assert_never
 
 import pyarrow as pa
 
@@ -113,3 +113,30 @@ class Graph:
 
     vertices: tuple[Vertex, ...]
     result: int
+    needed: frozenset[int] = field(init=False)
+    """The vertices from which the result can be reached. Known once for each graph: a loop in a loop asks for its own."""
+    ports: frozenset[int] = field(init=False)
+    """Of its entries, those that the result needs."""
+
+    def __post_init__(self) -> None:
+        needed = {self.result}
+        for at in range(self.result, -1, -1):
+            if at in needed:
+                needed |= {link.vertex for link in links_of(self.vertices[at])}
+        found = (self.vertices[at] for at in needed)
+        object.__setattr__(self, "needed", frozenset(needed))
+        object.__setattr__(self, "ports", frozenset(each.port for each in found if isinstance(each, Entry)))
+
+
+def links_of(vertex: Vertex) -> tuple[Link, ...]:
+    """What a vertex reads; of a loop's inputs those that its body's answer needs."""
+    match vertex:
+        case Entry() | Back():
+            return ()
+        case Operate(inputs=inputs):
+            return inputs
+        case Loop(inputs=inputs, entering=entering, body=body):
+            read = tuple(link for port, link in enumerate(inputs) if port in body.ports)
+            return read if entering is None else (*read, entering)
+        case never:
+            assert_never(never)
