@@ -114,7 +114,7 @@ class Graph:
     vertices: tuple[Vertex, ...]
     result: int
     needed: frozenset[int] = field(init=False)
-    """The vertices from which the result can be reached. Known once for each graph: a loop in a loop asks for its own."""
+    """The vertices from which the result can be reached. It is found once: a loop asks its body, at every level."""
     ports: frozenset[int] = field(init=False)
     """Of its entries, those that the result needs."""
 

@@ -14,13 +14,13 @@
        │ passed          ▼
        └──────────── CHECKPOINT
 
-An *event* has reached what enters the loop, or the dummy read in its place, on all channels: the barrier's checkpoint. In
-a nested loop it is also each prepare of the loop around it, once that has come on all inputs. From then on everything behind the event is held before the
-loop. A prepare goes into the body, and comes back behind everything it could have met there. If it is marked, an input
-of the body has not reached the event: it is sent again, once one has moved, and nothing is released. If rows have come
-back, or something in the body is due, the earliest time of all that is released with the next prepare. Otherwise the
-loop is quiet: the checkpoint goes through the body, and leaves the loop behind the watermark; an outer prepare leaves
-it at once.
+An *event* has reached what enters the loop, or the dummy read in its place, on all channels: the barrier's checkpoint.
+In a nested loop it is also each prepare of the loop around it, once that has come on all inputs. From then on what is
+behind the event is held before the loop. A prepare goes into the body, and comes back behind everything it could have
+met there. If it is marked, an input of the body has not reached the event: it is sent again, once one has moved, and
+nothing is released. If rows have come back, or something in the body is due, the earliest time of all that is released
+with the next prepare. Otherwise the loop is quiet: the checkpoint goes through the body, and leaves the loop behind the
+watermark; an outer prepare leaves it at once.
 """
 
 from __future__ import annotations

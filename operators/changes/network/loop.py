@@ -170,8 +170,8 @@ class LoopNode(Locked):
     def entered(self, event: Event) -> None:
         """An event has reached what enters the loop on one channel.
 
-        The loop is a merge point of the prepares of the loop around it: one is there when it has come on all inputs. The
-        barrier's checkpoint may take long on some, and what enters is where the loop learns of it.
+        The loop is a merge point of the prepares of the loop around it: one is there when it has come on all inputs.
+        The barrier's checkpoint may take long on some, and what enters is where the loop learns of it.
         """
         self._entered += 1
         inputs = len(self.entering) + (len(self.ingresses) if isinstance(event, Prepare) else 0)
