@@ -277,7 +277,7 @@ class Driver:
             with self._board.lock:
                 transactions = self._board.ledger.transactions.by(epoch.number)
             taken = self._checkpoints.take(
-                name or f"epoch-{epoch.number}",
+                name,
                 epoch=epoch.number,
                 sources=epoch.last,
                 transactions=transactions,

@@ -28,13 +28,14 @@ class Ledger:
         self.transactions = Transactions(start.transactions)
         self.max_pending_epochs = max_pending_epochs
         self.epochs: list[Epoch] = []
-        self.sealed = self.finished = self.barrier_read = self._forgotten = start.epoch
+        self.sealed = self.finished = self.barrier_read = start.epoch
+        self._start = start.epoch
         self.ended = False
         self._all_ended = False
         self._bounds: dict[int, dict[str, int]] = {}
         self._checkpoints: dict[int, str] = {}
         for name, sequence in start.sources.items():
-            self.fed[name].go_on_after(sequence)
+            self.fed[name].go_on_after(sequence, start.epoch)
         self.open = self._next_epoch()
 
     def _next_epoch(self) -> Epoch:
@@ -64,9 +65,9 @@ class Ledger:
         number = source.highest + 1 if sequence is None else sequence
         if not 1 <= number <= LARGEST:
             raise InvalidRequest(f"split {number} of source {source.name!r}: numbers are from 1 to {LARGEST}")
-        if number <= source.forgotten:
-            return source, number, epoch or self._forgotten
         belongs = self._epoch_of(source, number)
+        if epoch is not None and epoch < belongs == self._start:
+            belongs = epoch  # the epochs before its start a task does not know
         if epoch is not None and epoch != belongs:
             raise Refused(
                 f"split {number} of source {source.name!r} names epoch {epoch}, but it belongs to epoch {belongs}",
@@ -89,12 +90,7 @@ class Ledger:
             )
 
     def _epoch_of(self, source: SourceLedger, number: int) -> int:
-        if number > source.sealed:
-            return self.open.number
-        for epoch, bounds in self._bounds.items():
-            if number <= bounds[source.name]:
-                return epoch
-        return self.open.number  # not reached: the last bound of a source is `sealed`
+        return self.open.number if number > source.sealed else source.epochs.of(number)
 
     def add(self, split: AcceptedSplit) -> Added:
         """Record a split that `place` has allowed."""
@@ -210,7 +206,7 @@ class Ledger:
             )
 
     def checkpoint(self, epoch: int) -> str | None:
-        """The name of the one to be taken at the barrier of this epoch; empty where nobody has named it."""
+        """The name of the one to be taken at the barrier of this epoch."""
         return self._checkpoints.get(epoch)
 
     def _can_take(self, epoch: int, checkpoint: str | None) -> bool:
@@ -228,7 +224,7 @@ class Ledger:
                 reason="CHECKPOINT_TOO_LATE",
             )
         if checkpoint is not None:
-            self._checkpoints.setdefault(epoch, checkpoint)
+            self._checkpoints.setdefault(epoch, _name(epoch, checkpoint))
         return epoch
 
     def _bounds_through(self, through: Mapping[str, int] | None) -> dict[str, int]:
@@ -253,7 +249,7 @@ class Ledger:
         epoch = self.open
         epoch.last = bounds
         if checkpoint is not None:
-            self._checkpoints[epoch.number] = checkpoint
+            self._checkpoints[epoch.number] = _name(epoch.number, checkpoint)
         ends = ((name, source.end) for name, source in self.fed.items())
         epoch.ended = frozenset(name for name, end in ends if end is not None and bounds[name] >= end)
         epoch.sealed_ns = time.monotonic_ns()
@@ -263,7 +259,7 @@ class Ledger:
         self._bounds[epoch.number] = bounds
         self.sealed = epoch.number
         for name, source in self.fed.items():
-            source.sealed = bounds[name]
+            source.seal(epoch.number, bounds[name])
         self.open = self._next_epoch()
         return epoch.number
 
@@ -368,7 +364,6 @@ class Ledger:
         gone: list[AcceptedSplit] = []
         for number in [number for number in self._bounds if number < epoch]:
             bounds = self._bounds.pop(number)
-            self._forgotten = number
             self._checkpoints.pop(number, None)
             for name, source in self.fed.items():
                 gone += source.forget(bounds[name])
@@ -379,6 +374,11 @@ class Ledger:
     def done(self) -> bool:
         """Ended, and every epoch has reached its barrier."""
         return self.ended and not self.epochs
+
+
+def _name(epoch: int, checkpoint: str) -> str:
+    """A checkpoint's name: its epoch's where nobody has named it."""
+    return checkpoint or f"epoch-{epoch}"
 
 
 def _some(missing: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:

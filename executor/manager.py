@@ -46,6 +46,7 @@ from .store import Quota, SpillFiles, SpillSpace
 from .tables import hold_tables
 from .task import Task
 from .timers import Timers
+from .uploads import Reception
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,9 +317,13 @@ class TaskManager:
         return self._task(task).last_transaction(application)
 
     def upload(self, task: str, name: str, chunks: Iterable[bytes], *, group: str = "") -> str:
+        return self.begin_upload(task, name, group=group).receive(chunks)
+
+    def begin_upload(self, task: str, name: str, *, group: str = "") -> Reception:
+        """An upload whose chunks come one by one; it holds nothing but what has come."""
         if not task:
-            return self._staging.upload(self._ownership.caller, name, chunks)
-        return self._task(task).upload(name, chunks, group)
+            return self._staging.begin_upload(self._ownership.caller, name)
+        return self._task(task).begin_upload(name, group)
 
     def drop_uploads(self, task: str, group: str) -> None:
         self._task(task).drop_uploads(group)

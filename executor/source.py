@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from ..operators.piece import FilePiece, InlinePiece, Piece
 from .digest import inline_digest
+from .sealed_epochs import SealedEpochs
 from .store import Holding
 
 _NAMED_AT_MOST = 100
@@ -67,10 +68,17 @@ class SourceLedger:
     forgotten: int = 0
     added: int = 0
     end: int | None = None
+    epochs: SealedEpochs = field(default_factory=SealedEpochs)
 
-    def go_on_after(self, sequence: int) -> None:
-        """As if the splits up to this number had come, and their epochs were acknowledged."""
+    def go_on_after(self, sequence: int, epoch: int) -> None:
+        """As if the splits up to this number had come, the last of them in this epoch, and all were acknowledged."""
         self.highest = self.complete = self.sealed = self.finished = self.forgotten = self.added = sequence
+        self.epochs.add(epoch, sequence)
+
+    def seal(self, epoch: int, last: int) -> None:
+        """The splits that are not sealed yet, up to number `last`, are this epoch's."""
+        self.sealed = last
+        self.epochs.add(epoch, last)
 
     def add(self, split: AcceptedSplit) -> None:
         self.splits[split.sequence] = split

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -13,7 +13,7 @@ from ..proto.errors import Exhausted, NotFound
 from ..proto.values import FileSplit, Split
 from .store import Quota, SpillFiles, SpillSpace
 from .timers import Timers
-from .uploads import keep_upload
+from .uploads import Kept, Reception
 
 KEPT_SECONDS: Final = 600.0
 
@@ -36,12 +36,13 @@ class Staging:
         self._staged: dict[str, _Staged] = {}
         self._lock = threading.Lock()
 
-    def upload(self, owner: str, name: str, chunks: Iterable[bytes]) -> str:
-        path = keep_upload(self._files, self._quota, name, chunks)
+    def begin_upload(self, owner: str, name: str) -> Reception:
+        return Reception(self._files, self._quota, name, lambda kept: self._keep(kept, owner))
+
+    def _keep(self, kept: Kept, owner: str) -> None:
         with self._lock:
-            self._staged[path] = _Staged(owner, os.path.getsize(path))
-        self._timers.call_later(KEPT_SECONDS, lambda: self._drop(path))
-        return path
+            self._staged[kept.path] = _Staged(owner, kept.size)
+        self._timers.call_later(KEPT_SECONDS, lambda: self._drop(kept.path))
 
     def take(self, owner: str, tables: Tables, space: SpillSpace) -> Tables:
         """The tables with the owner's staged files in them moved to a task's folder; `Exhausted` beyond its quota."""

@@ -38,7 +38,7 @@ from .output import Full
 from .scheduler import Scheduler, Slot
 from .store import SpillSpace
 from .timers import Timers
-from .uploads import keep_upload
+from .uploads import Reception
 
 DEFAULT_READ_BYTES = 32 << 20
 _LEND_BELOW_US = 50_000
@@ -146,12 +146,16 @@ class Task:
         self._may_run(wake=wake)
         self._board.changed()
 
-    def upload(self, name: str, chunks: Iterable[bytes], group: str) -> str:
-        with self._in_use():
+    def begin_upload(self, name: str, group: str) -> Reception:
+        """The task is in use until the reception has ended or was dropped."""
+        with self._board.lock:
             self._board.check_running()
-            if group:
-                return self._board.uploads.keep(name, chunks, group)
-            return keep_upload(self._board.files, self._board.quota, name, chunks)
+            self._board.in_use += 1
+        try:
+            return self._board.uploads.begin(name, group, self._out_of_use)
+        except BaseException:
+            self._out_of_use()
+            raise
 
     def drop_uploads(self, group: str) -> None:
         self._board.uploads.drop(group)
@@ -390,9 +394,12 @@ class Task:
         try:
             yield
         finally:
-            with self._board.lock:
-                self._board.in_use -= 1
-                self._board.used_at = time.monotonic()
+            self._out_of_use()
+
+    def _out_of_use(self) -> None:
+        with self._board.lock:
+            self._board.in_use -= 1
+            self._board.used_at = time.monotonic()
 
     def idle_left(self) -> float:
         """Seconds until the task has been idle for as long as it may."""

@@ -9,6 +9,18 @@ from ..proto.service import Service
 from ..proto.values import Added, Cursor, Frame, PlanBytes, Split, TaskInfo, TaskOptions, Transacted, Transaction
 
 
+class Reception(Protocol):
+    """A file that a client is sending. `keep` gives its path once it is finished; `drop` removes what is not kept."""
+
+    def write(self, chunk: bytes) -> None: ...
+
+    def finish(self) -> None: ...
+
+    def keep(self) -> str: ...
+
+    def drop(self) -> None: ...
+
+
 class Backend(Service, Protocol):
     def create_task(
         self,
@@ -67,6 +79,10 @@ class Backend(Service, Protocol):
 
         The result ends the subscription.
         """
+        ...
+
+    def begin_upload(self, task: str, name: str, *, group: str = "") -> Reception:
+        """`upload`, a chunk at a time, so that no thread waits for the client."""
         ...
 
     def stop(self) -> None:

@@ -9,13 +9,13 @@ from .settings import Settings
 from .threads import Threads
 
 _CONTROL: Final = 4
-_UPLOADS: Final = 8
+_UPLOADS: Final = 4
 
 
 class Pools:
     """`control` is for calls that look at a task, seal, cancel or delete: none of them waits for data or work.
     `planning` reads plans. `feeding` takes rows, and `listing` files, whose folders may be slow to look into; both are
-    lent to tasks with short epochs. Each upload keeps one of `uploads` for as long as its client takes.
+    lent to tasks with short epochs. `uploads` write what clients send to files.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -26,13 +26,10 @@ class Pools:
         self.uploads = Threads(_UPLOADS, "tidegate-upload")
 
     def close(self, seconds: float) -> bool:
-        """Wait for the calls in progress, but for uploads, which want the event loop. False where some go on after
-        these seconds.
-        """
-        self.uploads.close(seconds=0.0)
+        """Wait for the calls in progress. False where some go on after these seconds."""
         deadline = time.monotonic() + seconds
         ended = [
             threads.close(seconds=max(0.0, deadline - time.monotonic()))
-            for threads in (self.control, self.planning, self.feeding, self.listing)
+            for threads in (self.control, self.planning, self.feeding, self.listing, self.uploads)
         ]
         return all(ended)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
-from functools import partial
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 from ..proto import messages
 from ..proto.errors import InvalidRequest
@@ -20,6 +18,7 @@ from .joining import joined
 from .pools import Pools
 from .results import LONGEST_WAIT, answer_bytes, results
 from .threads import Threads
+from .uploads import Uploads
 from .waiting import Waiting
 
 P = ParamSpec("P")
@@ -40,6 +39,7 @@ class Tasks(Endpoint):
         self._waiting = waiting
         self._defaults = defaults
         self._pools = pools
+        self._uploads = Uploads(backend, pools.uploads)
 
     async def _control(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         return await called(self._pools.control, function, *args, **kwargs)
@@ -147,18 +147,7 @@ class Tasks(Endpoint):
         return pb.GetTransactionResponse(version=last.version, epoch=last.epoch)
 
     async def upload(self, requests: AsyncIterator[pb.UploadRequest], _: Context) -> pb.UploadResponse:
-        first = await anext(requests, None)
-        if first is None:
-            raise InvalidRequest("an upload needs at least one message, which names the task and the file")
-        loop = asyncio.get_running_loop()
-
-        def chunks() -> Iterator[bytes]:
-            yield first.data
-            while (request := asyncio.run_coroutine_threadsafe(_next(requests), loop).result()) is not None:
-                yield request.data
-
-        keep = partial(self._backend.upload, first.task, first.name, chunks(), group=first.group)
-        return pb.UploadResponse(path=await self._pools.uploads.call(keep))
+        return pb.UploadResponse(path=await self._uploads.receive(requests))
 
     async def drop_uploads(self, request: pb.DropUploadsRequest, _: Context) -> pb.DropUploadsResponse:
         await self._control(self._backend.drop_uploads, request.task, request.group)
@@ -251,7 +240,3 @@ class _Epoch:
     def _answer(self, added: pb.AddSplitsResponse, read: Callable[..., Sequence[Frame]]) -> bytes:
         frames = read(self._task, self._cursor, acknowledge=self._acknowledge, max_bytes=self._bytes)
         return encode_added(added, joined(frames))
-
-
-async def _next(requests: AsyncIterator[Any]) -> Any:
-    return await anext(requests, None)

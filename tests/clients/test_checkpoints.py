@@ -157,6 +157,16 @@ def test_a_request_that_joins_a_seal_may_ask_for_its_checkpoint(adding: Callable
     assert epoch.checkpoint == f"{task.id}/x"
 
 
+def test_a_checkpoint_without_a_name_is_asked_for_again_by_its_epochs(adding: Callable[..., Client]) -> None:
+    task = adding().create_task(b"plan")
+    task.add_split("a", numbers(1))
+    assert task.request_barrier(checkpoint=True) == 1
+    epoch = next(task.epochs())
+    for again in (True, "epoch-1"):
+        assert task.request_barrier(1, checkpoint=again) == 1
+    assert epoch.checkpoint == f"{task.id}/epoch-1"
+
+
 def test_an_epoch_that_has_reached_its_barrier_gets_no_checkpoint(adding: Callable[..., Client]) -> None:
     task = adding().create_task(b"plan")
     task.run_epoch({})

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from tidegate.proto.errors import Exhausted, InvalidRequest, OutOfRange, Refused
+from tidegate.proto.errors import Exhausted, InvalidRequest, NotFound, OutOfRange, Refused
 from tidegate.proto.values import Barrier, Blocked, BlockedState, Cursor, Data
 
 from .fakes import Client, FakeEngine, running
@@ -313,6 +315,49 @@ def test_an_upload_beyond_the_quota_is_refused_and_leaves_nothing() -> None:
 def test_an_upload_s_name_cannot_lead_elsewhere() -> None:
     with running() as task, pytest.raises(InvalidRequest):
         task.manager.upload(task.id, "x.pa\0rquet", [b""])
+
+
+def test_an_upload_s_name_has_no_long_ending() -> None:
+    with running() as task, pytest.raises(InvalidRequest, match="at most 32 letters"):
+        task.manager.upload(task.id, "x." + "y" * 300, [b""])
+
+
+def test_an_upload_onto_a_full_disk_is_refused_and_leaves_nothing() -> None:
+    with running() as task:
+        task.manager.upload(task.id, "first.csv", [b"1"])
+        reception = task.manager.begin_upload(task.id, "x.csv")
+        full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        reception._sink = FullDisk(reception._sink, full)
+        with pytest.raises(Exhausted, match=r"'x\.csv' cannot be kept: No space left on device") as refused:
+            reception.write(b"data")
+        assert refused.value.reason == "SPILL_FAILED"
+        assert [path.read_bytes() for path in spill_files(task)] == [b"1"]
+        with pytest.raises(NotFound, match="is over"):
+            reception.write(b"more")
+
+
+class FullDisk:
+    """A file that takes nothing."""
+
+    def __init__(self, file: object, error: OSError) -> None:
+        self._file = file
+        self._error = error
+
+    def write(self, data: bytes) -> int:
+        raise self._error
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def test_an_upload_that_is_dropped_gives_back_its_room_at_once() -> None:
+    with running(spill_quota=10) as task:
+        reception = task.manager.begin_upload(task.id, "x.csv")
+        reception.write(b"12345678")
+        reception.drop()
+        reception.drop()
+        assert not spill_files(task)
+        assert task.manager.upload(task.id, "x.csv", [b"1234567890"])
 
 
 def spill_files(task: Client) -> list[Path]:

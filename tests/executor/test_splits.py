@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidegate.proto.errors import InvalidRequest, NotFound, Refused, SplitError
-from tidegate.proto.values import Cursor, FileSplit
+from tidegate.proto.values import Added, Cursor, FileSplit
 
 from .fakes import FakeEngine, rows, running
 
@@ -146,8 +146,24 @@ def test_a_split_that_cannot_be_read_is_refused_and_its_number_stays_free() -> N
 
 
 def test_a_negative_number_is_refused() -> None:
-    with running() as task, pytest.raises(InvalidRequest, match="numbers start at 1"):
+    with running() as task, pytest.raises(InvalidRequest, match="split -1 of source 'a': numbers are from 1 to"):
         task.add(1, sequence=-1)
+
+
+def test_a_duplicate_has_its_own_epoch_however_long_ago_that_was_acknowledged() -> None:
+    with running() as task:
+        for epoch in range(1, 6):
+            task.add(epoch)
+            task.add(epoch)
+            task.seal()
+            task.epoch(epoch)
+        task.next(6, acknowledge=Cursor(6, 0), wait=0)
+        for sequence in range(1, 11):
+            epoch = (sequence + 1) // 2
+            assert task.add(7, sequence=sequence) == Added(sequence=sequence, duplicate=True, epoch=epoch)
+            assert task.add(7, sequence=sequence, epoch=epoch).duplicate
+            with pytest.raises(Refused, match=f"it belongs to epoch {epoch}"):
+                task.add(7, sequence=sequence, epoch=epoch % 5 + 1)
 
 
 def test_splits_before_a_refused_one_stay_added() -> None:

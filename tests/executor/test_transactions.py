@@ -279,7 +279,7 @@ class Later:
 def test_uploads_whose_sender_is_gone_go_after_a_while_and_give_back_their_room(tmp_path: Path) -> None:
     later, quota = Later(), Quota(100)
     uploads = PassingUploads(SpillFiles(tmp_path), quota, later)
-    left = Path(uploads.keep("x.arrow", [b"x" * 80], "killed"))
+    left = Path(uploads.begin("x.arrow", "killed").receive([b"x" * 80]))
     later.come()
     assert (left.exists(), quota.take(100), later.calls) == (False, True, [])
 
@@ -287,8 +287,11 @@ def test_uploads_whose_sender_is_gone_go_after_a_while_and_give_back_their_room(
 def test_uploads_stay_while_others_of_their_group_come_or_are_given_as_splits(tmp_path: Path) -> None:
     later = Later()
     uploads = PassingUploads(SpillFiles(tmp_path), Quota(100), later)
-    path = Path(uploads.keep("x.arrow", [b"one"], "job"))
-    for touch in (lambda: uploads.keep("y.arrow", [b"two"], "job"), lambda: uploads.told(FileSplit(str(path)))):
+    path = Path(uploads.begin("x.arrow", "job").receive([b"one"]))
+    for touch in (
+        lambda: uploads.begin("y.arrow", "job").receive([b"two"]),
+        lambda: uploads.told(FileSplit(str(path))),
+    ):
         touch()
         later.come()
         assert path.exists()
@@ -299,7 +302,7 @@ def test_uploads_stay_while_others_of_their_group_come_or_are_given_as_splits(tm
 def test_an_upload_that_a_split_has_is_not_taken_from_it(tmp_path: Path) -> None:
     later = Later()
     uploads = PassingUploads(SpillFiles(tmp_path), Quota(100), later)
-    path = Path(uploads.keep("x.arrow", [b"one"], "job"))
+    path = Path(uploads.begin("x.arrow", "job").receive([b"one"]))
     accepted = AcceptedSplit("rows", 1, "split 1", None)
     uploads.used_by(accepted, FileSplit(str(path)))
     later.come()

@@ -1,0 +1,103 @@
+"""Uploads over gRPC: one that stalls holds nobody up, and nothing is left of one that is given up."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+
+from tidegate.executor.manager import TaskManager
+from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
+from tidegate.proto.tidegate.v1 import tasks_pb2_grpc
+from tidegate.server import uploads
+
+from ..executor.fakes import PLAN
+from .running import manager, served
+
+UPLOAD = "/tidegate.v1.TaskService/Upload"
+
+
+@pytest.fixture
+def backend() -> Iterator[TaskManager]:
+    with manager() as made:
+        yield made
+
+
+@pytest.fixture
+def channel(backend: TaskManager) -> Iterator[grpc.Channel]:
+    with served(backend) as address, grpc.insecure_channel(address) as made:
+        yield made
+
+
+class Stalled:
+    """An upload that has sent some bytes, and sends no more until it is let go."""
+
+    def __init__(self, channel: grpc.Channel, task: str) -> None:
+        self._task = task
+        self.go_on = threading.Event()
+        self.call = tasks_pb2_grpc.TaskServiceStub(channel).Upload.future(self._requests())
+
+    def _requests(self) -> Iterator[pb.UploadRequest]:
+        yield pb.UploadRequest(task=self._task, name="x.csv", data=b"first")
+        self.go_on.wait(60)
+        yield pb.UploadRequest(data=b"last")
+
+
+def kept(backend: TaskManager) -> list[Path]:
+    return [path for path in backend._folder.rglob("*.upload.csv") if path.is_file()]
+
+
+def until(condition: object) -> None:
+    for _ in range(2_000):
+        if condition():
+            return
+        threading.Event().wait(0.01)
+    raise AssertionError("it did not come to that")
+
+
+def test_uploads_that_stall_keep_no_other_from_its_end(backend: TaskManager, channel: grpc.Channel) -> None:
+    task = backend.create_task(PLAN, backend.defaults, {}).id
+    stalled = [Stalled(channel, task) for _ in range(uploads.AT_ONCE - 1)]
+    until(lambda: len(kept(backend)) == len(stalled))
+    stub = tasks_pb2_grpc.TaskServiceStub(channel)
+    path = stub.Upload(iter([pb.UploadRequest(task=task, name="y.csv", data=b"all")]), timeout=30).path
+    assert Path(path).read_bytes() == b"all"
+    for each in stalled:
+        each.go_on.set()
+    assert {Path(each.call.result().path).read_bytes() for each in stalled} == {b"firstlast"}
+
+
+def test_there_are_so_many_uploads_at_once(backend: TaskManager, channel: grpc.Channel) -> None:
+    task = backend.create_task(PLAN, backend.defaults, {}).id
+    stalled = [Stalled(channel, task) for _ in range(uploads.AT_ONCE)]
+    until(lambda: len(kept(backend)) == len(stalled))
+    more = Stalled(channel, task)
+    assert dict(more.call.exception(timeout=30).trailing_metadata())["tidegate-reason"] == "TOO_MANY_UPLOADS"
+    for each in (more, *stalled):
+        each.go_on.set()
+        each.call.exception(timeout=30)
+
+
+def test_nothing_is_left_of_an_upload_that_is_cancelled(backend: TaskManager, channel: grpc.Channel) -> None:
+    task = backend.create_task(PLAN, backend.defaults, {}).id
+    stalled = Stalled(channel, task)
+    until(lambda: kept(backend))
+    stalled.call.cancel()
+    until(lambda: not kept(backend))
+    stalled.go_on.set()
+
+
+def test_an_upload_of_which_nothing_comes_is_given_up(
+    backend: TaskManager, channel: grpc.Channel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploads, "CHUNK_SECONDS", 0.1)
+    task = backend.create_task(PLAN, backend.defaults, {}).id
+    stalled = Stalled(channel, task)
+    error = stalled.call.exception(timeout=30)
+    assert error.code() is grpc.StatusCode.UNAVAILABLE
+    assert dict(error.trailing_metadata())["tidegate-reason"] == "UPLOAD_STALLED"
+    until(lambda: not kept(backend))
+    stalled.go_on.set()
