@@ -148,7 +148,8 @@ def test_the_error_says_where_it_is_and_of_which_row(client: tidegate.Client) ->
     queries = {
         "SELECT CAST(s AS BIGINT) FROM l": r"project: Could not convert string 'no' .* row \('no',\)",
         "SELECT l.v FROM l JOIN r ON l.k = r.k AND CAST(l.s || r.s AS BIGINT) > 5": r"'no5'.* row \(1, 0, 'no', 1, ",
-        "SELECT v, sum(v) OVER (PARTITION BY v ORDER BY CAST(s AS BIGINT)) FROM l": r"'no'.* of the key \(\d+,\)",
+        "SELECT v, sum(v) OVER (PARTITION BY v ORDER BY CAST(s AS BIGINT)) FROM l": r"'no'.* row \(\d+, 'no'\)",
+        "SELECT v, lag(CAST(s AS BIGINT)) OVER (PARTITION BY v ORDER BY v) FROM l": r"'no'.* of the key \(\d+,\)",
     }
     for sql, message in queries.items():
         with client.create_task(planned(sql, SCHEMAS), mode="continuous") as task:
