@@ -18,6 +18,7 @@ from ..operator import StateReader, StateWriter
 from .arrangement import PAIRS, Arrangement, Run
 from .change import Change, Numbers, Rounds, all_one, later, take_weights
 from .columns import Index, Mask
+from .consolidate import added, group_starts, sum_groups
 from .evaluator import RowsFailed
 from .operator import ChangeOperator
 from .postponed import Postponed
@@ -67,21 +68,36 @@ class Join(ChangeOperator):
         self._postponed = Postponed(pa.schema(fields), self._meeting)
         """Pairs of which it could not be said whether they meet the condition."""
         self._kept = kept
+        self._met = None if depth else _one_side(self._output)
+        """The side whose columns alone are wanted: what meets a row is counted then, and not kept as pairs."""
         self._sides = tuple(
             Arrangement(schema.types, key, depth=depth, filled=True)
             for schema, key in zip(self._schemas, self._keys, strict=True)
         )
 
     def receive(self, port: int, change: Change) -> Iterator[Change]:
+        if self._met is not None and self._condition is not None:
+            return self._counted(port, change)
+        return self._pairs_of(port, change)
+
+    def _pairs_of(self, port: int, change: Change, met: _Met | None = None) -> Iterator[Change]:
         whole = len(change)
         step = whole if self._keys[port] else max(1, _CROSSED // max(1, self._sides[1 - port].rows))
-        return self._receive(port, change) if step >= whole else self._in_steps(port, change, step)
+        return self._receive(port, change, met) if step >= whole else self._in_steps(port, change, met, step)
 
-    def _in_steps(self, port: int, change: Change, step: int) -> Iterator[Change]:
+    def _counted(self, port: int, change: Change) -> Iterator[Change]:
+        """Each row of the side that is wanted once, however many it meets. In between comes nothing, for the caller to
+        be asked whether to go on.
+        """
+        met = _Met(self._output)
+        yield from self._pairs_of(port, change, met)
+        yield from met.changes()
+
+    def _in_steps(self, port: int, change: Change, met: _Met | None, step: int) -> Iterator[Change]:
         for start in range(0, len(change), step):
-            yield from self._receive(port, change.take(np.arange(start, min(start + step, len(change)))))
+            yield from self._receive(port, change.take(np.arange(start, min(start + step, len(change)))), met)
 
-    def _receive(self, port: int, change: Change) -> Iterator[Change]:
+    def _receive(self, port: int, change: Change, met: _Met | None = None) -> Iterator[Change]:
         keys = change.rows.select(self._keys[port])
         kept = keys.select(self._strict).without_nulls() if self._strict else None
         if kept is not None:
@@ -93,11 +109,11 @@ class Join(ChangeOperator):
             self._sides[port].insert(change, keys)
         for run, mine, theirs in self._sides[1 - port].matches(keys):
             if len(mine) <= PAIRS:
-                yield from self._pairs(port, change, mine, run, theirs)
+                yield from self._pairs(port, change, mine, run, theirs, met)
                 continue
             for start in range(0, len(mine), PAIRS):
                 part = slice(start, start + PAIRS)
-                yield from self._pairs(port, change, mine[part], run, theirs[part])
+                yield from self._pairs(port, change, mine[part], run, theirs[part], met)
 
     def due(self) -> Rounds | None:
         return self._postponed.due()
@@ -121,7 +137,9 @@ class Join(ChangeOperator):
     def nbytes(self) -> int:
         return sum(side.nbytes for side in self._sides) + self._postponed.nbytes
 
-    def _pairs(self, port: int, change: Change, mine: Index, run: Run, theirs: Index) -> Iterable[Change]:
+    def _pairs(
+        self, port: int, change: Change, mine: Index, run: Run, theirs: Index, met: _Met | None
+    ) -> Iterable[Change]:
         if self._condition is not None:
             both = _beside(port, change.rows.take(mine), run.rows.take(theirs))
             try:
@@ -131,6 +149,9 @@ class Join(ChangeOperator):
             mine, theirs = mine[matches], theirs[matches]
         if not len(mine):
             return ()
+        if met is not None:
+            weights = _products(take_weights(change.weights, mine), take_weights(run.weights, theirs))
+            return (met.add(*((change, mine) if port == self._met else (run, theirs)), weights),)
         left, at_left, right, at_right = (
             (change.rows, mine, run.rows, theirs) if port == 0 else (run.rows, theirs, change.rows, mine)
         )
@@ -146,6 +167,38 @@ class Join(ChangeOperator):
         met = pairs.take(np.flatnonzero(self._condition(pairs.rows)))
         width = len(self._schemas[0])
         return met.with_rows(met.rows.select(at if is_left else width + at for is_left, at in self._output))
+
+
+def _one_side(output: Sequence[tuple[bool, int]]) -> int | None:
+    sides = {is_left for is_left, _ in output}
+    return None if len(sides) != 1 else 1 - sides.pop()
+
+
+class _Met:
+    """How often rows of one side, of which the columns `output` are wanted, have met rows of the other."""
+
+    def __init__(self, output: Sequence[tuple[bool, int]]) -> None:
+        self._columns = [at for _, at in output]
+        self._sums: dict[int, tuple[Run, Numbers]] = {}
+        """By the identity of what has the rows."""
+
+    def add(self, of: Run, rows: Index, weights: Numbers) -> Change:
+        """Count pairs; nothing is given out yet."""
+        sums = self._sums.setdefault(id(of), (of, np.zeros(len(of), dtype=np.int64)))[1]
+        order = rows.argsort(kind="stable")
+        rows, weights = rows.take(order), weights.take(order)
+        starts = group_starts(rows[1:] != rows[:-1])
+        which = rows.take(starts)
+        sums[which] = added(sums.take(which), sum_groups(weights, starts))
+        return Change(self._wanted(of, which[:0]), weights[:0])
+
+    def changes(self) -> Iterator[Change]:
+        for of, sums in self._sums.values():
+            which = sums.nonzero()[0]
+            yield Change(self._wanted(of, which), sums.take(which))
+
+    def _wanted(self, of: Run, rows: Index) -> Rows:
+        return of.rows.select(self._columns).take(rows)
 
 
 def _beside(port: int, mine: Rows, theirs: Rows) -> Rows:

@@ -16,6 +16,7 @@ from ...operators.changes.join import JoinKey
 from .. import ir
 from ..sql.types import arrow_schema
 from ..visit import parts
+from .bounds import matched_by_bound
 from .nodes import ChangeNode, ComputeNode, DifferenceNode, JoinNode, OnlyOneNode, PairCondition, SelectNode
 from .rendering import columns
 from .rowwise import compute, select
@@ -74,6 +75,9 @@ def _matched(sides: Sides) -> ChangeNode:
     wanted = tuple(range(len(sides.left_schema)))
     if not sides.rest:
         return _having(sides.left, sides.right, sides.keys, sides)
+    bound = matched_by_bound(sides)
+    if bound is not None:
+        return bound
     rows = distinct(_join(sides, wanted, sides.left_schema), place=sides.place)
     whole = tuple(JoinKey(at, at, True) for at in wanted)
     return _join_node(sides.left, rows, whole, wanted, None, sides.left_schema, sides.place)

@@ -31,6 +31,9 @@ class Sides:
     condition: ir.Expression | None
     left_schema: ir.Schema
     right_schema: ir.Schema
+    left_wide: ir.Schema
+    right_wide: ir.Schema
+    """The columns of each side with those that keys are computed into."""
     place: str
 
     def swapped(self) -> Sides:
@@ -44,6 +47,8 @@ class Sides:
             condition=None if self.condition is None else self._swapped(self.condition),
             left_schema=self.right_schema,
             right_schema=self.left_schema,
+            left_wide=self.right_wide,
+            right_wide=self.left_wide,
             place=self.place,
         )
 
@@ -80,6 +85,8 @@ def sides_of(
         condition=condition,
         left_schema=left,
         right_schema=right,
+        left_wide=(*left, *(each.type for each in of_left)),
+        right_wide=(*right, *(each.type for each in of_right)),
         place=relation.place,
     )
 
@@ -96,6 +103,8 @@ def sides_of_keys(relation: ir.MergeJoin, left_node: ChangeNode, right_node: Cha
         condition=condition,
         left_schema=relation.left.schema,
         right_schema=relation.right.schema,
+        left_wide=relation.left.schema,
+        right_wide=relation.right.schema,
         place=relation.place,
     )
 
@@ -137,7 +146,7 @@ def _equality(term: ir.Expression, width: int) -> tuple[ir.Expression, ir.Expres
     one, other = term.arguments
     if isinstance(one, str) or isinstance(other, str) or t.required(one.type) != t.required(other.type):
         return None
-    match _side(one, width), _side(other, width):
+    match side_of(one, width), side_of(other, width):
         case "left", "right":
             pass
         case "right", "left":
@@ -147,7 +156,7 @@ def _equality(term: ir.Expression, width: int) -> tuple[ir.Expression, ir.Expres
     return one, with_places(other, lambda at: at - width), _EQUALITIES[term.function.name]
 
 
-def _side(expression: ir.Expression, width: int) -> str | None:
+def side_of(expression: ir.Expression, width: int) -> str | None:
     """The side that an expression looks at, if it is one."""
     if any(isinstance(part, ir.Subquery | ir.ContextVariable) for part in parts(expression)):
         return None

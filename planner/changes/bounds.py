@@ -1,0 +1,132 @@
+"""Matches by one inequality: whether there is a row beyond a value depends on the other side's least or greatest alone.
+
+So the other side is its extreme value for each key, and a row is compared with one value instead of all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ...operators.changes.group import Extreme
+from ...operators.changes.join import JoinKey
+from .. import ir
+from .. import types as t
+from ..sql.types import arrow_schema
+from .nodes import ChangeNode, GroupNode, JoinNode, PairCondition
+from .rendering import NUMBER, columns, leaf, numbered, render, with_places
+from .rowwise import lower_chain
+from .sides import Sides, side_of
+
+_GREATEST: Final = {"lt": True, "lte": True, "gt": False, "gte": False}
+"""Which of the values behind the comparison is compared with, if any will do."""
+_SIDES: Final = 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Bound:
+    """A comparison of what is said of a left row with what is said of a right one."""
+
+    term: ir.Call
+    mine: int
+    """Which of its arguments is the left row's."""
+
+    @property
+    def theirs(self) -> ir.Expression:
+        found = self.term.arguments[1 - self.mine]
+        assert not isinstance(found, str)
+        return found
+
+    @property
+    def greatest(self) -> bool:
+        greatest = _GREATEST[self.term.function.name]
+        return greatest if self.mine == 0 else not greatest
+
+
+def matched_by_bound(sides: Sides) -> ChangeNode | None:
+    """The left rows that have a match, where beside keys one comparison looks at both sides; None in other cases."""
+    left = len(sides.left_schema)
+    bounds: list[_Bound] = []
+    of_left: list[ir.Expression] = []
+    of_right: list[ir.Expression] = []
+    for term in sides.rest:
+        side = side_of(term, left)
+        bound = _bound(term, left)
+        if side == "left":
+            of_left.append(term)
+        elif side == "right":
+            of_right.append(with_places(term, lambda at: at - left))
+        elif bound is not None:
+            bounds.append(bound)
+        else:
+            return None
+    return _matched(sides, bounds[0], of_left, of_right) if len(bounds) == 1 else None
+
+
+def _bound(term: ir.Expression, width: int) -> _Bound | None:
+    if isinstance(term, ir.Call) and term.function.name == "is_true" and isinstance(term.arguments[0], ir.Call):
+        term = term.arguments[0]
+    if not isinstance(term, ir.Call) or term.function.name not in _GREATEST or len(term.arguments) != _SIDES:
+        return None
+    one, other = term.arguments
+    if isinstance(one, str) or isinstance(other, str) or t.required(one.type) != t.required(other.type):
+        return None
+    match side_of(one, width), side_of(other, width):
+        case "left", "right":
+            return _Bound(term, 0)
+        case "right", "left":
+            return _Bound(term, 1)
+        case _:
+            return None
+
+
+def _matched(sides: Sides, bound: _Bound, of_left: list[ir.Expression], of_right: list[ir.Expression]) -> ChangeNode:
+    left, width, place = len(sides.left_schema), len(sides.left.schema), sides.place
+    extremes = _extremes(sides, bound, of_right)
+    keys = tuple(JoinKey(key.left, at, key.nulls_match) for at, key in enumerate(sides.keys))
+    return JoinNode(
+        left=sides.left,
+        right=extremes,
+        keys=keys,
+        output=tuple(range(left)),
+        condition=PairCondition(sql=_condition(sides, bound, of_left), columns=(*range(left), width + len(keys))),
+        schema=arrow_schema(sides.left_schema),
+        place=place,
+    )
+
+
+def _extremes(sides: Sides, bound: _Bound, conditions: list[ir.Expression]) -> ChangeNode:
+    """For each key of the right side its extreme value among the rows that meet the conditions."""
+    place, wide = sides.place, sides.right_wide
+    base = leaf(wide, place)
+    kept = base
+    for condition in conditions:
+        kept = ir.Filter(input=kept, condition=condition, schema=wide, place=place)
+    left = len(sides.left_schema)
+    value = with_places(bound.theirs, lambda at: at - left)
+    fields = columns(wide)
+    wanted = (*(fields[key.right] for key in sides.keys), value)
+    chain = ir.Project(input=kept, expressions=wanted, schema=tuple(each.type for each in wanted), place=place)
+    rows = lower_chain(chain, base, sides.right)
+    at = len(sides.keys)
+    return GroupNode(
+        input=rows,
+        key=tuple(range(at)),
+        measures=(Extreme(column=at, greatest=bound.greatest),),
+        schema=rows.schema.set(at, rows.schema.field(at).with_nullable(True)),
+        place=place,
+    )
+
+
+def _condition(sides: Sides, bound: _Bound, of_left: list[ir.Expression]) -> str:
+    """The comparison with the extreme value, and what is asked of the left row, over the left columns and that."""
+    value = t.nullable(bound.theirs.type)
+    base = numbered((*sides.left_schema, value), sides.place)
+    arguments = list(bound.term.arguments)
+    arguments[1 - bound.mine] = ir.Field(index=len(sides.left_schema), type=value)
+    kept = base
+    for term in (*of_left, replace(bound.term, arguments=tuple(arguments))):
+        kept = ir.Filter(input=kept, condition=term, schema=base.schema, place=sides.place)
+    number = ir.Field(index=len(base.schema) - 1, type=NUMBER)
+    numbers = ir.Project(input=kept, expressions=(number,), schema=(NUMBER,), place=sides.place)
+    return render(numbers, [base])
