@@ -64,11 +64,13 @@ if TYPE_CHECKING:
     from .proto.values import FileSplit as FileSplit
     from .proto.values import Finished as Finished
     from .proto.values import FoundFile as FoundFile
+    from .proto.values import MissingColumns as MissingColumns
     from .proto.values import TaskInfo as TaskInfo
     from .proto.values import TaskState as TaskState
     from .proto.values import Transacted as Transacted
     from .registering import user_operator as user_operator
     from .splits import Changes as Changes
+    from .splits import MissingAsNull as MissingAsNull
     from .splits import upload as upload
     from .task import Task as Task
 
@@ -77,7 +79,7 @@ _NAMES: Final = {
     "client": ("Client",),
     "task": ("Task",),
     "epoch": ("Epoch",),
-    "splits": ("Changes", "upload"),
+    "splits": ("Changes", "MissingAsNull", "upload"),
     "graph": ("TaskGraph", "SPREAD"),
     "graph.progress": ("GraphProgress",),
     "registering": ("user_operator",),
@@ -95,6 +97,7 @@ _NAMES: Final = {
         "Barrier",
         "Finished",
         "FoundFile",
+        "MissingColumns",
         "TaskInfo",
         "TaskState",
         "Transacted",

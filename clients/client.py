@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import pyarrow as pa
 
@@ -18,12 +18,15 @@ from .proto.dataset import Dataset, Hashed, Keyed, Ranged
 from .proto.errors import InvalidRequest, Problem
 from .proto.graph import Graph, RowBatches
 from .proto.service import Service
+from .proto.sources import check_fed
 from .proto.values import Capabilities, Checkpoint, Cursor, ExecutorKind, Explanation, Split, TaskInfo
 from .splits import SplitLike, Upload, by_source, split
 from .task import Task, access_of
 
 if TYPE_CHECKING:
     from .access import Access
+
+_UNFED: Final = "give it some, or an empty list where it has no rows"
 
 
 class Client:
@@ -100,14 +103,15 @@ class Client:
 
         `progress` is True for a line on standard error that says how much of the inputs is read, written anew in its
         place on a terminal and now and then elsewhere, or a function as of `run_graph`.
+
+        Every source is given splits, or an empty list of them: one that was forgotten is an error.
         """
         relaxed = {} if options.get("executor") in ("spark", ExecutorKind.SPARK) else {"determinism": "relaxed"}
         info = self._create(plan, tables, {**relaxed, **options})
-        with (
-            Task(self._service, info, eager=True, hold_bytes=math.inf) as task,
-            watched(progress, task.statistics, anywhere=True),
-        ):
-            return task.run_epoch(splits or {}).table()
+        with Task(self._service, info, eager=True, hold_bytes=math.inf) as task:
+            check_fed(task.sources.values(), by_source(splits or {}), _UNFED)
+            with watched(progress, task.statistics, anywhere=True):
+                return task.run_epoch(splits or {}).table()
 
     def run_graph(
         self,
@@ -127,6 +131,7 @@ class Client:
         graphs = self._service.graphs
         info = graphs.create_task(_graph(graph), self._chosen(options), keep=True, keyed=_keyed(keyed))
         with Task(self._service, info, eager=True) as task:
+            check_fed(task.sources.values(), by_source(splits or {}), _UNFED)
             with watched(progress, task.statistics):
                 number = task.run_epoch(splits or {}).number
             return graphs.take(info.id, number)

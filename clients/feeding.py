@@ -19,6 +19,7 @@ from .proto.values import (
     Cursor,
     Frame,
     InlineSplit,
+    MissingColumns,
     Split,
     TaskInfo,
     TaskState,
@@ -83,6 +84,7 @@ class Feed:
         epoch: int | None,
         watermark: int | None,
         change_column: str | None,
+        missing_columns: MissingColumns | str | None,
     ) -> Added:
         from_one("sequence", sequence)
         from_one("epoch", epoch)
@@ -90,7 +92,9 @@ class Feed:
             source = fed_source(source, self._last, self._static)
             number = self._last[source] + 1 if sequence is None else sequence
             with self.sending() as send:
-                made = split(data, send, watermark=watermark, change_column=change_column)
+                made = split(
+                    data, send, watermark=watermark, change_column=change_column, missing_columns=missing_columns
+                )
                 added, _ = self._service.add_splits(self._task, [(source, made, number)], epoch=epoch)
                 if added[0].duplicate:
                     send.drop()

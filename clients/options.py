@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Final
+from enum import Enum
+from typing import Any, Final, TypeVar
 
 from .proto.errors import InvalidRequest
-from .proto.values import Determinism, ExecutorKind, Loops, Mode, OnError, Spill, TaskOptions
+from .proto.values import Determinism, ExecutorKind, Loops, MissingColumns, Mode, OnError, Spill, TaskOptions
 
-_ENUMS: Final = {
+Choice = TypeVar("Choice", bound=Enum)
+
+_ENUMS: Final[Mapping[str, type[Enum]]] = {
     "mode": Mode,
     "determinism": Determinism,
     "on_error": OnError,
     "spill": Spill,
     "loops": Loops,
     "executor": ExecutorKind,
+    "missing_columns": MissingColumns,
 }
 _LARGEST: Final = {
     "channels": 2**31 - 1,
@@ -49,7 +53,7 @@ def chosen(options: Mapping[str, Any]) -> ChosenOptions:
 def _choice(name: str, value: Any) -> Any:
     """The value in its own type; whether a task may have it, the service says."""
     if name in _ENUMS:
-        return _member(name, value)
+        return member(name, _ENUMS[name], value)
     if name in _LARGEST:
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LARGEST[name]:
             raise InvalidRequest(f"{name} is a whole number from 0 to {_LARGEST[name]}, not {value!r}")
@@ -67,10 +71,11 @@ def _choice(name: str, value: Any) -> Any:
     return value
 
 
-def _member(name: str, value: Any) -> Any:
-    known = [each.value for each in _ENUMS[name]]
-    if isinstance(value, _ENUMS[name]):
+def member(name: str, choices: type[Choice], value: Any) -> Choice:
+    """The choice that is meant by itself or by its value, or InvalidRequest that names those there are."""
+    known = [each.value for each in choices]
+    if isinstance(value, choices):
         return value
     if value not in known:
         raise InvalidRequest(f"{name} is one of {', '.join(known)}, not {value!r}", reason="UNKNOWN_OPTION")
-    return _ENUMS[name](value)
+    return choices(value)

@@ -262,7 +262,13 @@ class RemoteService:
 
     def _in_file(self, task: str, split: InlineSplit, group: str) -> FileSplit:
         path = self.upload(task, "inline.arrow", ArrowFile(split), group=group)
-        return FileSplit(path, format="inline", watermark=split.watermark, change_column=split.change_column)
+        return FileSplit(
+            path,
+            format="inline",
+            watermark=split.watermark,
+            change_column=split.change_column,
+            missing_columns=split.missing_columns,
+        )
 
     def upload(self, task: str, name: str, chunks: Iterable[bytes], *, group: str = "") -> str:
         def requests() -> Iterator[pb.UploadRequest]:

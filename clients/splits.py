@@ -11,8 +11,9 @@ from typing import Any, Protocol, TypeAlias
 import pyarrow as pa
 
 from .numbers import check_watermark, checked_file
+from .options import member
 from .proto.errors import InvalidRequest
-from .proto.values import MIB, FileSplit, InlineSplit, Split
+from .proto.values import MIB, FileSplit, InlineSplit, MissingColumns, Split
 
 CHUNK_BYTES = 1 * MIB
 
@@ -55,7 +56,14 @@ class Changes:
     column: str = "_weight"
 
 
-SplitLike: TypeAlias = Rows | Changes
+@dataclass(frozen=True, slots=True)
+class MissingAsNull:
+    """Data that may lack columns which the plan reads: they are null in all of its rows, and no error."""
+
+    data: Rows | Changes
+
+
+SplitLike: TypeAlias = Rows | Changes | MissingAsNull
 Uploader: TypeAlias = Callable[[str, Upload], str]
 _PACKED = {".gz", ".zst", ".bz2", ".lz4"}
 
@@ -75,12 +83,19 @@ def upload(path: str | os.PathLike[str], *, format: str = "") -> Upload:  # noqa
 
 
 def split(
-    data: SplitLike, uploader: Uploader, *, watermark: int | None = None, change_column: str | None = None
+    data: SplitLike,
+    uploader: Uploader,
+    *,
+    watermark: int | None = None,
+    change_column: str | None = None,
+    missing_columns: MissingColumns | str | None = None,
 ) -> Split:
     """What the service takes; `uploader` sends a client's file and returns its path on the server."""
     made = _split(data, uploader)
     if watermark is not None:
         made = replace(made, watermark=watermark)
+    if missing_columns is not None:
+        made = replace(made, missing_columns=member("missing_columns", MissingColumns, missing_columns))
     check_watermark(made.watermark)
     return made if change_column is None else replace(made, change_column=change_column)
 
@@ -89,6 +104,10 @@ def _split(data: Any, uploader: Uploader) -> Split:
     match data:
         case Changes():
             return split(data.data, uploader, change_column=data.column)
+        case MissingAsNull():
+            return split(data.data, uploader, missing_columns=MissingColumns.NULL)
+        case FileSplit(missing_columns=str()):  # by its value, as options are given
+            return split(replace(data, missing_columns=None), uploader, missing_columns=data.missing_columns)
         case FileSplit():
             return checked_file(data)
         case InlineSplit():
@@ -110,7 +129,8 @@ def _split(data: Any, uploader: Uploader) -> Split:
         case _:
             raise InvalidRequest(
                 "a split is a path, tidegate.FileSplit, tidegate.upload(path), Arrow data (anything with "
-                f"__arrow_c_stream__) or tidegate.Changes of one of them, not {type(data).__name__}",
+                "__arrow_c_stream__), tidegate.Changes or tidegate.MissingAsNull of one of them, not "
+                f"{type(data).__name__}",
                 reason="NOT_A_SPLIT",
             )
 

@@ -31,6 +31,7 @@ from .proto.values import (
     Finished,
     FoundFile,
     Frame,
+    MissingColumns,
     SourceInfo,
     TaskInfo,
     TaskOptions,
@@ -135,14 +136,22 @@ class Task:
         epoch: int | None = None,
         watermark: int | None = None,
         change_column: str | None = None,
+        missing_columns: MissingColumns | str | None = None,
     ) -> Added:
         """Add a path, `FileSplit`, `upload(path)` or Arrow data to a source.
 
         `sequence` is counted by the task unless given; `epoch` refuses unless that is the open epoch. In a continuous
         task `change_column` names the column that says what each row is (see `Changes`); without one all are inserted.
+        `missing_columns`, "error" or "null", is as the task's option, which holds without it (see `MissingAsNull`).
         """
         return self._feed.add(
-            source, split, sequence=sequence, epoch=epoch, watermark=watermark, change_column=change_column
+            source,
+            split,
+            sequence=sequence,
+            epoch=epoch,
+            watermark=watermark,
+            change_column=change_column,
+            missing_columns=missing_columns,
         )
 
     def request_barrier(

@@ -208,7 +208,7 @@ class Adding:
 
 def _accepted(source: str, number: int, split: Split) -> AcceptedSplit:
     origin = f"split {number} of source {source!r}"
-    accepted = AcceptedSplit(source, number, origin, split.watermark, split.change_column)
+    accepted = AcceptedSplit(source, number, origin, split.watermark, split.change_column, split.missing_columns)
     if isinstance(split, InlineSplit):
         accepted.schema = split.schema
     return accepted

@@ -28,7 +28,7 @@ from ..operators.submit import Submit
 from ..planner.memory import index_memory
 from ..planner.pipelines import PhysicalNode, PhysicalPlan, Pipeline, SourceShape, Start, received_by
 from ..planner.prepare import Planned
-from ..proto.errors import ExecutionError, Exhausted, InternalError, InvalidRequest
+from ..proto.errors import ExecutionError, Exhausted, InternalError, InvalidRequest, SplitError
 from ..proto.statistics import LoopStatistics, OperatorStatistics, SourceProgress, StageStatistics
 from ..proto.values import Determinism, FileSplit, InlineSplit, Split, TaskOptions
 from .cluster import Keeps, MakeCluster
@@ -45,6 +45,7 @@ from .pipelines import Pipelines
 from .plan_run import PlanRun
 from .scheduler import Scheduler
 from .shapes import NOTHING, shape_of
+from .source import rowless
 from .store import Quota, SpillSpace
 from .tables import sizes
 from .watermarks import Passed
@@ -125,7 +126,7 @@ class PlanComputation:
         self._stopped = False
         self._plans = 0
         self._ended_loops: tuple[RunLoops, ...] = ()
-        self._accepted: dict[str, pa.Schema] = {}
+        self._accepted: dict[str, InlinePiece] = {}
         pipelines = prepared.physical(self._nominal).pipelines
         self.write = write
         waits = write is not None or self.cluster is not None
@@ -154,11 +155,14 @@ class PlanComputation:
     def accept_inline(self, source: str, split: InlineSplit, origin: str) -> None:
         refuse_changes(split, origin)
         known = self._accepted.get(source)
-        if known is not None and known.equals(split.schema):
+        if known is not None and known.missing_columns is split.missing_columns and known.schema.equals(split.schema):
             return
-        piece = InlinePiece(batches=(), schema=split.schema, origin=origin, row_count=0)
-        match_columns(self.columns[source], split.schema, piece)
-        self._accepted[source] = split.schema
+        piece = self._accepted[source] = rowless(split, origin)
+        try:
+            match_columns(self.columns[source], split.schema, piece)
+        except SplitError:
+            del self._accepted[source]
+            raise
 
     def static_sizes(self) -> Mapping[str, int]:
         return sizes(self.tables)

@@ -7,25 +7,39 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from ..proto.values import FileSplit, InlineSplit, PlanBytes, Split, TaskOptions
+from ..proto.values import FileSplit, InlineSplit, MissingColumns, PlanBytes, Split, TaskOptions
 
 
 def file_digest(split: FileSplit) -> bytes:
     """A file split is what it says; whether the file has changed is asked when it is read."""
     return _hash(
-        repr((split.path, split.format, split.rows, split.row_groups, split.watermark, split.change_column)).encode()
+        repr(
+            (
+                split.path,
+                split.format,
+                split.rows,
+                split.row_groups,
+                split.watermark,
+                split.change_column,
+                split.missing_columns,
+            )
+        ).encode()
     )
 
 
 def inline_digest(
-    schema: pa.Schema, batches: Sequence[pa.RecordBatch], watermark: int | None, change_column: str | None
+    schema: pa.Schema,
+    batches: Sequence[pa.RecordBatch],
+    watermark: int | None,
+    change_column: str | None,
+    missing_columns: MissingColumns | None,
 ) -> bytes:
     """Of the rows, however they are cut into batches, and of what is said of them."""
     whole = pa.Table.from_batches(batches, schema).unify_dictionaries().combine_chunks()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
         writer.write_table(whole)
-    return _hash(sink.getvalue(), repr((watermark, change_column)).encode())
+    return _hash(sink.getvalue(), repr((watermark, change_column, missing_columns)).encode())
 
 
 def creation_digest(
@@ -44,7 +58,9 @@ def split_digest(split: Split) -> bytes:
         case FileSplit():
             return file_digest(split)
         case InlineSplit():
-            return inline_digest(split.schema, split.batches, split.watermark, split.change_column)
+            return inline_digest(
+                split.schema, split.batches, split.watermark, split.change_column, split.missing_columns
+            )
 
 
 def _hash(*parts: object) -> bytes:

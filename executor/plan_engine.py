@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from ..operators.indexes.kind import WantedIndex, named
 from ..operators.indexes.sql import Database
 from ..operators.instances import InstancePool, InstanceSettings
 from ..operators.matching import match_columns
-from ..operators.piece import InlinePiece, Piece
+from ..operators.piece import Piece
 from ..operators.splits import expand, open_pieces
 from ..operators.write import Write
 from ..operators.writing.folder import TableFolder
@@ -43,6 +43,7 @@ from ..proto.values import (
     PlanBytes,
     Split,
     TaskOptions,
+    with_missing,
 )
 from .changes.computation import ContinuousComputation
 from .cluster import MakeCluster
@@ -55,6 +56,7 @@ from .graph.sources import GraphFiles, find_files, opened
 from .lookups import LookupThreads
 from .scheduler import Scheduler
 from .shapes import shape_of
+from .source import rowless
 from .sparks import SparkPlace, SparkTasks
 from .store import SpillSpace
 from .timers import Timers
@@ -111,11 +113,11 @@ class PlanEngine:
                 settings=settings,
                 roots=roots,
                 side=self._side,
-                tables=_tables(changes.sources, splits, roots, self._side),
+                tables=_tables(changes.sources, splits, options, roots, self._side),
             )
         prepared = prepare(decoded, _with_plan_names(decoded.plan, options), tuple(bound.values()))
         _check_databases(prepared.plan, self._databases)
-        static = _tables(prepared.sources, splits, roots, self._side)
+        static = _tables(prepared.sources, splits, options, roots, self._side)
         return PlanComputation(
             prepared,
             options,
@@ -153,7 +155,7 @@ class PlanEngine:
         scheduler: Scheduler,
         effect: MakeEffect | None,
     ) -> Computation:
-        prepared, files = self._prepared_graph(graph)
+        prepared, files = self._prepared_graph(graph, options)
         settings = instance_settings(options, (*self._roots, str(self._folder)))
         tables = opened(files, prepared.schemas)
         write = self._graph_effect(prepared, options, space.files.folder.name, effect)
@@ -187,16 +189,16 @@ class PlanEngine:
         return file_effect(target, prepared.schema, task, options.write_quota)
 
     def explain_graph(self, graph: Graph, options: TaskOptions) -> Explanation:
-        prepared, files = self._prepared_graph(graph)
+        prepared, files = self._prepared_graph(graph, options)
         if options.executor is ExecutorKind.SPARK:
             self._sparks.check_code(graph)
         pieces = opened(files, prepared.schemas)
         shape = {name: shape_of(each, columns_of(prepared.schemas[name])) for name, each in pieces.items()}
         return prepared.explain(shape, options.executor)
 
-    def _prepared_graph(self, graph: Graph) -> tuple[PreparedGraph, GraphFiles]:
+    def _prepared_graph(self, graph: Graph, options: TaskOptions) -> tuple[PreparedGraph, GraphFiles]:
         nodes = ordered(graph)
-        files = find_files(nodes, self._roots, self._side)
+        files = find_files(nodes, options, self._roots, self._side)
         return prepare_graph(graph, nodes, files.schemas), files
 
     def _write(self, prepared: Prepared, options: TaskOptions, task: str) -> Write | None:
@@ -309,19 +311,25 @@ def _bound_names(plan: ir.Plan, names: Mapping[str, object] | Sequence[str]) -> 
 
 
 def _tables(
-    sources: Sequence[PlannedSource], splits: Mapping[str, Sequence[Split]], roots: Sequence[str], side: str
+    sources: Sequence[PlannedSource],
+    splits: Mapping[str, Sequence[Split]],
+    options: TaskOptions,
+    roots: Sequence[str],
+    side: str,
 ) -> dict[str, tuple[Piece, ...]]:
     """The pieces of each static source, opened."""
-    return {each.name: _table(each, splits, roots, side) for each in sources if each.static}
+
+    def given(source: PlannedSource) -> Iterator[Split]:
+        named = map(_named_file, source.items)
+        return (with_missing(split, options.missing_columns) for split in splits.get(source.name, named))
+
+    return {each.name: _table(each, given(each), roots, side) for each in sources if each.static}
 
 
-def _table(
-    source: PlannedSource, splits: Mapping[str, Sequence[Split]], roots: Sequence[str], side: str
-) -> tuple[Piece, ...]:
+def _table(source: PlannedSource, given: Iterable[Split], roots: Sequence[str], side: str) -> tuple[Piece, ...]:
     """The pieces of a static source, opened."""
     origin = f"table {source.name!r}"
     pieces: list[Piece] = []
-    given = splits[source.name] if source.name in splits else [_named_file(item) for item in source.items]
     for split in given:
         refuse_changes(split, origin)
         match split:
@@ -329,7 +337,7 @@ def _table(
                 pieces += expand(split, roots, origin, side=side)
             case InlineSplit():
                 rows = sum(batch.num_rows for batch in split.batches)
-                piece = InlinePiece(batches=split.batches, schema=split.schema, origin=origin, row_count=rows)
+                piece = replace(rowless(split, origin), batches=split.batches, row_count=rows)
                 match_columns(source.columns, split.schema, piece)
                 pieces.append(piece)
     return open_pieces(pieces, source.columns)

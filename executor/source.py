@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from ..operators.piece import FilePiece, InlinePiece, Piece
+from ..proto.values import InlineSplit, MissingColumns
 from .digest import inline_digest
 from .sealed_epochs import SealedEpochs
 from .store import Holding
@@ -25,6 +26,7 @@ class AcceptedSplit:
     origin: str
     watermark: int | None
     change_column: str | None = None
+    missing_columns: MissingColumns | None = None
     digest: bytes | None = None
     files: tuple[FilePiece, ...] = ()
     schema: pa.Schema | None = None
@@ -40,6 +42,7 @@ class AcceptedSplit:
                 origin=self.origin,
                 row_count=self.inline.rows,
                 change_column=self.change_column,
+                missing_columns=self.missing_columns,
             ),
         )
 
@@ -48,7 +51,14 @@ class AcceptedSplit:
 
     def inline_digest(self, batches: Sequence[pa.RecordBatch]) -> bytes:
         """Of the split, if these are its rows."""
-        return inline_digest(self.schema, batches, self.watermark, self.change_column)
+        return inline_digest(self.schema, batches, self.watermark, self.change_column, self.missing_columns)
+
+
+def rowless(split: InlineSplit, origin: str) -> InlinePiece:
+    """What can be said of a split's columns without its rows."""
+    return InlinePiece(
+        batches=(), schema=split.schema, origin=origin, row_count=0, missing_columns=split.missing_columns
+    )
 
 
 @dataclass(slots=True)

@@ -66,4 +66,10 @@ def _in_file(name: str, split: InlineSplit, size: int, options: TaskOptions, spa
     used = path.stat().st_size
     space.quota.give(taken - used)
     space.quota.keep(used)
-    return FileSplit(str(path), format="inline", watermark=split.watermark, change_column=split.change_column)
+    return FileSplit(
+        str(path),
+        format="inline",
+        watermark=split.watermark,
+        change_column=split.change_column,
+        missing_columns=split.missing_columns,
+    )

@@ -23,6 +23,7 @@ from ..proto.values import (
     TaskState,
     Transacted,
     Transaction,
+    with_missing,
 )
 from .adding import Adding
 from .board import Board
@@ -103,7 +104,9 @@ class Task:
     ) -> tuple[list[Added], int | None]:
         """Without `wake` the caller calls `work` at once, so that no other thread needs to be found."""
         try:
-            added = [self._adding.add(source, split, number, epoch, wake=wake) for source, split, number in splits]
+            added = [
+                self._adding.add(source, self._own(split), number, epoch, wake=wake) for source, split, number in splits
+            ]
             sealed = self.request_barrier(epoch, through, checkpoint, wake=wake) if barrier else None
         except BaseException:
             self._scheduler.wake()
@@ -124,8 +127,17 @@ class Task:
         if checkpoint is not None:
             self._check_checkpoint(checkpoint)
         return self._adding.transact(
-            transaction, tuple(splits), epoch=epoch, barrier=barrier, checkpoint=checkpoint, wake=wake
+            transaction,
+            [(source, self._own(split)) for source, split in splits],
+            epoch=epoch,
+            barrier=barrier,
+            checkpoint=checkpoint,
+            wake=wake,
         )
+
+    def _own(self, split: Split) -> Split:
+        """The split as one of this task."""
+        return with_missing(split, self.options.missing_columns)
 
     def find_files(self, source: str, split: FileSplit) -> tuple[FoundFile, ...]:
         return self._adding.find(source, split)

@@ -10,8 +10,8 @@ import pyarrow as pa
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
     """Matched by `name` (exactly, else without regard to case where that is unambiguous) and cast losslessly to
-    `type`. Where it is missing, a nullable column is null and a required one an error; a null in a required column
-    is an error too.
+    `type`. Where it is missing it is an error, or, if it is nullable and the split says so, null; a null in a required
+    column is an error too.
 
     `number_or_text` says that a file without types of its own may have whole numbers here instead of text.
 

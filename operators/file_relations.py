@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyarrow import types as kinds
 
 from ..proto.errors import SplitError
+from ..proto.values import MissingColumns
 from .casts import plain
 from .column import Column
 from .matching import FromFile, FromFolder, Match, Missing, describe, match_columns
@@ -61,7 +62,7 @@ class Definition:
 
 def native_obstacle(pieces: Sequence[Piece], columns: Sequence[Column]) -> str | None:
     """Why DuckDB cannot read these pieces exactly as the plan wants them; None where it can."""
-    seen: pa.Schema | None = None
+    seen: tuple[pa.Schema, MissingColumns | None] | None = None
     for piece in pieces:
         if not isinstance(piece, FilePiece) or piece.format != "parquet" or piece.schema is None:
             return f"{describe(piece)} is not a Parquet file"
@@ -69,11 +70,12 @@ def native_obstacle(pieces: Sequence[Piece], columns: Sequence[Column]) -> str |
             return f"{piece.path} would be taken for a pattern"
         if (piece.row_bytes or 0) > _WIDEST:
             return f"{piece.path} has rows of about {piece.row_bytes:,} bytes, and DuckDB reads 2,048 rows at a time"
-        if seen is None or not piece.schema.equals(seen) or piece.partition:
+        alike = seen is not None and seen[1] is piece.missing_columns and seen[0].equals(piece.schema)
+        if not alike or piece.partition:
             obstacle = _schema_obstacle(piece, piece.schema, columns)
             if obstacle is not None:
                 return f"{piece.path}: {obstacle}"
-        seen = piece.schema
+        seen = piece.schema, piece.missing_columns
     return None
 
 

@@ -1,19 +1,21 @@
 """Which of a file's columns is which of the plan's: by name, then by type.
 
 A name matches exactly, else without regard to case where only one does. What the file does not have, its Hive-style
-folders may give; the file's own column comes first. What neither has is null, or an error where it is required.
+folders may give; the file's own column comes first. What neither has is an error that names those there are; or null,
+where the split says so and it is not required.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 from pyarrow import types as kinds
 
 from ..proto.errors import SplitError
+from ..proto.values import MissingColumns
 from .casts import castable
 from .change_column import WORDS, tells_changes
 from .column import Column
@@ -43,6 +45,8 @@ class Missing:
 
 Match: TypeAlias = FromFile | FromFolder | Missing
 
+_LISTED: Final = 100
+
 
 def describe(piece: Piece) -> str:
     """How messages name where rows come from."""
@@ -64,8 +68,7 @@ def same_name(name: str, names: Sequence[str]) -> int | None:
 
 def match_columns(columns: Sequence[Column], schema: pa.Schema, piece: Piece) -> tuple[Match, ...]:
     """For each column where its values come from, or `SplitError`."""
-    partition = piece.partition if isinstance(piece, FilePiece) else ()
-    return tuple(_match(column, schema, partition, describe(piece)) for column in columns)
+    return tuple(_match(column, schema, piece) for column in columns)
 
 
 def match_change_column(name: str, schema: pa.Schema, piece: Piece) -> FromFile:
@@ -73,7 +76,7 @@ def match_change_column(name: str, schema: pa.Schema, piece: Piece) -> FromFile:
     where = describe(piece)
     index = same_name(name, schema.names)
     if index is None:
-        known = ", ".join(map(repr, schema.names[:20])) or "none"
+        known = _listed(schema.names)
         raise SplitError(f"{where}: change column {name!r} is missing; there are: {known}", reason="MISSING_COLUMN")
     found = schema.field(index)
     if not tells_changes(found.type):
@@ -85,7 +88,8 @@ def match_change_column(name: str, schema: pa.Schema, piece: Piece) -> FromFile:
     return FromFile(index, found.name, found.type)
 
 
-def _match(column: Column, schema: pa.Schema, partition: Sequence[tuple[str, str | None]], where: str) -> Match:
+def _match(column: Column, schema: pa.Schema, piece: Piece) -> Match:
+    where = describe(piece)
     index = same_name(column.name, schema.names)
     if index is not None:
         found = schema.field(index)
@@ -98,15 +102,23 @@ def _match(column: Column, schema: pa.Schema, partition: Sequence[tuple[str, str
         return FromFile(index, found.name, found.type)
     if any(name.casefold() == column.name.casefold() for name in schema.names):
         raise SplitError(f"{where}: more than one column is called {column.name!r}", reason="AMBIGUOUS_COLUMN")
-    folder = same_name(column.name, [key for key, _ in partition])
+    partition = piece.partition if isinstance(piece, FilePiece) else ()
+    folders = [key for key, _ in partition]
+    folder = same_name(column.name, folders)
     if folder is not None:
         return FromFolder(_folder_value(column, partition[folder][1], where))
-    if not column.nullable:
-        known = ", ".join(map(repr, schema.names[:20])) or "none"
-        raise SplitError(
-            f"{where}: required column {column.name!r} is missing; there are: {known}", reason="MISSING_COLUMN"
-        )
-    return Missing()
+    if column.nullable and piece.missing_columns is MissingColumns.NULL:
+        return Missing()
+    kind, hint = ("", '; with missing_columns="null" it is null') if column.nullable else ("required ", "")
+    raise SplitError(
+        f"{where}: {kind}column {column.name!r} is missing; there are: {_listed([*schema.names, *folders])}{hint}",
+        reason="MISSING_COLUMN",
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f", and {len(names) - _LISTED:,} more" if len(names) > _LISTED else ""
+    return (", ".join(map(repr, names[:_LISTED])) or "none") + more
 
 
 def _folder_value(column: Column, text: str | None, where: str) -> pa.Scalar:

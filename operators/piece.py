@@ -7,6 +7,8 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from ..proto.values import MissingColumns
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileVersion:
@@ -37,7 +39,8 @@ class FilePiece:
     to hold no null, `batch_starts` the first row of each record batch of an Arrow file. What the format does not tell
     stays None. `partition` holds the columns its Hive-style folders give, as strings. `origin` names the split for
     messages: source and sequence.
-    `change_column` is what its split says of where a row's weight stands.
+    `change_column` is what its split says of where a row's weight stands, `missing_columns` of columns that the file
+    lacks.
     `key_bounds` are the least and greatest value of columns (by the file's name) that were asked for as keys and hold
     no null; of a piece with `keys` only the rows in that range are meant. Rows of a Dataset's partition have its number
     `part`.
@@ -61,6 +64,7 @@ class FilePiece:
     partition: tuple[tuple[str, str | None], ...] = ()
     batch_starts: tuple[int, ...] = ()
     change_column: str | None = None
+    missing_columns: MissingColumns | None = None
     part: int | None = None
 
     @property
@@ -78,6 +82,7 @@ class InlinePiece:
     origin: str
     row_count: int
     change_column: str | None = None
+    missing_columns: MissingColumns | None = None
     part: int | None = None
 
 

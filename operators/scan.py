@@ -1,10 +1,11 @@
 """Scan: one source's pieces as Arrow, in order, in the plan's columns and types.
 
-Order: pieces as they were assigned, rows as in the file. Nulls: a missing nullable column; a null in a required
-column is an error. Empty input: no batch. Memory: a row group, record batch or stripe of the wanted columns. Barrier:
-nothing is kept. Closing the output closes the file that is being read and opens no other. Where the plan declares an
-order for the source, a row that is out of it is an error; what is not read is not checked. Of pieces with a range of
-keys, which are sorted by them, the rows in the range come out; all rows of their row groups are checked.
+Order: pieces as they were assigned, rows as in the file. Nulls: a null in a required column is an error, a column that
+a piece does not have is one unless its split says that it is null. Empty input: no batch. Memory: a row group, record
+batch or stripe of the wanted columns. Barrier: nothing is kept. Closing the output closes the file that is being read
+and opens no other. Where the plan declares an order for the source, a row that is out of it is an error; what is not
+read is not checked. Of pieces with a range of keys, which are sorted by them, the rows in the range come out; all rows
+of their row groups are checked.
 
 With a change column each row's weight stands behind its columns, as `_weight`.
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -75,7 +77,7 @@ class Scan(Operator):
         self._filesystem = filesystem or LocalFileSystem(use_mmap=False)
         self._pieces: tuple[Piece, ...] = ()
         self._interrupted = False
-        self._matched: tuple[pa.Schema, tuple[Match, ...]] | None = None
+        self._matched: tuple[InlinePiece, tuple[Match, ...]] | None = None
         self._takes_all = not order and change_column is None and _any_rows(self.schema)
 
     def assign(self, source: str, pieces: Sequence[Piece]) -> None:
@@ -109,9 +111,10 @@ class Scan(Operator):
         if self._takes_all and piece.schema.equals(self.schema, check_metadata=True):
             yield from (batch for batch in piece.batches if batch.num_rows)
             return
-        if self._matched is None or not self._matched[0].equals(piece.schema):
-            self._matched = piece.schema, self._matches(piece.schema, piece)
-        _, matches = self._matched
+        known = self._matched
+        if known is None or known[0].missing_columns is not piece.missing_columns or known[0].schema != piece.schema:
+            known = self._matched = replace(piece, batches=()), self._matches(piece.schema, piece)
+        _, matches = known
         indices = [match.index for match in matches if isinstance(match, FromFile)]
         at = 0
         for batch in piece.batches:

@@ -186,6 +186,7 @@ def _piece(path: str, split: FileSplit, named: Format | None, allowed: Sequence[
         row_groups=split.row_groups,
         partition=tuple(_partition(path, root)),
         change_column=split.change_column,
+        missing_columns=split.missing_columns,
     )
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final, TypeVar
+from dataclasses import replace
+from typing import Any, Final, TypeVar
 
 from . import values as v
 from .arrow_ipc import read_schema, read_untrusted_stream, schema_bytes, stream_bytes
@@ -28,6 +29,10 @@ _MODES: Final = {pb.MODE_PER_EPOCH: v.Mode.PER_EPOCH, pb.MODE_CONTINUOUS: v.Mode
 _DETERMINISMS: Final = {
     pb.DETERMINISM_STRICT: v.Determinism.STRICT,
     pb.DETERMINISM_RELAXED: v.Determinism.RELAXED,
+}
+_MISSING_COLUMNS: Final = {
+    pb.MISSING_COLUMNS_ERROR: v.MissingColumns.ERROR,
+    pb.MISSING_COLUMNS_NULL: v.MissingColumns.NULL,
 }
 _SPILLS: Final = {
     pb.SPILL_AUTO: v.Spill.AUTO,
@@ -98,7 +103,17 @@ def plan_value(message: pb.PlanBytes) -> v.PlanBytes:
 
 
 OPTIONS: Final = frozenset(
-    ("mode", "determinism", "on_error", "spill", "loops", "executor", "broadcast", *_PLAIN_OPTIONS)
+    (
+        "mode",
+        "determinism",
+        "on_error",
+        "spill",
+        "loops",
+        "executor",
+        "missing_columns",
+        "broadcast",
+        *_PLAIN_OPTIONS,
+    )
 )
 
 
@@ -112,6 +127,7 @@ def options_message(options: v.TaskOptions, given: Collection[str] = OPTIONS) ->
         spill=_enum_number(_SPILLS, options.spill) if "spill" in given else None,
         loops=_enum_number(_LOOPS, options.loops) if "loops" in given else None,
         executor=_enum_number(_EXECUTORS, options.executor) if "executor" in given else None,
+        missing_columns=_missing_number(options.missing_columns) if "missing_columns" in given else None,
         **{name: getattr(options, name) for name in _PLAIN_OPTIONS if name in given},
     )
 
@@ -128,6 +144,7 @@ def options_value(message: pb.TaskOptions, defaults: v.TaskOptions) -> v.TaskOpt
         spill=_enum_value(_SPILLS, message.spill, defaults.spill, "spill"),
         loops=_enum_value(_LOOPS, message.loops, defaults.loops, "loops"),
         executor=_enum_value(_EXECUTORS, message.executor, defaults.executor, "executor"),
+        missing_columns=_missing_value(message.missing_columns) or defaults.missing_columns,
         **plain,
     )
 
@@ -142,26 +159,48 @@ def split_message(split: v.Split) -> pb.Split:
             file = pb.FileSplit(
                 path=split.path, format=split.format, first_row=first, end_row=end, row_groups=split.row_groups or ()
             )
-            return pb.Split(file=file, watermark=split.watermark, change_column=split.change_column)
+            return pb.Split(file=file, **_said(split))
         case v.InlineSplit():
             inline = pb.InlineSplit(arrow=stream_bytes(split.schema, split.batches))
-            return pb.Split(inline=inline, watermark=split.watermark, change_column=split.change_column)
+            return pb.Split(inline=inline, **_said(split))
+
+
+def _said(split: v.Split) -> dict[str, Any]:
+    """What a split says of its rows."""
+    missing = None if split.missing_columns is None else _missing_number(split.missing_columns)
+    return {"watermark": split.watermark, "change_column": split.change_column, "missing_columns": missing}
+
+
+def _missing_number(columns: v.MissingColumns) -> pb.MissingColumns:
+    return _enum_number(_MISSING_COLUMNS, columns)
+
+
+def _missing_value(number: pb.MissingColumns) -> v.MissingColumns | None:
+    return None if number == 0 else _enum_value(_MISSING_COLUMNS, number, v.MissingColumns.ERROR, "missing_columns")
 
 
 def split_value(message: pb.Split) -> v.Split:
     watermark = message.watermark if message.HasField("watermark") else None
     change_column = message.change_column if message.HasField("change_column") else None
+    missing = _missing_value(message.missing_columns)
     match message.WhichOneof("kind"):
         case "file":
-            return file_value(message.file, watermark, change_column)
+            file = file_value(message.file)
+            return replace(file, watermark=watermark, change_column=change_column, missing_columns=missing)
         case "inline":
             schema, batches = read_untrusted_stream(message.inline.arrow)
-            return v.InlineSplit(schema=schema, batches=batches, watermark=watermark, change_column=change_column)
+            return v.InlineSplit(
+                schema=schema,
+                batches=batches,
+                watermark=watermark,
+                change_column=change_column,
+                missing_columns=missing,
+            )
         case _:
             raise InvalidRequest("the split is empty: set split.file or split.inline", reason="SPLIT_MISSING")
 
 
-def file_value(file: pb.FileSplit, watermark: int | None = None, change_column: str | None = None) -> v.FileSplit:
+def file_value(file: pb.FileSplit) -> v.FileSplit:
     if not file.path:
         raise InvalidRequest("the file split has no path", reason="SPLIT_MISSING")
     if file.HasField("first_row") != file.HasField("end_row"):
@@ -178,8 +217,6 @@ def file_value(file: pb.FileSplit, watermark: int | None = None, change_column: 
         format=file.format,
         rows=rows,
         row_groups=groups,
-        watermark=watermark,
-        change_column=change_column,
     )
 
 

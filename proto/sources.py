@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from .errors import NotFound, Refused
+from .errors import InvalidRequest, NotFound, Refused
+from .values import SourceInfo
+
+
+def check_fed(sources: Collection[SourceInfo], named: Collection[str], hint: str) -> None:
+    """InvalidRequest where a source that takes splits is not among those `named`, which say that they are fed or empty;
+    where one of them is none, what `fed_source` says. `hint` is what would be right for `{name}`.
+    """
+    fed, static = ({each.name for each in sources if each.static is one} for one in (False, True))
+    said = {fed_source(name, fed, static) for name in named}
+    if missing := sorted(fed - said):
+        raise InvalidRequest(
+            f"source {missing[0]!r} is given no splits: {hint.format(name=missing[0])}", reason="SOURCE_UNFED"
+        )
 
 
 def fed_source(name: str, fed: Collection[str], static: Collection[str]) -> str:

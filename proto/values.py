@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field
-from typing import TypeAlias
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -46,6 +46,13 @@ class Spill(enum.Enum):
     AUTO = "auto"
     ORDERED = "ordered"
     ERROR = "error"
+
+
+class MissingColumns(enum.Enum):
+    """What a column is that the plan reads and a split does not have: an error, or null in all of its rows."""
+
+    ERROR = "error"
+    NULL = "null"
 
 
 class Loops(enum.Enum):
@@ -91,6 +98,7 @@ class TaskOptions:
     loop_seconds: float = 0.0
     executor: ExecutorKind = ExecutorKind.LOCAL
     spark: str = ""
+    missing_columns: MissingColumns = MissingColumns.ERROR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +114,8 @@ class FileSplit:
     """A file, folder or glob on the server. `rows` is half open; `row_groups` are record batches in Arrow files.
 
     `change_column`, for a continuous task, is the column that says what each row is: a weight, or one of insert,
-    delete, update_preimage, update_postimage.
+    delete, update_preimage, update_postimage. `missing_columns` says what columns are that the plan reads and the file
+    does not have; without it the task's option does.
     """
 
     path: str
@@ -116,19 +125,29 @@ class FileSplit:
     row_groups: tuple[int, ...] | None = None
     watermark: int | None = None
     change_column: str | None = None
+    missing_columns: MissingColumns | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class InlineSplit:
-    """Rows that travel with the call; `change_column` as of a `FileSplit`."""
+    """Rows that travel with the call; `change_column` and `missing_columns` as of a `FileSplit`."""
 
     schema: pa.Schema
     batches: tuple[pa.RecordBatch, ...]
     watermark: int | None = None
     change_column: str | None = None
+    missing_columns: MissingColumns | None = None
 
 
 Split: TypeAlias = FileSplit | InlineSplit
+AnySplit = TypeVar("AnySplit", bound=FileSplit | InlineSplit)
+
+
+def with_missing(split: AnySplit, columns: MissingColumns) -> AnySplit:
+    """The split, for which the task's option holds where it says nothing itself."""
+    if split.missing_columns is not None or columns is MissingColumns.ERROR:
+        return split
+    return replace(split, missing_columns=columns)
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -11,6 +11,7 @@ from pyarrow import types as kinds
 from pyspark.sql import types as spark
 
 from ..proto.errors import InvalidRequest
+from ..proto.values import MissingColumns
 
 _PLAIN: Final[dict[type, pa.DataType]] = {
     spark.BooleanType: pa.bool_(),
@@ -61,21 +62,29 @@ def quoted(name: str) -> str:
 
 
 def wanted_columns(
-    schema: spark.StructType, source: str, wanted: pa.Schema, more: Sequence[str], *, case_sensitive: bool
+    schema: spark.StructType,
+    source: str,
+    wanted: pa.Schema,
+    more: Sequence[str],
+    *,
+    missing: MissingColumns,
+    case_sensitive: bool,
 ) -> tuple[Column, ...]:
     """The DataFrame's columns that the source has, in the source's order, and then those named in `more`.
 
-    What the DataFrame does not have is null, and refused where the source requires it.
+    What the DataFrame does not have is refused, or null where that is what `missing` columns are and the source takes
+    nulls there.
     """
     columns = []
     for field in wanted:
         found = _named(field.name, schema, case_sensitive=case_sensitive)
         if found is not None:
             columns.append(_column(found, source, field.type))
-        elif not field.nullable:
+        elif not field.nullable or missing is MissingColumns.ERROR:
+            verb, hint = ("reads", '; with missing_columns="null" it is null') if field.nullable else ("requires", "")
             raise InvalidRequest(
-                f"source {source!r} requires column {field.name!r}, which the DataFrame does not have; it has: "
-                f"{', '.join(schema.names)}",
+                f"source {source!r} {verb} column {field.name!r}, which the DataFrame does not have; it has: "
+                f"{', '.join(schema.names)}{hint}",
                 reason="COLUMN_MISSING",
             )
     for name in more:

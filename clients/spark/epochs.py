@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any, TypeAlias
 
 from ..proto.errors import Exhausted, InvalidRequest
-from ..proto.values import Cursor, FileSplit, TaskInfo
+from ..proto.values import Cursor, FileSplit, MissingColumns, TaskInfo
 from .filling import filled
 from .report import Bytes
 
@@ -79,7 +79,14 @@ def _splits(units: Sequence[Unit], whole: dict[str, int], change_column: str | N
         if all(unit.groups is not None for unit in together):
             groups = tuple(group for unit in together for group in unit.groups or ())
             groups = None if len(groups) == whole[path] else groups
-        yield FileSplit(path, format=together[0].format, row_groups=groups, change_column=change_column)
+        yield FileSplit(
+            path,
+            format=together[0].format,
+            row_groups=groups,
+            change_column=change_column,
+            # The DataFrame's columns have been looked at: to Spark, what one of its files lacks is null.
+            missing_columns=MissingColumns.NULL,
+        )
 
 
 def check_room(info: TaskInfo, cursor: Cursor, epochs: int) -> None:

@@ -10,9 +10,10 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
+from ..options import member
 from ..proto.errors import Forbidden, InvalidRequest, NotFound, Refused
 from ..proto.sources import fed_source
-from ..proto.values import MIB, FileSplit
+from ..proto.values import MIB, FileSplit, MissingColumns
 from ..task import Task
 from .adding import Request, Supply, Unreadable, added
 from .columns import wanted_columns
@@ -42,6 +43,7 @@ def feed(
     staging: str | os.PathLike[str] | None = None,
     transaction: str | None = None,
     change_column: str | None = None,
+    missing_columns: MissingColumns | str | None = None,
     wait: float = 0.0,
 ) -> Fed:
     """Feed a source of a task with the rows of a DataFrame (or of a path that the active session loads).
@@ -55,10 +57,13 @@ def feed(
     spark.tidegate.staging). With a name of one's own for the `transaction`, the feed happens once: what was staged
     under the name is fed again as it is, and what the task has of it already is not added again. `wait` is for how many
     seconds each barrier may wait until somebody has read. `change_column` is for continuous tasks. Types are exact, or
-    refused with the column named, before anything is run.
+    refused with the column named, before anything is run; so is a column that the plan reads and the DataFrame does not
+    have, unless `missing_columns`, here or as the task's option, is "null".
     """
     asked = _way(how)
-    request = _checked(as_frame(data), task, source, order_by, epoch_by, staging, transaction, change_column, wait)
+    request = _checked(
+        as_frame(data), task, source, order_by, epoch_by, staging, transaction, change_column, missing_columns, wait
+    )
     supply = _supply(request, asked, _not_by_reference(request, asked))
     try:
         return added(request, supply)
@@ -76,13 +81,14 @@ def prepared(
     *,
     staging: str | os.PathLike[str] | None = None,
     change_column: str | None = None,
+    missing_columns: MissingColumns | str | None = None,
 ) -> Sequence[FileSplit]:
     """The rows of a DataFrame, staged or pushed, as splits that the caller adds; `settled` is what he calls then.
 
     They have a name: what was staged under it before is taken as it is, and what was pushed under it goes first. So a
     caller who is killed in between prepares the same again and leaves nothing behind.
     """
-    request = _checked(frame, task, source, (), None, staging, None, change_column, 0.0)
+    request = _checked(frame, task, source, (), None, staging, None, change_column, missing_columns, 0.0)
     small = _worth_pushing(request)
     supply = _staged(replace(request, transaction=name), "") if small is None else _pushed(request, small, name)
     return [split for part in parts(supply.units, None, supply.groups, change_column) for split in part.splits]
@@ -120,6 +126,7 @@ def _checked(
     staging: str | os.PathLike[str] | None,
     transaction: str | None,
     change_column: str | None,
+    missing_columns: MissingColumns | str | None,
     wait: float,
 ) -> Request:
     check_epoch_by(epoch_by)
@@ -130,8 +137,11 @@ def _checked(
     order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
     key = (epoch_by,) if isinstance(epoch_by, str) else ()
     more = [*key, *order, *([change_column] if change_column is not None else [])]
+    missing = info.options.missing_columns
+    if missing_columns is not None:
+        missing = member("missing_columns", MissingColumns, missing_columns)
     sensitive = case_sensitive(frame.sparkSession)
-    columns = wanted_columns(frame.schema, source, wanted, more, case_sensitive=sensitive)
+    columns = wanted_columns(frame.schema, source, wanted, more, missing=missing, case_sensitive=sensitive)
     have = {column.name.casefold() for column in columns}
     if isinstance(epoch_by, str):
         check_key(next(column for column in columns if column.name.casefold() == epoch_by.casefold()))

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from ..client import Client
 from ..connecting import local
 from ..plans import Plan
+from ..proto.sources import check_fed
 from .feeding import feed
 from .frames import active_session
 
@@ -26,12 +27,14 @@ def query(
     """Run a plan over DataFrames, by the names of its sources, and return its answer as a DataFrame.
 
     One epoch of a task of `client`, or of a service inside the driver; the task is gone when this returns. The answer
-    passes through the driver, so this is for answers that fit there. `options` are those of tasks.
+    passes through the driver, so this is for answers that fit there. Every source has a DataFrame. `options` are those
+    of tasks.
     """
     session = _session(frames)
     with ExitStack() as stack:
         service = client if client is not None else stack.enter_context(local())
         task = stack.enter_context(service.create_task(plan, **options))
+        check_fed(task.sources.values(), frames, "give it a DataFrame")
         for source, frame in frames.items():
             feed(frame, task, source, staging=staging)
         task.request_barrier()

@@ -20,7 +20,7 @@ from pyspark.sql.streaming import DataStreamWriter
 from ..connecting import connect
 from ..feeding import checkpoint_name
 from ..proto.errors import InvalidRequest, Refused
-from ..proto.values import FileSplit, Transacted
+from ..proto.values import FileSplit, MissingColumns, Transacted
 from ..task import Task
 from .feeding import prepared, settled
 from .waiting import checkpointed, once_read
@@ -36,6 +36,7 @@ def stream(
     *,
     seals: bool = True,
     change_column: str | None = None,
+    missing_columns: MissingColumns | str | None = None,
     staging: str | os.PathLike[str] | None = None,
     application: str | None = None,
     checkpoint: bool | str = False,
@@ -51,9 +52,9 @@ def stream(
     `application` is under what name the task remembers the query: the query's own id, which its checkpoint location
     keeps, unless it is given. A batch that leaves out some since the last that the task has is refused unless `gaps`
     are right. `staging` is as in `feed`; without it batches are pushed where the service is a server. `change_column`
-    is for continuous tasks. With `checkpoint`, True or a name, a batch is done once a checkpoint of the task has it, so
-    that the query is never ahead of what the task can be restored to; one that does not seal waits for one that does.
-    A batch waits `wait` seconds at most until somebody has read.
+    is for continuous tasks, `missing_columns` as in `feed`. With `checkpoint`, True or a name, a batch is done once a
+    checkpoint of the task has it, so that the query is never ahead of what the task can be restored to; one that does
+    not seal waits for one that does. A batch waits `wait` seconds at most until somebody has read.
     """
     if not frame.isStreaming:
         raise InvalidRequest(
@@ -73,6 +74,7 @@ def stream(
         wait=wait,
         staging=None if staging is None else os.fspath(staging),
         change_column=change_column,
+        missing_columns=missing_columns,
     )
     return frame.writeStream.foreachBatch(batches)
 
@@ -92,6 +94,7 @@ class Batches:
     wait: float
     staging: str | None
     change_column: str | None
+    missing_columns: MissingColumns | str | None
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         if self.task is not None:
@@ -124,7 +127,15 @@ class Batches:
         name = self._name(task, application, batch)
         done: Transacted | None = None
         try:
-            splits = prepared(frame, task, self.source, name, staging=self.staging, change_column=self.change_column)
+            splits = prepared(
+                frame,
+                task,
+                self.source,
+                name,
+                staging=self.staging,
+                change_column=self.change_column,
+                missing_columns=self.missing_columns,
+            )
             done = once_read(partial(self._transact, task, application, batch, splits), self.wait)
         finally:
             settled(frame, task, name, None if done is None else done.epoch, staging=self.staging)

@@ -12,14 +12,15 @@ from ...operators.batches import batch_of
 from ...operators.changes.change import Change
 from ...operators.conform import Conform
 from ...operators.matching import match_change_column, match_columns, same_name
-from ...operators.piece import InlinePiece, Piece
+from ...operators.piece import Piece
 from ...operators.scan import Scan
 from ...operators.splits import open_pieces
 from ...operators.streams import BatchStream
 from ...planner.sources import PlannedSource
 from ...proto.errors import InvalidRequest
-from ...proto.values import InlineSplit, Split
+from ...proto.values import InlineSplit, MissingColumns, Split
 from ..meters import Meter
+from ..source import rowless
 
 
 class Reading:
@@ -30,7 +31,7 @@ class Reading:
         self._source = source
         self._meter = meter
         self._inside = Conform(schema, source.name)
-        self._checked: tuple[pa.Schema, str | None] | None = None
+        self._checked: tuple[pa.Schema, str | None, MissingColumns | None] | None = None
         self._scans: dict[str | None, Scan] = {}
         """By the change column."""
 
@@ -43,12 +44,12 @@ class Reading:
                 f"{self._source.name!r}: a deleted row must be equal to the row that was inserted",
                 reason="CHANGE_COLUMN_IN_PLAN",
             )
-        if isinstance(split, InlineSplit) and self._checked != (split.schema, name):
-            piece = InlinePiece(batches=(), schema=split.schema, origin=origin, row_count=0)
+        if isinstance(split, InlineSplit) and self._checked != (split.schema, name, split.missing_columns):
+            piece = rowless(split, origin)
             match_columns(self._source.columns, split.schema, piece)
             if name is not None:
                 match_change_column(name, split.schema, piece)
-            self._checked = split.schema, name
+            self._checked = split.schema, name, split.missing_columns
 
     def changes(self, pieces: Sequence[Piece]) -> Iterator[tuple[Change, int]]:
         """The rows of these pieces, in order, and about how many bytes they were; those of weight 0 are none."""

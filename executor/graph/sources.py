@@ -12,7 +12,7 @@ from ...operators.splits import expand, open_pieces
 from ...planner.graph.lower import columns_of
 from ...proto.errors import InvalidRequest
 from ...proto.graph import DatasetSource, FileSource, GraphNode
-from ...proto.values import FileSplit
+from ...proto.values import FileSplit, TaskOptions, with_missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -25,14 +25,15 @@ class GraphFiles:
     schemas: Mapping[str, pa.Schema]
 
 
-def find_files(nodes: Sequence[GraphNode], roots: Sequence[str], side: str) -> GraphFiles:
+def find_files(nodes: Sequence[GraphNode], options: TaskOptions, roots: Sequence[str], side: str) -> GraphFiles:
     """Raises what says that a file is not there, or not to be read."""
     pieces: dict[str, tuple[Piece, ...]] = {}
     schemas: dict[str, pa.Schema] = {}
     for node in nodes:
         match node:
             case FileSource():
-                found = _expanded(node.name, node.files, roots, side)
+                files = [with_missing(split, options.missing_columns) for split in node.files]
+                found = _expanded(node.name, files, roots, side)
                 pieces[node.name] = found
                 schema = _schema(found) if node.schema is None else node.schema
                 if schema is not None:

@@ -169,4 +169,5 @@ def staged(piece: InlinePiece, folder: Path) -> FilePiece:
         file_rows=at,
         batch_starts=tuple(starts),
         change_column=piece.change_column,
+        missing_columns=piece.missing_columns,
     )

@@ -1,13 +1,14 @@
 """JSON, one object a line, typed by the plan's columns: nothing is guessed from the data.
 
-What an object lacks is null, what the plan does not name is skipped. Dates and times of day are text in ISO 8601.
+What an object lacks is null, what the plan does not name is skipped. A column that no object has is none of the file's:
+where that is an error, the file is looked through for one that has it. Dates and times of day are text in ISO 8601.
 A piece is a whole file, which may be compressed.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from functools import partial
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ import pyarrow.json as pj
 from pyarrow import types as kinds
 from pyarrow.fs import FileSystem
 
+from ...proto.values import MissingColumns
 from ..batches import batch_of
 from ..column import Column
 from ..matching import same_name
@@ -41,7 +43,9 @@ class Json:
 
 
 class JsonReader:
-    """`schema` has the wanted columns under the names that the first object gives them, where it has them."""
+    """`schema` has the wanted columns under the names that the first object gives them, where it has them, and without
+    a type what else that has.
+    """
 
     def __init__(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> None:
         self._piece = piece
@@ -54,12 +58,13 @@ class JsonReader:
         fields = []
         for column in columns:
             index = same_name(column.name, keys)
-            # What neither the first object nor a folder has, later objects may have.
-            if index is not None or same_name(column.name, folders) is None:
+            if index is not None or (same_name(column.name, folders) is None and self._may_have(column.name)):
                 name = keys[index] if index is not None else column.name
                 number = column.number_or_text and isinstance((first or {}).get(name), int)
                 fields.append(pa.field(name, pa.int64() if number else column.type))
-        self.schema = pa.schema(fields)
+        known = {field.name for field in fields}
+        others = [pa.field(key, pa.null()) for key in keys if key not in known]
+        self.schema = pa.schema(fields + others)
 
     def _first(self) -> dict[str, object] | None:
         """The first object; None where the file has none."""
@@ -77,6 +82,14 @@ class JsonReader:
         if not isinstance(found, dict):
             raise pa.ArrowInvalid("the first line is no JSON object")
         return found
+
+    def _may_have(self, name: str) -> bool:
+        """Whether objects behind the first one may have a key that it does not have."""
+        if self._empty or self._piece.missing_columns is MissingColumns.NULL:
+            return True
+        written = {json.dumps(name, ensure_ascii=ascii_alone).encode() for ascii_alone in (True, False)}
+        with self._stream() as stream:
+            return any(_has_key(line, name) for line in _lines_with(stream, written))
 
     def batches(self, indices: Sequence[int]) -> Generator[tuple[int, pa.RecordBatch]]:
         if self._empty:
@@ -105,6 +118,34 @@ class JsonReader:
     def close(self) -> None:
         if self._open is not None:
             self._open.close()
+
+
+def _lines_with(stream: pa.NativeFile, texts: Collection[bytes]) -> Iterator[bytes]:
+    """The lines that have one of these texts in them, most others unseen."""
+    rest = b""
+    while block := stream.read(_BLOCK_BYTES):
+        rest, end = rest + block, 0
+        if not any(text in rest for text in texts):
+            end = rest.rfind(b"\n") + 1
+        while (after := rest.find(b"\n", end) + 1) > 0:
+            line = rest[end:after]
+            end = after
+            if any(text in line for text in texts):
+                yield line
+        rest = rest[end:]
+        if len(rest) > _BLOCK_BYTES:
+            raise pa.ArrowInvalid(_TOO_LONG)
+    if any(text in rest for text in texts):
+        yield rest
+
+
+def _has_key(line: bytes, name: str) -> bool:
+    """Whether the object of a line has the key; a line that is no object is for its reader to refuse."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return True
+    return not isinstance(found, dict) or name in found
 
 
 def _parsed(type_: pa.DataType) -> pa.DataType:

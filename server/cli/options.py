@@ -77,6 +77,14 @@ def named_column(text: str) -> tuple[str, str]:
     return name, column
 
 
+def missing_columns(text: str) -> tuple[str, str]:
+    """[NAME=]error or [NAME=]null; without a name it is for all sources and tables."""
+    name, _, choice = text.rpartition("=")
+    if choice not in ("error", "null"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not error, null, NAME=error or NAME=null")
+    return name, choice
+
+
 def add_plan(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("plan", metavar="PLAN", type=Path, help="a Substrait plan; JSON if it ends in .json")
 

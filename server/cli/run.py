@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ...proto.errors import InvalidRequest
 from . import options as common
 
 if TYPE_CHECKING:
     from ... import Task
+    from ...proto.values import FileSplit
     from ...splits import SplitLike
     from .progress import State
 
@@ -43,6 +46,22 @@ def register(commands: common.Subparsers) -> None:
         action="append",
         default=[],
         help="a static table: whole in every epoch; may be repeated",
+    )
+    parser.add_argument(
+        "--empty",
+        metavar="SOURCE",
+        action="append",
+        default=[],
+        help="a source that has no splits; may be repeated (one that is neither fed nor named here is an error)",
+    )
+    parser.add_argument(
+        "--missing-columns",
+        metavar="[NAME=]error|null",
+        type=common.missing_columns,
+        action="append",
+        default=[],
+        help="a column that the plan reads and a file does not have is an error, or null: of all sources and tables, "
+        "or of the one that is named; may be repeated (default: error)",
     )
     parser.add_argument(
         "--splits-per-epoch",
@@ -83,7 +102,9 @@ def run(options: argparse.Namespace) -> int:
         if options.server and getattr(options, name):
             option = f"--{name.replace('_', '-')}"
             options.parser.error(f"{option} is of the service in this process; a server has its own")
-    splits, tables = _epochs(options), _grouped(options.table)
+    _check_names(options)
+    splits, missing = _epochs(options), dict(options.missing_columns)
+    tables = {name: [_file(path, missing, name) for path in paths] for name, paths in _grouped(options.table).items()}
     started = time.perf_counter()
     with (
         common.client(options) as client,
@@ -91,12 +112,13 @@ def run(options: argparse.Namespace) -> int:
     ):
         for warning in task.warnings:
             print(f"warning: {warning}")
+        _check_fed(task, options)
         total = sum(len(paths) for epoch in splits for paths in epoch.values())
         rows = 0
         with open_output(target, task.schema, task.cursor.epoch - 1) as output:
             for epoch in splits:
                 with progress(total, lambda: _state(task)):
-                    fed = _changes(epoch, dict(options.change_column))
+                    fed = _splits(epoch, dict(options.change_column), missing)
                     result = task.run_epoch(fed, checkpoint=options.checkpoint or False)
                 rows += output.epoch(result)
                 if options.checkpoint:
@@ -112,10 +134,36 @@ def run(options: argparse.Namespace) -> int:
 
 def _how(options: argparse.Namespace) -> dict[str, Any]:
     """On Spark with as many cores as there are here, unless a master is named."""
-    given = {**common.how(options), "executor": options.executor}
+    missing = dict(options.missing_columns).get("", "error")
+    given = {**common.how(options), "executor": options.executor, "missing_columns": missing}
     if options.spark or (options.executor == "spark" and not options.server):
         given["spark"] = options.spark or "local[*]"
     return given
+
+
+def _check_names(options: argparse.Namespace) -> None:
+    """What is said of the files of a name is said of files that are there."""
+    fed, tables = ({name for name, _ in given} for given in (options.split, options.table))
+    for option, named, known in (
+        ("--change-column", options.change_column, fed),
+        ("--missing-columns", options.missing_columns, {"", *fed, *tables}),
+    ):
+        if unknown := {name for name, _ in named} - known:
+            options.parser.error(f"{option} {min(unknown)}: no files are given for {min(unknown)}")
+
+
+def _check_fed(task: Task, options: argparse.Namespace) -> None:
+    """A task that goes on from a checkpoint may have the rows of its sources from before."""
+    from ...proto.sources import check_fed
+    from ...proto.values import Mode
+
+    fed = {name for name, _ in options.split}
+    if both := fed.intersection(options.empty):
+        raise InvalidRequest(
+            f"source {min(both)!r} has splits, so leave --empty {min(both)} out", reason="SOURCE_UNFED"
+        )
+    if not (options.restore and task.options.mode is Mode.CONTINUOUS):
+        check_fed(task.sources.values(), {*fed, *options.empty}, "give it a --split, or say --empty {name}")
 
 
 def _state(task: Task) -> State:
@@ -149,11 +197,18 @@ def _epochs(options: argparse.Namespace) -> list[dict[str, list[str]]]:
     return [{name: paths[i * size : (i + 1) * size] for name, paths in groups.items()} for i in range(count)]
 
 
-def _changes(epoch: Mapping[str, Sequence[str]], columns: Mapping[str, str]) -> dict[str, list[SplitLike]]:
+def _splits(
+    epoch: Mapping[str, Sequence[str]], columns: Mapping[str, str], missing: Mapping[str, str]
+) -> dict[str, list[SplitLike]]:
     """The epoch's splits; those of sources with a change column say so."""
-    from ...proto.values import FileSplit
-
     return {
-        name: [FileSplit(path, change_column=columns[name]) if name in columns else path for path in paths]
+        name: [replace(_file(path, missing, name), change_column=columns.get(name)) for path in paths]
         for name, paths in epoch.items()
     }
+
+
+def _file(path: str, missing: Mapping[str, str], name: str) -> FileSplit:
+    from ...proto.values import FileSplit, MissingColumns
+
+    choice = missing.get(name)
+    return FileSplit(path, missing_columns=None if choice is None else MissingColumns(choice))

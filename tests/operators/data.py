@@ -18,7 +18,7 @@ from tidegate.operators.piece import FilePiece, Piece
 from tidegate.operators.scan import Scan
 from tidegate.operators.splits import expand, open_pieces
 from tidegate.operators.streams import BatchStream
-from tidegate.proto.values import FileSplit
+from tidegate.proto.values import FileSplit, MissingColumns
 
 Rows = list[dict[str, object]]
 
@@ -58,13 +58,23 @@ def write(path: Path, table: pa.Table, *, row_group_size: int = 1_000) -> Path:
 
 
 def pieces_of(
-    path: os.PathLike[str], root: Path, columns: Sequence[Column] = (), rows: tuple[int, int] | None = None
+    path: os.PathLike[str],
+    root: Path,
+    columns: Sequence[Column] = (),
+    rows: tuple[int, int] | None = None,
+    missing_columns: MissingColumns | None = None,
 ) -> tuple[Piece, ...]:
-    return open_pieces(expanded(path, root, rows), columns)
+    return open_pieces(expanded(path, root, rows, missing_columns), columns)
 
 
-def expanded(path: os.PathLike[str], root: Path, rows: tuple[int, int] | None = None) -> tuple[FilePiece, ...]:
-    return expand(FileSplit(path=os.fspath(path), rows=rows), [str(root)], "split 1 of source 't'")
+def expanded(
+    path: os.PathLike[str],
+    root: Path,
+    rows: tuple[int, int] | None = None,
+    missing_columns: MissingColumns | None = None,
+) -> tuple[FilePiece, ...]:
+    split = FileSplit(path=os.fspath(path), rows=rows, missing_columns=missing_columns)
+    return expand(split, [str(root)], "split 1 of source 't'")
 
 
 def scanned(columns: Sequence[Column], pieces: Sequence[Piece]) -> Rows:

@@ -23,7 +23,7 @@ from tidegate.operators.splits import expand, native_obstacle, open_pieces
 from tidegate.operators.statement import Statement
 from tidegate.operators.testing import CHECKS, Case
 from tidegate.proto.errors import ExecutionError, SplitError
-from tidegate.proto.values import FileSplit
+from tidegate.proto.values import FileSplit, MissingColumns
 
 from .data import Rows, column, pieces_of, run, scanned, write
 
@@ -57,15 +57,22 @@ WIDE = [column("s", pa.string()), column("x", pa.int64()), column("none", pa.dec
 
 def test_files_of_several_schemas_come_in_order(instance: Instance, root: Path) -> None:
     write_three(root)
-    pieces = pieces_of(root, root, WIDE)
+    pieces = pieces_of(root, root, WIDE, missing_columns=MissingColumns.NULL)
     assert read(instance, WIDE, pieces) == scanned(WIDE, pieces)
     assert len(scanned(WIDE, pieces)) == 13
+
+
+def test_a_file_without_a_column_is_an_error_and_not_for_duckdb(root: Path) -> None:
+    write_three(root)
+    assert "is missing; there are: 'x'" in str(native_obstacle(pieces_of(root, root, WIDE), WIDE))
+    with pytest.raises(SplitError, match="is missing; there are: 'x'"):
+        scanned(WIDE, pieces_of(root, root, WIDE))
 
 
 @pytest.mark.parametrize("rows", [(0, 0), (0, 4), (3, 9), (9, 10), (0, 10)])
 def test_a_range_of_rows(rows: tuple[int, int], instance: Instance, root: Path) -> None:
     write_three(root)
-    pieces = pieces_of(root / "a.parquet", root, WIDE, rows=rows)
+    pieces = pieces_of(root / "a.parquet", root, WIDE, rows=rows, missing_columns=MissingColumns.NULL)
     assert [row["x"] for row in read(instance, WIDE, pieces)] == list(range(*rows))
 
 

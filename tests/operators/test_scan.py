@@ -14,14 +14,14 @@ import pytest
 from pyarrow import orc
 
 from tidegate.operators.column import Column
-from tidegate.operators.formats import csv
+from tidegate.operators.formats import csv, json
 from tidegate.operators.operator import Operator
 from tidegate.operators.piece import FilePiece, InlinePiece
 from tidegate.operators.scan import Scan
 from tidegate.operators.splits import expand, open_pieces
 from tidegate.operators.testing import CHECKS, Case
 from tidegate.proto.errors import ExecutionError, SplitError
-from tidegate.proto.values import FileSplit
+from tidegate.proto.values import FileSplit, MissingColumns
 
 from .data import column, pieces_of, scanned, write
 
@@ -99,11 +99,49 @@ def test_columns_go_by_name_in_the_plans_order_and_without_regard_to_case(name: 
 
 
 @formats
-def test_a_missing_column_is_null_or_an_error_that_names_it(name: str, root: Path) -> None:
-    pieces = pieces_of(written(name, root), root)
+@pytest.mark.parametrize("nullable", [True, False])
+def test_a_missing_column_is_an_error_that_names_it_and_those_there_are(name: str, root: Path, nullable: bool) -> None:
+    (root / "hour=1").mkdir()
+    pieces = pieces_of(written(name, root / "hour=1"), root)
+    names = ", ".join(map(repr, (*ROWS.column_names, "hour")))
+    with pytest.raises(SplitError, match=rf"{name} .*column 'none' is missing; there are: {names}") as refused:
+        scanned([column("none", pa.int8(), nullable=nullable)], pieces)
+    assert refused.value.reason == "MISSING_COLUMN"
+
+
+@formats
+def test_a_missing_column_is_null_where_the_split_says_so_and_none_is_required(name: str, root: Path) -> None:
+    pieces = pieces_of(written(name, root), root, missing_columns=MissingColumns.NULL)
     assert scanned([column("none", pa.int8())], pieces) == [{"none": None}] * 3
-    with pytest.raises(SplitError, match=rf"{name} .*'none'"):
+    with pytest.raises(SplitError, match=rf"{name} .*required column 'none' is (missing|null)"):
         scanned([column("none", pa.int8(), nullable=False)], pieces)
+
+
+@pytest.mark.parametrize(
+    "rows", ['{"a": 1}\n{"b": null}\n', '{"a": 1}\n{"é": {"b": 2}, "b": 2}', '{"b": 1}\n{"a": 1}\n']
+)
+def test_an_object_of_json_need_not_have_what_another_one_has(rows: str, root: Path) -> None:
+    (root / "f.json").write_text(rows)
+    assert len(scanned([column("b", pa.int64())], pieces_of(root / "f.json", root))) == 2
+
+
+@pytest.mark.parametrize("rows", ['{"a": 1}\n{"c": {"b": 1}}\n{"a": "\\"b\\""}', '{"a": "b"}\n', '{"a": {"b": 1}}\n\n'])
+def test_what_is_no_key_of_an_object_of_json_is_no_column(rows: str, root: Path) -> None:
+    (root / "f.json").write_text(rows)
+    with pytest.raises(SplitError, match="column 'b' is missing; there are: 'a'"):
+        scanned([column("b", pa.int64())], pieces_of(root / "f.json", root))
+
+
+def test_a_key_in_a_later_block_of_json_is_a_column(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json, "_BLOCK_BYTES", 64)
+    (root / "f.json").write_text('{"a": 1}\n' * 20 + '{"late": 7}\n')
+    found = scanned([column("late", pa.int64())], pieces_of(root / "f.json", root))
+    assert found == [{"late": None}] * 20 + [{"late": 7}]
+
+
+def test_a_json_file_without_objects_lacks_nothing(root: Path) -> None:
+    (root / "f.json").write_text("\n")
+    assert scanned([column("b", pa.int64())], pieces_of(root / "f.json", root)) == []
 
 
 @formats

@@ -298,7 +298,7 @@ def test_a_changed_file_is_not_opened(root: Path) -> None:
         ({"x": pa.array(["a"], pa.large_string())}, pa.string(), None),
         ({"x": pa.array([1], pa.timestamp("ms"))}, pa.timestamp("us"), None),
         ({"x": pa.array([1], pa.timestamp("us", "Asia/Tokyo"))}, pa.timestamp("us", "UTC"), None),
-        ({"y": [1]}, pa.list_(pa.int32()), None),
+        ({"y": [1]}, pa.list_(pa.int32()), "column 'x' is missing; there are: 'y'"),
         ({"x": [1.5]}, pa.float32(), "double and wanted as float"),
         ({"x": [1]}, pa.float64(), "int64 and wanted as double"),
         ({"x": pa.array([1], pa.timestamp("ns"))}, pa.timestamp("us"), "wanted as"),

@@ -82,7 +82,7 @@ def cli(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
     ("arguments", "code", "output", "error"),
     [
         (["explain", "plan.bin"], 0, "fake\n", ""),
-        (["run", "plan.bin", "--split", "a=-1"], 1, "", "poison"),
+        (["run", "plan.bin", "--split", "a=-1", "--empty", "b"], 1, "", "poison"),
         (["run", "plan.bin", "--channels", "0"], 2, "", "not a whole number from 1 on"),
     ],
 )
@@ -96,7 +96,7 @@ def test_a_process_has_the_exit_code_and_the_streams_of_its_command(
 
 
 def test_run_shows_rows_and_ends_with_rows_time_mode_and_channels(cli: Run, address: str) -> None:
-    done = cli("run", "plan.bin", "--split", "a=7", "--split", "a=8", "--server", address)
+    done = cli("run", "plan.bin", "--split", "a=7", "--split", "a=8", "--empty", "B", "--server", address)
     *shown, last = done.output.splitlines()
     assert (done.code, done.error, shown) == (0, "", ["x", "7", "8"])
     assert last.startswith("2 rows in 1 epoch, ")
@@ -116,9 +116,12 @@ def test_run_goes_on_from_the_checkpoint_that_an_earlier_run_has_taken(cli: Run,
     assert sorted(file.name for file in (tmp_path / "out").iterdir()) == [f"epoch-{n:06d}.parquet" for n in (1, 2)]
 
 
+PER_TWO = ("--empty", "b", "--splits-per-epoch", "2")
+
+
 def test_run_seals_an_epoch_after_so_many_splits(cli: Run, address: str, tmp_path: Path) -> None:
     splits = [part for n in range(5) for part in ("--split", f"a={n}")]
-    done = cli("run", "plan.bin", *splits, "--splits-per-epoch", "2", "--output", "out", "--server", address)
+    done = cli("run", "plan.bin", *splits, *PER_TWO, "--output", "out", "--server", address)
     files = sorted((tmp_path / "out").iterdir())
     assert done.output.startswith("5 rows in 3 epochs")
     assert [file.name for file in files] == [f"epoch-{n:06d}.parquet" for n in (1, 2, 3)]
@@ -166,7 +169,7 @@ def test_an_output_that_cannot_be_is_one_line_and_leaves_nothing(
     monkeypatch.chdir(tmp_path)
     source = json.loads(json.dumps(read("a", "x")).replace(json.dumps(I64), json.dumps(column)))
     (tmp_path / "plan.json").write_text(plan(source, "x").json or "")
-    assert main(["run", "plan.json", "--output", output]) == 1
+    assert main(["run", "plan.json", "--empty", "a", "--output", output]) == 1
     said = capsys.readouterr()
     assert said.err.startswith(f"tidegate: {sentence}")
     assert (said.out, said.err.count("\n")) == ("", 1)
@@ -200,7 +203,7 @@ def test_a_folder_in_epochs_is_cut_into_the_files_that_it_is_without(cli: Run, t
 
 
 def test_a_failed_run_is_one_line_and_leaves_no_file(cli: Run, address: str, tmp_path: Path) -> None:
-    done = cli("run", "plan.bin", "--split", "a=-1", "--output", "rows.csv", "--server", address)
+    done = cli("run", "plan.bin", "--split", "a=-1", "--empty", "b", "--output", "rows.csv", "--server", address)
     assert (done.code, done.output) == (1, "")
     assert done.error.startswith("tidegate: ")
     assert "poison" in done.error
@@ -225,8 +228,38 @@ def test_a_run_that_is_terminated_leaves_neither_a_file_nor_a_task(tmp_path: Pat
         gate.set()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--split", "a=1"], "source 'b' is given no splits: give it a --split, or say --empty b"),
+        (["--split", "a=1", "--empty", "a", "--empty", "b"], "source 'a' has splits, so leave --empty a out"),
+        (["--split", "a=1", "--empty", "c"], "the plan has no source 'c'; its sources are: a, b"),
+    ],
+)
+def test_a_source_that_is_neither_fed_nor_said_to_be_empty_is_one_line(
+    cli: Run, address: str, tmp_path: Path, arguments: list[str], sentence: str
+) -> None:
+    done = cli("run", "plan.bin", *arguments, "--output", "rows.csv", "--server", address)
+    assert done == Done(1, "", f"tidegate: {sentence}\n")
+    assert list(tmp_path.iterdir()) == [tmp_path / "plan.bin"]
+
+
+@pytest.mark.parametrize("said", [("null",), ("rows=null",), ("error", "rows=null")])
+def test_run_takes_missing_columns_as_nulls_where_it_is_told_to(
+    cli: Run, tmp_path: Path, said: tuple[str, ...]
+) -> None:
+    (tmp_path / "totals.bin").write_bytes(plans.totals())
+    csv.write_csv(pa.table({"k": [1], "w": [2]}), tmp_path / "rows.csv")
+    refused = cli("run", "totals.bin", "--split", "rows=rows.csv")
+    assert refused.code == 1
+    assert "column 'v' is missing; there are: 'k', 'w'" in refused.error
+    options = [part for each in said for part in ("--missing-columns", each)]
+    done = cli("run", "totals.bin", "--split", "rows=rows.csv", *options)
+    assert (done.code, done.output.splitlines()[1].split()) == (0, ["1", "null"])
+
+
 def test_relaxed_is_said_on_the_last_line(cli: Run, address: str) -> None:
-    done = cli("run", "plan.bin", "--relaxed", "--server", address)
+    done = cli("run", "plan.bin", "--relaxed", "--empty", "a", "--empty", "b", "--server", address)
     assert done.output.splitlines()[-1].endswith("per_epoch, relaxed, 1 channel")
 
 
@@ -238,6 +271,9 @@ def test_relaxed_is_said_on_the_last_line(cli: Run, address: str) -> None:
         (["run", "plan.bin", "--split", "a"], "not of the form NAME=PATH"),
         (["explain", "plan.bin", "--rows", "a=many"], "not of the form NAME=N"),
         (["run", "plan.bin", "--channels", "0"], "not a whole number from 1 on"),
+        (["run", "plan.bin", "--split", "a=1", "--missing-columns", "b=null"], "no files are given for b"),
+        (["run", "plan.bin", "--missing-columns", "a=none"], "is not error, null, NAME=error or NAME=null"),
+        (["run", "plan.bin", "--change-column", "b=op"], "no files are given for b"),
         (["run", "plan.bin", "--output", "rows.xlsx"], "ends in .parquet, .arrow, .csv"),
         (["run", "plan.bin", "--write-root", ".", "--server", "here:1"], "a server has its own"),
         (["serve", "--write-root", "nowhere"], "nowhere is not a folder"),

@@ -38,6 +38,12 @@ class Loops(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     LOOPS_AUTO: _ClassVar[Loops]
     LOOPS_GENERAL: _ClassVar[Loops]
 
+class MissingColumns(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    MISSING_COLUMNS_UNSPECIFIED: _ClassVar[MissingColumns]
+    MISSING_COLUMNS_ERROR: _ClassVar[MissingColumns]
+    MISSING_COLUMNS_NULL: _ClassVar[MissingColumns]
+
 class ExecutorKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     EXECUTOR_KIND_UNSPECIFIED: _ClassVar[ExecutorKind]
@@ -67,6 +73,9 @@ SPILL_ERROR: Spill
 LOOPS_UNSPECIFIED: Loops
 LOOPS_AUTO: Loops
 LOOPS_GENERAL: Loops
+MISSING_COLUMNS_UNSPECIFIED: MissingColumns
+MISSING_COLUMNS_ERROR: MissingColumns
+MISSING_COLUMNS_NULL: MissingColumns
 EXECUTOR_KIND_UNSPECIFIED: ExecutorKind
 EXECUTOR_KIND_LOCAL: ExecutorKind
 EXECUTOR_KIND_SPARK: ExecutorKind
@@ -85,7 +94,7 @@ class PlanBytes(_message.Message):
     def __init__(self, binary: _Optional[bytes] = ..., json: _Optional[str] = ...) -> None: ...
 
 class TaskOptions(_message.Message):
-    __slots__ = ("mode", "determinism", "on_error", "channels", "max_pending_epochs", "memory_limit", "queue_bytes", "output_bytes", "spill_quota", "idle_seconds", "time_zone", "spill", "broadcast", "write_format", "write_quota", "loops", "loop_rows", "loop_seconds", "executor")
+    __slots__ = ("mode", "determinism", "on_error", "channels", "max_pending_epochs", "memory_limit", "queue_bytes", "output_bytes", "spill_quota", "idle_seconds", "time_zone", "spill", "broadcast", "write_format", "write_quota", "loops", "loop_rows", "loop_seconds", "executor", "missing_columns")
     MODE_FIELD_NUMBER: _ClassVar[int]
     DETERMINISM_FIELD_NUMBER: _ClassVar[int]
     ON_ERROR_FIELD_NUMBER: _ClassVar[int]
@@ -105,6 +114,7 @@ class TaskOptions(_message.Message):
     LOOP_ROWS_FIELD_NUMBER: _ClassVar[int]
     LOOP_SECONDS_FIELD_NUMBER: _ClassVar[int]
     EXECUTOR_FIELD_NUMBER: _ClassVar[int]
+    MISSING_COLUMNS_FIELD_NUMBER: _ClassVar[int]
     mode: Mode
     determinism: Determinism
     on_error: OnError
@@ -124,7 +134,8 @@ class TaskOptions(_message.Message):
     loop_rows: int
     loop_seconds: float
     executor: ExecutorKind
-    def __init__(self, mode: _Optional[_Union[Mode, str]] = ..., determinism: _Optional[_Union[Determinism, str]] = ..., on_error: _Optional[_Union[OnError, str]] = ..., channels: _Optional[int] = ..., max_pending_epochs: _Optional[int] = ..., memory_limit: _Optional[int] = ..., queue_bytes: _Optional[int] = ..., output_bytes: _Optional[int] = ..., spill_quota: _Optional[int] = ..., idle_seconds: _Optional[float] = ..., time_zone: _Optional[str] = ..., spill: _Optional[_Union[Spill, str]] = ..., broadcast: _Optional[_Iterable[str]] = ..., write_format: _Optional[str] = ..., write_quota: _Optional[int] = ..., loops: _Optional[_Union[Loops, str]] = ..., loop_rows: _Optional[int] = ..., loop_seconds: _Optional[float] = ..., executor: _Optional[_Union[ExecutorKind, str]] = ...) -> None: ...
+    missing_columns: MissingColumns
+    def __init__(self, mode: _Optional[_Union[Mode, str]] = ..., determinism: _Optional[_Union[Determinism, str]] = ..., on_error: _Optional[_Union[OnError, str]] = ..., channels: _Optional[int] = ..., max_pending_epochs: _Optional[int] = ..., memory_limit: _Optional[int] = ..., queue_bytes: _Optional[int] = ..., output_bytes: _Optional[int] = ..., spill_quota: _Optional[int] = ..., idle_seconds: _Optional[float] = ..., time_zone: _Optional[str] = ..., spill: _Optional[_Union[Spill, str]] = ..., broadcast: _Optional[_Iterable[str]] = ..., write_format: _Optional[str] = ..., write_quota: _Optional[int] = ..., loops: _Optional[_Union[Loops, str]] = ..., loop_rows: _Optional[int] = ..., loop_seconds: _Optional[float] = ..., executor: _Optional[_Union[ExecutorKind, str]] = ..., missing_columns: _Optional[_Union[MissingColumns, str]] = ...) -> None: ...
 
 class CreateTaskRequest(_message.Message):
     __slots__ = ("plan", "options", "tables", "request", "restore")
@@ -220,16 +231,18 @@ class Cursor(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., row: _Optional[int] = ...) -> None: ...
 
 class Split(_message.Message):
-    __slots__ = ("file", "inline", "watermark", "change_column")
+    __slots__ = ("file", "inline", "watermark", "change_column", "missing_columns")
     FILE_FIELD_NUMBER: _ClassVar[int]
     INLINE_FIELD_NUMBER: _ClassVar[int]
     WATERMARK_FIELD_NUMBER: _ClassVar[int]
     CHANGE_COLUMN_FIELD_NUMBER: _ClassVar[int]
+    MISSING_COLUMNS_FIELD_NUMBER: _ClassVar[int]
     file: FileSplit
     inline: InlineSplit
     watermark: int
     change_column: str
-    def __init__(self, file: _Optional[_Union[FileSplit, _Mapping]] = ..., inline: _Optional[_Union[InlineSplit, _Mapping]] = ..., watermark: _Optional[int] = ..., change_column: _Optional[str] = ...) -> None: ...
+    missing_columns: MissingColumns
+    def __init__(self, file: _Optional[_Union[FileSplit, _Mapping]] = ..., inline: _Optional[_Union[InlineSplit, _Mapping]] = ..., watermark: _Optional[int] = ..., change_column: _Optional[str] = ..., missing_columns: _Optional[_Union[MissingColumns, str]] = ...) -> None: ...
 
 class FileSplit(_message.Message):
     __slots__ = ("path", "format", "first_row", "end_row", "row_groups")
