@@ -12,11 +12,12 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from ..proto.errors import PlanError
 from ..proto.values import Loops, TaskOptions
 from . import ir, tree
 from . import types as t
 from .ordering.exact import is_one_value
-from .reach import Reach
+from .reach import Reach, correlated
 from .visit import is_column, parts, rebuilt, relations, subqueries, transform_relations
 from .walk import unroll
 
@@ -36,7 +37,11 @@ def choose_loops(plan: ir.Plan, options: TaskOptions) -> ir.Plan:
     reach = Reach()
 
     def change(relation: ir.Relation) -> ir.Relation:
-        if not isinstance(relation, ir.Iterate) or reach.loops(relation):
+        if not isinstance(relation, ir.Iterate):
+            return relation
+        if reach.of(relation):
+            raise PlanError(correlated(relation.place))
+        if reach.loops(relation):
             return relation
         found = recursion(relation, options.loop_rows, reach)
         if options.loops is Loops.GENERAL:
@@ -154,8 +159,6 @@ def _of_the_loop(loop: ir.Iterate, reach: Reach) -> Obstacle | None:
     around = reach.loops(loop)
     if around:
         return Obstacle(loop.place, "it reads what came back to a loop that it is inside of")
-    if not reach.is_closed(loop):
-        return Obstacle(loop.place, "it reads the row of an enclosing query")
     return None
 
 

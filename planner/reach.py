@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
+from ..proto.errors import Problem
 from . import ir, tree
 from .visit import parts, relations, subqueries
 from .walk import unroll
@@ -72,6 +73,15 @@ class Reach:
                     reach = max(reach, (yield part.relation) - 1)
         self._reach[id(relation)] = (relation, reach)
         return reach
+
+
+def correlated(place: str) -> Problem:
+    """What is said of a loop, and of all else that no statement has, where it looks at such a row."""
+    message = (
+        "a relation with an operator of its own, as a loop is, cannot read the row of an enclosing query: keep what "
+        "that row is compared with as a column, and compare above it"
+    )
+    return Problem(place=place, reason="UNSUPPORTED_CORRELATION", message=message)
 
 
 def _inner(relation: ir.Relation) -> list[ir.Relation]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 
+from ...proto.errors import PlanError
 from .. import ir, tree
 from ..loops import steady
+from ..reach import Reach, correlated
 from ..sql.types import arrow_schema
 from ..visit import subqueries
 from .nodes import ChangeNode, RecomputeNode
@@ -16,7 +18,7 @@ def lower_by_recomputing(
     relation: ir.Relation, shared: Sequence[ir.Relation], why: str
 ) -> Generator[ir.Relation, ChangeNode, ChangeNode]:
     """One statement for the relation. Inputs that do not look at its rows are changes still; of what does, the inputs
-    are the sources that it reads.
+    are the sources that it reads, and loops and other relations that no statement has.
     """
     ends: list[ir.Relation] = []
     inputs = steady(relation) if isinstance(relation, ir.Recursion) else tree.inputs(relation)
@@ -42,13 +44,20 @@ def _subqueried(relation: ir.Relation) -> list[ir.Relation]:
 
 
 def _leaves(relation: ir.Relation, shared: Sequence[ir.Relation]) -> list[ir.Relation]:
-    """The leaves in it that have rows, those of its own subqueries and of what it shares with others included."""
+    """The leaves in it that have rows, those of its own subqueries and of what it shares with others included; what no
+    statement has is one. Raises `PlanError` where that looks at a row.
+    """
     found: list[ir.Relation] = []
+    reach = Reach()
     seen: set[int] = set()
     stack = [relation]
     while stack:
         at = stack.pop()
         if isinstance(at, ir.Read | ir.LocalFiles | ir.Reference | ir.LoopInput):
+            found.append(at)
+        elif isinstance(at, ir.Iterate | ir.Operated):
+            if reach.of(at):
+                raise PlanError(correlated(at.place))
             found.append(at)
         elif isinstance(at, ir.Shared):
             if at.ordinal not in seen:

@@ -199,7 +199,10 @@ def _subquery(draw: Draw, depth: int, around: Sequence[int]) -> ir.Relation:
     below, inner = _below(draw, depth, around), _below(draw, depth, around)
     name = draw(st.sampled_from(["equal", "lt"]))
     looked = filtered(inner, call(name, col(0), col(draw(st.integers(0, 1)), outer=1)))
-    match draw(st.sampled_from(["exists", "not exists", "in", "not in", "scalar", "value"])):
+    match draw(st.sampled_from(["exists", "not exists", "exists in one of two", "in", "not in", "scalar", "value"])):
+        case "exists in one of two":
+            other = filtered(_below(draw, depth, around), call("lt", col(1), col(0, outer=1)))
+            return filtered(below, subquery(ir.SubqueryKind.EXISTS, combine(ir.SetOperation.UNION_ALL, looked, other)))
         case "exists":
             return filtered(below, subquery(ir.SubqueryKind.EXISTS, looked))
         case "not exists":
