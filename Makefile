@@ -7,7 +7,7 @@ DEVELOPMENT := .venv/.development
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types proto bench clean
+.PHONY: help run test repeats check lint types proto bench clean
 
 help: ## Say what there is.
 	@sed -n 's/^\([a-z]*\):.*## /  make \1 \t/p' Makefile
@@ -17,6 +17,9 @@ run: $(CORE) ## Set up and run the quick start: a service, a plan, split sets, b
 
 test: $(DEVELOPMENT) ## Set up and run the whole test suite.
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
+
+repeats: $(DEVELOPMENT) ## Run every relation over every shape of splits 50 times on a busy machine: hours.
+	$(BIN)/python -m tests.conformance.repeats $(REPEATS)
 
 check: lint types test ## What CI runs: style, types, the test suite (stale generated code included).
 

@@ -110,7 +110,7 @@ def estimate_progress(connection: Connection) -> None:
 def works(engine: Engine) -> bool:
     """Whether `engine` does on a small example, twice, what fragments rely on."""
     sql = f"SELECT sum(c0)::BIGINT AS s FROM {PROBE}"
-    connection = opened({"threads": 1, "async_threads": 1})
+    connection = opened({"threads": 1, "async_threads": 0})
     try:
         engine.register(connection, PROBE, _ProbeRelation())
         engine.prepare(connection, "p", sql)

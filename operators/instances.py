@@ -25,8 +25,8 @@ IDLE_IN_ALL = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceSettings:
-    """`threads` is 1 where rows must come in a repeatable order. `memory_limit` and `spill_limit` are bytes, `roots`
-    the folders whose files may be read.
+    """`threads` is 1 where rows must come in a repeatable order: DuckDB then has no thread but the calling one.
+    `memory_limit` and `spill_limit` are bytes, `roots` the folders whose files may be read.
     """
 
     memory_limit: int
@@ -103,7 +103,10 @@ class Instance:
 def _open(settings: InstanceSettings, temp: str) -> Connection:
     config: dict[str, str | int] = {
         "threads": settings.threads,
-        "async_threads": 1,
+        # A thread that reads ahead makes the disk's timing decide which of a statement's pipelines goes on first, so
+        # the order of a GROUP BY over a union and the bits of its float sums. It also reserves memory, so that joins,
+        # groups and sorts spill sooner or later.
+        "async_threads": 0 if settings.threads == 1 else 1,
         "memory_limit": f"{settings.memory_limit}B",
         "temp_directory": temp,
         # A cache of file contents would make memory, and so what spills, depend on earlier epochs.

@@ -6,11 +6,13 @@ DataFusion plans the queries. Where a query says an order, it is an order of all
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from typing import Final, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeAlias
 
 import datafusion
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pytest
 from datafusion.substrait import Serde
@@ -19,6 +21,8 @@ from hypothesis import strategies as st
 
 import tidegate
 from tidegate.operators.digest import digest
+
+from . import repeats
 
 Rows: TypeAlias = list[tuple[object, ...]]
 
@@ -174,3 +178,61 @@ def test_row_wise_rows_come_in_one_order_on_any_channels(client: tidegate.Client
     found = [answer(client, plan, fed, channels) for channels in (1, 2, 3)]
     assert Counter(rows_of(found[0])) == Counter(right(sql, fed))
     assert {bits(each) for each in found} == {bits(found[0])}
+
+
+# --- large inputs, on a busy machine -----------------------------------------------------------------------------
+
+LARGE_ROWS: Final = 200_000
+SHAPES: Final = st.sampled_from(["parts of files", "files of two schemas", "three shares of parts"])
+UNORDERED: Final = st.sampled_from(
+    [
+        "SELECT DISTINCT k, v, s FROM ({of}) AS t",
+        "SELECT k, sum(v / 3.0) AS v, count(*) AS n FROM ({of}) AS t GROUP BY k",
+        "SELECT v, k, s FROM ({of}) AS t ORDER BY v % 7",
+    ]
+)
+"""Relations that take their rows in any order."""
+LargeFed: TypeAlias = Mapping[str, Mapping[str, Sequence[Any]]]
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, LargeFed]]:
+    """Files of either source in each shape, beside processes that burn every core and the disk."""
+    folder = tmp_path_factory.mktemp("large")
+    fed: dict[str, dict[str, Sequence[Any]]] = {}
+    for shape, how in repeats.SHAPES.items():
+        for seed, name in enumerate(NAMES):
+            place = folder / shape / name
+            place.mkdir(parents=True)
+            fed.setdefault(shape, {})[name] = how.splits(place, large_table(seed))
+    with repeats.busy(folder):
+        yield folder, fed
+
+
+def large_table(seed: int) -> pa.Table:
+    """A few rows of each key, some of them null, so that joins stay small and groups are many."""
+    chooser = np.random.default_rng(seed)
+    numbers = [chooser.integers(-5, LARGE_ROWS, LARGE_ROWS) for _ in range(2)]
+    k, v = (pa.array(each, mask=chooser.random(LARGE_ROWS) < 0.0001) for each in numbers)
+    return pa.table({"k": k, "v": v, "s": k.cast(pa.string())}, SCHEMA)
+
+
+@settings(max_examples=max(6, settings().max_examples // 10))
+@given(st.builds(lambda sink, of: sink.format(of=of), UNORDERED, QUERIES), SHAPES)
+def test_large_files_give_one_digest_on_a_busy_machine(
+    client_of_files: tidegate.Client, large: tuple[Path, LargeFed], sql: str, shape: str
+) -> None:
+    folder, fed = large
+    plan, channels = planned(sql), repeats.SHAPES[shape].channels
+    found = set()
+    for _ in range(4):
+        repeats.forget(folder)
+        with client_of_files.create_task(plan, channels=channels) as task:
+            found.add(bits(task.run_epoch({name: fed[shape][name] for name in task.sources}).table()))
+    assert len(found) == 1
+
+
+@pytest.fixture(scope="module")
+def client_of_files() -> Iterator[tidegate.Client]:
+    with tidegate.local() as client:
+        yield client

@@ -32,6 +32,25 @@ def test_settings_hold_on_every_connection(pool: InstancePool) -> None:
     instance.close()
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts the threads that Linux lists")
+def test_an_instance_of_one_thread_has_the_callers_alone(root: Path) -> None:
+    """Another one would read files for it, and how soon it has done so would decide what a statement does next."""
+    paths = [write(root / f"{name}.parquet", pa.table({"k": range(200_000)}), row_group_size=9_000) for name in "ab"]
+    code = f"""
+import os, tempfile
+from tidegate.operators.instances import Instance, InstanceSettings
+from tidegate.operators.engine import default_engine
+default_engine()
+before = os.listdir("/proc/self/task")
+instance = Instance(InstanceSettings(memory_limit=1 << 28, roots=({str(root)!r},)), tempfile.mkdtemp())
+union = " UNION ALL ".join(f"SELECT * FROM '{{path}}'" for path in {list(map(str, paths))!r})
+reader = instance.connect().sql(f"SELECT k, count(*) FROM ({{union}}) GROUP BY k").to_arrow_reader(2_048)
+assert next(reader).num_rows
+assert sorted(os.listdir("/proc/self/task")) == sorted(before)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 @pytest.mark.parametrize(
     "statement",
     [

@@ -248,7 +248,7 @@ def test_it_is_group_by_over_numbered_runs(
     number = [run for run, (_, same) in enumerate(itertools.groupby(pairs)) for _ in same]
     numbered = rows.rename_columns(["c0", "c1", "c2", "c3"]).append_column("r", pa.array(number, pa.int64()))
     measures = ", ".join(f"{sql} AS {field.name}" for sql, field in MEASURES)
-    with duckdb.connect(config={"threads": 1, "async_threads": 1}) as connection:
+    with duckdb.connect(config={"threads": 1, "async_threads": 0}) as connection:
         connection.register("numbered", numbered)
         sql = f"SELECT first(c0) AS k, first(c1) AS j, {measures} FROM numbered GROUP BY r ORDER BY r"
         expected = connection.sql(sql).to_arrow_table().cast(shared.schema)

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import tidegate
-from tests.conformance import tpch
+from tests.conformance import repeats, tpch
 from tidegate.operators.digest import digest
 
 CHANNELS = (1, 2, 3)
@@ -34,6 +34,16 @@ def answer(client: tidegate.Client, files: dict[str, Path]) -> Answer:
 def test_a_plan_has_the_local_rows_in_the_local_order(query: str, answer: Answer, spark: SparkSession) -> None:
     channels = CHANNELS[int(query[1:]) % len(CHANNELS)]
     assert answer(query, executor="spark", spark=spark, channels=channels) == answer(query, channels=channels)
+
+
+def test_a_union_of_parts_of_files_has_the_local_rows_in_the_local_order(
+    client: tidegate.Client, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Whatever reads which of its files first."""
+    query, shape = repeats.repeated(100_000)["union"], repeats.SHAPES["three shares of parts"]
+    here = repeats.digests(client, query, shape, tmp_path, runs=2)
+    there = repeats.digests(client, query, shape, tmp_path, runs=1, executor="spark", spark=spark)
+    assert len(here.keys() | there.keys()) == 1
 
 
 def test_rows_of_a_call_are_read_where_the_channels_are(

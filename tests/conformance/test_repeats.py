@@ -1,0 +1,88 @@
+"""Statements of several source pipelines give one digest, run after run; `make repeats` runs all of them for hours."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import tidegate
+from tidegate.planner import ir, tree
+from tidegate.planner.decode import decode_plan
+from tidegate.planner.prepare import prepare
+from tidegate.planner.visit import subqueries
+from tidegate.proto.values import PlanBytes, TaskOptions
+
+from .repeats import SHAPES, Repeated, busy, digests, repeated
+
+ROWS: Final = 200_000
+RUNS: Final = 6
+FEW_ROWS: Final = 1_500
+ALL: Final = repeated(FEW_ROWS)
+WITHOUT_A_QUERY: Final[dict[type[ir.Relation], str]] = {
+    ir.Values: "reads nothing",
+    ir.LocalFiles: "is read as a fed source is",
+    ir.PartialAggregate: "is made of aggregates on several channels",
+    ir.FinalAggregate: "is made of aggregates on several channels",
+    ir.Exchange: "is made on several channels",
+    ir.IndexTable: "is read by an operator of its own, row after row",
+    ir.IndexLookup: "is an operator of its own, row after row",
+    ir.LoopInput: "is the engine's name for what a loop reads",
+    ir.Iterate: "becomes one recursive statement, or rounds",
+    ir.User: "is the owner's operator",
+}
+"""Relations that no query here has, and why."""
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[tidegate.Client]:
+    with tidegate.local() as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("query", "shape"),
+    [
+        ("union", "whole files"),
+        ("union", "two shares"),
+        ("groups", "three shares of parts"),
+        ("groups of one source", "parts of files"),
+        ("window", "files of two schemas"),
+    ],
+)
+def test_a_busy_machine_does_not_show_in_the_rows(
+    query: str, shape: str, client: tidegate.Client, tmp_path: Path
+) -> None:
+    with busy(tmp_path):
+        found = digests(client, repeated(ROWS)[query], SHAPES[shape], tmp_path / "splits", runs=RUNS)
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("query", ALL)
+def test_every_query_runs_on_shares(query: str, client: tidegate.Client, tmp_path: Path) -> None:
+    assert len(digests(client, ALL[query], SHAPES["three shares of parts"], tmp_path, runs=1)) == 1
+
+
+def test_every_kind_of_relation_has_a_query() -> None:
+    kinds = set(typing.get_args(ir.Relation))
+    assert kinds - {kind for query in ALL.values() for kind in relations(query)} == WITHOUT_A_QUERY.keys()
+
+
+def relations(query: Repeated) -> Iterator[type[ir.Relation]]:
+    """Those of the plan that is run, again and again the same ones."""
+    plan = query.plan if isinstance(query.plan, PlanBytes) else _bytes(query.plan)
+    prepared = prepare(decode_plan(plan), TaskOptions()).plan
+    pending = [prepared.root, *prepared.shared]
+    while pending:
+        relation = pending.pop()
+        yield type(relation)
+        pending.extend(tree.inputs(relation))
+        for expression in tree.expressions(relation):
+            pending.extend(found.relation for found in subqueries(expression))
+
+
+def _bytes(plan: bytes | str) -> PlanBytes:
+    return PlanBytes(json=plan) if isinstance(plan, str) else PlanBytes(binary=plan)
