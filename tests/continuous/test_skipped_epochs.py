@@ -215,3 +215,18 @@ def test_a_checkpoint_of_a_skipped_epoch_has_the_state_before_it(client: tidegat
                 found = each.run_epoch({"l": [pairs((4, 4)), *[changes([((1, 0), -1)], PAIR)][:good]]})
                 gone = [(1, 0, 1, 3, -1)] if good else []
                 assert rows_of(found.table()) == [*gone, (4, 4, 4, 5, 1)]
+
+
+def test_a_checkpoint_has_the_watermarks_that_sources_have_reached(client: tidegate.Client) -> None:
+    with skipping(client) as task:
+        for watermark, rows in ((70, pairs((1, 2))), (90, changes([((9, 9), -1)], PAIR))):
+            task.add_split("l", rows, watermark=watermark)
+            task.add_split("r", right((1, watermark)), watermark=watermark)
+            task.request_barrier(checkpoint=str(watermark))
+        reached = [epoch.watermark for _, epoch in zip(range(2), task.epochs(), strict=False)]
+        assert reached == [70, None]
+        for taken in task.checkpoints():
+            with skipping(client, restore=taken.id) as restored:
+                restored.add_split("l", pairs((1, 3)), watermark=80)
+                restored.request_barrier()
+                assert next(restored.epochs()).watermark == 70

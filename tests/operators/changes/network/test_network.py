@@ -168,3 +168,30 @@ def test_what_loops_have_done_is_told_over_resets() -> None:
     (twice,) = network.statistics().loops
     assert (twice.rounds, twice.rows) == (2 * once.rounds, 2 * once.rows)
     assert twice.last_rows == (*once.last_rows, *once.last_rows)
+
+
+@pytest.mark.parametrize("term", [REACHED, NESTED, LIMITED, Except(E, S)], ids=["loop", "nested", "limited", "flat"])
+def test_rolled_back_at_any_epoch_it_goes_on_as_if_that_had_not_been(term: Term) -> None:
+    undisturbed, _ = network_of(term, channels=2)
+    expected = run_epochs(undisturbed, None, EPOCHS)
+    network, _ = network_of(term, channels=2)
+    for number, epoch in enumerate(EPOCHS):
+        before = network.nbytes
+        network.mark()
+        network.feed(0, 0, change([((7, 8), 1), ((0, 7), 1)]))
+        network.end()
+        network.run()  # and nobody takes it
+        network.roll_back()
+        assert network.nbytes <= before
+        assert run_epochs(network, None, [epoch]) == expected[number : number + 1]
+    assert kept(network) == kept(undisturbed)
+
+
+def test_runs_that_a_roll_back_would_bring_back_are_counted() -> None:
+    network, _ = network_of(Except(E, S), channels=1)
+    run_epochs(network, None, [[(0, (at, at), 1) for at in range(2_000)]])
+    network.mark()
+    run_epochs(network, None, [[(0, (at, at), 1) for at in range(2_000, 4_000)]])
+    marked = network.nbytes
+    network.unmark()
+    assert marked > network.nbytes
