@@ -43,6 +43,6 @@ class HeldState:
         """The parts of an arrangement."""
         return self._held[self._name + name][1]
 
-    def all_runs(self) -> Iterator[Entries]:
+    def all_runs(self) -> Iterator[Any]:
         for _, parts in self._held.values():
-            yield from (part for part in parts if isinstance(part, Entries))
+            yield from (part for part in parts if not isinstance(part, pa.Table))
