@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import cmp_to_key
 from itertools import pairwise
@@ -19,7 +20,7 @@ from tidegate.planner import types as t
 from tidegate.planner.changes.nodes import TopNode, WindowNode
 
 from ..build import F64, I64, TEXT, asc, call, col, filtered, lit, plan, project, read, topn, window, window_call
-from .epochs import Row, nodes, totals
+from .epochs import Row, Running, nodes, totals
 
 ROWS_: Final = ir.BoundsKind.ROWS
 RANGE: Final = ir.BoundsKind.RANGE
@@ -317,3 +318,21 @@ def test_a_limit_with_ties_keeps_the_rows_that_tie_with_its_last(
 
 
 BOTH: Final = ((0, False, False), (1, False, False))
+
+
+@pytest.mark.parametrize("name", sorted(CALLS.keys() - {"sum of rows so far", "sum so far", "sum of those behind"}))
+def test_a_row_that_is_replaced_touches_no_more_rows_of_a_large_partition(name: str) -> None:
+    """One in the middle, with another text: what is not said of it, or of a row near it, stays as it is."""
+
+    def touched(count: int) -> int:
+        relation = window(SOURCE, replace(CALLS[name][0], partitions=(K,), sorts=(asc(V),)))
+        with closing(Running(plan(relation))) as running:
+            running.epoch({"r": [((1, at_, 1.0, "a"), 1) for at_ in range(count)]})
+            before = running.touched()
+            row = (1, count // 2, 1.0, "a")
+            running.epoch({"r": [(row, -1), ((*row[:3], "b"), 1)]})
+            return running.touched() - before
+
+    small, large = touched(500), touched(4_000)
+    assert large <= 1.3 * small
+    assert small < 200
