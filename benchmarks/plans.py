@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import substrait.dataframe as sub
 from google.protobuf.message import Message
 from substrait.algebra_pb2 import Rel
+from substrait.builders import type as type_
 
 from tidegate.proto.tidegate.v1.relations_pb2 import DeclaredOrder
 
@@ -28,6 +29,12 @@ def read_all(columns: int) -> bytes:
     """Of `wide(c0, c1, ...)`: every row as it is."""
     schema = {f"c{i}": sub.fp64 for i in range(columns)}
     return bytes(sub.read_named_table("wide", schema).to_plan().SerializeToString())
+
+
+def samples() -> bytes:
+    """Of `samples(id, image, features)`: every row as it is."""
+    schema = {"id": sub.i64, "image": sub.binary, "features": type_.list(type_.fp32())}
+    return bytes(sub.read_named_table("samples", schema).to_plan().SerializeToString())
 
 
 def static_join() -> bytes:

@@ -93,7 +93,7 @@ class OutputLog:
         return output.size * max(output.rows - self._read.row, 0) // max(output.rows, 1)
 
     def read_to(self, cursor: Cursor) -> None:
-        """Somebody has read up to here."""
+        """Somebody asks for what follows this cursor, so has what comes before it."""
         self._read = max(self._read, cursor)
 
     def spilled(self, epoch: int, run: SpillRun, file: SpillFile) -> None:

@@ -275,11 +275,11 @@ class Task:
             board.check_running()
         board.output.check(cursor)
         frames: list[Frame] = []
+        board.output.read_to(cursor)
         data = board.output.read(cursor, max_bytes)
         if data is not None:
             frames.append(data)
             cursor = Cursor(cursor.epoch, cursor.row + data.rows)
-        board.output.read_to(cursor)
         if board.full is Full.UNREAD and board.output.is_read:
             self._go_on()
         barrier = board.output.barrier(cursor.epoch)

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from .sizes import BATCH_BYTES, batch_bytes, fixed_row_bytes, row_bytes
+from .sizes import batch_bytes, fixed_row_bytes, row_bytes
 
 BLOCK_ROWS: Final = 65_536
 BLOCK_BYTES: Final = 16 << 20
@@ -52,7 +52,7 @@ def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows += batch.num_rows
         size += batch_bytes(batch)
         if rows >= _ENOUGH_ROWS or size >= _ENOUGH_BYTES:
-            yield from blocks((_concatenated(held),), BLOCK_ROWS, BATCH_BYTES)
+            yield from blocks((_concatenated(held),), BLOCK_ROWS, _ENOUGH_BYTES)
             held, rows, size = [], 0, 0
     if rows:
         yield _concatenated(held)

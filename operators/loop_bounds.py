@@ -132,7 +132,7 @@ def _too_many(bound: LoopBound) -> ExecutionError:
 def keeps_too_much(names: str, size: int, memory: int) -> Exhausted:
     """The error of loops, `names` in quotes, that go round by round and keep more than they may."""
     return Exhausted(
-        f"loop {names} keeps {size:,} bytes, and may keep as much as memory_limit, {memory:,} bytes: raise it, or let "
+        f"loop {names} keeps {size:,} bytes, and may keep a third of memory_limit, {memory:,} bytes: raise it, or let "
         "fewer rows or columns go round",
         reason="MEMORY_LIMIT",
     )

@@ -12,13 +12,16 @@ from ...planner.changes.nodes import ChangeNode, LoopNode, RecomputeNode, Source
 from ...planner.pipelines import RoundsNode
 from .making import EntrySource, graph_of
 
+_COPIES = 3
+"""Rows that are kept may be there so often for a moment: they are merged into new ones, and statements copy them."""
+
 
 def loop_of(node: RoundsNode, instance: Instance, channels: int) -> Loop | RecomputedLoop:
     """On so many channels of its own; one that is computed anew in every round, on one. No epoch goes back to an
     earlier round, so that rounds are not counted.
     """
     evaluators = Evaluators(instance)
-    memory = instance.settings.memory_limit * channels
+    memory = instance.settings.memory_limit * channels // _COPIES
     match node.root:
         case LoopNode(whole=True, body=RecomputeNode() as body) as loop:
             inputs = [(numbered(each.schema), each.size_class) for each in node.inputs]

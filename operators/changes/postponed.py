@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...proto.errors import ExecutionError
+from ..sizes import BATCH_BYTES, rows_within
 from .agenda import Agenda
 from .canonical import canonical
 from .change import Change, Rounds, by_rounds
@@ -24,7 +25,7 @@ from .consolidate import consolidate
 from .evaluator import RowsFailed, first_failing
 
 _ROWS: Final = 65_536
-"""Rows that are evaluated at a time."""
+"""Rows that are evaluated at a time, unless they are wide."""
 _TOGETHER: Final = 2_048
 """Rows that wait together, at most, if one of them fails."""
 
@@ -39,7 +40,7 @@ class Postponed:
 
     def evaluated(self, change: Change) -> Iterator[Change]:
         """What becomes of the rows. Those that fail wait, with some of their neighbours."""
-        waiting = list(_parts(change, _ROWS))[::-1]
+        waiting = list(_parts(change, _at_once(change)))[::-1]
         while waiting:
             part = waiting.pop()
             try:
@@ -63,7 +64,7 @@ class Postponed:
             return
         whole = Change.concat(parts)
         there = consolidate(Change(whole.rows, whole.weights))
-        for part in _parts(there, _ROWS):
+        for part in _parts(there, _at_once(there)):
             try:
                 found = self._evaluate(part)
             except RowsFailed as error:
@@ -84,6 +85,11 @@ class Postponed:
         rows = canonical(rows)
         at, error = first_failing(len(rows), lambda start, end: self._evaluate(rows.take(np.arange(start, end))), error)
         return ExecutionError(f"{error.message}, in the row {rows.rows.described(self._schema, at)}")
+
+
+def _at_once(change: Change) -> int:
+    """How many rows to evaluate at a time: what becomes of few rows may be large."""
+    return rows_within(BATCH_BYTES, change.nbytes // max(len(change), 1), _ROWS)
 
 
 def _parts(change: Change, rows: int) -> Iterator[Change]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ..batches import batch_of
 from ..hashing import Hashes, combine_hashes
-from .columns import Column, Index, Mask, column, empty_column
+from .columns import ArrowColumn, Column, Index, Mask, column, empty_column
 
 _LONGEST: Final = 300
 """Characters of a row in a message."""
@@ -117,3 +117,8 @@ class Rows:
     @property
     def nbytes(self) -> int:
         return sum(one.nbytes for one in self.columns)
+
+    @property
+    def long_bytes(self) -> int:
+        """Of the columns whose values may be of any length."""
+        return sum(one.nbytes for one in self.columns if isinstance(one, ArrowColumn))

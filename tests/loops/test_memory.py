@@ -40,6 +40,19 @@ def test_a_loop_that_keeps_more_than_it_may_is_an_error(client: tidegate.Client,
     assert caught.value.reason == reason
 
 
+def test_a_loop_whose_texts_grow_is_stopped_while_they_are_few(client: tidegate.Client) -> None:
+    """Sixteen rows that are twice as long in every round: a few rounds, however few rows."""
+    texts = pa.schema([("a", pa.string()), ("b", pa.int64())])
+    body = "select cast(a as varchar) as a, b from seeds union select a || a as a, b from x"
+    plan = Query({"x": Looped(body, columns=texts)}).plan()
+    with (
+        client.create_task(plan, memory_limit=LIMIT) as task,
+        pytest.raises(tidegate.TaskFailed, match="a third of memory_limit") as caught,
+    ):
+        task.run_epoch({"seeds": table([(10**15 + at, at) for at in range(16)], SCHEMAS["seeds"])}).table()
+    assert caught.value.reason == "MEMORY_LIMIT"
+
+
 def test_an_epochs_change_counts_though_nothing_keeps_it(client: tidegate.Client) -> None:
     """Every row meets every other one: few rows are kept, and many come out."""
     plan = planned("select a.x, b.x as y from a cross join b", dict.fromkeys("ab", NUMBERS))

@@ -18,6 +18,9 @@ from .schedule import Schedule
 BOUND: Final = 1 << 18
 """Rows in a lane beyond which its source counts as pressed back."""
 
+WEIGHED_BYTES: Final = 4 << 20
+"""Bytes of texts and lists that pass through a lane between looks at how much there is: few rows may be large."""
+
 
 class Target(Protocol):
     """Where a lane ends."""
@@ -38,6 +41,7 @@ class Lane:
         "_schedule",
         "_source",
         "_target",
+        "_unweighed",
         "held",
         "port",
         "quiet",
@@ -51,6 +55,7 @@ class Lane:
         self._queue: deque[Message] = deque()
         self._queued = False
         self._rows = 0
+        self._unweighed = 0
         self._over_since = 0.0
         self.port = port
         self.held = False
@@ -76,6 +81,10 @@ class Lane:
             if self._rows > BOUND:
                 if not self._over_since:
                     self._over_since = perf_counter()
+                self._schedule.pressed()
+            self._unweighed += message.rows.long_bytes
+            if self._unweighed > WEIGHED_BYTES:
+                self._unweighed = 0
                 self._schedule.pressed()
 
     def work(self) -> None:

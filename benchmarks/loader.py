@@ -1,0 +1,119 @@
+"""Case `loader`: how soon a loader has its first batch, and how fast it reads rows of bytes and lists.
+
+A plan that only reads, over Parquet files of 2 KB of bytes and a list of 64 floats a row: `task.batches()` in this
+process and over the loopback, beside `pyarrow.dataset`, which reads the files itself. The task has run an epoch before.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+import tidegate
+
+from . import plans
+from .measure import Runs, Spread, interleave
+from .report import Report, Target, spread_text
+from .services import embedded, served
+from .settings import Settings
+
+BYTES, FLOATS, FILES = 2_000, 64, 4
+FIRST_MS = 50.0
+DATASET, FIRST = "pyarrow.dataset", ", first batch"
+
+
+def run(settings: Settings) -> Report:
+    folder = sample_files(settings.data, settings.loader_bytes)
+    rows = sum(pq.read_metadata(file).num_rows for file in folder.iterdir())
+    with ExitStack() as stack:
+        contenders: dict[str, Callable[[], object]] = {DATASET: partial(read_all, partial(dataset, folder), rows)}
+        first: dict[str, list[float]] = {}
+        for where, client in {
+            "embedded": stack.enter_context(embedded()),
+            "gRPC": stack.enter_context(served(settings.data)),
+        }.items():
+            task = stack.enter_context(client.create_task(plans.samples()))
+            first[where] = []
+            contenders[f"Tidegate {where}"] = partial(read_epoch, task, folder, rows, first[where])
+        runs = interleave(contenders, settings.rounds)
+    return report(folder, runs, {where: Spread.of(tuple(seconds[1:])) for where, seconds in first.items()})
+
+
+def sample_files(data: Path, size: int) -> Path:
+    """Files of so many bytes in all, in row groups of 8,192 rows."""
+    folder = data / f"samples-{size}"
+    if folder.exists():
+        return folder
+    partial_folder = data / f"samples-{size}.partial"
+    partial_folder.mkdir(parents=True, exist_ok=True)
+    count = max(1, size // (FILES * (BYTES + 4 * FLOATS)))
+    random = np.random.default_rng(5)
+    for number in range(FILES):
+        offsets = [np.arange(count + 1, dtype=np.int32) * each for each in (BYTES, FLOATS)]
+        table = pa.table(
+            {
+                "id": np.arange(number * count, (number + 1) * count),
+                "image": pa.Array.from_buffers(
+                    pa.binary(), count, [None, *map(pa.py_buffer, (offsets[0], random.bytes(count * BYTES)))]
+                ),
+                "features": pa.ListArray.from_arrays(pa.array(offsets[1]), random.random(count * FLOATS, np.float32)),
+            }
+        )
+        pq.write_table(table, partial_folder / f"{number}.parquet", row_group_size=8_192, compression="none")
+    return partial_folder.rename(folder)
+
+
+def dataset(folder: Path) -> Iterable[pa.RecordBatch]:
+    return ds.dataset(folder).to_batches()
+
+
+def read_all(batches: Callable[[], Iterable[pa.RecordBatch]], rows: int) -> None:
+    check(sum(batch.num_rows for batch in batches()), rows)
+
+
+def read_epoch(task: tidegate.Task, folder: Path, rows: int, first: list[float]) -> None:
+    """The next epoch of the task; how long its first batch takes is noted."""
+    started = time.perf_counter()
+    task.add_split("samples", folder / "*.parquet")
+    task.request_barrier()
+    epoch = next(task.epochs())
+    read = next(epoch).num_rows
+    first.append(time.perf_counter() - started)
+    check(read + sum(batch.num_rows for batch in epoch), rows)
+
+
+def check(read: int, rows: int) -> None:
+    if read != rows:
+        raise RuntimeError(f"{read} rows were read, not {rows}")
+
+
+def report(folder: Path, runs: Runs, first: dict[str, Spread]) -> Report:
+    size = sum(file.stat().st_size for file in folder.iterdir())
+    speed = {name: Spread.of(tuple(size / each / 1e6 for each in seconds)) for name, seconds in runs.seconds.items()}
+    rows = [[name, spread_text(each), "-"] for name, each in speed.items()]
+    targets = []
+    for where, each in first.items():
+        name = f"Tidegate {where}"
+        milliseconds = each.scaled(1e3)
+        rows = [[*row[:2], spread_text(milliseconds)] if row[0] == name else row for row in rows]
+        targets.append(Target(f"{where}: ms to the first batch", milliseconds, FIRST_MS))
+        targets.append(
+            Target(f"{where}: throughput over pyarrow.dataset's", runs.ratio(DATASET, name), 0.9, "at least")
+        )
+    return Report(
+        case="loader",
+        title=f"A loader's epoch: {size / 1e6:.3g} MB of bytes and lists",
+        header=["", "MB/s", "ms to the first batch"],
+        rows=rows,
+        targets=targets,
+        notes=[f"{name}: {why}" for name, why in runs.left_out.items()],
+        figures={"seconds": runs.seconds, "bytes": size},
+    )
