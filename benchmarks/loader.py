@@ -72,7 +72,8 @@ def sample_files(data: Path, size: int) -> Path:
 
 
 def dataset(folder: Path) -> Iterable[pa.RecordBatch]:
-    return ds.dataset(folder).to_batches()
+    batches: Iterable[pa.RecordBatch] = ds.dataset(folder).to_batches()
+    return batches
 
 
 def read_all(batches: Callable[[], Iterable[pa.RecordBatch]], rows: int) -> None:
