@@ -14,14 +14,20 @@ from ..proto.statistics import NodeStatistics, OperatorStatistics
 
 
 class Meter:
-    """One operator's counters; `run_ns` includes the time of the operators it reads from."""
+    """One operator's counters; `run_ns` includes the time of the operators it reads from, `own_ns` does not. It was
+    open for `open_ns`, in `pressed_ns` of which it had handed out rows and was not asked for more.
+    """
 
     __slots__ = (
         "at_least",
         "bytes_in",
         "bytes_out",
+        "failed",
+        "open_ns",
         "operator",
+        "own_ns",
         "place",
+        "pressed_ns",
         "rows_in",
         "rows_out",
         "run_ns",
@@ -33,7 +39,17 @@ class Meter:
         self.operator = operator
         self.place = place
         self.rows_in = self.rows_out = self.bytes_in = self.bytes_out = self.runs = self.run_ns = self.spilled_bytes = 0
+        self.own_ns = self.pressed_ns = self.open_ns = 0
         self.at_least = False
+        self.failed = False
+
+    @property
+    def busy(self) -> float:
+        return min(self.own_ns / self.open_ns, 1.0) if self.open_ns else 0.0
+
+    @property
+    def backpressure(self) -> float:
+        return min(self.pressed_ns / self.open_ns, 1.0) if self.open_ns else 0.0
 
 
 class Meters:
@@ -81,6 +97,9 @@ def _sum(meters: Sequence[Meter]) -> dict[str, Any]:
         "run_us": sum(meter.run_ns for meter in meters) // 1000,
         "at_least": any(meter.at_least for meter in meters),
         "spilled_bytes": sum(meter.spilled_bytes for meter in meters),
+        "busy": max(meter.busy for meter in meters),
+        "backpressure": max(meter.backpressure for meter in meters),
+        "health": float(not any(meter.failed for meter in meters)),
     }
 
 
@@ -104,6 +123,10 @@ class MeteredStream:
         self._batches = batches
         self._meter = meter
         self._closed = False
+        self.elapsed_ns = 0
+        self.failed = False
+        self._below = tuple(each for each in inputs if isinstance(each, MeteredStream))
+        self._handed_out = 0
         meter.runs += 1
 
     def reads(self, sources: Iterable[int | None]) -> None:
@@ -122,10 +145,25 @@ class MeteredStream:
         if self._closed:
             raise StopIteration
         started = time.perf_counter_ns()
+        if self._handed_out:
+            self._meter.pressed_ns += started - self._handed_out
+            self._meter.open_ns += started - self._handed_out
+        below = sum(each.elapsed_ns for each in self._below)
         try:
             batch = next(self._batches)
+        except StopIteration:
+            self._meter.failed = False
+            raise
+        except Exception as error:
+            self._fail(error)
+            raise
         finally:
-            self._meter.run_ns += time.perf_counter_ns() - started
+            self._handed_out = time.perf_counter_ns()
+            took = self._handed_out - started
+            self.elapsed_ns += took
+            self._meter.run_ns += took
+            self._meter.open_ns += took
+            self._meter.own_ns += max(0, took - (sum(each.elapsed_ns for each in self._below) - below))
         size = batch_bytes(batch)
         self._meter.rows_out += batch.num_rows
         self._meter.bytes_out += size
@@ -133,6 +171,12 @@ class MeteredStream:
             reader.rows_in += batch.num_rows
             reader.bytes_in += size
         return batch
+
+    def _fail(self, error: Exception) -> None:
+        """Whose failure it is: what it reads from has failed first, and who stops a run does not fail it."""
+        self.failed = True
+        if not any(each.failed for each in self._below) and getattr(error, "reason", None) != "INTERRUPTED":
+            self._meter.failed = True
 
     def close(self) -> None:
         if not self._closed:

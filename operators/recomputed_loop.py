@@ -14,7 +14,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import count
-from time import monotonic, perf_counter
+from time import monotonic, perf_counter, time
 from typing import Final
 
 import numpy as np
@@ -74,6 +74,10 @@ class RecomputedLoop(Operator):
         self._interrupted = threading.Event()
         self._counts = RoundCounts()
         self._seconds = 0.0
+        self._open_seconds = 0.0
+        self._pressed_seconds = 0.0
+        self._healthy = True
+        self._begun = 0.0
 
     def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
         self._interrupted.clear()
@@ -103,6 +107,10 @@ class RecomputedLoop(Operator):
                 prepares_sent=0,
                 prepares_resent=0,
                 quiesce_seconds=self._seconds,
+                busy=min(self._seconds / self._open_seconds, 1.0) if self._open_seconds else 0.0,
+                backpressure=min(self._pressed_seconds / self._open_seconds, 1.0) if self._open_seconds else 0.0,
+                health=float(self._healthy),
+                begun=self._begun,
             ),
         )
 
@@ -110,16 +118,26 @@ class RecomputedLoop(Operator):
         self._evaluators.close()
 
     def _run(self, inputs: Sequence[Stream]) -> Generator[pa.RecordBatch]:
+        self._begun, opened = time(), perf_counter()
         with ExitStack() as stack:
             for stream in inputs:
                 stack.callback(stream.close)
             held = [self._whole(stream) for stream in inputs]
         started = perf_counter()
-        rows = self._last(held)
-        self._seconds += perf_counter() - started
+        self._healthy = False
+        try:
+            rows = self._last(held)
+            self._healthy = True
+        finally:
+            ended = perf_counter()
+            self._seconds += ended - started
+            self._open_seconds += ended - opened
         for start in range(0, len(rows), BLOCK_ROWS):
             part = rows.take(np.arange(start, min(start + BLOCK_ROWS, len(rows))))
+            handed_out = perf_counter()
             yield part.to_batch(self.schema)
+            self._pressed_seconds += perf_counter() - handed_out
+            self._open_seconds += perf_counter() - handed_out
 
     def _whole(self, stream: Stream) -> pa.RecordBatch:
         """All rows of an input, in one piece."""

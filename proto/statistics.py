@@ -31,8 +31,9 @@ class SplitStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorStatistics:
-    """What an operator did over its task's life. `rows_touched`, `state_bytes` and the gauges `busy`, `backpressure`
-    and `health`, from 0 to 1, are of operators on changes.
+    """What an operator did over its task's life. `rows_touched` and `state_bytes` are of operators on changes. The
+    gauges, from 0 to 1: `busy` is the share of the time in which it worked, `backpressure` the share in which what
+    reads it was not ready for more, each of the channel where it is largest; `health` is 0 where it has failed.
     """
 
     operator: str
@@ -65,7 +66,8 @@ class NodeStatistics(OperatorStatistics):
 class LoopStatistics:
     """What a loop did that goes round by round, over its task's life. `last_rows` are those of the last rounds, the
     newest last; of the `prepares_sent` those in `prepares_resent` were sent again because an input was awaited;
-    `quiesce_us` is from the barrier's reaching the loop to its being quiet.
+    `quiesce_us` is from the barrier's reaching the loop to its being quiet. The gauges are those of an operator:
+    `health` is 0 where the loop, or something in its body, has failed.
     """
 
     name: str
@@ -77,6 +79,9 @@ class LoopStatistics:
     prepares_sent: int = 0
     prepares_resent: int = 0
     quiesce_us: int = 0
+    busy: float = 0.0
+    backpressure: float = 0.0
+    health: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

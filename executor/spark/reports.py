@@ -15,7 +15,18 @@ from ...operators.changes.network.statistics import LoopStatistics
 from ..meters import Meter, Meters
 from ..pipeline import Read
 
-_COUNTED = ("rows_in", "rows_out", "bytes_in", "bytes_out", "runs", "run_ns", "spilled_bytes")
+_COUNTED = (
+    "rows_in",
+    "rows_out",
+    "bytes_in",
+    "bytes_out",
+    "runs",
+    "run_ns",
+    "own_ns",
+    "pressed_ns",
+    "open_ns",
+    "spilled_bytes",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
 
+import pyarrow as pa
 import pytest
 
 import tidegate
@@ -12,6 +14,7 @@ from tidegate.operators.changes.network import lanes
 from tidegate.operators.changes.network.lanes import Emitter
 from tidegate.operators.changes.network.loop import LoopNode
 from tidegate.operators.changes.network.messages import Event
+from tidegate.proto.errors import EpochError
 
 from ..continuous.histories import changes, rows_of, table
 from .queries import QUERIES, SCHEMAS, Looped, Query
@@ -21,6 +24,18 @@ PLAN: Final = Query(
 ).plan()
 FAN: Final = table([*((0, at, 1) for at in range(1, 99)), *((at, 100, 1) for at in range(1, 99))], SCHEMAS["edges"])
 SEED: Final = table([(0, 0)], SCHEMAS["seeds"])
+MORE: Final = table([(0, 1), (1, 2)], SCHEMAS["more"])
+NESTED: Final = QUERIES["a loop in a loop"].plan()
+RANKS: Final = Query(
+    {
+        "x": Looped(
+            "select a, sum(b) as b from (select a, cast(b as double) as b from seeds union all"
+            " select e.b as a, x.b * 0.5 as b from x join edges e on x.a = e.a) p group by a",
+            rounds=6,
+            columns=pa.schema([("a", pa.int64()), ("b", pa.float64())]),
+        )
+    }
+).plan()
 
 
 @pytest.mark.parametrize("mode", ["per_epoch", "continuous"])
@@ -54,6 +69,55 @@ def test_a_task_that_has_failed_says_whose_health_is_gone() -> None:
         with pytest.raises(tidegate.TaskFailed, match="64 bits"):
             task.run_epoch({"edges": many, "seeds": seeds}).table()
         assert min(each.health for each in task.info().statistics.operators) == 0
+
+
+@pytest.mark.parametrize("plan", [PLAN, NESTED, RANKS], ids=["a loop", "a loop in a loop", "computed anew"])
+def test_in_an_epoch_by_itself_every_operator_and_loop_has_its_gauges(plan: bytes) -> None:
+    with tidegate.local(roots=()) as client, client.create_task(plan, loops="general") as task:
+        task.run_epoch({name: {"edges": FAN, "seeds": SEED, "more": MORE}[name] for name in task.sources}).table()
+        statistics = task.info().statistics
+    assert statistics.loops
+    for each in (*statistics.operators, *statistics.loops):
+        assert 0 < each.busy <= 1, each
+        assert 0 <= each.backpressure <= 1, each
+        assert each.health == 1, each
+    assert any(each.backpressure > 0 for each in statistics.operators)
+
+
+@pytest.mark.parametrize("mode", ["per_epoch", "continuous"])
+def test_the_health_of_a_loop_that_fails_at_its_limit_is_gone(mode: str) -> None:
+    cycle = table([(0, 1, 1), (1, 0, 1)], SCHEMAS["edges"])
+    with tidegate.local(roots=()) as client, client.create_task(PLAN, mode=mode) as task:
+        with pytest.raises(tidegate.TaskFailed, match="50 rounds"):
+            task.run_epoch({"edges": cycle, "seeds": SEED}).table()
+        statistics = task.info().statistics
+    assert [each.health for each in statistics.loops] == [0]
+    ill = [each.operator for each in statistics.operators if not each.health]
+    assert ill == (["Loop"] if mode == "per_epoch" else [])
+
+
+def test_the_health_of_a_loop_around_what_fails_is_gone_and_no_other_ones() -> None:
+    many = changes([((0, 1, 1), 1 << 62)], SCHEMAS["edges"])
+    fails = Looped("select x.a, e.b from x join edges e on x.b = e.a", "select a, b from seeds", rounds=50)
+    goes_on = Looped("select distinct y.a, m.b from y join more m on y.b = m.a", "select a, b from seeds")
+    plan = Query({"x": fails, "y": goes_on}, "select a, b from x union all select a, b from y").plan()
+    with tidegate.local(roots=()) as client, client.create_task(plan, mode="continuous") as task:
+        with pytest.raises(tidegate.TaskFailed, match="64 bits"):
+            task.run_epoch({"edges": many, "seeds": changes([((0, 0), 4)], SCHEMAS["seeds"]), "more": MORE}).table()
+        assert {each.name: each.health for each in task.info().statistics.loops} == {"x": 0, "y": 1}
+
+
+def test_an_epoch_that_ends_well_is_health_again() -> None:
+    cycle = table([(0, 1, 1), (1, 0, 1)], SCHEMAS["edges"])
+    with tidegate.local(roots=()) as client, client.create_task(PLAN, on_error="skip_epoch") as task:
+        health = []
+        for edges in (FAN, cycle, FAN):
+            with suppress(EpochError):
+                task.run_epoch({"edges": edges, "seeds": SEED}).table()
+            statistics = task.info().statistics
+            [loop] = statistics.loops
+            health.append((loop.health, min(each.health for each in statistics.operators)))
+    assert health == [(1, 1), (0, 0), (1, 1)]
 
 
 @pytest.mark.parametrize("channels", [1, 3])

@@ -167,6 +167,11 @@ class LoopNode(Locked):
     def ingresses(self) -> list[Ingress]:
         return [ingress for channels in self.inputs.values() for ingress in channels]
 
+    @property
+    def ends(self) -> Sequence[Emitter]:
+        """All that puts rows into its body, and what its rows leave by."""
+        return (*self.backs, *self.ingresses, *self.outputs)
+
     def entered(self, event: Event) -> None:
         """An event has reached what enters the loop on one channel.
 

@@ -26,6 +26,7 @@ from ..rows import Rows
 from .build import MakeLocking, Nodes, build
 from .graph import Graph, Loop
 from .locking import Locking
+from .loop import LoopNode
 from .nodes import Counters, OperatorNode, Source
 from .schedule import InOrder, Schedule
 from .statistics import LoopStatistics, NetworkStatistics, OperatorStatistics
@@ -265,8 +266,22 @@ class Network:
                 prepares_sent=loop.locking.sent,
                 prepares_resent=loop.locking.resent,
                 quiesce_seconds=loop.quiesce_seconds,
+                **self._loop_gauges(path, loop),
+                begun=loop.progress.begun,
             )
             yield now.after(earlier[path]) if path in earlier else now
+
+    def _loop_gauges(self, path: str, loop: LoopNode) -> dict[str, float]:
+        inside = f"{path}/"
+        busy = [0.0] * self.channels
+        pressed = max(end.pressed_seconds for end in loop.ends)
+        healthy = all(each.progress.healthy for at, each in self._nodes.loops.items() if f"{at}/".startswith(inside))
+        for (at, channel), node in self._nodes.operators.items():
+            if at.startswith(inside):
+                busy[channel] += node.busy_seconds
+                pressed = max(pressed, node.pressed_seconds)
+                healthy &= node.healthy
+        return {"busy": self._share(max(busy)), "backpressure": self._share(pressed), "health": float(healthy)}
 
     def _share(self, seconds: float) -> float:
         return min(seconds / self._seconds, 1.0) if self._seconds else 0.0

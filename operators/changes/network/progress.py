@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from time import monotonic
+from time import monotonic, time
 from typing import Final
 
 import numpy as np
@@ -78,6 +78,8 @@ class Progress:
         self, name: str, schema: pa.Schema, limits: Limits, *, channels: int, outer: int, counted: bool
     ) -> None:
         self.counts = RoundCounts()
+        self.healthy = True
+        self.begun = 0.0
         self.name = name
         self._schema = schema
         self._limits = limits
@@ -93,6 +95,7 @@ class Progress:
 
     def begin(self) -> None:
         """A new epoch, or a new round of the loop around this one."""
+        self.begun = time()
         if not self._counted:
             self._round = 0
         if self._limits.seconds is not None:
@@ -270,6 +273,7 @@ class Progress:
         return self._limits.rows is not None and self._total > self._limits.rows
 
     def _error(self, reason: str, message: str) -> ExecutionError:
+        self.healthy = False
         return ExecutionError(f"loop {self.name!r} {message}", reason=reason)
 
 

@@ -46,6 +46,14 @@ class LoopStatistics:
     """Of those sent, the ones sent again only because an input was awaited."""
     quiesce_seconds: float
     """From an event's reaching the loop to its being quiet, all together."""
+    busy: float = 0.0
+    """The share of the network's time in which its body's operators worked, on the busiest channel."""
+    backpressure: float = 0.0
+    """The largest one in its body and at its ends."""
+    health: float = 1.0
+    """0 once it, or something in its body, has failed."""
+    begun: float = 0.0
+    """By the clock, when it began last."""
 
     def after(self, earlier: LoopStatistics) -> LoopStatistics:
         """These and what the same loop did before, as one."""

@@ -818,7 +818,7 @@ class OperatorStatistics(_message.Message):
     def __init__(self, operator: _Optional[str] = ..., place: _Optional[str] = ..., rows_in: _Optional[int] = ..., rows_out: _Optional[int] = ..., bytes_in: _Optional[int] = ..., bytes_out: _Optional[int] = ..., runs: _Optional[int] = ..., run_us: _Optional[int] = ..., at_least: _Optional[bool] = ..., spilled_bytes: _Optional[int] = ..., rows_touched: _Optional[int] = ..., state_bytes: _Optional[int] = ..., busy: _Optional[float] = ..., backpressure: _Optional[float] = ..., health: _Optional[float] = ...) -> None: ...
 
 class LoopStatistics(_message.Message):
-    __slots__ = ("name", "place", "rounds", "rows", "most_rows_a_round", "last_rows", "prepares_sent", "prepares_resent", "quiesce_us")
+    __slots__ = ("name", "place", "rounds", "rows", "most_rows_a_round", "last_rows", "prepares_sent", "prepares_resent", "quiesce_us", "busy", "backpressure", "health")
     NAME_FIELD_NUMBER: _ClassVar[int]
     PLACE_FIELD_NUMBER: _ClassVar[int]
     ROUNDS_FIELD_NUMBER: _ClassVar[int]
@@ -828,6 +828,9 @@ class LoopStatistics(_message.Message):
     PREPARES_SENT_FIELD_NUMBER: _ClassVar[int]
     PREPARES_RESENT_FIELD_NUMBER: _ClassVar[int]
     QUIESCE_US_FIELD_NUMBER: _ClassVar[int]
+    BUSY_FIELD_NUMBER: _ClassVar[int]
+    BACKPRESSURE_FIELD_NUMBER: _ClassVar[int]
+    HEALTH_FIELD_NUMBER: _ClassVar[int]
     name: str
     place: str
     rounds: int
@@ -837,7 +840,10 @@ class LoopStatistics(_message.Message):
     prepares_sent: int
     prepares_resent: int
     quiesce_us: int
-    def __init__(self, name: _Optional[str] = ..., place: _Optional[str] = ..., rounds: _Optional[int] = ..., rows: _Optional[int] = ..., most_rows_a_round: _Optional[int] = ..., last_rows: _Optional[_Iterable[int]] = ..., prepares_sent: _Optional[int] = ..., prepares_resent: _Optional[int] = ..., quiesce_us: _Optional[int] = ...) -> None: ...
+    busy: float
+    backpressure: float
+    health: float
+    def __init__(self, name: _Optional[str] = ..., place: _Optional[str] = ..., rounds: _Optional[int] = ..., rows: _Optional[int] = ..., most_rows_a_round: _Optional[int] = ..., last_rows: _Optional[_Iterable[int]] = ..., prepares_sent: _Optional[int] = ..., prepares_resent: _Optional[int] = ..., quiesce_us: _Optional[int] = ..., busy: _Optional[float] = ..., backpressure: _Optional[float] = ..., health: _Optional[float] = ...) -> None: ...
 
 class EpochStatistics(_message.Message):
     __slots__ = ("splits", "rows_in", "rows_out", "bytes_in", "bytes_out", "barrier_us", "run_us", "at_least", "rows_written", "bytes_written", "files_written", "checkpoint_us")
