@@ -188,7 +188,7 @@ def test_a_folder_that_spark_takes_no_column_from_gives_none(spark: SparkSession
     root = partitioned(table, "2024-01-01")
     frame = spark.read.parquet(str(root / "day=2024-01-01"))
     task = client.create_task(handed_on(DAYS))
-    fed = feed(frame, task, "rows")
+    fed = feed(frame, task, "rows", missing_columns="null")
     assert (fed.way, "which the folders have and the DataFrame has not" in fed.why) == (Way.STAGED, True)
     assert {row["day"] for row in rows_of(task)} == {None}
 
@@ -197,7 +197,7 @@ def test_a_column_that_the_dataframe_leaves_out_is_null_though_the_files_have_it
     spark: SparkSession, task: Task, table: Write
 ) -> None:
     frame = spark.read.parquet(str(table(kv(0, 3)))).select("k")
-    assert feed(frame, task, "rows").way is Way.STAGED
+    assert feed(frame, task, "rows", missing_columns="null").way is Way.STAGED
     assert [row["v"] for row in rows_of(task)] == [None] * 3
 
 

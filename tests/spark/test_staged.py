@@ -109,11 +109,27 @@ def test_a_named_feed_is_added_once(spark: SparkSession, task: Task, tmp_path: P
     assert len(rows_of(task)) == 100
 
 
+def test_a_column_that_the_dataframe_lacks_is_refused_unless_it_is_said_to_be_null(
+    spark: SparkSession, client: Client, task: Task, tmp_path: Path
+) -> None:
+    frame = spark.range(2).selectExpr("id AS k")
+    with pytest.raises(tidegate.InvalidRequest, match="reads column 'v', which the DataFrame does not have") as refused:
+        feed(frame, task, "rows", staging=tmp_path)
+    assert refused.value.reason == "COLUMN_MISSING"
+    feed(frame, task, "rows", staging=tmp_path, missing_columns="null")
+    with client.create_task(handed_on(), missing_columns="null") as lenient:
+        feed(frame, lenient, "rows", staging=tmp_path)
+        for each in (task, lenient):
+            each.request_barrier()
+            assert each.read_epoch().to_pylist() == [{"k": 0, "v": None}, {"k": 1, "v": None}]
+
+
 def test_a_staging_folder_that_is_called_like_a_missing_column_is_refused(
     spark: SparkSession, task: Task, tmp_path: Path
 ) -> None:
+    frame = spark.range(3).selectExpr("id AS k")
     with pytest.raises(tidegate.InvalidRequest, match="called like column 'v'") as refused:
-        feed(spark.range(3).selectExpr("id AS k"), task, "rows", staging=tmp_path / "v=1" / "staging")
+        feed(frame, task, "rows", staging=tmp_path / "v=1" / "staging", missing_columns="null")
     assert refused.value.reason == "STAGING_FOLDER"
 
 
