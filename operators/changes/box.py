@@ -5,14 +5,16 @@ Places are in canonical order, so that rows are sorted, and counted, as single n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from .change import Numbers
-from .columns import Column, FixedColumn
+from .columns import Column, FixedColumn, Mask, empty_column
 from .rows import Rows
 
 _LEAST: Final = -(1 << 63)
@@ -32,12 +34,16 @@ class Box:
     dtypes: tuple[np.dtype[Any], ...]
 
     @classmethod
-    def around(cls, rows: Rows) -> Self | None:
+    def around(cls, rows: Rows, also: Sequence[_Range] = ()) -> Self | None:
         """The least box of these rows, of which there is one; None where they are not whole numbers, or lie too far
-        apart for a word.
+        apart for a word. The last columns may `also` have values in these ranges.
         """
         ranges = _ranges(rows)
-        return None if ranges is None else cls._of(rows, ranges, [low for low, _ in ranges])
+        if ranges is None:
+            return None
+        for at, (least, most) in enumerate(also, len(ranges) - len(also)):
+            ranges[at] = min(ranges[at][0], least), max(ranges[at][1], most)
+        return cls._of(rows, ranges, [low for low, _ in ranges])
 
     def extended(self, rows: Rows) -> Self | None:
         """A box of all this one's rows, and these: at least twice as large on the sides where it has to be larger."""
@@ -77,6 +83,18 @@ class Box:
                 places |= offsets
         return places
 
+    def inside(self, rows: Rows) -> Mask | None:
+        """Which of these rows of whole numbers have a place; None if all do."""
+        inside: Mask | None = None
+        for column, low, bits in zip(rows.columns, self.lows, self.bits, strict=True):
+            values = whole(column)
+            assert values is not None
+            offsets = (values - low).view(np.uint64)
+            if np.maximum.reduce(offsets, initial=0) >> bits:
+                fits = offsets >> bits == 0
+                inside = fits if inside is None else inside & fits
+        return inside
+
     def rows(self, places: Numbers) -> Rows:
         """The rows at these places."""
         columns: list[Column] = []
@@ -96,6 +114,12 @@ class Box:
             return None
         dtypes = tuple(column.values.dtype for column in rows.columns if isinstance(column, FixedColumn))
         return cls(tuple(lows), tuple(bits), dtypes)
+
+
+def packable(type_: pa.DataType) -> bool:
+    """Whether a column of this type consists of whole numbers of 64 bits, but for its nulls."""
+    values = empty_column(type_)
+    return isinstance(values, FixedColumn) and whole(values) is not None
 
 
 def whole(column: Column) -> npt.NDArray[np.int64] | None:

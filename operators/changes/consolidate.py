@@ -19,6 +19,15 @@ _MANY: Final = 4_096
 """So many rows are sorted as words where they are that simple."""
 
 
+_NEWEST: Final = 512
+"""The newest run is rebuilt with what comes in until it has this many rows."""
+_FACTOR: Final = 8
+"""A run is merged with the next older one when that is less than so many times as long, so that few are probed ..."""
+_LARGE: Final = 4_096
+_FACTOR_OF_LARGE: Final = 2
+"""... and a large one only with one less than twice as long, as moving so many rows costs more than probing."""
+
+
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Entries:
     """Rows in the order of the hash of their key, then of the hash of all that tells entries apart.
@@ -53,6 +62,18 @@ class Entries:
             tuple(np.concatenate(numbers) for numbers in zip(*(part.rounds for part in parts), strict=True)),
         )
 
+    def pick(self, at: Index, columns: Sequence[int] | None = None) -> Change:
+        """The entries at these places, with these columns, or all."""
+        rows = self.rows if columns is None else self.rows.select(columns)
+        weights = self.weights.take(at, axis=0).astype(np.int64, copy=False)
+        rounds = tuple(number.take(at).astype(np.int64, copy=False) for number in self.rounds)
+        return Change(rows.take(at) if rows.columns else Rows((), len(at)), weights, rounds)
+
+    def narrowed(self) -> Entries:
+        """The same in as few bytes as hold its numbers: `pick` gives them back as they were."""
+        rounds = tuple(map(narrow, self.rounds))
+        return Entries(self.key_hashes, self.hashes, self.rows, narrow(self.weights), rounds)
+
     @property
     def nbytes(self) -> int:
         hashes = self.key_hashes.nbytes + (0 if self.hashes is self.key_hashes else self.hashes.nbytes)
@@ -79,6 +100,22 @@ def _ascending(hashes: Hashes) -> bool:
     return int(np.count_nonzero(hashes[1:] > hashes[:-1])) == len(hashes) - 1
 
 
+def to_merge(older: int, newer: int) -> bool:
+    """Whether a run of so many entries is merged with the next older one, of so many."""
+    factor = _FACTOR if newer <= _LARGE else _FACTOR_OF_LARGE
+    return older <= _NEWEST or (newer > _NEWEST and older < factor * newer)
+
+
+def narrow(numbers: Numbers) -> Numbers:
+    """The same in the least type that holds them."""
+    if numbers.size:
+        least, most = int(numbers.min()), int(numbers.max())
+        for dtype in (np.int8, np.int16, np.int32):
+            if np.iinfo(dtype).min <= least and most <= np.iinfo(dtype).max:
+                return numbers.astype(dtype, copy=False)
+    return numbers
+
+
 def merged(older: Entries, newer: Entries) -> Entries:
     """Two runs, each in order, as one."""
     both = Entries.concat((older, newer))
@@ -89,8 +126,12 @@ def without_zeros(parts: Entries) -> Entries:
     """Consolidated entries but for those that sum to 0."""
     if np.count_nonzero(parts.weights) == parts.weights.size:
         return parts
-    kept: Mask = np.asarray(parts.weights.any(axis=1)) if parts.weights.ndim > 1 else parts.weights != 0
-    return parts.take(kept.nonzero()[0])
+    return parts.take(not_zero(parts.weights).nonzero()[0])
+
+
+def not_zero(weights: Numbers) -> Mask:
+    """Which entries have a number that is not 0."""
+    return np.asarray(weights.any(axis=1)) if weights.ndim > 1 else weights != 0
 
 
 def _consolidated(parts: Entries, order: Index, *, keep_zeros: bool) -> Entries:
@@ -225,7 +266,7 @@ def _summed(parts: Entries, equal: Mask) -> Entries:
     if np.count_nonzero(same) < len(same):
         parts, equal = _apart(parts, equal)
     starts = group_starts(~equal)
-    sums = sum_groups(parts.weights, starts)
+    sums = sum_groups(parts.weights.astype(np.int64, copy=False), starts)
     found = parts.take(starts)
     return Entries(found.key_hashes, found.hashes, found.rows, sums, found.rounds)
 

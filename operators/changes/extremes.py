@@ -8,7 +8,6 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from ..hashing import Hashes
 from ..ordering import Order
 from .arrangement import Arrangement
 from .change import Change, ManyRounds, Rounds
@@ -31,22 +30,28 @@ class Extremes:
         self._columns = (*key, column)
         self._order = Order(column=len(key), descending=greatest)
         whole = range(len(key))
-        self._ordered = None if depth else OrderedArrangement(self.schema.types, whole, [self._order])
-        self.values: Arrangement = self._ordered or Arrangement(self.schema.types, whole, depth=depth)
+        self._ordered = None if depth else OrderedArrangement(self.schema.types, whole, [self._order], packs=True)
+        self.values: Arrangement = self._ordered or Arrangement(
+            self.schema.types, whole, depth=depth, orders=[self._order]
+        )
 
-    def insert(self, change: Change, hashes: Hashes) -> None:
+    def insert(self, change: Change, keys: Rows) -> None:
+        """Add the values of these rows, whose `keys` are given."""
         nulls = change.rows.columns[self._columns[-1]].nulls()
         if nulls is not None:
             there = np.flatnonzero(~nulls)
-            change, hashes = change.take(there), hashes[there]
-        self.values.insert_numbers(change.rows.select(self._columns), change.weights, change.rounds, hashes)
+            change, keys = change.take(there), keys.take(there)
+        self.values.insert_numbers(change.rows.select(self._columns), change.weights, change.rounds, keys)
 
-    def of(self, keys: Rows, hashes: Hashes, rounds: Rounds) -> tuple[Column, tuple[Index, ManyRounds]]:
-        """The value of each key, null where it has none, and the history of their values."""
+    def of(self, keys: Rows, rounds: Rounds) -> tuple[Column, tuple[Index, ManyRounds]]:
+        """The value of each of different keys, null where it has none, and the history of their values."""
+        first = self.values.first(keys, rounds, 1)
+        if first is not None:
+            return self._spread(first, len(keys)), self.values.later(keys, rounds)
         if self._ordered is not None:
-            first = self._ordered.first(keys, hashes, _WIDTH, weighing(1))
+            first = self._ordered.first_of(keys, _WIDTH, weighing(1))
             return self._spread(first, len(keys)), (first.asked[:0], ())
-        found = self.values.find(keys, hashes)
+        found = self.values.find(keys)
         return self._spread(present(found, rounds, [self._order]), len(keys)), (found.asked, found.rounds)
 
     def _spread(self, values: Present, keys: int) -> Column:

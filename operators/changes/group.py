@@ -15,14 +15,13 @@ import pyarrow as pa
 from pyarrow import types as kinds
 
 from ...proto.errors import ExecutionError
-from ..hashing import Hashes
 from ..operator import StateReader, StateWriter
 from .arrangement import Arrangement
-from .change import Change, ManyRounds, Numbers, Rounds
-from .columns import Column, FixedColumn, Index, column
+from .change import Change, Numbers, Rounds
+from .columns import Column, FixedColumn, column
 from .consolidate import consolidate
 from .extremes import Extremes
-from .keyed import Answer, Keyed
+from .keyed import Answer, Keyed, together
 from .limbs import limbs_of, split, to_decimal, to_int64
 from .present import sums_at
 from .rows import Rows
@@ -112,7 +111,6 @@ class Group(Keyed):
                 sentence = f"{self._place}: a row with 2**31 copies or more cannot be summed"
                 raise ExecutionError(sentence, reason="OVERFLOW")
         keys = change.rows.select(self._key)
-        hashes = keys.hashes()
         numbers = [change.weights[:, None]]
         for measure in self._measures:
             match measure:
@@ -128,16 +126,16 @@ class Group(Keyed):
                 case _:
                     assert_never(measure)
         matrix = numbers[0][:, 0] if len(numbers) == 1 else np.concatenate(numbers, axis=1)
-        self._tallies.insert_numbers(keys, matrix, change.rounds, hashes)
+        self._tallies.insert_numbers(keys, matrix, change.rounds, keys)
         for extremes in self._extremes.values():
-            extremes.insert(change, hashes)
+            extremes.insert(change, keys)
 
-    def _answer(self, keys: Rows, hashes: Hashes, rounds: Rounds) -> Answer:
-        found = self._tallies.find(keys, hashes)
-        sums = sums_at(found, rounds, len(keys)).reshape(len(keys), self._width)
+    def _answer(self, keys: Rows, rounds: Rounds) -> Answer:
+        tallies = self._tallies.held(keys, rounds, rows=False)
+        sums = sums_at(tallies.now, (), len(keys)).reshape(len(keys), self._width)
         asked = np.arange(len(keys)) if self._always else np.flatnonzero(sums[:, 0] > 0)
         kept = sums[asked]
-        history = [(found.asked, found.rounds)]
+        history = [tallies.history]
         columns: list[Column] = []
         place = 1
         for at, (measure, type_) in enumerate(zip(self._measures, self._types, strict=True)):
@@ -150,13 +148,13 @@ class Group(Keyed):
                     width = _numbers(measure, self._input_schema)
                     columns.append(self._sum(kept[:, place : place + width], type_))
                 case Extreme():
-                    values, entries = self._extremes[at].of(keys.take(asked), hashes[asked], rounds)
+                    values, entries = self._extremes[at].of(keys.take(asked), rounds)
                     columns.append(values)
                     history.append((asked[entries[0]], entries[1]))
                 case _:
                     assert_never(measure)
             place += _numbers(measure, self._input_schema)
-        return Answer(asked, Rows(columns, len(asked)), np.ones(len(asked), dtype=np.int64), _together(history))
+        return Answer(asked, Rows(columns, len(asked)), np.ones(len(asked), dtype=np.int64), together(history))
 
     def _sum(self, numbers: Numbers, type_: pa.DataType) -> Column:
         nulls = numbers[:, 0] <= 0
@@ -185,8 +183,3 @@ def _there(value: Column) -> Numbers:
 
 def _has_large_weights(change: Change) -> bool:
     return len(change) > 0 and max(int(change.weights.max()), -int(change.weights.min())) >= _LARGE
-
-
-def _together(history: Sequence[tuple[Index, ManyRounds]]) -> tuple[Index, ManyRounds]:
-    asked = np.concatenate([part[0] for part in history])
-    return asked, tuple(np.concatenate(numbers) for numbers in zip(*(part[1] for part in history), strict=True))

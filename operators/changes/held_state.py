@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from ..operator import Part
 from .consolidate import Entries
+from .packed import PackedRun
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +40,7 @@ class HeldState:
     def read_parts(self, name: str) -> tuple[int, Sequence[pa.Table]]:
         raise AssertionError(f"the parts of {name!r} were never tables: `runs` has them")
 
-    def runs(self, name: str) -> Sequence[Entries]:
+    def runs(self, name: str) -> Sequence[Entries | PackedRun]:
         """The parts of an arrangement."""
         return self._held[self._name + name][1]
 

@@ -15,12 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from ..operator import StateReader, StateWriter
-from .arrangement import PAIRS, Arrangement, Run
+from .arrangement import Arrangement, Run
 from .change import Change, Numbers, Rounds, all_one, later, take_weights
 from .columns import Index, Mask
 from .consolidate import added, group_starts, sum_groups
 from .evaluator import RowsFailed
 from .operator import ChangeOperator
+from .pairs import PAIRS
 from .postponed import Postponed
 from .rows import Rows
 from .state import load_arrangement, save_arrangement
@@ -63,16 +64,19 @@ class Join(ChangeOperator):
         self._schemas = (left, right)
         self._keys = (tuple(key.left for key in keys), tuple(key.right for key in keys))
         self._strict = tuple(at for at, key in enumerate(keys) if not key.nulls_match)
-        self._output = tuple((at < len(left), at if at < len(left) else at - len(left)) for at in output)
+        self._output = tuple(output)
+        lefts, rights = ([at for at in dict.fromkeys(output) if (at < len(left)) is first] for first in (True, False))
+        self._wanted = tuple(lefts), tuple(at - len(left) for at in rights)
+        """Of each side."""
+        self._order = tuple([*lefts, *rights].index(at) for at in output)
         self._condition = condition
         self._postponed = Postponed(pa.schema(fields), self._meeting)
         """Pairs of which it could not be said whether they meet the condition."""
         self._kept = kept
-        self._met = None if depth else _one_side(self._output)
+        self._met = None if depth or bool(lefts) == bool(rights) else int(bool(rights))
         """The side whose columns alone are wanted: what meets a row is counted then, and not kept as pairs."""
         self._sides = tuple(
-            Arrangement(schema.types, key, depth=depth, filled=True)
-            for schema, key in zip(self._schemas, self._keys, strict=True)
+            Arrangement(schema.types, key, depth=depth) for schema, key in zip(self._schemas, self._keys, strict=True)
         )
 
     def receive(self, port: int, change: Change) -> Iterator[Change]:
@@ -89,7 +93,7 @@ class Join(ChangeOperator):
         """Each row of the side that is wanted once, however many it meets. In between comes nothing, for the caller to
         be asked whether to go on.
         """
-        met = _Met(self._output)
+        met = _Met([at if self._met == 0 else at - len(self._schemas[0]) for at in self._output])
         yield from self._pairs_of(port, change, met)
         yield from met.changes()
 
@@ -141,48 +145,42 @@ class Join(ChangeOperator):
         self, port: int, change: Change, mine: Index, run: Run, theirs: Index, met: _Met | None
     ) -> Iterable[Change]:
         if self._condition is not None:
-            both = _beside(port, change.rows.take(mine), run.rows.take(theirs))
+            both = _pairs_of(port, _picked(change, mine, None), run.pick(theirs))
             try:
-                matches = np.flatnonzero(self._condition(both))
+                matches = np.flatnonzero(self._condition(both.rows))
             except RowsFailed:
-                return self._postponed.evaluated(_weighed(both, change, mine, run, theirs))
+                return self._postponed.evaluated(both)
+            if met is None:
+                return (self._given(both.take(matches)),) if len(matches) else ()
             mine, theirs = mine[matches], theirs[matches]
         if not len(mine):
             return ()
         if met is not None:
-            weights = _products(take_weights(change.weights, mine), take_weights(run.weights, theirs))
+            weights = _products(take_weights(change.weights, mine), run.pick(theirs, ()).weights)
             return (met.add(*((change, mine) if port == self._met else (run, theirs)), weights),)
-        left, at_left, right, at_right = (
-            (change.rows, mine, run.rows, theirs) if port == 0 else (run.rows, theirs, change.rows, mine)
-        )
-        columns = [
-            left.columns[at].take(at_left) if is_left else right.columns[at].take(at_right)
-            for is_left, at in self._output
-        ]
-        return (_weighed(Rows(columns, len(mine)), change, mine, run, theirs),)
+        wanted = self._wanted
+        both = _pairs_of(port, _picked(change, mine, wanted[port]), run.pick(theirs, wanted[1 - port]))
+        return (Change(both.rows.select(self._order), both.weights, both.rounds),)
 
     def _meeting(self, pairs: Change) -> Change:
         """Those of the pairs, whole rows side by side, that meet the condition."""
         assert self._condition is not None
-        met = pairs.take(np.flatnonzero(self._condition(pairs.rows)))
-        width = len(self._schemas[0])
-        return met.with_rows(met.rows.select(at if is_left else width + at for is_left, at in self._output))
+        return self._given(pairs.take(np.flatnonzero(self._condition(pairs.rows))))
 
-
-def _one_side(output: Sequence[tuple[bool, int]]) -> int | None:
-    sides = {is_left for is_left, _ in output}
-    return None if len(sides) != 1 else 1 - sides.pop()
+    def _given(self, pairs: Change) -> Change:
+        """What is wanted of pairs of whole rows."""
+        return pairs.with_rows(pairs.rows.select(self._output))
 
 
 class _Met:
-    """How often rows of one side, of which the columns `output` are wanted, have met rows of the other."""
+    """How often rows of one side, of which these columns are wanted, have met rows of the other."""
 
-    def __init__(self, output: Sequence[tuple[bool, int]]) -> None:
-        self._columns = [at for _, at in output]
-        self._sums: dict[int, tuple[Run, Numbers]] = {}
+    def __init__(self, columns: Sequence[int]) -> None:
+        self._columns = tuple(columns)
+        self._sums: dict[int, tuple[Change | Run, Numbers]] = {}
         """By the identity of what has the rows."""
 
-    def add(self, of: Run, rows: Index, weights: Numbers) -> Change:
+    def add(self, of: Change | Run, rows: Index, weights: Numbers) -> Change:
         """Count pairs; nothing is given out yet."""
         sums = self._sums.setdefault(id(of), (of, np.zeros(len(of), dtype=np.int64)))[1]
         order = rows.argsort(kind="stable")
@@ -197,22 +195,23 @@ class _Met:
             which = sums.nonzero()[0]
             yield Change(self._wanted(of, which), sums.take(which))
 
-    def _wanted(self, of: Run, rows: Index) -> Rows:
-        return of.rows.select(self._columns).take(rows)
+    def _wanted(self, of: Change | Run, rows: Index) -> Rows:
+        picked = _picked(of, rows, self._columns) if isinstance(of, Change) else of.pick(rows, self._columns)
+        return picked.rows
 
 
-def _beside(port: int, mine: Rows, theirs: Rows) -> Rows:
-    return theirs.beside(mine) if port else mine.beside(theirs)
+def _picked(change: Change, rows: Index, columns: Sequence[int] | None) -> Change:
+    """Some rows of a change, with these columns, or all."""
+    found = change.rows if columns is None else change.rows.select(columns)
+    rounds = tuple(numbers.take(rows) for numbers in change.rounds)
+    return Change(found.take(rows), take_weights(change.weights, rows), rounds)
 
 
-def _weighed(pairs: Rows, change: Change, mine: Index, run: Run, theirs: Index) -> Change:
-    """Pairs of these rows, as often as both are there, from the later of their rounds on."""
-    weights = _products(take_weights(change.weights, mine), take_weights(run.weights, theirs))
-    rounds = change.rounds and later(
-        tuple(numbers.take(mine) for numbers in change.rounds),
-        tuple(numbers.take(theirs) for numbers in run.rounds),
-    )
-    return Change(pairs, weights, rounds)
+def _pairs_of(port: int, mine: Change, theirs: Change) -> Change:
+    """Rows side by side, as often as both are there, from the later of their rounds on."""
+    left, right = (theirs, mine) if port else (mine, theirs)
+    rounds = left.rounds and later(left.rounds, right.rounds)
+    return Change(left.rows.beside(right.rows), _products(left.weights, right.weights), rounds)
 
 
 def _products(left: Numbers, right: Numbers) -> Numbers:

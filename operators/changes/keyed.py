@@ -14,14 +14,14 @@ import numpy as np
 import pyarrow as pa
 
 from ...proto.errors import InternalError
-from ..hashing import Hashes
 from ..operator import StateReader, StateWriter
 from .agenda import Agenda
-from .arrangement import Arrangement, Found
-from .change import Change, ManyRounds, Numbers, Rounds, by_rounds, constant_rounds
+from .arrangement import Arrangement
+from .change import Change, Numbers, Rounds, by_rounds, constant_rounds, ones
 from .columns import Index
-from .consolidate import Entries, consolidate, consolidated
-from .history import again, counts_at
+from .consolidate import consolidate
+from .found import Found, History
+from .history import again
 from .operator import ChangeOperator
 from .rows import Rows
 from .state import load_arrangement, save_arrangement
@@ -36,7 +36,7 @@ class Answer:
     asked: Index
     rows: Rows
     weights: Numbers
-    history: tuple[Index, ManyRounds]
+    history: History
 
 
 class Keyed(ChangeOperator):
@@ -79,10 +79,11 @@ class Keyed(ChangeOperator):
         touched = _different(Rows.concat(keys))
         if parts:
             self._absorb(Change.concat(parts))
-        answer = self._answer(touched.rows, touched.key_hashes, rounds)
-        before = self._given.find(touched.rows, touched.key_hashes)
-        self._put_down(touched.rows, answer, before, rounds)
-        return self._differences(touched, answer, before, rounds)
+        answer = self._answer(touched, rounds)
+        before = self._given.held(touched, rounds)
+        if self._depth:
+            self._put_down(touched, (answer.history, before.history), rounds)
+        return self._differences(touched, answer, before.now, rounds)
 
     def save(self, state: StateWriter) -> None:
         save_arrangement(state, "given", self._given, self.schema)
@@ -104,13 +105,11 @@ class Keyed(ChangeOperator):
         """Keep what the answers are made from."""
 
     @abstractmethod
-    def _answer(self, keys: Rows, hashes: Hashes, rounds: Rounds) -> Answer:
-        """What holds for each of these keys at this time. Rows are those behind the key's columns."""
+    def _answer(self, keys: Rows, rounds: Rounds) -> Answer:
+        """What holds for each of these different keys at this time. Rows are those behind the key's columns."""
 
-    def _differences(self, touched: Entries, answer: Answer, before: Found, rounds: Rounds) -> Iterable[Change]:
-        counted = counts_at(before.rounds, rounds)
-        old = before if counted is None else before.take(np.flatnonzero(counted))
-        now = touched.rows.take(answer.asked).beside(answer.rows)
+    def _differences(self, touched: Rows, answer: Answer, old: Found, rounds: Rounds) -> Iterable[Change]:
+        now = touched.take(answer.asked).beside(answer.rows)
         both = Change(Rows.concat([now, old.rows]), np.concatenate([answer.weights, -old.weights]))
         found = consolidate(both)
         if not len(found):
@@ -119,16 +118,15 @@ class Keyed(ChangeOperator):
         self._given.insert(change)
         return (change,)
 
-    def _put_down(self, keys: Rows, answer: Answer, before: Found, rounds: Rounds) -> None:
-        if not self._depth:
-            return
-        asked, times = answer.history
-        times = tuple(np.concatenate(pair) for pair in zip(times, before.rounds, strict=True))
-        for later, which in again(np.concatenate([asked, before.asked]), times, rounds):
+    def _put_down(self, keys: Rows, histories: Sequence[History], rounds: Rounds) -> None:
+        for later, which in again(*together(histories), rounds):
             self._agenda.add(later, keys.take(which))
 
 
-def _different(rows: Rows) -> Entries:
-    hashes = rows.hashes()
-    ones = np.ones(len(rows), dtype=np.int64)
-    return consolidated(Entries(hashes, hashes, rows, ones, ()))
+def together(histories: Sequence[History]) -> History:
+    asked = np.concatenate([asked for asked, _ in histories])
+    return asked, tuple(np.concatenate(numbers) for numbers in zip(*(times for _, times in histories), strict=True))
+
+
+def _different(rows: Rows) -> Rows:
+    return consolidate(Change(rows, ones(len(rows)))).rows

@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from ...proto.errors import ExecutionError
 from ..operator import StateReader, StateWriter
-from .arrangement import Arrangement, Found
+from .arrangement import Arrangement
 from .change import Change
+from .found import Found
 from .operator import ChangeOperator
 from .present import sums_at
 from .rows import Rows

@@ -12,11 +12,12 @@ import pyarrow as pa
 
 from ..hashing import Hashes
 from ..ordering import Order
-from .arrangement import Arrangement
-from .change import Numbers, all_one
+from .arrangement import Arrangement, Run
+from .change import Change, Numbers, all_one
 from .codes import canonical_orders, order_of, orders_of
 from .columns import Index, Mask
 from .consolidate import Entries, group_starts, sum_groups
+from .packed import PackedRun
 from .present import Present, leading, same_as_before
 from .rows import Rows
 from .section import Stretch
@@ -33,8 +34,10 @@ Enough: TypeAlias = Callable[[Present, int], Mask]
 class OrderedArrangement(Arrangement):
     """Rows in `orders` under their key, ties broken by all columns. It counts no rounds."""
 
-    def __init__(self, types: Sequence[pa.DataType], key: Sequence[int], orders: Sequence[Order]) -> None:
-        super().__init__(types, key, depth=0)
+    def __init__(
+        self, types: Sequence[pa.DataType], key: Sequence[int], orders: Sequence[Order], *, packs: bool = False
+    ) -> None:
+        super().__init__(types, key, depth=0, orders=orders, packs=packs)
         # Two keys of one hash lie one behind the other.
         by_key = (each for each in canonical_orders(len(self._types)) if each.column in self._key)
         self.orders = tuple(orders_of(len(self._types), [*by_key, *orders]))
@@ -48,14 +51,14 @@ class OrderedArrangement(Arrangement):
     def counts(self, hashes: Hashes) -> Numbers:
         """How many entries there are for keys of each hash."""
         found = np.zeros(len(hashes), dtype=np.int64)
-        for run in self.runs:
+        for run in self._hashed():
             found += run.key_hashes.searchsorted(hashes, side="right") - run.key_hashes.searchsorted(hashes)
         return found
 
     def stretches(self, key: Rows, hashes: Hashes) -> list[Stretch] | None:
         """Where in each run the rows of one key are; None where another key has the same hash."""
         found = []
-        for run in self.runs:
+        for run in self._hashed():
             start, stop = (int(run.key_hashes.searchsorted(hashes, side=side)[0]) for side in ("left", "right"))
             if start == stop:
                 continue
@@ -65,13 +68,18 @@ class OrderedArrangement(Arrangement):
             found.append(Stretch(run.rows, run.weights, start, stop, self._sums_of(run)))
         return found
 
+    def _hashed(self) -> list[Entries]:
+        """All runs, where none is packed."""
+        return [run for run in self.runs if isinstance(run, Entries)]
+
     def _sums_of(self, run: Entries) -> Numbers | None:
         if run not in self._sums:
             self._sums[run] = None if all_one(run.weights) else np.cumsum(run.weights)
         return self._sums[run]
 
-    def first(self, keys: Rows, hashes: Hashes, width: int, enough: Enough) -> Present:
+    def first_of(self, keys: Rows, width: int, enough: Enough) -> Present:
         """Of each key as many rows as are `enough`, or all there are; `width` of them are looked at to begin with."""
+        hashes = keys.hashes()
         found: list[Present] = []
         waiting = np.arange(len(keys))
         width = min(width, self.rows)
@@ -91,24 +99,23 @@ class OrderedArrangement(Arrangement):
         """Up to `width` entries of each key in each run, put together; they are known to be the first of all up to
         where the first run ended that has more.
         """
-        parts: list[Entries] = []
+        parts: list[Change] = []
         asked: list[Index] = []
         cut: list[Mask] = []
         for run in self.runs:
-            start = np.searchsorted(run.key_hashes, hashes, side="left")
-            end = np.searchsorted(run.key_hashes, hashes, side="right")
-            counts = np.minimum(end - start, width)
+            among, start, all_ = self._ranges(run, keys, hashes)
+            counts = np.minimum(all_, width)
             if not counts.any():
                 continue
-            of = np.repeat(np.arange(len(keys)), counts)
+            of = np.repeat(among, counts)
             first = np.cumsum(counts) - counts
             at = np.arange(int(counts.sum())) - np.repeat(first - start, counts)
             last = np.zeros(len(at), dtype=np.bool_)
-            last[(first + counts - 1)[end - start > width]] = True
-            parts.append(run.take(at))
+            last[(first + counts - 1)[all_ > width]] = True
+            parts.append(run.pick(at))
             asked.append(of)
             cut.append(last)
-            self.touched += len(at)
+            self.looked_at += len(at)
         if not parts:
             none = np.empty(0, dtype=np.int64)
             return _Some(Present(none, Rows.empty(self._types), none), np.zeros(len(keys), dtype=np.bool_))
@@ -116,6 +123,15 @@ class OrderedArrangement(Arrangement):
         return self._summed(
             keys, rows, np.concatenate([part.weights for part in parts]), np.concatenate(asked), np.concatenate(cut)
         )
+
+    @staticmethod
+    def _ranges(run: Run, keys: Rows, hashes: Hashes) -> tuple[Index, Index, Numbers]:
+        """Which of the keys may have entries in a run; of each the place of the first one, and how many there are."""
+        if isinstance(run, PackedRun):
+            asked, words = run.layout.key_words(keys)
+            return np.arange(len(keys)) if asked is None else asked, *run.ranges(words)
+        start = np.searchsorted(run.key_hashes, hashes, side="left")
+        return np.arange(len(keys)), start, np.searchsorted(run.key_hashes, hashes, side="right") - start
 
     def _summed(self, keys: Rows, rows: Rows, weights: Numbers, asked: Index, cut: Mask) -> _Some:
         order = order_of(rows, self.orders, after=[asked])

@@ -10,11 +10,11 @@ import numpy as np
 
 from ...proto.errors import ExecutionError
 from ..ordering import Order
-from .arrangement import Found
 from .change import Numbers, Rounds
 from .codes import order_of
 from .columns import Index
 from .consolidate import group_starts, sum_groups
+from .found import Found
 from .history import counts_at
 from .rows import Rows
 

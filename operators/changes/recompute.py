@@ -13,11 +13,12 @@ import pyarrow as pa
 
 from ..operator import StateReader, StateWriter
 from .agenda import Agenda
-from .arrangement import Arrangement, Found
+from .arrangement import Arrangement
 from .change import Change, Rounds, by_rounds, constant_rounds
 from .codes import canonical_orders
 from .consolidate import consolidate
 from .evaluator import Evaluator
+from .found import Found
 from .history import again, counts_at
 from .operator import ChangeOperator
 from .present import present

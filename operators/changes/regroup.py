@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 
 from ...proto.errors import ExecutionError
-from ..hashing import Hashes
 from ..operator import StateReader, StateWriter
 from .arrangement import Arrangement
 from .change import Change, Rounds
@@ -71,8 +70,8 @@ class Regroup(Keyed):
     def _absorb(self, change: Change) -> None:
         self._rows.insert(change)
 
-    def _answer(self, keys: Rows, hashes: Hashes, rounds: Rounds) -> Answer:
-        found = self._rows.find(keys, hashes)
+    def _answer(self, keys: Rows, rounds: Rounds) -> Answer:
+        found = self._rows.find(keys)
         now = present(found, rounds, self._orders)
         copies = now.copies(f"{self._place}: Regroup")
         rows, asked = now.rows.take(copies), now.asked[copies]

@@ -13,7 +13,6 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from ..hashing import Hashes
 from ..operator import StateReader, StateWriter
 from ..ordering import Order
 from .arrangement import Arrangement
@@ -85,12 +84,12 @@ class Top(Keyed):
     def _absorb(self, change: Change) -> None:
         self._rows.insert(change)
 
-    def _answer(self, keys: Rows, hashes: Hashes, rounds: Rounds) -> Answer:
+    def _answer(self, keys: Rows, rounds: Rounds) -> Answer:
         if self._ordered is not None:
-            rows = self._ordered.first(keys, hashes, 2 * self._to + 2, self._enough)
+            rows = self._ordered.first_of(keys, 2 * self._to + 2, self._enough)
             history: tuple[Index, ManyRounds] = (rows.asked[:0], ())
         else:
-            found = self._rows.find(keys, hashes)
+            found = self._rows.find(keys)
             rows, history = present(found, rounds, self._orders), (found.asked, found.rounds)
         weights = self._within(rows)
         which = np.flatnonzero(weights)

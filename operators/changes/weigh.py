@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final, assert_never
 
 import numpy as np
@@ -15,10 +16,11 @@ import pyarrow as pa
 
 from ..operator import StateReader, StateWriter
 from .agenda import Agenda
-from .arrangement import Arrangement, Found
+from .arrangement import Arrangement
 from .change import Change, Numbers, Rounds, by_rounds, constant_rounds
 from .columns import Index, Mask
 from .consolidate import Entries, added, consolidated, group_starts, without_zeros
+from .found import Found
 from .history import again
 from .operator import ChangeOperator
 from .present import sums_at
@@ -128,17 +130,14 @@ class Weigh(ChangeOperator):
 
     def _decided(self, touched: Entries) -> Numbers:
         """How the weights of rows change, where there are no rounds."""
-        before = self._kept.find(touched.rows, touched.key_hashes, rows=False)
-        self._kept.touched += len(touched)
-        self._kept.insert_entries(without_zeros(touched))
-        if not len(before):
-            return self._weights(touched.weights)
-        old = sums_at(before, (), len(touched))
+        old = sums_at(self._kept.held(touched.rows, (), rows=False).now, (), len(touched))
+        some = without_zeros(touched)
+        self._kept.insert_numbers(some.rows, some.weights, (), some.rows)
         return self._weights(added(old, touched.weights)) - self._weights(old)
 
     def _decided_at(self, touched: Entries, rounds: Rounds) -> Numbers:
         """How they change at this time; rows that have to be decided again later are put down."""
-        before = self._kept.find(touched.rows, touched.key_hashes, rows=False)
+        before = self._kept.find(touched.rows, rows=False)
         if len(touched) <= _FEW and self._depth == 1 and self._weighing is Weighing.DISTINCT:
             return self._decided_one_by_one(touched, before, rounds)
         new = np.zeros((len(touched), self._inputs + 1), dtype=np.int64)
@@ -148,7 +147,7 @@ class Weigh(ChangeOperator):
             sums = added(sums_at(before, rounds, len(touched)), new)
         weights = self._weights(sums[:, :-1]) - sums[:, -1]
         new[:, -1] = weights
-        self._kept.insert_numbers(touched.rows, new, constant_rounds(rounds, len(touched)), touched.key_hashes)
+        self._kept.insert_numbers(touched.rows, new, constant_rounds(rounds, len(touched)), touched.rows)
         if len(before):
             sums[:, -1] += weights
             if self._depth == 1:
@@ -175,7 +174,7 @@ class Weigh(ChangeOperator):
             raise OverflowError(f"the weights of one row sum to {max(sums, key=abs)}, which is beyond 64 bits")
         weights = [(total > 0) - out for total, out in zip(sums, given, strict=True)]
         new = np.array(list(zip(came, weights, strict=True)), dtype=np.int64)
-        self._kept.insert_numbers(touched.rows, new, constant_rounds(rounds, len(came)), touched.key_hashes)
+        self._kept.insert_numbers(touched.rows, new, constant_rounds(rounds, len(came)), touched.rows)
         for row, history in later.items():
             total, out = sums[row], given[row] + weights[row]
             for time, (number, more) in sorted(history.items()):
@@ -233,7 +232,8 @@ def _joined(parts: tuple[tuple[Rows, Numbers], ...]) -> tuple[Rows, Numbers]:
 def _together(rows: Rows, numbers: Numbers) -> Entries:
     """The different rows that are touched, with what came in for them: nothing, for those put down before."""
     hashes = rows.hashes()
-    return consolidated(Entries(hashes, hashes, rows, numbers, ()), keep_zeros=True)
+    found = consolidated(Entries(hashes, hashes, rows, numbers, ()), keep_zeros=True)
+    return replace(found, rows=found.rows.hashed(found.key_hashes))
 
 
 def _running(numbers: Numbers, other_row: Mask, before: Numbers) -> Numbers:

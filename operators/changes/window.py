@@ -18,12 +18,12 @@ from ..hashing import Hashes
 from ..operator import StateReader, StateWriter
 from ..ordering import Order
 from .agenda import Agenda
-from .arrangement import Found
 from .change import Change, Numbers, Rounds
 from .codes import canonical_orders, order_of, orders_of
 from .columns import Index
 from .consolidate import consolidate, group_starts, sum_groups
 from .evaluator import Evaluator, RowsFailed
+from .found import Found
 from .operator import ChangeOperator
 from .ordered import OrderedArrangement
 from .present import Present, leading, present, same_as_before
@@ -174,7 +174,7 @@ class Window(ChangeOperator):
 
     def _whole(self, delta: _Delta) -> Change:
         """How the answers of partitions change, from all of their rows."""
-        before = self._given.find(delta.keys, delta.hashes)
+        before = self._given.find(delta.keys.hashed(delta.hashes))
         rows = Rows.concat([before.rows.select(range(self._width)), delta.rows])
         weights = np.concatenate([before.weights, delta.weights])
         now = present(Found(np.concatenate([before.asked, delta.asked]), rows, weights, ()), (), self._orders)
@@ -320,7 +320,7 @@ class Window(ChangeOperator):
         ]
         rows = Rows.concat([rows for rows, _ in parts])
         weights = np.concatenate([weights for _, weights in parts])
-        self._given.touched += len(rows)
+        self._given.looked_at += len(rows)
         return present(Found(np.zeros(len(rows), dtype=np.int64), rows, weights, ()), (), self._given.orders)
 
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.operators.changes.arrangement import PAIRS
 from tidegate.operators.changes.change import Change, ones
 from tidegate.operators.changes.columns import Mask
 from tidegate.operators.changes.join import Join, JoinKey
+from tidegate.operators.changes.pairs import PAIRS
 from tidegate.operators.changes.rows import Rows
 
 from .timed import Bag, Timed, change, check_timed, timed_epochs

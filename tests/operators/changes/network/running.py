@@ -14,6 +14,7 @@ from tidegate.operators.changes.change import Change
 from tidegate.operators.changes.network.network import Network
 from tidegate.operators.changes.network.schedule import Work
 from tidegate.operators.changes.rows import Rows
+from tidegate.operators.changes.state import description, layout_of
 from tidegate.operators.testing import MemoryState
 
 from .per_key import PAIRS, Bag, Pair
@@ -127,13 +128,27 @@ def kept(network: Network) -> dict[str, Counter[tuple[Any, ...]]]:
         if name.endswith("totals"):
             continue
         total = found.setdefault("/".join(part for part in _without_channel(name)), Counter())
-        for table in parts:
+        for table in map(unpacked, parts):
             at = [i for i, column in enumerate(table.column_names) if not column.startswith("w")]
             for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
                 key = tuple(row[i] for i in at)
                 for number, i in enumerate(i for i in range(len(row)) if i not in at):
                     total[*key, number] += row[i]
     return {name: nonzero(total) for name, total in found.items()}
+
+
+def unpacked(part: pa.Table) -> pa.Table:
+    """A part of an arrangement with a column for each of its rows' columns and rounds, however it was written."""
+    described = description(part)
+    if described is None:
+        return part
+    width = len(described["columns"])
+    layout = layout_of(described, [pa.int64()] * width)
+    words = part["packed"].to_numpy()
+    rows = layout.rows(words).to_arrays([pa.int64()] * width)
+    columns = {f"c{at}": array for at, array in enumerate(rows)}
+    columns |= {f"r{at}": pa.array(numbers) for at, numbers in enumerate(layout.rounds(words))}
+    return pa.table({**columns, **{name: part[name] for name in part.column_names if name.startswith("w")}})
 
 
 def _without_channel(name: str) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 
 from tidegate.operators.testing import MemoryState
 
-from .running import Changes, bag, change, feed, kept, network_of, run_epochs
+from .running import Changes, bag, change, feed, kept, network_of, run_epochs, unpacked
 from .terms import Compose, Distinct, Except, Input, Iterate, Ref, Swap, Term, Union
 
 E, S = Input(0), Input(1)
@@ -106,7 +106,7 @@ def test_rounds_are_kept_only_where_a_later_epoch_may_need_them(continuous: bool
     run_epochs(network, None, [[(1, (0, 0), 1), (0, (0, 1), 1), (0, (1, 2), 1)]])
     state = MemoryState()
     network.save(state)
-    kept = {name for _, parts in state.tables.values() for table in parts for name in table.column_names}
+    kept = {name for _, parts in state.tables.values() for table in parts for name in unpacked(table).column_names}
     assert {name for name in kept if name.startswith("r")} == rounds
 
 

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.operators.changes.arrangement import PAIRS, Arrangement
+from tidegate.operators.changes.arrangement import Arrangement
 from tidegate.operators.changes.change import Change, ones
 from tidegate.operators.changes.columns import FixedColumn
+from tidegate.operators.changes.pairs import PAIRS
 from tidegate.operators.changes.rows import Rows
 
 TYPES = [pa.int64(), pa.int64()]
@@ -28,15 +29,11 @@ def found(arrangement: Arrangement, keys: list[int | None]) -> Counter[tuple[obj
     total: Counter[tuple[object, ...]] = Counter()
     for run, asked, at in arrangement.matches(Rows.of_arrays([pa.array(keys, pa.int64())], len(keys))):
         assert len(asked) == len(at)
-        values = run.rows.take(at).to_arrays(TYPES)[1].to_pylist()
-        for number, value, weight, *times in zip(
-            asked.tolist(),
-            values,
-            run.weights.take(at).tolist(),
-            *(r.take(at).tolist() for r in run.rounds),
-            strict=True,
-        ):
-            total[(keys[number], value, *times)] += weight
+        entries = run.pick(at)
+        values = entries.rows.to_arrays(TYPES)[1].to_pylist()
+        times = (numbers.tolist() for numbers in entries.rounds)
+        for number, value, weight, *time in zip(asked.tolist(), values, entries.weights.tolist(), *times, strict=True):
+            total[(keys[number], value, *time)] += weight
     return Counter({row: weight for row, weight in total.items() if weight})
 
 
@@ -53,7 +50,11 @@ def test_what_fills_it_is_found_with_all_that_comes_after(
 ) -> None:
     random = np.random.default_rng(keys)
     at = random.integers(0, keys, MANY), random.integers(0, values, MANY)
-    arrangement = Arrangement(TYPES, [0], depth=0, filled=True)
+    arrangement = Arrangement(
+        TYPES,
+        [0],
+        depth=0,
+    )
     arrangement.insert(made(at[0] + low, at[1]))
     total: Counter[tuple[object, ...]] = Counter((k + low, v) for k, v in zip(*(c.tolist() for c in at), strict=True))
     for wanted in asked:
@@ -69,14 +70,22 @@ def test_what_fills_it_is_found_with_all_that_comes_after(
 
 @pytest.mark.parametrize("spread", [1, 1 << 30], ids=["close", "far apart"])
 def test_keys_that_are_null_are_found_too(spread: int) -> None:
-    arrangement = Arrangement(TYPES, [0], depth=0, filled=True)
+    arrangement = Arrangement(
+        TYPES,
+        [0],
+        depth=0,
+    )
     arrangement.insert(made(np.arange(MANY) * spread, np.arange(MANY)))
     arrangement.insert(made([None, None], [1, 2]))
     assert found(arrangement, [None, 7 * spread]) == Counter({(None, 1): 1, (None, 2): 1, (7 * spread, 7): 1})
 
 
 def test_rows_keep_the_round_that_they_came_in_at() -> None:
-    arrangement = Arrangement(TYPES, [0], depth=1, filled=True)
+    arrangement = Arrangement(
+        TYPES,
+        [0],
+        depth=1,
+    )
     arrangement.insert(made(np.arange(MANY), np.arange(MANY), round_=3))
     arrangement.insert(made([8], [1], round_=4))
     assert found(arrangement, [8, 9]) == Counter({(8, 8, 3): 1, (8, 1, 4): 1, (9, 9, 3): 1})
@@ -84,21 +93,33 @@ def test_rows_keep_the_round_that_they_came_in_at() -> None:
 
 
 def test_rows_of_several_rounds_are_no_less_found() -> None:
-    arrangement = Arrangement(TYPES, [0], depth=1, filled=True)
+    arrangement = Arrangement(
+        TYPES,
+        [0],
+        depth=1,
+    )
     for number in (0, 1):
         arrangement.insert(made(np.arange(MANY), np.full(MANY, number), round_=number))
     assert found(arrangement, [8, 8]) == Counter({(8, 0, 0): 2, (8, 1, 1): 2})
 
 
 def test_equal_rows_are_kept_once() -> None:
-    arrangement = Arrangement(TYPES, [1], depth=0, filled=True)
+    arrangement = Arrangement(
+        TYPES,
+        [1],
+        depth=0,
+    )
     arrangement.insert(made(np.zeros(MANY, dtype=np.int64), np.zeros(MANY, dtype=np.int64)))
     (run, _, at), *more = arrangement.matches(Rows([FixedColumn(np.zeros(1, dtype=np.int64))], 1))
-    assert (run.weights.take(at).tolist(), more, arrangement.rows) == ([MANY], [], 1)
+    assert (run.pick(at).weights.tolist(), more, arrangement.rows) == ([MANY], [], 1)
 
 
 def test_a_run_that_is_as_long_takes_in_what_fills_it() -> None:
-    arrangement = Arrangement(TYPES, [0], depth=0, filled=True)
+    arrangement = Arrangement(
+        TYPES,
+        [0],
+        depth=0,
+    )
     arrangement.insert(made(np.arange(MANY), np.arange(MANY)))
     assert found(arrangement, [1]) == Counter({(1, 1): 1})
     arrangement.insert(made(np.arange(2 * MANY), np.arange(2 * MANY)))
@@ -107,7 +128,11 @@ def test_a_run_that_is_as_long_takes_in_what_fills_it() -> None:
 
 
 def test_pairs_of_a_hot_key_are_made_a_piece_at_a_time() -> None:
-    arrangement = Arrangement(TYPES, [0], depth=0, filled=True)
+    arrangement = Arrangement(
+        TYPES,
+        [0],
+        depth=0,
+    )
     arrangement.insert(made(np.zeros(MANY, dtype=np.int64), np.arange(MANY)))
     keys = Rows([FixedColumn(np.zeros(1_000, dtype=np.int64))], 1_000)
     sizes = [len(at) for _, _, at in arrangement.matches(keys)]
@@ -115,7 +140,11 @@ def test_pairs_of_a_hot_key_are_made_a_piece_at_a_time() -> None:
 
 
 def test_after_it_is_cleared_it_has_nothing() -> None:
-    arrangement = Arrangement(TYPES, [0], depth=0, filled=True)
+    arrangement = Arrangement(
+        TYPES,
+        [0],
+        depth=0,
+    )
     arrangement.insert(made(np.arange(MANY), np.arange(MANY)))
     arrangement.clear()
     assert (arrangement.rows, arrangement.nbytes, found(arrangement, [1, 2])) == (0, 0, Counter())
