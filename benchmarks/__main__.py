@@ -17,6 +17,7 @@ from . import (
     channels,
     continuous_loops,
     exchange,
+    first_load,
     graph_pagerank,
     graphs,
     loader,
@@ -55,6 +56,7 @@ CASES: dict[str, Callable[[Settings], Report]] = {
     "graph-pagerank": graph_pagerank.run,
     "graphs": graphs.run,
     "continuous-loops": continuous_loops.run,
+    "first-load": first_load.run,
     "spark-feed": spark_feed.run,
     "spark": on_spark.run,
 }

@@ -54,6 +54,21 @@ def closure() -> Loop:
     )
 
 
+def components() -> bytes:
+    """Of `edges(a, b)`, which go both ways: each node, and the least node that it is connected with."""
+    edges = plan.read_named_table("edges", _columns("a", "b"))
+    both_ways = plan.set([edges, plan.select(edges, [column(1), column(0)])], SetRel.SET_OP_UNION_ALL)
+    itself = plan.select(both_ways, [column(0), column(0, alias="component")])
+
+    def least(labels: Any) -> Any:
+        met = plan.join(labels, both_ways, _equal(0, 2), JoinRel.JOIN_TYPE_INNER)
+        labelled = plan.set([itself, plan.select(met, [column(3), column(1)])], SetRel.SET_OP_UNION_ALL)
+        smallest = aggregate_function("extension:io.substrait:functions_arithmetic", "min", expressions=[column(1)])
+        return plan.aggregate(labelled, [column(0)], [smallest])
+
+    return _bytes(iterate("components", None, least, schema=_columns("a", "component")))
+
+
 def swapping(rounds: int) -> bytes:
     """Of `edges(a, b)`: so many rounds in which each of them is turned round and handed on."""
 

@@ -285,6 +285,7 @@ def test_wrong_ranks_are_not_measured() -> None:
         "aggregate",
         "merge",
         "changes",
+        "first-load",
         "graph-pagerank",
         "graphs",
     ],
