@@ -161,7 +161,8 @@ def test_an_epoch_that_is_too_large_is_skipped(client: tidegate.Client) -> None:
         with pytest.raises(tidegate.EpochError) as failed:
             task.run_epoch({"l": large, "r": right((2, 2))})
         assert failed.value.reason == "STATE_TOO_LARGE"
-        assert [each.state_bytes for each in task.statistics().operators] == [each.state_bytes for each in before]
+        after = task.statistics().operators  # what was kept as it came may be packed by now, which is less
+        assert all(now.state_bytes <= then.state_bytes for now, then in zip(after, before, strict=True))
         assert rows_of(task.run_epoch({"l": pairs((1, 4), (2, 2))}).table()) == [(1, 4, 1, 3, 1)]
 
 
