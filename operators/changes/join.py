@@ -145,7 +145,7 @@ class Join(ChangeOperator):
         self, port: int, change: Change, mine: Index, run: Run, theirs: Index, met: _Met | None
     ) -> Iterable[Change]:
         if self._condition is not None:
-            both = _pairs_of(port, _picked(change, mine, None), run.pick(theirs))
+            both = _side_by_side(port, _picked(change, mine, None), run.pick(theirs))
             try:
                 matches = np.flatnonzero(self._condition(both.rows))
             except RowsFailed:
@@ -159,7 +159,7 @@ class Join(ChangeOperator):
             weights = _products(take_weights(change.weights, mine), run.pick(theirs, ()).weights)
             return (met.add(*((change, mine) if port == self._met else (run, theirs)), weights),)
         wanted = self._wanted
-        both = _pairs_of(port, _picked(change, mine, wanted[port]), run.pick(theirs, wanted[1 - port]))
+        both = _side_by_side(port, _picked(change, mine, wanted[port]), run.pick(theirs, wanted[1 - port]))
         return (Change(both.rows.select(self._order), both.weights, both.rounds),)
 
     def _meeting(self, pairs: Change) -> Change:
@@ -207,7 +207,7 @@ def _picked(change: Change, rows: Index, columns: Sequence[int] | None) -> Chang
     return Change(found.take(rows), take_weights(change.weights, rows), rounds)
 
 
-def _pairs_of(port: int, mine: Change, theirs: Change) -> Change:
+def _side_by_side(port: int, mine: Change, theirs: Change) -> Change:
     """Rows side by side, as often as both are there, from the later of their rounds on."""
     left, right = (theirs, mine) if port else (mine, theirs)
     rounds = left.rounds and later(left.rounds, right.rounds)
