@@ -157,7 +157,7 @@ class Join(ChangeOperator):
             return ()
         if met is not None:
             weights = _products(take_weights(change.weights, mine), run.pick(theirs, ()).weights)
-            return (met.add(*((change, mine) if port == self._met else (run, theirs)), weights),)
+            return (met.add(change, mine, weights) if port == self._met else met.add(run, theirs, weights),)
         wanted = self._wanted
         both = _side_by_side(port, _picked(change, mine, wanted[port]), run.pick(theirs, wanted[1 - port]))
         return (Change(both.rows.select(self._order), both.weights, both.rounds),)
