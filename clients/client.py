@@ -35,7 +35,8 @@ class Client:
     Options are those of a task: `mode="per_epoch"` or `"continuous"`, `determinism="strict"` or `"relaxed"`,
     `channels=1`, `on_error="fail"` or `"skip_epoch"`, `spill="auto"`, `"ordered"` or `"error"`, `max_pending_epochs`,
     `time_zone`, `loops="auto"` or `"general"`, and the limits `memory_limit`, `queue_bytes`, `output_bytes`,
-    `spill_quota`, `write_quota` (bytes), `idle_seconds`, `loop_rows` and `loop_seconds`. With `executor="spark"` the
+    `spill_quota`, `write_quota` (bytes), `idle_seconds`, `loop_rows`, `loop_seconds` and
+    `epoch_seconds`. With `executor="spark"` the
     task's channels are Spark tasks; `spark` is then the caller's session or a master's address ("local[2]",
     "spark://...", "sc://..."), and not given to a server, which has its own.
     """

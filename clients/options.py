@@ -58,7 +58,7 @@ def _choice(name: str, value: Any) -> Any:
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LARGEST[name]:
             raise InvalidRequest(f"{name} is a whole number from 0 to {_LARGEST[name]}, not {value!r}")
         return int(value)
-    if name in ("idle_seconds", "loop_seconds"):
+    if name in ("idle_seconds", "loop_seconds", "epoch_seconds"):
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise InvalidRequest(f"{name} is a number of seconds, not {value!r}")
         return float(value)

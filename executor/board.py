@@ -54,6 +54,7 @@ class Board:
         self.files = files = space.files
         self.quota = quota = space.quota
         self.ledger = Ledger(sources, options.max_pending_epochs, start)
+        self.call_later = timers.call_later
         self.uploads = PassingUploads(files, quota, timers.call_later)
         self.queue = SplitQueue(options.queue_bytes, quota, files, self.ledger.fed, self.lock)
         self.output = OutputLog(options.output_bytes, quota, start.epoch)

@@ -176,6 +176,7 @@ class PlanComputation:
         """There is nothing to take back."""
 
     def epoch(self, number: int, clock_us: int) -> PlanRun:
+        self._stopped = False  # it was the epoch before that was to stop
         return PlanRun(self, clock_us, number)
 
     def pipelines(self, shape: Mapping[str, SourceShape], clock_us: int) -> Pipelines:

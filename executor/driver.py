@@ -29,6 +29,7 @@ from .output import Full
 from .source import AcceptedSplit
 from .store import Holding, SpillRun
 from .watermarks import Watermarks, said_by, told
+from .work_clock import WorkClock
 
 _EARLY_SPLITS = 64
 _log = logging.getLogger(__name__)
@@ -92,6 +93,7 @@ class Driver:
         self._computation = computation
         self._checkpoints = checkpoints
         self._progress: _Progress | None = None
+        self._clock = WorkClock(board.options.epoch_seconds, board.call_later, computation.interrupt)
         self.closed = False
 
     # --------------------------------------------------------------------------------------------- what is next
@@ -132,14 +134,18 @@ class Driver:
 
     def step(self, until_ns: int) -> bool:
         """Work until there is nothing to do, until the reader has to catch up, or until this time; whether to go on."""
+        self._clock.start()
         try:
             return self._step(until_ns)
         except Exception as error:  # noqa: BLE001  # whatever it is, it is this task's alone
-            self._fail(error)
+            self._clock.stop()
+            self._fail(self._clock.error() if self._clock.expired else error)
             return True
         except BaseException:
             self._fail(ExecutionError("the thread that ran the epoch was interrupted", reason="INTERRUPTED"))
             raise
+        finally:
+            self._clock.stop()
 
     def _step(self, until_ns: int) -> bool:
         while True:
@@ -166,6 +172,7 @@ class Driver:
                 early = self._computation.early_source
                 ran = job.epoch.first[early] - 1 if early is not None else 0
                 progress = self._progress = _Progress(job.epoch, ran, started_ns=time.monotonic_ns())
+                self._clock.work_on(job.epoch.number)
             progress.job = job
             return progress, job
 
@@ -178,6 +185,8 @@ class Driver:
             if len(progress.held) > 1 and not self._place(progress):
                 return _Turn.WAITS
             batch = next(rows, None)
+            if progress.error is None:
+                self._clock.check()
             if batch is None:
                 return self._end(progress, job)
             if batch.num_rows:

@@ -11,6 +11,7 @@ from pathlib import Path
 from ..operators.indexes.sql import Database, sqlite
 from ..proto.user_operator import UserOperators
 from ..proto.values import TaskOptions
+from .ceilings import NO_CEILINGS, Ceilings
 from .folder import ServiceFolder
 from .manager import TaskManager
 from .options import check_options
@@ -32,6 +33,7 @@ def open_service(
     spark: str = "",
     spark_staging: Path | None = None,
     principals: bool = False,
+    ceilings: Ceilings = NO_CEILINGS,
 ) -> TaskManager:
     """A service whose plans and splits may read files below `roots`, and write tables as folders of `write_root`.
 
@@ -85,6 +87,7 @@ def open_service(
         checkpoint_root=checkpoint_root,
         defaults=defaults,
         principals=principals,
+        ceilings=ceilings,
         ended=ended,
     )
     atexit.register(manager.close)

@@ -28,6 +28,7 @@ from ..proto.values import (
     Transacted,
     Transaction,
 )
+from .ceilings import NO_CEILINGS, Ceilings
 from .checkpoints.fitting import origin_of, restored
 from .checkpoints.root import CheckpointRoot, no_root, of_graph
 from .checkpoints.taking import Checkpoints
@@ -66,7 +67,8 @@ class TaskManager:
 
     What it writes is in `folder`, which is its own and gone after `close`, which calls `ended` at last; but for
     checkpoints, which are in `checkpoint_root` and stay. With `principals`, calls come from contexts that `act_for`
-    one, and what one has made is there for nobody else. `delay` shakes the scheduler in tests.
+    one, and what one has made is there for nobody else. `ceilings` hold for all tasks. `delay` shakes the scheduler in
+    tests.
     """
 
     def __init__(
@@ -78,11 +80,13 @@ class TaskManager:
         checkpoint_root: Path | None = None,
         defaults: TaskOptions | None = None,
         principals: bool = False,
+        ceilings: Ceilings = NO_CEILINGS,
         delay: Callable[[], None] | None = None,
         ended: Callable[[], None] | None = None,
     ) -> None:
         self.defaults = defaults or TaskOptions()
         self._engine = engine
+        self._ceilings = ceilings
         self._folder = folder
         self._ownership = Ownership(principals)
         self._checkpoints = CheckpointRoot(checkpoint_root, self._ownership)
@@ -126,14 +130,14 @@ class TaskManager:
         self._check_open()
         if self._stopped:
             raise _stopping()
-        check_options(options)
+        allowed = check_options(self._ceilings.allowed(options))
 
         def create() -> str:
-            return self._create(plan, options, tables, restore)
+            return self._create(plan, allowed, tables, restore)
 
         if not request:
             return self._task(create()).info()
-        digest = creation_digest(plan, options, tables, restore)
+        digest = creation_digest(plan, allowed, tables, restore)
         return self._task(self._requests.once(self._ownership.caller, request, digest, create)).info()
 
     def _create(
@@ -166,6 +170,7 @@ class TaskManager:
         return self._begin(options, begin)
 
     def _begin(self, options: TaskOptions, prepare: Callable[[str, SpillSpace], Begun]) -> str:
+        self._check_room()
         identity = self._ownership.new_identity()
         space = SpillSpace(SpillFiles(self._folder / identity), Quota(options.spill_quota))
         try:
@@ -199,6 +204,11 @@ class TaskManager:
         if options.idle_seconds:
             self._timers.call_later(options.idle_seconds, lambda: self._delete_if_idle(identity))
         return identity
+
+    def _check_room(self) -> None:
+        with self._lock:
+            tasks = tuple(self._tasks)
+        self._ceilings.check_tasks(len(tasks), sum(map(self._ownership.has, tasks)))
 
     def _task(self, identity: str) -> Task:
         task = self._tasks.get(identity) if self._ownership.has(identity) else None

@@ -69,6 +69,7 @@ _PLAIN_OPTIONS: Final = (
     "write_quota",
     "loop_rows",
     "loop_seconds",
+    "epoch_seconds",
 )
 
 

@@ -73,6 +73,7 @@ RANGES: Final = {
     "idle_seconds": _seconds("the task is never deleted for being idle"),
     "loop_rows": Range(1, LARGEST, "a number of rows"),
     "loop_seconds": _seconds("no limit"),
+    "epoch_seconds": _seconds("no limit"),
 }
 
 

@@ -74,7 +74,8 @@ class TaskOptions:
     """How a task runs. Limits are bytes and seconds; `idle_seconds=0` never deletes an idle task. `broadcast` names
     sources that every channel reads whole where they are joined. `write_format` is that of a table's files, where the
     plan writes one, and `write_quota` bounds them. `loop_rows` is how many rows a loop may have, counted as often as
-    they are there; a statement that has loops must give its first row within `loop_seconds`, if these are not 0.
+    they are there; a statement that has loops must give its first row within `loop_seconds`, if these are not 0. An
+    epoch fails that is worked on for more than `epoch_seconds`, if these are not 0.
     `spark` is a master's address, or what the service in their process calls a caller's session; it is not sent.
     """
 
@@ -96,6 +97,7 @@ class TaskOptions:
     loops: Loops = Loops.AUTO
     loop_rows: int = 100_000_000
     loop_seconds: float = 0.0
+    epoch_seconds: float = 0.0
     executor: ExecutorKind = ExecutorKind.LOCAL
     spark: str = ""
     missing_columns: MissingColumns = MissingColumns.ERROR

@@ -140,6 +140,7 @@ class ContinuousComputation:
             self.check()
 
     def epoch(self, number: int, clock_us: int) -> ContinuousRun:  # noqa: ARG002 - no answer depends on the clock
+        self._stopped = False  # it was the epoch before that was to stop
         return ContinuousRun(self, Undoing(self) if self._skips else None)
 
     def mark(self) -> None:

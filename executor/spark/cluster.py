@@ -84,6 +84,7 @@ class SparkCluster:
     # -------------------------------------------------------------------------------------------------- running
 
     def rows(self, physical: PhysicalPlan, *, epoch: int, supply: Supply) -> Generator[pa.RecordBatch]:
+        self._stopped.clear()  # it was the epoch before that was to stop
         with self._place.epoch(epoch) as folder, self._filled():
             whole = self._whole(supply.whole, folder)
             found = self._results(self._stages(physical), epoch, replace(supply, whole=whole), folder)

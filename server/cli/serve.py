@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("tidegate.server")
 
 _CLOSING_SECONDS: Final = 5.0
+_IDLE_SECONDS: Final = 86_400.0
 _SETTINGS: Final = ("flight_listen", "flight_streams", "max_message_bytes", "max_calls", "connections_per_peer")
 _SIZES: Final = ("memory_limit", "queue_bytes", "output_bytes", "spill_quota", "write_quota")
 
@@ -83,11 +84,18 @@ def register(commands: common.Subparsers) -> None:
     trust.add_argument("--tls-cert", metavar="FILE", type=Path, help="a PEM file: serve over TLS with this certificate")
     trust.add_argument("--tls-key", metavar="FILE", type=Path, help="a PEM file: the certificate's private key")
     parser.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="warning")
-    limits = parser.add_argument_group("limits of a task, unless its creator sets them (sizes such as 64MiB)")
+    limits = parser.add_argument_group("limits of tasks: one has these unless its creator asks for less (sizes: 64MiB)")
     for name in _SIZES:
         limits.add_argument(f"--{name.replace('_', '-')}", metavar="SIZE", type=common.size)
     limits.add_argument("--max-pending-epochs", metavar="N", type=common.at_least_one)
-    limits.add_argument("--idle-seconds", metavar="S", type=float, help="delete a task nobody has asked for this long")
+    limits.add_argument(
+        "--idle-seconds", metavar="S", type=float, help="delete a task nobody has asked for this long (default: a day)"
+    )
+    limits.add_argument("--epoch-seconds", metavar="S", type=float, help="fail an epoch that is worked on for longer")
+    limits.add_argument(
+        "--max-tasks", metavar="N", type=common.at_least_one, default=1000, help="of all (default: %(default)s)"
+    )
+    limits.add_argument("--max-tasks-per-principal", metavar="N", type=common.at_least_one, help="of each principal")
     calls = parser.add_argument_group("limits of calls")
     calls.add_argument("--max-message-bytes", metavar="SIZE", type=common.message_size, help="default: 64MiB")
     calls.add_argument("--max-calls", metavar="N", type=common.at_least_one, help="at the same time (default: 4096)")
@@ -109,6 +117,7 @@ def register(commands: common.Subparsers) -> None:
 def serve(options: argparse.Namespace) -> int:
     import asyncio
 
+    from ...executor.ceilings import Ceilings
     from ...executor.embedded import open_service
     from ...proto.address import UNIX
     from ...proto.allocator import tune_allocator
@@ -140,7 +149,9 @@ def serve(options: argparse.Namespace) -> int:
         print(f"tidegate: {error.message}", file=sys.stderr)
         return 2
     tune_allocator()
-    defaults = TaskOptions(**_given(options, (*_SIZES, "max_pending_epochs", "idle_seconds")))
+    given = _given(options, (*_SIZES, "max_pending_epochs", "idle_seconds", "epoch_seconds"))
+    defaults = TaskOptions(**{"idle_seconds": _IDLE_SECONDS, **given})
+    ceilings = Ceilings(options=given, tasks=options.max_tasks, tasks_of_principal=options.max_tasks_per_principal)
     settings = Settings(
         listen=options.listen,
         defaults=defaults,
@@ -164,6 +175,7 @@ def serve(options: argparse.Namespace) -> int:
         spark=options.spark,
         spark_staging=options.spark_staging,
         principals=tokens is not None,
+        ceilings=ceilings,
     )
     try:
         asyncio.run(serve_until_ended(service, settings, _ready))
