@@ -41,11 +41,15 @@ def whole(pieces: Sequence[FilePiece]) -> FileReads:
     return FileReads(_rows(pieces), round(sum(_bytes(piece) for piece in pieces)))
 
 
-def stopped(pieces: Sequence[FilePiece], given_out: int) -> FileReads:
-    """A statement that was stopped after so many rows of its result."""
+def stopped(pieces: Sequence[FilePiece], given_out: int, columns: int) -> FileReads:
+    """A statement that was stopped after so many rows of its result, and reads so many columns. It need not have read
+    more of a file than these columns.
+    """
     everything = whole(pieces)
     rows = min(given_out, everything.rows)
-    return FileReads(rows, everything.bytes * rows // max(everything.rows, 1), at_least=True)
+    width = max((len(piece.schema) for piece in pieces if piece.schema is not None), default=columns)
+    size = everything.bytes * rows * min(columns, width) // max(everything.rows * width, 1)
+    return FileReads(rows, size, at_least=True)
 
 
 def profiled(profile: str, pieces: Sequence[FilePiece]) -> FileReads:

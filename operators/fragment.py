@@ -234,7 +234,8 @@ class Fragment(Operator):
             return file_reads.NOTHING
         if self._statement.profile is not None:
             return file_reads.profiled(self._statement.profile, files)
-        return file_reads.stopped(files, given_out) if counted else file_reads.whole(files)
+        columns = min(len(file.columns) for file in self._files)
+        return file_reads.stopped(files, given_out, columns) if counted else file_reads.whole(files)
 
     def _begin(self, inputs: Sequence[Stream]) -> None:
         for relation, stream in zip(self._inputs, inputs, strict=True):
