@@ -30,7 +30,7 @@ _RECENT: Final = 2_048
 _PARTS: Final = 4
 """As few rows are kept as they came until there are so many of them, or what is asked for lies in more parts."""
 _SOME: Final = 64
-"""Where more keys are asked for at once, rows that are kept as they came are put to the others first."""
+"""Where more keys are asked for at once, rows that could be packed and are kept as they came are packed first."""
 
 Run: TypeAlias = Entries | PackedRun
 """Rows that are kept together, with their weights and rounds."""
@@ -239,7 +239,7 @@ class Arrangement:
         """`matches` in what is kept as it came, which is put to the others if that is many keys' or in many parts."""
         if not self._recent:
             return
-        if len(keys) > _SOME:
+        if len(keys) > (_RECENT if self._packed is None else _SOME):
             self._gather()
             return
         wanted = keys.hashes().tolist()
