@@ -13,6 +13,7 @@ import pyarrow as pa
 from .numbers import check_watermark, checked_file
 from .options import member
 from .proto.errors import InvalidRequest
+from .proto.validation import validated
 from .proto.values import MIB, FileSplit, InlineSplit, MissingColumns, Split
 
 CHUNK_BYTES = 1 * MIB
@@ -111,21 +112,21 @@ def _split(data: Any, uploader: Uploader) -> Split:
         case FileSplit():
             return checked_file(data)
         case InlineSplit():
-            return data
+            return _checked(data)
         case str() | os.PathLike():
             return checked_file(FileSplit(os.fsdecode(data)))
         case Upload():
             return FileSplit(uploader(f"upload{_ending(data.path)}", data), format=data.format)
         case pa.RecordBatch():
-            return InlineSplit(schema=data.schema, batches=(data,))
+            return _checked(InlineSplit(schema=data.schema, batches=(data,)))
         case pa.Table():
-            return InlineSplit(schema=data.schema, batches=tuple(data.to_batches()))
+            return _checked(InlineSplit(schema=data.schema, batches=tuple(data.to_batches())))
         case _ if hasattr(data, "__arrow_c_stream__"):  # checking for a protocol's methods takes ten times as long
             reader = pa.RecordBatchReader.from_stream(data)
-            return InlineSplit(schema=reader.schema, batches=tuple(reader))
+            return _checked(InlineSplit(schema=reader.schema, batches=tuple(reader)))
         case _ if hasattr(data, "__arrow_c_array__"):
             batch = pa.record_batch(data)
-            return InlineSplit(schema=batch.schema, batches=(batch,))
+            return _checked(InlineSplit(schema=batch.schema, batches=(batch,)))
         case _:
             raise InvalidRequest(
                 "a split is a path, tidegate.FileSplit, tidegate.upload(path), Arrow data (anything with "
@@ -133,6 +134,18 @@ def _split(data: Any, uploader: Uploader) -> Split:
                 f"{type(data).__name__}",
                 reason="NOT_A_SPLIT",
             )
+
+
+def _checked(split: InlineSplit) -> InlineSplit:
+    """The split itself: rows that are read or sent must be what their schema says."""
+    try:
+        for batch in split.batches:
+            validated(batch)
+    except pa.ArrowException as error:
+        raise InvalidRequest(
+            f"the rows of a split are not valid Arrow data: {error}", reason="MALFORMED_ARROW"
+        ) from error
+    return split
 
 
 def _ending(path: Path) -> str:

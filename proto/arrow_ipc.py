@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from .errors import Exhausted, InvalidRequest
 from .flatbuffers import field, root, table
 from .unpack import CODES, LIST_VIEWS, TEXT_VIEWS, packed, unpack, unpacked_type
+from .validation import validated
 from .values import MIB, InlineSplit
 
 MAX_INLINE_BYTES: Final = 1024 * MIB  # of one split, once dictionaries and views are unpacked
@@ -192,7 +193,7 @@ def _checked(batch: pa.RecordBatch, shape: _Shape, size: int) -> pa.RecordBatch:
     if _claims_too_much(batch.num_rows, size):
         message = f"a batch claims {batch.num_rows:,} rows but the whole split has {size:,} bytes"
         raise InvalidRequest(message, reason="MALFORMED_ARROW")
-    batch.validate(full=True)
+    validated(batch)
     if shape.plain is shape.schema or not batch.num_columns:
         return batch
     columns = [_plain_column(column, field) for column, field in zip(batch.columns, shape.plain, strict=True)]

@@ -18,6 +18,7 @@ from typing import BinaryIO, Final
 import pyarrow as pa
 
 from ...proto.errors import InvalidRequest, NotFound
+from ...proto.validation import validated
 from .disk import Disk
 from .manifest import Manifest, Part, damaged, decode, encode
 
@@ -65,7 +66,10 @@ class CheckpointFolder:
             raise damaged(what, f"its file {part.file} has {data.size} bytes instead of {part.size}")
         if hashlib.blake2b(data, digest_size=32).hexdigest() != part.digest:
             raise damaged(what, f"the bytes of its file {part.file} are not those that were written")
-        return pa.ipc.open_file(data).read_all()
+        try:
+            return validated(pa.ipc.open_file(data).read_all())
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise damaged(what, f"its file {part.file} holds no valid rows ({error})") from error
 
     # -------------------------------------------------------------------------------------------------- writing
 

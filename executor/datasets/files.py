@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from ...operators.sizes import batch_bytes
 from ...proto.errors import Exhausted, InternalError, Refused
+from ...proto.validation import validated
 from ..checkpoints.disk import LocalDisk
 from ..checkpoints.folder import CheckpointFolder, write_table
 from ..checkpoints.manifest import Manifest, Origin, Part, StateTable
@@ -219,7 +220,7 @@ def _copied(table: pa.Table) -> Sequence[pa.RecordBatch]:
 
 def _batches(file: pa.Buffer | pa.NativeFile) -> Sequence[pa.RecordBatch]:
     reader = pa.ipc.open_file(file)
-    return [reader.get_batch(at) for at in range(reader.num_record_batches)]
+    return [validated(reader.get_batch(at)) for at in range(reader.num_record_batches)]
 
 
 @cache

@@ -17,6 +17,7 @@ from ...operators.sizes import batch_bytes
 from ...operators.streams import BatchStream
 from ...proto.dataset import Keyed
 from ...proto.errors import ExecutionError, Exhausted, TidegateError
+from ...proto.validation import each_validated
 from ..datasets.files import ChannelFiles
 from ..datasets.writing import Layout, file_writer
 from ..store import has_dictionary
@@ -140,8 +141,8 @@ class StagedRows:
     def read(self) -> Generator[pa.RecordBatch]:
         try:
             with pa.memory_map(self._path) as source, pa.ipc.open_stream(source) as reader:
-                yield from reader
-        except OSError as error:
+                yield from each_validated(reader)
+        except (pa.ArrowException, OSError) as error:
             raise ExecutionError(
                 f"a file of the staging place cannot be read: {error}", reason="STAGING_LOST"
             ) from error

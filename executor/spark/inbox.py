@@ -21,6 +21,7 @@ from ...operators.streams import BatchStream
 from ...planner.ir import Routing
 from ...planner.stages import is_shared
 from ...proto.errors import InternalError
+from ...proto.validation import each_validated
 from ..exchange import Exchange
 from ..store import SpillSpace
 from . import failures
@@ -173,7 +174,7 @@ class _Lane:
             yield decoded(payload, schema)
         if self.file:
             with pa.memory_map(self.file) as source, pa.ipc.open_stream(source) as reader:
-                yield from reader
+                yield from each_validated(reader)
         if self.error:
             raise failures.read(self.error)
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from ...planner.ir import Routing
 from ...planner.pipelines import Exchange
+from ...proto.validation import validated
 from ..store import has_dictionary
 
 
@@ -87,6 +88,6 @@ def encoded(rows: pa.RecordBatch) -> bytes:
 
 def decoded(payload: bytes, schema: pa.Schema) -> pa.RecordBatch:
     if not has_dictionary(schema):
-        return pa.ipc.read_record_batch(pa.py_buffer(payload), schema)
+        return validated(pa.ipc.read_record_batch(pa.py_buffer(payload), schema))
     with pa.ipc.open_stream(pa.py_buffer(payload)) as reader:
-        return reader.read_next_batch()
+        return validated(reader.read_next_batch())

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyarrow.fs import FileSystem
 
 from ...proto.errors import SplitError
+from ...proto.validation import each_validated, validated, validated_schema
 from ..column import Column
 from ..piece import FilePiece
 from .arrow_footer import batch_rows
@@ -87,7 +88,7 @@ class ArrowReader:
         self._file = filesystem.open_input_file(piece.path)
         try:
             self.footed = self._file.read_at(len(_MAGIC), 0) == _MAGIC
-            self.schema = self._open(None).schema.remove_metadata()
+            self.schema = validated_schema(self._open(None).schema.remove_metadata())
         except BaseException:
             self._file.close()
             raise
@@ -115,7 +116,6 @@ class ArrowReader:
         start = self._piece.rows[0] if self._piece.rows is not None else 0
         number, row = self._begin(start)
         for first, batch in within(self._from(reader, number), row, (start, end)):
-            batch.validate()
             yield from numbered(first, batch.select(order))
 
     def _begin(self, row: int) -> tuple[int, int]:
@@ -129,10 +129,10 @@ class ArrowReader:
     ) -> Iterator[pa.RecordBatch]:
         """The record batches from this one on; of a stream, which has no index, it is the first."""
         if not self.footed:
-            yield from reader
+            yield from each_validated(reader)
             return
         for at in range(number, reader.num_record_batches):
-            yield reader.get_batch(at)
+            yield validated(reader.get_batch(at))
 
     def close(self) -> None:
         self._file.close()

@@ -29,7 +29,10 @@ def batch_rows(file: pa.NativeFile) -> Iterator[int]:
     for number in range(int.from_bytes(footer[blocks : blocks + 4], "little")):
         at = blocks + 4 + number * _BLOCK
         offset = int.from_bytes(footer[at : at + 8], "little")
-        yield _rows(memoryview(file.read_at(int.from_bytes(footer[at + 8 : at + 12], "little"), offset)), number)
+        length = int.from_bytes(footer[at + 8 : at + 12], "little")
+        if offset + length > size:
+            raise ValueError(f"the metadata of record batch {number} is beyond the end")
+        yield _rows(memoryview(file.read_at(length, offset)), number)
 
 
 def _rows(metadata: memoryview, number: int) -> int:

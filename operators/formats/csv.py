@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.csv as pc
 from pyarrow.fs import FileSystem
 
+from ...proto.validation import each_validated
 from ..column import Column
 from ..matching import same_name
 from ..piece import FilePiece
@@ -91,7 +92,7 @@ class CsvReader:
             ),
         )
         at = 0
-        for batch in within_blocks(reader, _TOO_LONG):
+        for batch in each_validated(within_blocks(reader, _TOO_LONG)):
             yield at, batch.select([names[i] for i in indices])
             at += batch.num_rows
         if not end.seen:

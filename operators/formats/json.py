@@ -17,6 +17,7 @@ import pyarrow.json as pj
 from pyarrow import types as kinds
 from pyarrow.fs import FileSystem
 
+from ...proto.validation import each_validated
 from ...proto.values import MissingColumns
 from ..batches import batch_of
 from ..column import Column
@@ -106,7 +107,7 @@ class JsonReader:
             ),
         )
         at = 0
-        for batch in within_blocks(reader, _TOO_LONG):
+        for batch in each_validated(within_blocks(reader, _TOO_LONG)):
             arrays = [_typed(batch.column(field.name), field.type) for field in wanted]
             rows = batch_of(arrays, batch.num_rows, wanted)
             yield at, rows

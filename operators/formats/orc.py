@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyarrow import orc
 from pyarrow.fs import FileSystem
 
+from ...proto.validation import validated, validated_schema
 from ..column import Column
 from ..piece import FilePiece
 from .format import numbered
@@ -23,7 +24,9 @@ class Orc:
     def open(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> tuple[FilePiece, ...]:  # noqa: ARG002
         with filesystem.open_input_file(piece.path) as file:
             found = orc.ORCFile(file)
-            return (replace(piece, schema=found.schema, row_count=found.nrows, file_rows=found.nrows),)
+            return (
+                replace(piece, schema=validated_schema(found.schema), row_count=found.nrows, file_rows=found.nrows),
+            )
 
     def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> OrcReader:  # noqa: ARG002
         return OrcReader(piece, filesystem)
@@ -34,16 +37,17 @@ class OrcReader:
         self._file = filesystem.open_input_file(piece.path)
         try:
             self._orc = orc.ORCFile(self._file)
+            self.schema = validated_schema(self._orc.schema)
         except BaseException:
             self._file.close()
             raise
-        self.schema = self._orc.schema
 
     def batches(self, indices: Sequence[int]) -> Generator[tuple[int, pa.RecordBatch]]:
         names = [self.schema.field(i).name for i in indices]
         at = 0
         for i in range(self._orc.nstripes):
-            stripe = self._orc.read_stripe(i, columns=names or self.schema.names[:1]).select(names)
+            # A name with a dot also selects nested columns, so the columns are picked again by their own names.
+            stripe = validated(self._orc.read_stripe(i, columns=names or self.schema.names[:1])).select(names)
             yield from numbered(at, stripe)
             at += stripe.num_rows
 

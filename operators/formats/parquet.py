@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
+from ...proto.validation import each_validated, validated_schema
 from ..column import Column
 from ..matching import same_name
 from ..piece import FilePiece
@@ -38,7 +39,7 @@ class Parquet:
         with filesystem.open_input_file(piece.path) as file:
             footer = pq.read_metadata(file)
         groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
-        schema = footer.schema.to_arrow_schema().remove_metadata()
+        schema = validated_schema(footer.schema.to_arrow_schema().remove_metadata())
         known = replace(
             piece,
             schema=schema,
@@ -56,11 +57,13 @@ class ParquetReader:
     def __init__(self, piece: FilePiece, filesystem: FileSystem) -> None:
         self._file = filesystem.open_input_file(piece.path)
         try:
-            self._parquet = pq.ParquetFile(self._file, pre_buffer=False, buffer_size=_BUFFER_BYTES)
+            self._parquet = pq.ParquetFile(
+                self._file, pre_buffer=False, buffer_size=_BUFFER_BYTES, page_checksum_verification=True
+            )
+            self.schema = validated_schema(self._parquet.schema_arrow.remove_metadata())
         except BaseException:
             self._file.close()
             raise
-        self.schema = self._parquet.schema_arrow.remove_metadata()
         self._rows = piece.rows or (0, self._parquet.metadata.num_rows)
 
     def batches(self, indices: Sequence[int]) -> Generator[tuple[int, pa.RecordBatch]]:
@@ -69,9 +72,7 @@ class ParquetReader:
             return
         names = [self.schema.field(i).name for i in indices]
         read = chain.from_iterable(
-            self._parquet.iter_batches(
-                self._at_once(group, names, most), row_groups=[group], columns=names, use_threads=False
-            )
+            self._read(self._at_once(group, names, most), group, names)
             for group, most in zip(groups, chain([BATCH_ROWS], repeat(_LATER_ROWS)), strict=False)
         )
         for start, batch in within(read, first, self._rows):
@@ -87,11 +88,12 @@ class ParquetReader:
         repeated = [column.path_in_schema.split(".")[0] for column in _chunks(metadata) if _is_repeated(column)]
         wanted = [name for name in names if name in repeated]
         if wanted:
-            first = next(
-                self._parquet.iter_batches(_FIRST_ROWS, row_groups=[group], columns=wanted, use_threads=False), None
-            )
+            first = next(self._read(_FIRST_ROWS, group, wanted), None)
             each += 0 if first is None else batch_bytes(first) // max(first.num_rows, 1)
         return rows_within(BATCH_BYTES, each, most)
+
+    def _read(self, rows: int, group: int, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        return each_validated(self._parquet.iter_batches(rows, row_groups=[group], columns=names, use_threads=False))
 
     def _groups(self) -> tuple[int, list[int]]:
         """The row groups that have wanted rows, and the number of their first row."""

@@ -1,0 +1,151 @@
+"""Checks rows that come from outside, once, before a kernel or DuckDB sees them.
+
+Arrow's own readers look at the shape of a batch alone: offsets inside of it, text that is no UTF-8 and indexes of
+dictionaries are taken as they are, and a kernel that follows them reads memory that is not the file's. `validated`
+refuses all of them, in children as well.
+
+Arrow's full check takes text value by value, and of a slice all of its children's values. Here a column of text is
+looked at as a whole first, which is several times as fast where it is ASCII, and of children what the slice has. Arrow
+decides about everything that this does not show to be right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, TypeAlias, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyarrow import types as kinds
+
+Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
+_Offsets: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
+
+_NOT_ASCII: Final = 0x80
+_NOT_ASCII_WORD: Final = 0x8080808080808080
+_WORD: Final = 8
+_TEXT: Final = frozenset({pa.string(), pa.large_string()})
+_BYTES: Final = frozenset({pa.binary(), pa.large_binary()})
+_LARGE: Final = frozenset({pa.lib.Type_LARGE_STRING, pa.lib.Type_LARGE_BINARY, pa.lib.Type_LARGE_LIST})
+
+
+def validated(rows: Rows) -> Rows:
+    """The rows themselves; `pa.ArrowInvalid` where they are not what their schema says, at any depth."""
+    rows.validate()
+    for column in rows.columns:
+        for array in column.chunks if isinstance(column, pa.ChunkedArray) else (column,):
+            _check(array)
+    return rows
+
+
+def validated_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema itself; `pa.ArrowInvalid` where the name of a field, at any depth, is not UTF-8."""
+    for field in schema:
+        _check_names(field)
+    return schema
+
+
+def each_validated(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The batches of a reader, each checked as it is read."""
+    return map(validated, batches)
+
+
+def _check_names(field: pa.Field) -> None:
+    try:
+        field.name  # noqa: B018 - it is decoded only here
+    except UnicodeDecodeError as error:
+        raise pa.ArrowInvalid(f"the name of a field is not UTF-8: {error}") from error
+    for index in range(field.type.num_fields):
+        _check_names(field.type.field(index))
+
+
+def _check(array: pa.Array) -> None:
+    """Raises `pa.ArrowInvalid` for an array, of known shape, whose values are not right."""
+    if not (_nulls_are_counted(array) and _is_right(array)):
+        array.validate(full=True)
+
+
+def _is_right(array: pa.Array) -> bool:
+    """Whether the values are known to be right; False: ask Arrow. Raises for children that are not."""
+    type_ = array.type
+    if _has_any_value(type_):
+        return True
+    if type_ in _TEXT or type_ in _BYTES:
+        return _has_right_values(array)
+    if kinds.is_struct(type_):
+        for index in range(type_.num_fields):
+            _check(array.field(index))
+        return True
+    if kinds.is_list(type_) or kinds.is_large_list(type_):
+        return _has_right_items(array)
+    if kinds.is_dictionary(type_):
+        _check(array.dictionary)
+        return _leads_inside(array)
+    return False
+
+
+def _has_any_value(type_: pa.DataType) -> bool:
+    """Whether all bits are a value of the type."""
+    number = kinds.is_integer(type_) or kinds.is_floating(type_) or kinds.is_boolean(type_)
+    return bool(number or kinds.is_date32(type_) or kinds.is_timestamp(type_) or kinds.is_duration(type_))
+
+
+def _nulls_are_counted(array: pa.Array) -> bool:
+    """Whether there are as many nulls as the array says."""
+    if isinstance(array, pa.ExtensionArray) or kinds.is_null(array.type) or kinds.is_union(array.type):
+        return False
+    bits = array.buffers()[0]
+    if bits is None:
+        return bool(array.null_count == 0)
+    valid = pa.BooleanArray.from_buffers(pa.bool_(), len(array), [None, bits], 0, array.offset)
+    return bool(len(array) - valid.true_count == array.null_count)
+
+
+def _has_right_values(array: pa.Array) -> bool:
+    """Of a column of text or bytes."""
+    data = array.buffers()[2]
+    offsets = _offsets(array)
+    if not _rise(offsets, 0 if data is None else data.size):
+        return False
+    if array.type not in _TEXT or data is None or not len(offsets):
+        return True
+    return _is_ascii(np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]])
+
+
+def _has_right_items(array: pa.ListArray) -> bool:
+    offsets = _offsets(array)
+    if not _rise(offsets, len(array.values)):
+        return False
+    if len(offsets):
+        first, end = int(offsets[0]), int(offsets[-1])
+        _check(array.values.slice(first, end - first))
+    return True
+
+
+def _leads_inside(array: pa.DictionaryArray) -> bool:
+    bounds = pc.min_max(array.indices)
+    least, most = bounds["min"].as_py(), bounds["max"].as_py()
+    return least is None or bool(least >= 0 and most < len(array.dictionary))
+
+
+def _offsets(array: pa.Array) -> _Offsets:
+    """Of the array's values, and the end of the last one; none where there is no value."""
+    buffer = array.buffers()[1]
+    if buffer is None or not len(array):
+        return np.empty(0, np.int64)
+    part = slice(array.offset, array.offset + len(array) + 1)
+    return np.frombuffer(buffer, np.int64)[part] if array.type.id in _LARGE else np.frombuffer(buffer, np.int32)[part]
+
+
+def _rise(offsets: _Offsets, end: int) -> bool:
+    if not len(offsets):
+        return True
+    return bool(offsets[0] >= 0 and offsets[-1] <= end and (offsets[1:] >= offsets[:-1]).all())
+
+
+def _is_ascii(data: NDArray[np.uint8]) -> bool:
+    words = len(data) // _WORD * _WORD
+    found = int(np.bitwise_or.reduce(data[:words].view(np.uint64))) & _NOT_ASCII_WORD
+    return not found and not (data[words:] >= _NOT_ASCII).any()

@@ -1,0 +1,187 @@
+"""Reads files that were damaged at random, in a process of its own: `python -m tests.operators.damaged FOLDER FORMAT
+FIRST COUNT`. It must come to its end, and no row may have what the file does not have.
+
+The process's memory is full of a text that is in no file. Text of the rows must be a part of the file, and where all
+pages have checksums, rows must be those that were written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import resource
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet as pq
+from pyarrow import orc
+
+from tidegate.operators.column import Column
+from tidegate.operators.file_relations import FileSource, native_obstacle
+from tidegate.operators.fragment import Fragment
+from tidegate.operators.instances import InstancePool, InstanceSettings
+from tidegate.operators.scan import Scan
+from tidegate.operators.splits import expand, open_pieces
+from tidegate.proto.errors import TidegateError
+from tidegate.proto.values import FileSplit
+
+ELSEWHERE: Final = "another principal's rows"
+MEMORY: Final = 6 << 30
+ROWS: Final = 300
+
+
+def table(rng: np.random.Generator) -> pa.Table:
+    numbers = pa.array(rng.integers(0, 1 << 40, ROWS), mask=rng.random(ROWS) < 0.1)
+    text = pa.array([f"value{int(i):x}" for i in rng.integers(0, 1 << 30, ROWS)], mask=rng.random(ROWS) < 0.1)
+    lists = pa.array([[f"item{i}"] * (i % 4) for i in range(ROWS)])
+    structs = pa.StructArray.from_arrays([text, numbers], ["t", "n"])
+    return pa.table({"n": numbers, "s": text, "l": lists, "o": structs})
+
+
+def _arrow(path: Path, rows: pa.Table, compression: str | None = None) -> None:
+    with pa.ipc.new_file(path, rows.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+        writer.write_table(rows, max_chunksize=100)
+
+
+def _arrow_stream(path: Path, rows: pa.Table) -> None:
+    with pa.ipc.new_stream(path, rows.schema) as writer:
+        writer.write_table(rows, max_chunksize=100)
+
+
+def _dictionaries(path: Path, rows: pa.Table) -> None:
+    _arrow(path, pa.table({"n": rows["n"], "s": rows["s"].dictionary_encode(), "l": rows["l"], "o": rows["o"]}))
+
+
+def _parquet(path: Path, rows: pa.Table, *, checksums: bool = False) -> None:
+    pq.write_table(
+        rows, path, row_group_size=100, compression="none", use_dictionary=False, write_page_checksum=checksums
+    )
+
+
+def _flat(rows: pa.Table) -> pa.Table:
+    return rows.select(["n", "s"])
+
+
+#: How each kind of file is written, and whether all text of its rows is in the file as it is.
+WRITERS: Final[dict[str, tuple[str, bool, Callable[[Path, pa.Table], object]]]] = {
+    "arrow": ("f.arrow", True, _arrow),
+    "arrow-lz4": ("f.arrow", False, lambda path, rows: _arrow(path, rows, "lz4")),
+    "arrow-stream": ("f.arrows", True, _arrow_stream),
+    "arrow-dictionary": ("f.arrow", True, _dictionaries),
+    "parquet": ("f.parquet", True, _parquet),
+    "parquet-checksums": ("f.parquet", True, lambda path, rows: _parquet(path, rows, checksums=True)),
+    "orc": ("f.orc", False, lambda path, rows: orc.write_table(rows, path)),
+    "csv": ("f.csv", True, lambda path, rows: pa.csv.write_csv(_flat(rows), path)),
+    "json": ("f.json", False, lambda path, rows: path.write_bytes(_json(rows))),
+}
+
+
+def _json(rows: pa.Table) -> bytes:
+    sink = duckdb.from_arrow(rows).query("rows", "SELECT to_json(rows)::VARCHAR FROM rows").fetchall()
+    return "".join(f"{line}\n" for (line,) in sink).encode()
+
+
+def damaged(data: bytes, rng: random.Random) -> bytes:
+    """A few bytes changed, most of them in the middle of numbers; or cut; or a stretch copied over another."""
+    changed = bytearray(data)
+    match rng.randrange(6):
+        case 0:
+            return data[: rng.randrange(len(data))]
+        case 1:
+            start, to, size = (rng.randrange(len(data)) for _ in range(3))
+            changed[to : to + size % 64] = changed[start : start + size % 64]
+        case _:
+            for _ in range(rng.choice([1, 1, 2, 8])):
+                at = rng.randrange(len(data)) if rng.random() < 0.7 else max(len(data) - 1 - rng.randrange(2_000), 0)
+                changed[at] = rng.choice(
+                    [0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256), changed[at] ^ (1 << rng.randrange(8))]
+                )
+    return bytes(changed)
+
+
+def texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from texts(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from texts(each)
+
+
+def check(rows: list[pa.RecordBatch], data: bytes, *, plain: bool) -> None:
+    """No text that is not the file's; kernels and DuckDB may have them all."""
+    if not rows:
+        return
+    found = pa.Table.from_batches(rows)
+    found.validate(full=True)
+    for each in found.to_pylist():
+        for text in texts(each):
+            assert ELSEWHERE[:12] not in text, f"memory of others: {text!r}"
+            assert not plain or text.encode() in data or '"' in text, f"not of the file: {text!r}"
+    duckdb.from_arrow(found).query("rows", "SELECT max(s), count(*) FROM rows").fetchall()
+
+
+def main(folder: Path, kind: str, first: int, count: int) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    name, plain, write = WRITERS[kind]
+    path = folder / name
+    rows = table(np.random.default_rng(7))
+    rows = _flat(rows) if kind == "csv" else rows
+    write(path, rows)
+    whole = path.read_bytes()
+    columns = [Column(name=field.name, type=field.type, nullable=True) for field in rows.schema]
+    flat = [column for column in columns if column.name in "ns"]
+    secrets = [pa.array([ELSEWHERE] * n) for n in (10, 100, 1_000, 10_000, 1_000_000)]
+    pool = InstancePool(folder / "spill")
+    instance = pool.take(InstanceSettings(memory_limit=1 << 30, roots=(str(folder),)))
+    answered = 0
+    for seed in range(first, first + count):
+        print(seed, flush=True)
+        data = damaged(whole, random.Random(seed))
+        path.write_bytes(data)
+        freed = [pa.array([ELSEWHERE] * 500) for _ in range(4)]
+        del freed
+        for asked in (columns, flat, columns[1:2]):
+            with contextlib.suppress(TidegateError):
+                pieces = open_pieces(expand(FileSplit(str(path)), [str(folder)], "split 1 of 't'"), asked)
+                scan = Scan("t", asked)
+                scan.assign("t", pieces)
+                read = list(scan.run([]))
+                answered += bool(read)
+                check(read, data, plain=plain)
+                if kind == "parquet-checksums" and read and len(asked) == len(columns):
+                    assert pa.Table.from_batches(read).slice(0, ROWS).num_rows <= ROWS
+                if native_obstacle(pieces, asked) is None:
+                    fragment = _fragment(instance, asked)
+                    fragment.assign("t", pieces)
+                    check(list(fragment.run([])), data, plain=plain)
+                    fragment.close()
+        if instance.broken:
+            instance.close()
+            instance = pool.take(InstanceSettings(memory_limit=1 << 30, roots=(str(folder),)))
+    assert len(secrets) == 5
+    print(f"done {answered}")
+
+
+def _wanted(type_: pa.DataType) -> pa.DataType:
+    return type_
+
+
+def _fragment(instance: object, columns: list[Column]) -> Fragment:
+    schema = pa.schema([pa.field(c.name, c.type, nullable=c.nullable) for c in columns])
+    names = ", ".join(f"c{i} AS {c.name}" for i, c in enumerate(columns))
+    files = [FileSource(source="t", relation="t", columns=tuple(columns))]
+    return Fragment(f"SELECT {names} FROM t", schema=schema, instance=instance, files=files, place="read")  # type: ignore[arg-type]
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))

@@ -1,0 +1,110 @@
+"""Files that are not what they say: refused, or read as they are; never a crash, never memory that is not theirs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import settings
+from pyarrow import orc
+
+from tidegate.proto.errors import SplitError
+
+from . import damaged
+from .data import column, pieces_of, scanned
+
+SEARCHES = settings.get_current_profile_name() == "search"
+SEEDS = 2_000 if SEARCHES else 15
+FIRST = int(os.environ.get("FIRST_SEED", "0"))
+TEXT = [column("s", pa.string())]
+
+
+@pytest.mark.parametrize("kind", damaged.WRITERS)
+def test_damaged_files_neither_crash_nor_show_other_memory(kind: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.operators.damaged", str(tmp_path), kind, str(FIRST), str(SEEDS)]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2], check=False)
+    assert ended.returncode == 0, (
+        f"seed {ended.stdout.split()[-1:]}, status {ended.returncode}: {ended.stderr[-2_000:]}"
+    )
+
+
+def with_offset(path: Path, table: pa.Table, offset: int, value: int) -> Path:
+    """An Arrow file in which an offset of 32 bits, found by its value, is another one."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    data = sink.getvalue().to_pybytes()
+    at = data.index(offset.to_bytes(4, "little"))
+    path.write_bytes(data[:at] + value.to_bytes(4, "little") + data[at + 4 :])
+    return path
+
+
+LONG = "x" * 0x31313  # its end stands nowhere else in the file
+INSIDE = [
+    (pa.table({"s": ["", LONG, "end"]}), TEXT),
+    (pa.table({"s": [["", LONG, "end"]]}), [column("s", pa.list_(pa.string()))]),
+    (pa.table({"s": [{"a": ""}, {"a": LONG}, {"a": "end"}]}), [column("s", pa.struct([("a", pa.string())]))]),
+    (pa.table({"s": pa.array(["", LONG, "end"]).dictionary_encode()}), TEXT),
+]
+
+
+@pytest.mark.parametrize(("table", "columns"), INSIDE, ids=["text", "list", "struct", "dictionary"])
+def test_offsets_inside_that_lead_past_the_buffer_are_refused(
+    table: pa.Table, columns: list[object], root: Path
+) -> None:
+    path = with_offset(root / "f.arrow", table, len(LONG), 0x7FFFFFF0)
+    with pytest.raises(SplitError, match="cannot be read as arrow") as refused:
+        scanned(columns, pieces_of(path, root, columns))  # type: ignore[arg-type]
+    assert refused.value.reason == "FILE_UNREADABLE"
+
+
+def replaced(path: Path, old: bytes, new: bytes) -> Path:
+    data = path.read_bytes()
+    assert data.count(old) >= 1
+    path.write_bytes(data.replace(old, new))
+    return path
+
+
+@pytest.mark.parametrize("name", ["f.parquet", "f.orc", "f.arrow", "f.json"])
+def test_text_that_is_not_utf8_is_refused(name: str, root: Path) -> None:
+    table = pa.table({"s": ["first", "marked", "last"]})
+    match name:
+        case "f.parquet":
+            pq.write_table(table, root / name, compression="none", write_statistics=False)
+        case "f.orc":
+            orc.write_table(table, root / name)
+        case "f.json":
+            (root / name).write_text('{"s": "first"}\n{"s": "marked"}\n')
+        case _:
+            with pa.ipc.new_file(root / name, table.schema) as writer:
+                writer.write_table(table)
+    replaced(root / name, b"marked", b"m\xffrked")
+    with pytest.raises(SplitError) as refused:
+        scanned(TEXT, pieces_of(root / name, root, TEXT))
+    assert refused.value.reason == "FILE_UNREADABLE"
+
+
+def test_pages_that_do_not_have_their_checksums_are_refused(root: Path) -> None:
+    table = pa.table({"s": ["first", "marked", "last"]})
+    pq.write_table(table, root / "f.parquet", compression="none", write_statistics=False, write_page_checksum=True)
+    replaced(root / "f.parquet", b"marked", b"MARKED")
+    with pytest.raises(SplitError, match="CRC checksum verification failed") as refused:
+        scanned(TEXT, pieces_of(root / "f.parquet", root, TEXT))
+    assert refused.value.reason == "FILE_UNREADABLE"
+
+
+@pytest.mark.parametrize("ending", ["arrow", "arrows"])
+def test_names_of_columns_that_are_not_utf8_are_refused(ending: str, root: Path) -> None:
+    table = pa.table({"s": ["a"], "marked": ["b"]})
+    make = pa.ipc.new_file if ending == "arrow" else pa.ipc.new_stream
+    with make(root / f"f.{ending}", table.schema) as writer:
+        writer.write_table(table)
+    replaced(root / f"f.{ending}", b"marked", b"m\xffrked")
+    with pytest.raises(SplitError, match="is not UTF-8") as refused:
+        scanned(TEXT, pieces_of(root / f"f.{ending}", root, TEXT))
+    assert refused.value.reason == "FILE_UNREADABLE"

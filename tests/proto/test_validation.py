@@ -1,0 +1,119 @@
+"""The check of rows from outside finds what Arrow's full check finds."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+
+import pyarrow as pa
+import pytest
+from hypothesis import assume, given, reject
+from hypothesis import strategies as st
+
+from tidegate.proto.validation import validated
+
+TEXT = pa.array(["ab", None, "", "cdefghijklmnopqrstuvwxyz", "äöü", "z"])
+ARRAYS = [
+    TEXT,
+    TEXT.cast(pa.large_string()),
+    pa.array(["plain text", "and more of it", "0123456789"]),
+    pa.array([b"ab", None, b"\xff\x00"]),
+    pa.array([b"ab", None, b"\xff\x00"], pa.large_binary()),
+    TEXT.cast(pa.string_view()),
+    TEXT.dictionary_encode(),
+    pa.array([1, None, 3]),
+    pa.array([True, None, False]),
+    pa.array([dt.date(2024, 2, 29), None], pa.date64()),
+    pa.array([dt.time(1, 2), None], pa.time64("us")),
+    pa.array([decimal.Decimal("1.10"), None], pa.decimal128(5, 2)),
+    pa.array([["a", None], None, [], ["bc", "def"]]),
+    pa.array([[["a"]], None, [[], ["bc", "def"]]], pa.large_list(pa.list_(pa.string()))),
+    pa.array([["a", "b"], None], pa.list_(pa.string(), 2)),
+    pa.array([{"s": "a", "l": [1]}, None, {"s": "b", "l": [2, 3]}]),
+    pa.array([[("k", "v")], None], pa.map_(pa.string(), pa.string())),
+    pa.array(["a", "b", None]).dictionary_encode().cast(pa.dictionary(pa.int8(), pa.large_string())),
+]
+
+
+def rebuilt(array: pa.Array, at: list[int], byte: int, place: int) -> pa.Array:
+    """The array with a byte changed: of the buffer that `at` leads to, through children."""
+    buffers = array.buffers()[: 1 + _own(array.type)]
+    children = _children(array)
+    if children and at and at[0] % 2:
+        which = at[0] // 2 % len(children)
+        children[which] = rebuilt(children[which], at[1:], byte, place)
+    else:
+        present = [number for number, buffer in enumerate(buffers) if buffer is not None and buffer.size]
+        assume(bool(present))
+        number = present[(at[0] if at else 0) // 2 % len(present)]
+        changed = bytearray(buffers[number].to_pybytes())
+        changed[place % len(changed)] = byte
+        buffers[number] = pa.py_buffer(bytes(changed))
+    if pa.types.is_dictionary(array.type):
+        indices = pa.Array.from_buffers(array.type.index_type, len(array), buffers, array.null_count)
+        return pa.DictionaryArray.from_arrays(indices, children[0], safe=False)
+    try:
+        return pa.Array.from_buffers(array.type, len(array), buffers, array.null_count, 0, children or None)
+    except pa.ArrowInvalid:  # its outermost shape, which the constructor looks at
+        reject()
+
+
+def _own(type_: pa.DataType) -> int:
+    """How many buffers an array has behind its validity, without its children's."""
+    if pa.types.is_struct(type_) or pa.types.is_fixed_size_list(type_):
+        return 0
+    text = pa.types.is_string(type_) or pa.types.is_binary(type_)
+    large = pa.types.is_large_string(type_) or pa.types.is_large_binary(type_)
+    return 2 if text or large else 2 if pa.types.is_string_view(type_) else 1
+
+
+def _children(array: pa.Array) -> list[pa.Array]:
+    if pa.types.is_struct(array.type):
+        return [array.field(number) for number in range(array.type.num_fields)]
+    if pa.types.is_dictionary(array.type):
+        return [array.dictionary]
+    if pa.types.is_map(array.type):
+        fields = [array.type.key_field, array.type.item_field]
+        return [pa.StructArray.from_arrays([array.keys, array.items], fields=fields)]
+    return [array.values] if pa.types.is_nested(array.type) else []
+
+
+def is_refused(batch: pa.RecordBatch) -> bool:
+    try:
+        validated(batch)
+    except pa.ArrowInvalid:
+        return True
+    return False
+
+
+@given(
+    st.sampled_from(ARRAYS),
+    st.lists(st.integers(0, 7), max_size=3),
+    st.sampled_from([0, 1, 2, 0x7F, 0x80, 0xC3, 0xFF]),
+    st.integers(0, 200),
+)
+def test_what_arrow_finds_in_damaged_arrays_is_found(array: pa.Array, at: list[int], byte: int, place: int) -> None:
+    batch = pa.record_batch({"x": rebuilt(array, at, byte, place)})
+    try:
+        batch.validate(full=True)
+    except pa.ArrowInvalid:
+        assert is_refused(batch)
+    else:
+        assert not is_refused(batch)
+
+
+@pytest.mark.parametrize("array", ARRAYS, ids=lambda array: str(array.type))
+def test_sound_rows_and_slices_of_them_pass(array: pa.Array) -> None:
+    batch = pa.record_batch({"x": array})
+    for start in range(len(array) + 1):
+        for length in range(len(array) + 1 - start):
+            assert validated(batch.slice(start, length)).num_rows == length
+
+
+def test_tables_are_checked_chunk_by_chunk() -> None:
+    bad = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.array([0, 1], pa.int32()).buffers()[1], pa.py_buffer(b"\xff")]
+    )
+    assert validated(pa.table({"x": TEXT})).num_rows == len(TEXT)
+    with pytest.raises(pa.ArrowInvalid, match="UTF8"):
+        validated(pa.table({"x": pa.chunked_array([TEXT, bad])}))
