@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from ...proto.user_operator import UserOperators
 from .. import ir
 from ..types import Boolean
 from ..walk import unroll
-from . import expressions, poison, relations
+from . import expressions, limits, poison, relations
 from .binding import Binder
 from .emit import emit
 from .extensions import Extensions
@@ -26,9 +26,6 @@ from .place import Place
 from .problems import Problems
 from .scope import Scope
 from .types import Types
-
-MAX_DEPTH: Final = 10_000
-"""How many relations and expressions may nest. What is deeper is a problem, reported once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,7 +97,8 @@ class Decoder:
         self._unfinished: set[int] = set()
         self._anchored: dict[int, tuple[ir.Relation, int]] = {}
         self._depth = 0
-        self._refused_depth = False
+        self._columns = 0
+        self._refused_depth = self._refused_columns = False
 
     def root(self, number: int, place: Place) -> ir.Relation:
         """The relation `number`, with all that is in it. If it is a write it is its input, and `write` is set."""
@@ -203,7 +201,7 @@ class Decoder:
     def _step(self, request: Request) -> Steps[Result]:
         self._depth += 1
         try:
-            if self._depth > MAX_DEPTH:
+            if self._depth > limits.DEPTH.most:
                 self._refuse_depth(request.place)
                 return poison.EXPRESSION if isinstance(request, ExpressionRequest) else poison.RELATION
             match request:
@@ -220,8 +218,18 @@ class Decoder:
         """Once is enough: what is beside the first part that is too deep is mostly too deep as well."""
         if not self._refused_depth:
             self._refused_depth = True
-            message = f"nested deeper than {MAX_DEPTH:,} relations and expressions"
-            self.problems.add(place, "TOO_DEEP", message)
+            self.problems.add(place, limits.REASON, limits.DEPTH.message())
+
+    def _count_columns(self, columns: int, place: Place) -> bool:
+        """Whether a relation may have so many columns, beside those of the others. Once too many is reported once."""
+        self._columns += columns
+        if columns <= limits.COLUMNS.most and self._columns <= limits.ALL_COLUMNS.most:
+            return True
+        if not self._refused_columns:
+            self._refused_columns = True
+            limit = limits.COLUMNS if columns > limits.COLUMNS.most else limits.ALL_COLUMNS
+            self.problems.add(place, limits.REASON, limit.message())
+        return False
 
     def _take(self, number: int, place: Place) -> Message | None:
         try:
@@ -244,11 +252,15 @@ class Decoder:
             return poison.RELATION
         converter = relations.CONVERTERS[kind]
         relation = yield from converter(self, body, place, request.outer)
+        if not self._count_columns(len(relation.schema), place):
+            return poison.RELATION
         if kind in ("reference", "write"):
             return relation
         if not kind.startswith("extension_"):
             self.check_extension(body, place)
         self.check_extension(body.common, place / "common")
+        if not self._count_columns(len(body.common.emit.output_mapping), place):
+            return poison.RELATION
         relation = emit(self, relation, body.common, place)
         if body.common.rel_anchor and relation is not poison.RELATION:
             self._anchored[id(relation)] = relation, body.common.rel_anchor

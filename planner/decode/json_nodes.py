@@ -14,17 +14,15 @@ from .pool import pool
 from .shapes import AnyField, Descend, Hoist, Retype, Rule, Shape, shapes
 
 _END: Final = ("end",)
+_LONGEST: Final = 500
+"""Characters of a sentence of protobuf's, which may have a whole value in it."""
 
 
 class JsonNodes(Nodes):
     """The table of a plan in JSON. Until it is taken a message is its type and its part of the JSON."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, value: Json) -> None:
         super().__init__()
-        try:
-            value = parse_json(text)
-        except JsonError as error:
-            raise Malformed(f"not JSON: {error}") from error
         self._table: list[tuple[str, Json]] = [("substrait.Plan", value)]
 
     def content(self, number: int) -> tuple[object, ...]:
@@ -55,7 +53,11 @@ class JsonNodes(Nodes):
             json_format.ParseDict(self._rewrite(value, shapes()[name]), message)
         except (json_format.ParseError, ValueError, TypeError, ArithmeticError) as error:
             sentence = str(error).partition("\n")[0]  # then come all names there are, a page of them
-            raise Malformed(f"not a valid {name}: {sentence}") from error
+            raise Malformed(f"not a valid {name}: {sentence[:_LONGEST]}") from error
+        except RecursionError:  # protobuf's reader and its messages go down into what belongs nowhere
+            raise Malformed(
+                f"not a valid {name}: objects and lists inside one another where they do not belong"
+            ) from None
         return message
 
     def _rewrite(self, value: dict[str, Json], shape: Shape) -> dict[str, Json]:
@@ -87,6 +89,14 @@ class JsonNodes(Nodes):
                 return _plain_any(value)
             case Retype():
                 return value
+
+
+def read_json(text: str) -> Json:
+    """The JSON of a plan. Raises `Malformed`."""
+    try:
+        return parse_json(text)
+    except JsonError as error:
+        raise Malformed(f"not JSON: {error}") from error
 
 
 def _kind(value: Json) -> str:

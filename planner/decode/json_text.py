@@ -7,6 +7,7 @@ space may stand. Nothing else: no NaN, no trailing commas. Of a key that is give
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Final, TypeAlias
 
@@ -15,9 +16,7 @@ Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | Non
 SPACE: Final = re.compile(r"(?:[ \t\n\r]++|(?://|#)[^\n]*+)*+")
 """Between tokens; it always matches."""
 _SCALAR: Final = re.compile(r"(-?(?:0|[1-9]\d*))(\.\d+)?([eE][-+]?\d+)?|true|false|null", re.ASCII)
-_STRING: Final = re.compile(r'"([^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*)"')
-_ESCAPE: Final = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))')
-_ESCAPES: Final = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_STRING: Final = re.compile(r'"((?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+)"')
 _WORDS: Final[dict[str, bool | None]] = {"true": True, "false": False, "null": None}
 _LONGEST_NUMBER: Final = 1000
 
@@ -118,11 +117,12 @@ class _Reader:
         body = found.group(1)
         if "\\" not in body:
             return body
-        plain = _ESCAPE.sub(lambda m: chr(int(m[1], 16)) if m[1] else _ESCAPES[m[2]], body)
+        plain = str(json.loads(found.group()))  # a string alone does not nest
         try:
-            return plain.encode("utf-16", "surrogatepass").decode("utf-16")  # joins surrogate pairs
-        except UnicodeDecodeError as error:
+            plain.encode()
+        except UnicodeEncodeError as error:
             raise JsonError(f"half a surrogate pair in the string that ends at character {self._at}") from error
+        return plain
 
     def _scalar(self) -> Json:
         found = _SCALAR.match(self._text, self._at)

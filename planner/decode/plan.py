@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from ...proto.errors import PlanError, Problem
 from ...proto.user_operator import UserOperators
 from ...proto.values import PlanBytes
 from .. import ir
-from . import poison
+from . import limits, poison
 from .binding import Binder, Registry
+from .counting import count_json, count_text, count_wire
 from .decoder import Decoder, Subtree
 from .extensions import read_extensions
 from .habits import Habits, candidates
-from .json_nodes import JsonNodes
+from .json_nodes import JsonNodes, read_json
 from .looks_like import looks_like
 from .names import count_names, name_fields
 from .nodes import Malformed, Message, Nodes
@@ -22,9 +25,6 @@ from .place import Place
 from .problems import Problems
 from .types import Types
 from .wire import WireNodes
-
-MAX_SIZE: Final = 16 << 20
-"""Bytes of a plan. Reading them is not free, and plans come from strangers."""
 
 _PER_RECORD: Final = 2
 _REGISTRY: Final = Registry()
@@ -43,31 +43,37 @@ def decode_plan(plan: PlanBytes, binder: Binder = _REGISTRY, operators: UserOper
     """Decodes a plan, binary or JSON, of any Substrait release. `operators` are the owner's own that it may name.
 
     Raises `PlanError` with every problem found, each with its place in the plan, and nothing else whatever the
-    bytes are. Takes time linear in the plan's size, at most `MAX_SIZE`, however deep it nests, up to
-    `decoder.MAX_DEPTH`.
+    bytes are. Takes time linear in the plan's size, however deep it nests; what is beyond one of `limits` is refused
+    before anything is made of it.
     """
     if (other := looks_like(plan)) is not None:
         raise PlanError(Problem(place="", reason="MALFORMED", message=f"not a Substrait plan: {other}"))
     try:
-        message = _nodes(plan).take(0)
+        nodes = _counted(plan)
+        message = nodes().peek(0)
     except Malformed as error:
         raise PlanError(Problem(place="", reason="MALFORMED", message=str(error))) from error
     first: PlanError | None = None
     for habits in candidates(message):
         try:
-            return _decode(_nodes(plan), binder, operators, habits)
+            return _decode(nodes(), binder, operators, habits)
         except PlanError as error:
             first = first or error
     raise first or AssertionError("there is a way to read every plan")
 
 
-def _nodes(plan: PlanBytes) -> Nodes:
+def _counted(plan: PlanBytes) -> Callable[[], Nodes]:
+    """Makes tables of the plan's messages, as often as it is read, once it is known not to be too large."""
     encoded = plan.binary if plan.binary is not None else plan.json or ""
-    if len(encoded) > MAX_SIZE:
-        raise Malformed(
-            f"a plan of {len(encoded):,} bytes; at most {MAX_SIZE:,} are read: put data in splits or tables"
-        )
-    return WireNodes(plan.binary) if plan.binary is not None else JsonNodes(plan.json or "")
+    if len(encoded) > limits.BYTES.most:
+        raise limits.BYTES.refuse(len(encoded))
+    if isinstance(encoded, bytes):
+        count_wire(encoded)
+        return partial(WireNodes, encoded)
+    count_text(encoded)
+    value = read_json(encoded)
+    count_json(value)
+    return partial(JsonNodes, value)
 
 
 def _decode(nodes: Nodes, binder: Binder, operators: UserOperators, habits: Habits) -> Decoded:

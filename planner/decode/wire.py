@@ -10,10 +10,10 @@ from .nodes import Malformed, Message, Nodes
 from .pool import pool
 from .shapes import Descend, Hoist, Retype, Shape, shapes
 
-_VARINT: Final = 0
-_EIGHT_BYTES: Final = 1
-_LENGTH_DELIMITED: Final = 2
-_FOUR_BYTES: Final = 5
+VARINT: Final = 0
+LENGTH_DELIMITED: Final = 2
+FIXED: Final = {1: 8, 5: 4}
+"""Wire types whose values have always as many bytes."""
 
 
 class WireNodes(Nodes):
@@ -53,15 +53,13 @@ class WireNodes(Nodes):
             tag, position = _tag(data, position, end)
             value_start = position
             wire_type = tag & 7
-            if wire_type == _LENGTH_DELIMITED:
-                length, value_start = _varint(data, position, end)
+            if wire_type == LENGTH_DELIMITED:
+                length, value_start = read_varint(data, position, end)
                 position = value_start + length
-            elif wire_type == _VARINT:
-                _, position = _varint(data, position, end)
-            elif wire_type == _EIGHT_BYTES:
-                position += 8
-            elif wire_type == _FOUR_BYTES:
-                position += 4
+            elif wire_type == VARINT:
+                _, position = read_varint(data, position, end)
+            elif wire_type in FIXED:
+                position += FIXED[wire_type]
             else:
                 raise Malformed(f"not protobuf: wire type {wire_type} at byte {field_start}")
             if position > end:
@@ -72,17 +70,17 @@ class WireNodes(Nodes):
             out += data[copied:field_start]
             copied = position
             match rule:
-                case Hoist(name) if wire_type == _LENGTH_DELIMITED:
-                    _put_varint(out, tag & ~7 | _VARINT)
+                case Hoist(name) if wire_type == LENGTH_DELIMITED:
+                    _put_varint(out, tag & ~7 | VARINT)
                     _put_varint(out, len(self._table))
                     self._table.append((name, value_start, position))
-                case Descend(below) if wire_type == _LENGTH_DELIMITED:
+                case Descend(below) if wire_type == LENGTH_DELIMITED:
                     inner = self._rewrite(value_start, position, below)
                     _put_varint(out, tag)
                     _put_varint(out, len(inner))
                     out += inner
-                case Retype(number) if wire_type == _VARINT:
-                    _put_varint(out, number << 3 | _VARINT)
+                case Retype(number) if wire_type == VARINT:
+                    _put_varint(out, number << 3 | VARINT)
                     out += data[value_start:position]
                 case Retype():
                     out += data[field_start:position]
@@ -93,13 +91,14 @@ class WireNodes(Nodes):
 
 
 def _tag(data: bytes, position: int, end: int) -> tuple[int, int]:
-    tag, after = _varint(data, position, end)
+    tag, after = read_varint(data, position, end)
     if tag < 8:
         raise Malformed(f"not protobuf: field number 0 at byte {position}")
     return tag, after
 
 
-def _varint(data: bytes, position: int, end: int) -> tuple[int, int]:
+def read_varint(data: bytes, position: int, end: int) -> tuple[int, int]:
+    """The number at `position`, and where it ends. Raises `Malformed`."""
     result = shift = 0
     while position < end and shift < 70:
         byte = data[position]

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+from tidegate.planner.decode import limits
 from tidegate.proto import errors
 from tidegate.proto.values import GIB, MIB, TaskOptions
 
@@ -51,6 +52,7 @@ def shown(value: object) -> str:
 
 def refusals() -> Iterator[tuple[str, str]]:
     """(reason, error) of every refusal that the code can raise."""
+    yield limits.REASON, errors.PlanError.__name__
     for module in modules().values():
         for node in ast.walk(ast.parse(module.path.read_text())):
             match node:
@@ -71,6 +73,12 @@ def test_the_options_are_those_of_a_task_with_their_defaults() -> None:
 def test_every_refusal_is_listed_with_its_reason_and_error() -> None:
     listed = {(row[0].strip("`"), row[1].strip("`")) for row in rows("Refusals")}
     assert listed == set(refusals())
+
+
+def test_the_limits_of_plans_are_in_the_operations_page_in_their_order() -> None:
+    page = (TOP / "docs" / "operations.md").read_text()
+    table = page.partition("| In one plan | At most |")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| \w.*? \| ([\d,]+) \|", table, re.MULTILINE) == [f"{each.most:,}" for each in limits.LIMITS]
 
 
 def test_every_option_of_serve_is_in_the_operations_page() -> None:

@@ -8,8 +8,8 @@ import weakref
 import pytest
 
 from tidegate.planner.decode import decode_plan, nodes
+from tidegate.planner.decode.limits import BYTES
 from tidegate.planner.decode.nodes import Malformed
-from tidegate.planner.decode.plan import MAX_SIZE
 from tidegate.planner.decode.wire import WireNodes
 from tidegate.proto.errors import PlanError
 from tidegate.proto.values import PlanBytes
@@ -66,10 +66,13 @@ def test_what_is_no_protobuf_is_malformed(data: bytes) -> None:
         WireNodes(data).take(0)
 
 
-@pytest.mark.parametrize("given", [PlanBytes(binary=b"\x00" * (MAX_SIZE + 1)), PlanBytes(json=" " * (MAX_SIZE + 1))])
+@pytest.mark.parametrize(
+    "given", [PlanBytes(binary=b"\x00" * (BYTES.most + 1)), PlanBytes(json="{" + " " * BYTES.most)]
+)
 def test_a_plan_beyond_the_limit_is_refused_unread(given: PlanBytes) -> None:
-    with pytest.raises(PlanError, match="16,777,216"):
+    with pytest.raises(PlanError, match="16,777,217 bytes; at most 16,777,216") as refused:
         decode_plan(given)
+    assert refused.value.reason == "PLAN_TOO_LARGE"
 
 
 def test_a_broken_message_is_a_problem_where_it_is() -> None:

@@ -1,0 +1,174 @@
+"""Class of bug: a plan that takes memory or time out of proportion before anybody refuses it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from tidegate.planner.decode import counting, decode_plan, json_nodes, limits, wire
+from tidegate.planner.decode.pool import RECURSIVE
+from tidegate.proto.errors import PlanError
+from tidegate.proto.values import PlanBytes
+
+from .plans import I64, TRUE, Node, encode, field, filter_, plan, problem, project, table
+from .test_depth import deep_plan, tagged
+
+
+def literals(count: int) -> Node:
+    """A filter by a list of so many literals."""
+    options = [{"literal": {"i64": str(each)}} for each in range(count)]
+    return plan(filter_(table(I64), {"singularOrList": {"value": field(0), "options": options}}), ["a"])
+
+
+def list_of(count: int) -> Node:
+    """A list literal of so many literals, and itself."""
+    values = [{"i64": str(each)} for each in range(count - 1)]
+    return plan(project(table(I64), {"literal": {"list": {"values": values}}}), ["a", "b"])
+
+
+def expressions(count: int) -> Node:
+    """A projection of so many expressions, over a read: relations count too."""
+    return plan(project(table(I64), *[field(0)] * (count - 2)), ["a"] * (count - 1))
+
+
+def columns(count: int) -> Node:
+    return plan(table(*[I64] * count), [f"c{each}" for each in range(count)])
+
+
+SMALL = 40
+LARGE: dict[str, tuple[limits.Limit, Callable[[int], Node]]] = {
+    "literals": (limits.LITERALS, literals),
+    "a list literal": (limits.LITERALS, list_of),
+    "expressions": (limits.NODES, expressions),
+    "columns": (limits.COLUMNS, columns),
+}
+
+
+def lower(monkeypatch: pytest.MonkeyPatch, limit: limits.Limit, most: int) -> None:
+    """The same limit, lower."""
+    name = next(name for name, each in vars(limits).items() if each is limit)
+    monkeypatch.setattr(limits, name, limits.Limit(what=limit.what, most=most, instead=limit.instead))
+
+
+def both(given: Node) -> tuple[PlanBytes, PlanBytes]:
+    return PlanBytes(binary=encode(given)), PlanBytes(json=json.dumps(given))
+
+
+@pytest.mark.parametrize(("limit", "make"), LARGE.values(), ids=LARGE)
+def test_a_plan_may_have_as_many_as_the_limit_says(
+    limit: limits.Limit, make: Callable[[int], Node], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lower(monkeypatch, limit, SMALL)
+    for encoded in both(make(SMALL)):
+        decode_plan(encoded)
+
+
+@pytest.mark.parametrize(("limit", "make"), LARGE.values(), ids=LARGE)
+def test_one_more_is_refused_before_anything_is_made_of_it(
+    limit: limits.Limit, make: Callable[[int], Node], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lower(monkeypatch, limit, SMALL)
+    monkeypatch.setattr(wire.WireNodes, "_read", None)
+    monkeypatch.setattr(json_nodes.JsonNodes, "_read", None)
+    for encoded in both(make(SMALL + 1)):
+        with pytest.raises(PlanError, match=f"{limit.what}; at most {SMALL} are planned: {limit.instead}") as refused:
+            decode_plan(encoded)
+        assert refused.value.reason == "PLAN_TOO_LARGE"
+
+
+def test_a_list_of_literals_is_refused_with_the_way_out() -> None:
+    lits = b"".join(tagged(2, b"\x0a\x02\x38\x01") for _ in range(100_001))
+    relation = tagged(2, tagged(2, b"") + tagged(3, tagged(8, lits)))
+    with pytest.raises(PlanError, match=r"more than 100,000 literals; .* bind a table in place of a list of literals"):
+        decode_plan(deep_plan(relation))
+
+
+HOSTILE = {
+    "brackets": PlanBytes(json='{"relations":' + "[" * 2_000_000),
+    "brackets that close": PlanBytes(json='{"relations":' + "[" * 150_000 + "]" * 150_000 + "}"),
+    "declarations": PlanBytes(binary=b"\x12\x02\x1a\x00" * 600_000),
+    "declarations in JSON": PlanBytes(json='{"extensions":[' + "{}," * 600_000 + "{}]}"),
+    "empty fields": PlanBytes(binary=b"\x32\x00" * 1_000_001),
+    "packed numbers": PlanBytes(
+        binary=tagged(3, tagged(1, tagged(5, tagged(1, tagged(2, tagged(1, b"\0" * 1_000_001))))))
+    ),
+    "literals in JSON": PlanBytes(json='{"a":[' + '{"literal":{"i64":"1"}},' * 100_001),
+    "relations in JSON": PlanBytes(json='{"a":[' + '{"filter":{"input":{}}},' * 100_001),
+}
+
+
+@pytest.mark.parametrize("hostile", HOSTILE.values(), ids=HOSTILE)
+def test_what_only_costs_is_refused_unread(hostile: PlanBytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidegate.planner.decode.plan.read_json", None)
+    with pytest.raises(PlanError) as refused:
+        decode_plan(hostile)
+    assert refused.value.reason == "PLAN_TOO_LARGE"
+
+
+@pytest.mark.parametrize("text", ["[" * 200_000, "/" * 200_000, '"literal":' * 150_000, "{,[" * 300_000])
+def test_punctuation_inside_a_text_counts_as_nothing(text: str) -> None:
+    given = plan(filter_(table(I64), TRUE), ["a"], version={"producer": text})
+    assert decode_plan(PlanBytes(json=json.dumps(given))).plan.producer == text
+
+
+@pytest.mark.parametrize("end", ["", '"}}'])
+def test_a_text_of_escapes_is_read_once(end: str) -> None:
+    with pytest.raises(PlanError, match="expected a string" if not end else "exactly one root"):
+        decode_plan(PlanBytes(json='{"version":{"producer":"' + '\\"' * 2_000_000 + end))
+
+
+def doubled(levels: int) -> Node:
+    """Relations that each join the one before with itself."""
+    joins: list[Node] = [{"cross": {"left": _use(level), "right": _use(level)}} for level in range(levels)]
+    return plan(_use(levels), ["a"], table(I64), *joins)
+
+
+def _use(ordinal: int) -> Node:
+    return {"reference": {"subtreeOrdinal": ordinal}}
+
+
+def test_a_small_plan_cannot_stand_for_a_wide_one() -> None:
+    found = problem(doubled(40))
+    assert found.reason == "PLAN_TOO_LARGE"
+    assert "more than 10,000 columns in one schema" in found.message
+
+
+def test_columns_of_all_relations_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    lower(monkeypatch, limits.ALL_COLUMNS, 100)
+    relation = table(*[I64] * 10)
+    for _ in range(20):
+        relation = filter_(relation, TRUE)
+    found = problem(plan(relation, ["a"] * 10))
+    assert found.reason == "PLAN_TOO_LARGE"
+    assert "columns in all of its relations together" in found.message
+
+
+def test_depth_that_references_add_up_is_refused_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    lower(monkeypatch, limits.DEPTH, 8)
+    filters = [filter_(_use(level), TRUE) for level in range(8)]
+    found = problem(plan(_use(8), ["a"], table(I64), *filters))
+    assert found.reason == "PLAN_TOO_LARGE"
+    assert found.place.startswith("relations")
+
+
+def test_every_recursive_message_is_counted() -> None:
+    seen, pending = set(), [counting.plan_shape()]
+    while pending:
+        shape = pending.pop()
+        if shape.message not in seen:
+            seen.add(shape.message)
+            pending += shape.by_number.values()
+    assert seen >= RECURSIVE
+
+
+@pytest.mark.parametrize("value", ["[" * 50_000 + "]" * 50_000, '{"a":' * 50_000 + "1" + "}" * 50_000])
+@pytest.mark.parametrize(
+    "around", ['{"version":{"producer":%s}}', '{"relations":%s}', '{"version":%s}', '{"extensions":[%s]}']
+)
+def test_depth_where_none_belongs_is_malformed(around: str, value: str) -> None:
+    with pytest.raises(PlanError) as refused:
+        decode_plan(PlanBytes(json=around % value))
+    assert refused.value.reason == "MALFORMED"
+    assert len(str(refused.value)) < 1_000
