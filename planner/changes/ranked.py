@@ -120,7 +120,11 @@ def _bound(term: ir.Expression) -> tuple[int, int] | None:
 
 
 def _uncast(expression: ir.Expression | str) -> ir.Expression | str:
-    """Without a cast to another exact number, which compares as what is cast does."""
-    while isinstance(expression, ir.Cast) and isinstance(expression.type, t.Integer | t.Decimal):
-        expression = expression.operand
-    return expression
+    """Without casts of whole numbers to other exact ones, which compare as what is cast does. A fraction keeps its
+    casts: one to a whole number rounds it.
+    """
+    operand = expression
+    while isinstance(operand, ir.Cast) and isinstance(operand.type, t.Integer | t.Decimal):
+        operand = operand.operand
+    is_fraction = isinstance(operand, ir.Literal) and isinstance(operand.value, Decimal) and bool(operand.value % 1)
+    return expression if is_fraction else operand

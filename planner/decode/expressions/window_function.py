@@ -7,8 +7,9 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from ... import ir
-from ...types import Type
+from ...types import Type, nullable
 from .. import poison
+from ..binding import Bound
 from ..calls import bind, declared_function, read_arguments, read_options
 from ..nodes import Message
 from ..phases import is_distinct, is_whole
@@ -20,6 +21,8 @@ from ..sorting import convert_sorts
 if TYPE_CHECKING:
     from ..decoder import Decoder, Steps
 
+_VALUES: Final = frozenset({"first_value", "last_value"})
+"""Functions whose result is a value of the frame, though their official type is never null."""
 _BOUNDS: Final = {0: ir.BoundsKind.ROWS, 1: ir.BoundsKind.ROWS, 2: ir.BoundsKind.RANGE}
 
 
@@ -66,7 +69,7 @@ def convert_call(
     return ir.WindowCall(
         function=bound.function,
         arguments=tuple(bound.arguments),
-        type=bound.type,
+        type=nullable(bound.type) if _may_be_null(bound, lower, upper) else bound.type,
         partitions=tuple(partitions),
         sorts=tuple(sorts),
         lower=lower,
@@ -76,6 +79,16 @@ def convert_call(
         options=bound.options,
         place=str(place),
     )
+
+
+def _may_be_null(bound: Bound, lower: ir.Bound, upper: ir.Bound) -> bool:
+    """Whether it is a value of the frame that may be null itself, or of a frame that may have no rows."""
+    if bound.function.name not in _VALUES:
+        return False
+    starts = lower.offset is None or (isinstance(lower.offset, int) and lower.offset <= 0)
+    ends = upper.offset is None or (isinstance(upper.offset, int) and upper.offset >= 0)
+    given = (each for each in bound.arguments if not isinstance(each, str))
+    return not (starts and ends) or any(each.type.nullable for each in given)
 
 
 def _bound(decoder: Decoder, message: Message, field: str, place: Place, scope: Scope) -> Steps[ir.Bound | None]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from decimal import Decimal
 from functools import cmp_to_key
 from itertools import pairwise
 from typing import Any, Final, TypeAlias
@@ -284,6 +285,18 @@ def test_a_filter_is_a_limit_however_it_is_written(condition: ir.Expression, cou
     numbered = window(SOURCE, window_call("row_number", partitions=(K,), sorts=(asc(V),)))
     found = nodes(plan(filtered(numbered, condition)))
     assert [node.count for node in found if isinstance(node, TopNode)] == [count]
+
+
+@pytest.mark.parametrize("comparison", ["lte", "equal", "lt"])
+def test_a_fraction_that_is_cast_to_a_whole_number_is_rounded_before_it_is_compared(comparison: str) -> None:
+    """2.5 is 3 then."""
+    three = ir.Cast(operand=lit(Decimal("2.5"), t.Decimal(precision=2, scale=1)), type=I64)
+    numbered = window(SOURCE, window_call("row_number", partitions=(K,), sorts=(asc(V),)))
+    *_, found = totals(plan(filtered(numbered, call(comparison, col(4), three))), [{"r": FIVE}])
+    assert sorted(row[-1] for row in found) == {"lte": [1, 2, 3], "equal": [3], "lt": [1, 2]}[comparison]
+
+
+FIVE: Final[list[tuple[Row, int]]] = [((1, value, 1.0, "a"), 1) for value in range(5)]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,21 @@ from tidegate.proto.values import PlanBytes
 
 Node = dict[str, Any]
 
-FUNCTIONS = ("equal", "and", "or", "add", "gt", "sum", "count", "row_number", "transform", "like", "concat")
+FUNCTIONS = (
+    "equal",
+    "and",
+    "or",
+    "add",
+    "gt",
+    "sum",
+    "count",
+    "row_number",
+    "transform",
+    "like",
+    "concat",
+    "first_value",
+    "last_value",
+)
 I64: Node = {"i64": {"nullability": "NULLABILITY_REQUIRED"}}
 I64_NULL: Node = {"i64": {"nullability": "NULLABILITY_NULLABLE"}}
 I32: Node = {"i32": {"nullability": "NULLABILITY_REQUIRED"}}

@@ -273,6 +273,24 @@ def test_a_detached_expression_cannot_contain_itself() -> None:
     assert problem(detached(call("add", {"detachedExpressionOrdinal": 0}, number(1)))).reason == "CIRCULAR_REFERENCE"
 
 
+@pytest.mark.parametrize("name", ["first_value", "last_value"])
+@pytest.mark.parametrize(
+    ("column", "bounds", "nullable"),
+    [
+        (0, {}, False),
+        (2, {}, True),
+        (0, {"lowerBound": {"preceding": {"offset": "1"}}, "upperBound": {"currentRow": {}}}, False),
+        (0, {"lowerBound": {"following": {"offset": "1"}}}, True),
+        (0, {"upperBound": {"preceding": {"offset": "1"}}}, True),
+    ],
+)
+def test_a_value_of_a_frame_is_null_where_it_or_the_frame_may_be(
+    name: str, column: int, bounds: Node, nullable: bool
+) -> None:
+    frame = {"boundsType": "BOUNDS_TYPE_ROWS", **bounds}
+    assert expression({"windowFunction": function(name, field(column), **frame)}).type.nullable is nullable
+
+
 def test_window_functions_and_aggregates_do_not_mix_with_scalars() -> None:
     node = {"windowFunction": function("sum", field(0), phase=1)}
     assert faults(node) == ["UNSUPPORTED_PHASE"]
