@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Self
 import pyarrow as pa
 
 from .numbers import from_one, not_negative
-from .proto.errors import Refused
+from .proto.errors import EpochError, Refused
 from .proto.values import Cursor
 
 if TYPE_CHECKING:
@@ -31,10 +31,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """A batch of an epoch; None: its end."""
+    """A batch of an epoch; None: its end, with the error of one that was skipped."""
 
     epoch: Epoch
     batch: pa.RecordBatch | None
+    error: EpochError | None = None
 
 
 class Batches:
@@ -77,6 +78,8 @@ class Batches:
             if item.batch is None:
                 item.epoch.hand_out(None)
                 self._cursor = Cursor(item.epoch.number + 1, 0)
+                if item.error is not None:
+                    raise item.error
                 continue
             item.epoch.hand_out(item.batch.num_rows)
             self._cursor = item.epoch.cursor
@@ -101,8 +104,12 @@ class Batches:
 def _items(parts: Iterator[Part], rows: int | None) -> Iterator[_Item]:
     for part in parts:
         batches = iter(part.epoch.take, None)
-        for batch in batches if rows is None else cut(batches, rows):
-            yield _Item(part.epoch, batch)
+        try:
+            for batch in batches if rows is None else cut(batches, rows):
+                yield _Item(part.epoch, batch)
+        except EpochError as error:
+            yield _Item(part.epoch, None, error)
+            return
         yield _Item(part.epoch, None)
 
 

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
@@ -47,6 +48,13 @@ if TYPE_CHECKING:
 POLL_SECONDS: Final = 30.0  # of one long poll; waiting longer is several
 
 
+@dataclass(slots=True, eq=False)
+class _Ahead:
+    """Batches, which are read ahead of their user; `over` once something else has read the task."""
+
+    over: bool = False
+
+
 class Task:
     """A plan being run. A context manager that deletes the task at its end.
 
@@ -74,7 +82,7 @@ class Task:
         self._lock = threading.RLock()
         self._position = cursor or info.acknowledged  # next to fetch
         self._cursor = self._done = self._position  # behind what the user has; behind what the user is done with
-        self._ahead = False
+        self._ahead: _Ahead | None = None
         self._acknowledged = info.acknowledged
         self._eager = eager
         self._hold_bytes = hold_bytes
@@ -217,6 +225,7 @@ class Task:
         """
         wanted = checkpoint_name(checkpoint)
         with self._lock:
+            self._stand()
             number = self._feed.sealed + 1
             if self._position.epoch < number:
                 first, last = self._position.epoch, number - 1
@@ -251,6 +260,7 @@ class Task:
         the epoch was skipped, and what ended a task that was cancelled or has failed.
         """
         with self._lock:
+            self._stand()
             self._finish_left()
             running = self._position.epoch <= self._feed.sealed or self._feed.refresh()
             if running and self._position.epoch > self._feed.sealed:
@@ -266,14 +276,13 @@ class Task:
         What is left of an epoch when the next one is asked for is read and held. Waits for rows, or an epoch's end, at
         most `timeout` seconds (then `TimeoutError`, after which one may go on).
         """
-        return self._epochs(timeout, ahead=False)
+        return self._epochs(timeout)
 
-    def _epochs(self, timeout: float | None, *, ahead: bool) -> Iterator[Epoch]:
-        """Ahead of their user, who need not be done with those before."""
+    def _epochs(self, timeout: float | None, ahead: _Ahead | None = None) -> Iterator[Epoch]:
         while True:
             with self._lock:
                 self._timeout = timeout
-                epoch = self._begin(ahead=ahead)
+                epoch = self._begin(ahead)
                 if not self._read_on(epoch):
                     return
                 self._is_out = True
@@ -281,12 +290,13 @@ class Task:
             epoch.finish()
 
     def batches(self, rows: int | None = None, *, prefetch: int = 0) -> Batches:
-        """The rows of every epoch from here on as they are made, in batches of `rows` (of each epoch the last one is
-        short), or as they come. A skipped epoch raises its `EpochError`.
+        """The rows of every epoch from `cursor` on as they are made, in batches of `rows` (of each epoch the last one
+        is short), or as they come. A skipped epoch raises its `EpochError`. What reads the task next goes on behind the
+        last batch that was handed out, and ends this iterator.
 
         With `prefetch`, a thread reads up to so many batches ahead; nothing else may read this `Task` meanwhile.
         """
-        return Batches(map(Part, self._epochs(None, ahead=True)), rows, prefetch)
+        return Batches(map(Part, self._epochs(None, _Ahead())), rows, prefetch)
 
     def next(
         self,
@@ -305,6 +315,7 @@ class Task:
         not_negative("max_bytes", max_bytes)
         not_negative("wait", wait)
         with self._lock:
+            self._stand()
             left = None if self._is_out else self._open
             place = self._position if left is None else left.cursor
             frames = self._service.next(
@@ -324,13 +335,24 @@ class Task:
         self._service.acknowledge(self.id, cursor or self._cursor)
         self._acknowledged = max(self._acknowledged, cursor or self._cursor)
 
-    def _begin(self, *, ahead: bool = False) -> Epoch:
+    def _stand(self, ahead: _Ahead | None = None) -> None:
+        """Go on where the user stands, if somebody else has read ahead."""
+        if ahead is self._ahead:
+            return
+        if ahead is not None and ahead.over:
+            raise Refused("the task has been read on by others since these batches were begun", reason="CONSUMED")
+        if self._ahead is not None:
+            self._ahead.over = True
+            self._open, self._position = None, self._cursor
+        self._ahead = ahead
+
+    def _begin(self, ahead: _Ahead | None = None) -> Epoch:
         """The user asks for the next epoch, so is done with those before, unless it is read ahead."""
+        self._stand(ahead)
         self._finish_left()
         if self._open is None:
-            if not ahead:
+            if ahead is None:
                 self._cursor = self._done = self._position
-            self._ahead = ahead
             self._open = Epoch(self, self._position, self.schema, self._hold_bytes)
             self._is_out = False
         return self._open
@@ -419,7 +441,7 @@ class Task:
             if isinstance(frame, Barrier):
                 self._feed.sealed = max(self._feed.sealed, frame.epoch)
                 self._open = None
-                if frame.error is not None and not self._ahead:  # its rows are void
+                if frame.error is not None and self._ahead is None:  # its rows are void
                     self._cursor = self._position
         if epoch is not None:
             epoch.took(frames)
