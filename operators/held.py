@@ -51,8 +51,10 @@ class HeldRows:
         self._writer: pa.RecordBatchWriter | None = None
 
     def fill(self, most: int) -> int:
-        """Take rows into memory, up to their end or until there are more than `most` bytes; how many there are."""
-        while self._size <= most:
+        """Take rows into memory, up to their end or until there are more than `most` bytes; how many there are. Once
+        rows behind these are in the file none are taken: they would come before them.
+        """
+        while self._path is None and self._size <= most:
             batch = next(self._rest, None)
             if batch is None:
                 break

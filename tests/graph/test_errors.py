@@ -141,7 +141,7 @@ def test_a_null_where_the_schema_has_none_is_an_error(client: Client) -> None:
 
     graph = broken(GivesNull, schema=pa.schema([pa.field("k", pa.int64(), nullable=False)]))
     with pytest.raises(tidegate.TaskFailed, match="done gave a null in column 'k'"):
-        client.run_graph(graph)
+        client.run_graph(graph, {"numbers": []})
 
 
 def test_a_function_that_breaks_is_named(client: Client) -> None:

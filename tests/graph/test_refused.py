@@ -190,7 +190,7 @@ def test_all_that_is_wrong_is_told_at_once(client: Client) -> None:
 def test_a_graph_made_by_hand_is_checked_as_well(client: Client) -> None:
     source = FedSource(name="numbers", schema=NUMBERS)
     node = ExecutorNode(name="node", inputs=(Input(name="rows", source="numbers"),), make=PassOn)
-    assert client.run_graph(Graph(nodes=(node, source), result="node")).rows == 0
+    assert client.run_graph(Graph(nodes=(node, source), result="node"), {"numbers": []}).rows == 0
     with pytest.raises(tidegate.PlanError, match="its result 'other' is no node"):
         client.run_graph(Graph(nodes=(node, source), result="other"))
 

@@ -11,6 +11,7 @@ from tidegate.operators import indexes
 from tidegate.operators.indexes import IndexHost, WantedIndex, kind_named, known, open_index, register
 from tidegate.operators.instances import Instance
 from tidegate.proto.errors import InternalError, InvalidRequest
+from tidegate.proto.values import MissingColumns
 
 from ..data import column, pieces_of, write
 from ..lookups import Squares
@@ -70,7 +71,7 @@ def test_a_tables_columns_are_matched_and_cast_as_a_sources_are(kind: str, root:
     file = write(root / "year=2024" / "t.parquet", pa.table({"K": pa.array([1, 2], pa.int32())}))
     keys = (column("k", pa.int64()),)
     columns = (column("year", pa.int64()), column("none", pa.string()))
-    host = IndexHost(tables={"t": pieces_of(file, root)}, instance=instance)
+    host = IndexHost(tables={"t": pieces_of(file, root, missing_columns=MissingColumns.NULL)}, instance=instance)
     opened = open_index(kind, WantedIndex(name="t", keys=keys, columns=columns, options={"table": "t"}), host)
     found = opened.lookup(pa.record_batch({"k0": pa.array([2], pa.int64())}))
     assert found.columns.to_pylist() == [{"year": 2024, "none": None}]
