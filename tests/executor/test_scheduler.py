@@ -183,18 +183,17 @@ def test_steps_without_an_end_keep_nobody_else_waiting(principal: str) -> None:
 
 
 def test_a_thread_that_was_replaced_ends_with_its_step() -> None:
+    others = set(threading.enumerate())
     one = Scheduler(1)
     gate, ran, taken = threading.Event(), threading.Event(), threading.Event()
     one.submit(Slot(Steps(lambda: taken.set() or (gate.wait(30) and False))))
     taken.wait(20)
-    before = set(threading.enumerate())
+    (stepping,) = (each for each in set(threading.enumerate()) - others if each.name == "tidegate-1")
     one.submit(Slot(Steps(lambda: bool(ran.set()))))
     assert ran.wait(20)
     gate.set()
-    replaced = [thread for thread in before if thread.name == "tidegate-1"]
-    for thread in replaced:
-        thread.join(20)
-    assert [thread.is_alive() for thread in replaced] == [False]
+    stepping.join(20)
+    assert not stepping.is_alive()
     again = threading.Event()
     one.submit(Slot(Steps(lambda: bool(again.set()))))
     assert again.wait(20)
@@ -202,13 +201,14 @@ def test_a_thread_that_was_replaced_ends_with_its_step() -> None:
 
 
 def test_no_thread_is_replaced_where_nobody_waits() -> None:
+    others = set(threading.enumerate())
     one = Scheduler(1)
     gate, taken, late = threading.Event(), threading.Event(), threading.Event()
     slot = Slot(Steps(lambda: taken.set() or (gate.wait(30) and False)))
     one.submit(slot)
     taken.wait(20)
     assert not late.wait(0.3)
-    assert not any(thread.name == "tidegate-2" for thread in threading.enumerate())
+    assert "tidegate-2" not in {each.name for each in set(threading.enumerate()) - others}
     gate.set()
     one.close()
 
