@@ -14,6 +14,7 @@ import pytest
 
 import tidegate
 from tidegate.executor.events import LONGEST, log, refused, tell, without_secrets
+from tidegate.executor.manager import TaskManager
 from tidegate.executor.plan_engine import PlanEngine
 from tidegate.proto.address import beside
 from tidegate.proto.flight import SERVICE
@@ -38,12 +39,17 @@ def lines(caplog: pytest.LogCaptureFixture) -> Lines:
 
 
 @pytest.fixture
-def client(tmp_path: Path) -> Iterator[tidegate.Client]:
+def backend(tmp_path: Path) -> Iterator[TaskManager]:
+    (tmp_path / "checkpoints").mkdir()
+    with manager(FakeEngine(), checkpoint_root=tmp_path / "checkpoints", principals=True) as made:
+        yield made
+
+
+@pytest.fixture
+def client(backend: TaskManager, tmp_path: Path) -> Iterator[tidegate.Client]:
     (tmp_path / "tokens").write_text(f"alice {TOKEN}")
     (tmp_path / "tokens").chmod(0o600)
-    (tmp_path / "checkpoints").mkdir()
     with (
-        manager(FakeEngine(), checkpoint_root=tmp_path / "checkpoints", principals=True) as backend,
         served(backend, tokens=Tokens(tmp_path / "tokens")) as address,
         tidegate.connect(address, token=TOKEN) as made,
     ):
@@ -110,7 +116,7 @@ def test_a_task_that_was_left_idle_says_so(client: tidegate.Client, lines: Lines
 
 @pytest.mark.parametrize("call", ["Next", "Results", "DoGet"])
 def test_a_client_that_vanishes_before_its_answer_is_told_with_its_task(
-    client: tidegate.Client, lines: Lines, call: str
+    backend: TaskManager, client: tidegate.Client, lines: Lines, call: str
 ) -> None:
     task = client.create_task(b"plan").id
     metadata = (("authorization", f"Bearer {TOKEN}"),)
@@ -120,8 +126,13 @@ def test_a_client_that_vanishes_before_its_answer_is_told_with_its_task(
     with grpc.insecure_channel(address) as channel:
         if call == "Next":
             asked = pb.NextRequest(task=task, wait_ms=60_000, **{"from": pb.Cursor(epoch=1)})
-            channel.unary_unary("/tidegate.v1.TaskService/Next").future(asked.SerializeToString(), metadata=metadata)
-            time.sleep(0.3)  # until it waits there
+            poll = channel.unary_unary("/tidegate.v1.TaskService/Next")
+            waiting = poll.future(asked.SerializeToString(), metadata=metadata)
+            deadline = time.monotonic() + 30
+            while not backend._tasks[task]._board.listeners:  # it waits there
+                assert time.monotonic() < deadline
+                assert not waiting.done()
+                time.sleep(0.02)
         elif call == "Results":
             asked = pb.ResultsRequest(task=task, **{"from": pb.Cursor(epoch=1)})
             next(channel.unary_stream("/tidegate.v1.TaskService/Results")(asked.SerializeToString(), metadata=metadata))
