@@ -191,12 +191,17 @@ async def _send(answers: AsyncGenerator[Answer], context: Context) -> None:
     await sending
 
 
+async def abort(context: Context, error: TidegateError) -> NoReturn:
+    """End the call with what a client is told of the error."""
+    said = failure(error)
+    await context.abort(grpc.StatusCode[said.status], said.sentence, said.metadata)
+
+
 async def _refuse(context: Context, error: Exception) -> NoReturn:
     if isinstance(error, grpc.aio.InternalError):
         client_vanished(_call.get(), _task.get())
         error = Unavailable("the answer could not be sent")
-    said = failure(tellable(error))
-    await context.abort(grpc.StatusCode[said.status], said.sentence, said.metadata)
+    await abort(context, tellable(error))
 
 
 def tellable(error: Exception) -> TidegateError:

@@ -10,8 +10,7 @@ import grpc.aio
 
 from ..executor.owning import act_for
 from ..proto.errors import Unauthenticated
-from ..proto.failures import failure
-from .answering import Context
+from .answering import Context, abort
 from .health import NAME
 from .tokens import Tokens
 
@@ -64,9 +63,8 @@ def principal(tokens: Tokens, given: Sequence[str]) -> str:
 
 def _refusing(error: Unauthenticated) -> Handler:
     """Of a kind that takes the call of any method, and reads nothing of what comes with it."""
-    said = failure(error)
 
     async def refuse(_: Any, context: Context) -> None:
-        await context.abort(grpc.StatusCode[said.status], said.sentence, said.metadata)
+        await abort(context, error)
 
     return grpc.stream_stream_rpc_method_handler(refuse)

@@ -13,12 +13,11 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import grpc
-import grpc.aio
 from google.protobuf.message import DecodeError
 from grpc_health.v1 import health, health_pb2
 
 from ..proto.errors import Exhausted, InvalidRequest, NotFound, TidegateError
-from ..proto.failures import failure
+from .answering import Context, abort
 
 NAME: Final = health.SERVICE_NAME
 SERVING: Final = health_pb2.HealthCheckResponse.SERVING
@@ -30,8 +29,6 @@ CALLS: Final = 512
 LONGEST_REQUEST: Final = 1024
 _READS: Final = 4
 _REQUEST_SECONDS: Final = 1.0
-
-Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class Health:
@@ -70,7 +67,7 @@ class Health:
                     raise NotFound(f"no service {service!r} is served here", reason="UNKNOWN_SERVICE")
                 await context.write(_answer(self._statuses[service]))
         except TidegateError as error:
-            await _refuse(context, error)
+            await abort(context, error)
 
     async def _watch(self, requests: AsyncIterator[bytes], context: Context) -> None:
         try:
@@ -85,7 +82,7 @@ class Health:
                         await context.write(_answer(status))
                     await changed.wait()
         except TidegateError as error:
-            await _refuse(context, error)
+            await abort(context, error)
 
     @contextmanager
     def _counted(self, context: Context) -> Iterator[None]:
@@ -126,8 +123,3 @@ def peer_of(peer: str) -> str:
 
 def _answer(status: int) -> bytes:
     return bytes(health_pb2.HealthCheckResponse(status=status).SerializeToString())
-
-
-async def _refuse(context: Context, error: TidegateError) -> None:
-    said = failure(error)
-    await context.abort(grpc.StatusCode[said.status], said.sentence, said.metadata)
