@@ -24,7 +24,9 @@ from .ranges import cut, within
 
 _LATER_ROWS: Final = 2 * BATCH_ROWS
 _FIRST_ROWS: Final = 64
-#: What is read of a column at once, of a file that is no page yet.
+#: So many bytes of a row group's wanted columns are read as they are, a request a column.
+_WHOLE_BYTES: Final = 16 << 20
+#: Of larger ones so many bytes of each column are held and read at once.
 _BUFFER_BYTES: Final = 1 << 20
 _SMALL_CHUNK: Final = 64 << 10
 
@@ -49,16 +51,22 @@ class Parquet:
         pieces = cut(known, [group.num_rows for group in groups], [group.total_byte_size for group in groups])
         return _with_key_bounds(pieces, footer, schema, columns)
 
-    def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> ParquetReader:  # noqa: ARG002
-        return ParquetReader(piece, filesystem)
+    def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> ParquetReader:
+        return ParquetReader(piece, columns, filesystem)
 
 
 class ParquetReader:
-    def __init__(self, piece: FilePiece, filesystem: FileSystem) -> None:
+    def __init__(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> None:
         self._file = filesystem.open_input_file(piece.path)
         try:
+            footer = pq.read_metadata(self._file)
+            wanted = _wanted(validated_schema(footer.schema.to_arrow_schema()), columns)
             self._parquet = pq.ParquetFile(
-                self._file, pre_buffer=False, buffer_size=_BUFFER_BYTES, page_checksum_verification=True
+                self._file,
+                metadata=footer,
+                pre_buffer=False,
+                buffer_size=_buffer_bytes(footer, wanted),
+                page_checksum_verification=True,
             )
             self.schema = validated_schema(self._parquet.schema_arrow.remove_metadata())
         except BaseException:
@@ -117,6 +125,17 @@ def _wanted(schema: pa.Schema, columns: Sequence[Column]) -> set[str]:
     """The columns of the file that the plan asks for, as the file calls them."""
     found = (same_name(column.name, schema.names) for column in columns)
     return {schema.names[index] for index in found if index is not None}
+
+
+def _buffer_bytes(footer: pq.FileMetaData, wanted: set[str]) -> int:
+    """What to hold of each column that is read; 0 reads a column's chunk as a whole, which takes no more memory where
+    the chunks of a row group are no larger than their buffers would be.
+    """
+    for group in map(footer.row_group, range(footer.num_row_groups)):
+        chunks = [each.total_compressed_size for each in _chunks(group) if each.path_in_schema.split(".")[0] in wanted]
+        if sum(chunks) > max(_WHOLE_BYTES, len(chunks) * _BUFFER_BYTES):
+            return _BUFFER_BYTES
+    return 0
 
 
 def _row_bytes(group: pq.RowGroupMetaData, wanted: set[str]) -> int:

@@ -97,6 +97,24 @@ def test_a_scan_closed_early_has_read_one_row_group_of_one_column(path: Path, ro
     assert handler.bytes < 1.5 * GROUP_ROWS * 8
 
 
+def test_a_small_row_groups_columns_are_read_in_one_request_each(path: Path, root: Path) -> None:
+    handler = CountingHandler()
+    scan = Scan("t", COLUMNS, filesystem=PyFileSystem(handler))
+    scan.assign("t", pieces_of(path, root))
+    assert sum(batch.num_rows for batch in scan.run(())) == GROUPS * GROUP_ROWS
+    assert sum(size > GROUP_ROWS for _, size in handler.reads) == GROUPS
+
+
+def test_a_large_row_group_is_read_a_buffer_at_a_time(root: Path) -> None:
+    table = pa.table({"x": np.random.default_rng(1).integers(0, 2**62, 3 * (1 << 20))})
+    pq.write_table(table, root / "f.parquet", row_group_size=len(table), use_dictionary=False, compression="none")
+    handler = CountingHandler()
+    scan = Scan("t", COLUMNS, filesystem=PyFileSystem(handler))
+    scan.assign("t", pieces_of(root / "f.parquet", root))
+    assert sum(batch.num_rows for batch in scan.run(())) == len(table)
+    assert max(size for _, size in handler.reads) <= 2 << 20
+
+
 def test_a_range_reads_its_row_groups_alone(path: Path, root: Path) -> None:
     handler = CountingHandler()
     scan = Scan("t", COLUMNS, filesystem=PyFileSystem(handler))
