@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 
 from .access import Access
 from .proto.allocator import tune_allocator
-from .proto.errors import TidegateError, Unavailable
+from .proto.errors import Exhausted, TidegateError, Unavailable
 from .proto.failures import error, is_ours
 from .proto.tls import TROUBLES, trouble
 
@@ -23,6 +23,7 @@ A = TypeVar("A")
 
 FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 1.0
+_TOO_LARGE: Final = "larger than max"  # how gRPC says it
 
 OPTIONS: Final = (
     ("grpc.max_receive_message_length", -1),  # the server's answers are bounded by what we ask for
@@ -177,11 +178,8 @@ class Channel:
             sentence = f"the server {address} has not answered within {self._answer_seconds:g} seconds"
         elif status in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED") and not is_ours(metadata):
             return self._unreached(status, sentence)
-        elif status == "RESOURCE_EXHAUSTED" and not is_ours(metadata):  # gRPC's own limit, so nobody asked us
-            sentence = (
-                f"the server {address} takes no call of this size ({sentence}): give data as files, in uploads or "
-                "in smaller splits, or let it take more (tidegate serve --max-message-bytes SIZE)"
-            )
+        elif status == "RESOURCE_EXHAUSTED" and not is_ours(metadata):  # gRPC's own limits, so nobody asked us
+            return _beyond_grpc(address, sentence)
         return error(status, sentence, metadata)
 
     def _unreached(self, status: str, said: str) -> TidegateError:
@@ -202,3 +200,18 @@ class Channel:
 
 def _encoded(message: Message) -> bytes:
     return message.SerializeToString()
+
+
+def _beyond_grpc(address: str, said: str) -> Exhausted:
+    """What gRPC refuses before the server sees it."""
+    if _TOO_LARGE not in said:
+        return Exhausted(
+            f"the server {address} takes no more calls at the same time ({said}): try again later, or let it take more "
+            "(tidegate serve --max-calls N)",
+            reason="TOO_MANY_CALLS",
+        )
+    return Exhausted(
+        f"the server {address} takes no call of this size ({said}): give data as files, in uploads or in smaller "
+        "splits, or let it take more (tidegate serve --max-message-bytes SIZE)",
+        reason="REQUEST_TOO_LARGE",
+    )

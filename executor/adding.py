@@ -151,6 +151,8 @@ class Adding:
             with board.lock:
                 board.check_running()
                 before = board.ledger.transactions.repeated(transaction)
+                if before is None:
+                    board.ledger.check_room(len(splits))
             digest = content_digest([(name, self._uploads.told(each)) for name, each in splits], seals=barrier)
             if before is not None:
                 return self._replayed(before, transaction, splits, digest)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ..proto.errors import TaskCancelled, TaskFailed, TidegateError
 from ..proto.values import TaskOptions, TaskState
+from .ceilings import most_splits
 from .computation import Source
 from .epochs import Start
 from .events import TaskEvents
@@ -53,7 +54,7 @@ class Board:
         self.events = events
         self.files = files = space.files
         self.quota = quota = space.quota
-        self.ledger = Ledger(sources, options.max_pending_epochs, start)
+        self.ledger = Ledger(sources, options.max_pending_epochs, start, most_splits(options.queue_bytes))
         self.call_later = timers.call_later
         self.uploads = PassingUploads(files, quota, timers.call_later)
         self.queue = SplitQueue(options.queue_bytes, quota, files, self.ledger.fed, self.lock)

@@ -390,6 +390,7 @@ class Driver:
         if self.closed:
             return
         self.closed = True
+        self._clock.close()
         self._drop(self._progress)
         self._progress = None
         self._computation.close()

@@ -20,13 +20,18 @@ from .transactions import Record, Transactions
 
 
 class Ledger:
-    """`epochs` holds the sealed epochs that are not finished, oldest first; `open` is the next."""
+    """`epochs` holds the sealed epochs that are not finished, oldest first; `open` is the next. There are at most
+    `most_splits` splits whose epoch is not acknowledged.
+    """
 
-    def __init__(self, sources: Sequence[Source], max_pending_epochs: int, start: Start) -> None:
+    def __init__(
+        self, sources: Sequence[Source], max_pending_epochs: int, start: Start, most_splits: int = LARGEST
+    ) -> None:
         self.static = tuple(source.name for source in sources if source.static)
         self.fed = {source.name: SourceLedger(source.name) for source in sources if not source.static}
         self.transactions = Transactions(start.transactions)
         self.max_pending_epochs = max_pending_epochs
+        self._most_splits = most_splits
         self.epochs: list[Epoch] = []
         self.sealed = self.finished = self.barrier_read = start.epoch
         self._start = start.epoch
@@ -88,6 +93,17 @@ class Ledger:
                 f"epoch {self.sealed} is at its barrier and max_pending_epochs is 1: read its BARRIER, then add",
                 reason="BARRIER_IN_PROGRESS",
             )
+        self.check_room(1)
+
+    def check_room(self, splits: int) -> None:
+        """Exhausted where so many more splits are too many; a task with none takes as many as a request has."""
+        held = sum(len(source.splits) for source in self.fed.values())
+        if not held or held + splits <= self._most_splits:
+            return
+        waits = f"{held:,} splits wait, whatever is in them, and queue_bytes lets {self._most_splits:,} do so"
+        if self.has_unsealed:
+            raise Exhausted(f"{waits}: request a barrier, or raise queue_bytes", reason="WAITS_FOR_SEAL")
+        raise Exhausted(f"{waits}: read and acknowledge, then add more", reason="OUTPUT_UNREAD")
 
     def _epoch_of(self, source: SourceLedger, number: int) -> int:
         return self.open.number if number > source.sealed else source.epochs.of(number)

@@ -46,7 +46,7 @@ from .staging import Staging
 from .store import Quota, SpillFiles, SpillSpace
 from .tables import hold_tables
 from .task import Task
-from .timers import Timers
+from .timers import Timer, Timers
 from .uploads import Reception
 
 
@@ -94,6 +94,7 @@ class TaskManager:
         self._timers = Timers()
         self._staging = Staging(self._folder / "staged", self.defaults.spill_quota, self._timers)
         self._tasks: dict[str, Task] = {}
+        self._idle: dict[str, Timer] = {}
         self._deleted: weakref.WeakSet[Task] = weakref.WeakSet()
         """One that was deleted in a step closes in its next, unless the service is closed first. Until it has closed,
         the timer of its interrupts holds it."""
@@ -170,7 +171,7 @@ class TaskManager:
         return self._begin(options, begin)
 
     def _begin(self, options: TaskOptions, prepare: Callable[[str, SpillSpace], Begun]) -> str:
-        self._check_room()
+        self._check_room(options)
         identity = self._ownership.new_identity()
         space = SpillSpace(SpillFiles(self._folder / identity), Quota(options.spill_quota))
         try:
@@ -202,13 +203,22 @@ class TaskManager:
             task.close()
             raise _closed() if self._closed else _stopping()
         if options.idle_seconds:
-            self._timers.call_later(options.idle_seconds, lambda: self._delete_if_idle(identity))
+            self._look_if_idle(identity, options.idle_seconds)
         return identity
 
-    def _check_room(self) -> None:
+    def _look_if_idle(self, identity: str, seconds: float) -> None:
+        timer = self._timers.call_later(seconds, lambda: self._delete_if_idle(identity))
         with self._lock:
-            tasks = tuple(self._tasks)
-        self._ceilings.check_tasks(len(tasks), sum(map(self._ownership.has, tasks)))
+            if identity in self._tasks:
+                self._idle[identity] = timer
+                return
+        timer.cancel()
+
+    def _check_room(self, options: TaskOptions) -> None:
+        with self._lock:
+            tasks = tuple(self._tasks.items())
+        own = (task.options for identity, task in tasks if self._ownership.has(identity))
+        self._ceilings.check_tasks(len(tasks), own, options)
 
     def _task(self, identity: str) -> Task:
         task = self._tasks.get(identity) if self._ownership.has(identity) else None
@@ -250,9 +260,12 @@ class TaskManager:
         self._requests.forget(task)
         with self._lock:
             found = self._tasks.pop(task, None)
+            timer = self._idle.pop(task, None)
             if found is not None:
                 self._deleted.add(found)
-            return found
+        if timer is not None:
+            timer.cancel()
+        return found
 
     def _delete_if_idle(self, identity: str) -> None:
         task = self._tasks.get(identity)
@@ -260,7 +273,7 @@ class TaskManager:
             return
         left = task.idle_left()
         if left > 0:
-            self._timers.call_later(left, lambda: self._delete_if_idle(identity))
+            self._look_if_idle(identity, left)
             return
         self._forget(identity)
         task.delete(why="idle")

@@ -8,8 +8,37 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from typing import Final
 
 _log = logging.getLogger(__name__)
+
+
+_FEW: Final = 64
+"""So many calls that were given up may stay."""
+
+
+class Timer:
+    """A call to come."""
+
+    __slots__ = ("_call", "_timers")
+
+    def __init__(self, timers: Timers, call: Callable[[], None]) -> None:
+        self._timers = timers
+        self._call: Callable[[], None] | None = call
+
+    def cancel(self) -> None:
+        """Give it up, and whatever it would have needed. Later than it is harmless."""
+        if self.take() is not None:
+            self._timers.given_up()
+
+    def take(self) -> Callable[[], None] | None:
+        """The call, which is made then; None where it has been made or given up."""
+        call, self._call = self._call, None
+        return call
+
+    @property
+    def is_over(self) -> bool:
+        return self._call is None
 
 
 class Timers:
@@ -17,20 +46,36 @@ class Timers:
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
-        self._calls: list[tuple[float, int, Callable[[], None]]] = []
+        self._calls: list[tuple[float, int, Timer]] = []
+        self._given_up = 0
         self._ordinal = itertools.count()
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
+    def __len__(self) -> int:
+        """How many calls are kept, those that were given up too."""
+        return len(self._calls)
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
+        timer = Timer(self, call)
         with self._condition:
             if self._closed:
-                return
-            heapq.heappush(self._calls, (time.monotonic() + seconds, next(self._ordinal), call))
+                return timer
+            heapq.heappush(self._calls, (time.monotonic() + seconds, next(self._ordinal), timer))
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="tidegate-timers", daemon=True)
                 self._thread.start()
             self._condition.notify()
+        return timer
+
+    def given_up(self) -> None:
+        """One more of the calls is not to be made; most that are kept are."""
+        with self._condition:
+            self._given_up += 1
+            if self._given_up > _FEW and 2 * self._given_up > len(self._calls):
+                self._calls = [each for each in self._calls if not each[2].is_over]
+                heapq.heapify(self._calls)
+                self._given_up = 0
 
     def close(self) -> None:
         with self._condition:
@@ -41,17 +86,23 @@ class Timers:
             self._thread.join()
 
     def _run(self) -> None:
-        while (call := self._due()) is not None:
+        while (timer := self._due()) is not None:
+            call = timer.take()
+            del timer
             try:
-                call()
+                if call is not None:
+                    call()
             except Exception:  # noqa: BLE001  # logged; the others go on
                 _log.exception("a timed call failed")
+            del call  # while it waits for the next one, it holds nothing of the last one
 
-    def _due(self) -> Callable[[], None] | None:
+    def _due(self) -> Timer | None:
         with self._condition:
             while not self._closed:
                 wait = self._calls[0][0] - time.monotonic() if self._calls else None
                 if wait is not None and wait <= 0:
-                    return heapq.heappop(self._calls)[2]
+                    timer = heapq.heappop(self._calls)[2]
+                    self._given_up -= timer.is_over and self._given_up > 0
+                    return timer
                 self._condition.wait(wait if wait is None else min(wait, threading.TIMEOUT_MAX))
             return None

@@ -24,7 +24,7 @@ UNNAMED_SECONDS: Final = 3600.0
 _LONGEST_ENDING: Final = 32
 _SHOWN: Final = 100
 
-CallLater: TypeAlias = Callable[[float, Callable[[], None]], None]
+CallLater: TypeAlias = Callable[[float, Callable[[], None]], object]
 
 
 @dataclass(frozen=True, slots=True)

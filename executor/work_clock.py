@@ -5,13 +5,18 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from ..proto.errors import ExecutionError
 
 _AGAIN_SECONDS: Final = 0.05
 
-CallLater = Callable[[float, Callable[[], None]], None]
+
+class Timer(Protocol):
+    def cancel(self) -> None: ...
+
+
+CallLater = Callable[[float, Callable[[], None]], Timer]
 
 
 class WorkClock:
@@ -28,7 +33,7 @@ class WorkClock:
         self._epoch = 0
         self._done = 0.0
         self._since: float | None = None
-        self._is_timed = False
+        self._timer: Timer | None = None
         self.expired = False
 
     def work_on(self, epoch: int) -> None:
@@ -45,9 +50,8 @@ class WorkClock:
             return
         with self._lock:
             self._since = time.monotonic()
-            if not self._is_timed and not self.expired:
-                self._is_timed = True
-                self._call_later(self._left(), self._look)
+            if self._timer is None and not self.expired:
+                self._timer = self._call_later(self._left(), self._look)
 
     def stop(self) -> None:
         """The stretch of work is over: nothing is interrupted any more."""
@@ -57,6 +61,13 @@ class WorkClock:
             if self._since is not None:
                 self._done += time.monotonic() - self._since
                 self._since = None
+
+    def close(self) -> None:
+        """There is no more work."""
+        with self._lock:
+            timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
 
     def check(self) -> None:
         if self.expired:
@@ -75,10 +86,10 @@ class WorkClock:
     def _look(self) -> None:
         with self._lock:
             if self._since is None:  # the next stretch asks again
-                self._is_timed = False
+                self._timer = None
                 return
             left = self._left()
             if left <= 0:
                 self.expired = True
                 self._interrupt()
-        self._call_later(max(left, _AGAIN_SECONDS), self._look)
+            self._timer = self._call_later(max(left, _AGAIN_SECONDS), self._look)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ..proto.errors import ExecutionError, Exhausted, TidegateError
 
-Later: TypeAlias = Callable[[float, Callable[[], None]], None]
+Later: TypeAlias = Callable[[float, Callable[[], None]], object]
 """Has a short call made in so many seconds, on another thread."""
 
 

@@ -30,13 +30,13 @@ def fields(view: memoryview) -> Iterator[tuple[int, int | memoryview]]:
     """
     position, end = 0, len(view)
     while position < end:
-        tag, position = _read_varint(view, position)
+        tag, position = read_varint(view, position)
         match tag & 7:
             case 0:
-                value, position = _read_varint(view, position)
+                value, position = read_varint(view, position)
                 yield tag >> 3, value
             case 2:
-                length, position = _read_varint(view, position)
+                length, position = read_varint(view, position)
                 if position + length > end:
                     raise ValueError("a field ends beyond its message")
                 yield tag >> 3, view[position : position + length]
@@ -49,7 +49,8 @@ def fields(view: memoryview) -> Iterator[tuple[int, int | memoryview]]:
                 raise ValueError(f"a field of the unknown kind {kind}")
 
 
-def _read_varint(view: memoryview, position: int) -> tuple[int, int]:
+def read_varint(view: memoryview, position: int) -> tuple[int, int]:
+    """The number at this position, and the position behind it; `ValueError` where there is none."""
     if position < len(view) and (byte := view[position]) < 0x80:
         return byte, position + 1
     value = shift = 0

@@ -14,19 +14,16 @@ from typing import Any, Final, NoReturn, ParamSpec, TypeVar
 import grpc
 import grpc.aio
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
-from google.protobuf.message import DecodeError, Message
-from google.protobuf.message_factory import GetMessageClass
+from google.protobuf.message import Message
 
 from ..executor.events import tell
 from ..executor.owning import acts_for
-from ..proto.errors import Exhausted, InternalError, InvalidRequest, TidegateError, Unavailable
+from ..proto.errors import InternalError, TidegateError, Unavailable
 from ..proto.failures import failure
-from ..proto.ranges import check_request
+from .reading import Reading, RequestReader
 from .threads import Threads
 
 log = logging.getLogger("tidegate.server")
-
-SMALL_REQUEST: Final = 64 << 10
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -54,9 +51,10 @@ class Endpoint:
 
     descriptor: ServiceDescriptor
     large: frozenset[str] = frozenset()
-    """Methods whose requests have data or plans in them. Those of others may have `SMALL_REQUEST` bytes."""
+    """Methods whose requests have data or plans in them. None of them is answered by a stream alone."""
 
-    def __init__(self) -> None:
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
         self.name = self.descriptor.full_name
         self.ending = False
         """Whether it is the server that goes, and ends calls."""
@@ -68,8 +66,11 @@ class Endpoint:
     def _method(self, method: MethodDescriptor) -> grpc.RpcMethodHandler[Any, Any]:
         """gRPC hands over bytes: what it cannot read itself it would call a bug of the server's."""
         answer = getattr(self, re.sub(r"(?<!^)(?=[A-Z])", "_", method.name).lower())
-        request = _Request(method, None if method.name in self.large else SMALL_REQUEST)
-        answer = _of_stream(answer, request) if method.client_streaming else _of_one(answer, request)
+        request = RequestReader(method, self._reading, large=method.name in self.large)
+        if method.client_streaming:
+            answer = _of_stream(answer, request)
+        else:
+            answer = _of_small(answer, request) if method.server_streaming else _of_one(answer, request)
         if method.server_streaming and method.client_streaming:
             return grpc.stream_stream_rpc_method_handler(self._noticing(single(answer), method), None, _encoded)
         if method.server_streaming:
@@ -97,44 +98,36 @@ class Endpoint:
         return noticing
 
 
-class _Request:
-    """Reads a method's requests, and refuses what is none, is too large or has a number out of its range."""
+def _of_one(
+    answer: Callable[[Any, Context], Awaitable[A]], request: RequestReader
+) -> Callable[[bytes, Context], Awaitable[A]]:
+    async def call(data: bytes, context: Context) -> A:
+        return await answer(_noted(await request.read(data)), context)
 
-    def __init__(self, method: MethodDescriptor, most: int | None) -> None:
-        self._method = method.name
-        self._most = most
-        self._name = method.input_type.full_name
-        self._message = GetMessageClass(method.input_type)
-        check_request(self._message())  # every number has its range, or the server does not start
-
-    def read(self, data: bytes) -> Message:
-        if self._most is not None and len(data) > self._most:
-            raise Exhausted(
-                f"a request of {self._method} has at most {self._most:,} bytes, not {len(data):,}",
-                reason="REQUEST_TOO_LARGE",
-            )
-        try:
-            message = self._message.FromString(data)
-        except DecodeError as error:
-            raise InvalidRequest(f"the request is not a {self._name} message", reason="MALFORMED_REQUEST") from error
-        check_request(message)
-        if task := getattr(message, "task", ""):
-            _task.set(task)
-        return message
+    return call
 
 
-def _of_one(answer: Callable[[Any, Context], A], request: _Request) -> Callable[[bytes, Context], A]:
-    return lambda data, context: answer(request.read(data), context)
+def _of_small(answer: Callable[[Any, Context], A], request: RequestReader) -> Callable[[bytes, Context], A]:
+    return lambda data, context: answer(_noted(request.read_now(data)), context)
 
 
-def _of_stream(answer: Callable[[Any, Context], A], request: _Request) -> Callable[[AsyncIterator[bytes], Context], A]:
+def _of_stream(
+    answer: Callable[[Any, Context], A], request: RequestReader
+) -> Callable[[AsyncIterator[bytes], Context], A]:
     return lambda data, context: answer(_Requests(data, request), context)
+
+
+def _noted(message: Message) -> Message:
+    """The log will know which task the call was about."""
+    if task := getattr(message, "task", ""):
+        _task.set(task)
+    return message
 
 
 class _Requests:
     """Requests of a stream, read as they are asked for."""
 
-    def __init__(self, data: AsyncIterator[bytes], request: _Request) -> None:
+    def __init__(self, data: AsyncIterator[bytes], request: RequestReader) -> None:
         self._data = data
         self._request = request
 
@@ -142,7 +135,7 @@ class _Requests:
         return self
 
     async def __anext__(self) -> Message:
-        return self._request.read(await anext(self._data))
+        return _noted(await self._request.read(await anext(self._data)))
 
 
 async def called(threads: Threads, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

@@ -15,7 +15,7 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import flight
 
-from ..executor.owning import act_for
+from ..executor.owning import act_for, acts_for
 from ..proto import flight as tickets
 from ..proto.errors import EpochError, InvalidRequest, Refused, Unauthenticated
 from ..proto.failures import EPOCH, ERROR, REASON, failure
@@ -170,13 +170,13 @@ class _Call(flight.ServerMiddleware):  # type: ignore[misc]
         """Whether its stream has been sent to its end, or its client told why not."""
 
     def take_stream(self, task: str) -> None:
-        self._threads.begin()
+        self._threads.begin(self.context.run(acts_for))
         self._task = task
 
     def call_completed(self, exception: Exception | None) -> None:  # noqa: ARG002 (of Flight)
         if self._task is None:
             return
-        self._threads.end()
+        self._threads.end(self.context.run(acts_for))
         if not (self.has_ended or self._threads.stopped):
             self.context.run(client_vanished, "DoGet", self._task)
 

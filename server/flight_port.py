@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from ..executor.ceilings import InUse
 from ..proto.address import UNIX, is_loopback, placeless
 from ..proto.errors import InvalidRequest, Unavailable
 from .backend import Backend
@@ -34,10 +35,10 @@ _SOCKET: Final = ".flight"  # behind the name of the server's own socket
 class FlightPort:
     """`address` is where Flight is served, and empty where it is not."""
 
-    def __init__(self, backend: Backend, settings: Settings) -> None:
+    def __init__(self, backend: Backend, settings: Settings, streams: InUse) -> None:
         self._backend = backend
         self._settings = settings
-        self._threads = StreamThreads(backend, settings.flight_streams)
+        self._threads = StreamThreads(backend, settings.flight_streams, streams)
         self._server: FlightServer | None = None
         self._version: tuple[int, ...] = ()
         self._ending: list[asyncio.Event] = []

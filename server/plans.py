@@ -7,21 +7,22 @@ from dataclasses import replace
 from ..proto import messages
 from ..proto.service import Service
 from ..proto.tidegate.v1 import plans_pb2 as pb
-from ..proto.values import TaskOptions
 from .answering import Context, Endpoint, called
 from .flight_port import FlightPort
 from .pools import Pools
+from .reading import Reading
+from .settings import Settings
 
 
 class Plans(Endpoint):
     descriptor = pb.DESCRIPTOR.services_by_name["PlanService"]
     large = frozenset({"Validate", "Explain"})
 
-    def __init__(self, service: Service, pools: Pools, defaults: TaskOptions, flight: FlightPort) -> None:
-        super().__init__()
+    def __init__(self, service: Service, pools: Pools, settings: Settings, flight: FlightPort) -> None:
+        super().__init__(Reading(pools.reading, settings.max_message_bytes))
         self._service = service
         self._pools = pools
-        self._defaults = defaults
+        self._defaults = settings.defaults
         self._flight = flight
 
     async def validate(self, request: pb.ValidateRequest, _: Context) -> pb.ValidateResponse:

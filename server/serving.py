@@ -12,7 +12,8 @@ from typing import Final, Self
 import grpc.aio
 from grpc_reflection.v1alpha import reflection
 
-from ..proto.errors import Unavailable
+from ..executor.ceilings import InUse
+from ..proto.errors import Exhausted, Unavailable
 from ..proto.flight import SERVICE as FLIGHT
 from .answering import Endpoint, called
 from .authenticating import Authenticating
@@ -22,6 +23,7 @@ from .flight_port import FlightPort
 from .health import NAME, Health
 from .plans import Plans
 from .pools import Pools
+from .reading import MARGIN
 from .settings import Settings
 from .tasks import Tasks
 from .trust import warning
@@ -52,13 +54,21 @@ class Server:
         self._backend = backend
         self._pools = Pools(settings)
         self._waiting = Waiting(backend)
-        self._flight = FlightPort(backend, settings)
+        streams = InUse(settings.streams_per_principal, self._too_many_streams)
+        self._flight = FlightPort(backend, settings, streams)
         self._endpoints: tuple[Endpoint, ...] = (
-            Tasks(backend, self._pools, self._waiting, settings.defaults),
-            Plans(backend, self._pools, settings.defaults, self._flight),
+            Tasks(backend, self._pools, self._waiting, settings, streams),
+            Plans(backend, self._pools, settings, self._flight),
         )
         self._health = Health()
         self.address = settings.listen
+
+    def _too_many_streams(self) -> Exhausted:
+        return Exhausted(
+            f"{self._settings.streams_per_principal} calls of yours wait for results, give them or feed, as many as "
+            "this server takes (tidegate serve --streams-per-principal N): end one first",
+            reason="TOO_MANY_STREAMS",
+        )
 
     @property
     def flight_address(self) -> str:
@@ -67,7 +77,7 @@ class Server:
 
     async def __aenter__(self) -> Self:
         limit = self._settings.max_message_bytes
-        sizes = (("grpc.max_receive_message_length", limit), ("grpc.max_send_message_length", limit))
+        sizes = (("grpc.max_receive_message_length", limit + MARGIN), ("grpc.max_send_message_length", limit))
         tokens = self._settings.tokens
         self._server = grpc.aio.server(
             interceptors=() if tokens is None else (Authenticating(tokens),),

@@ -29,6 +29,7 @@ class Settings:
     flight_streams: int = 64
     max_message_bytes: int = 64 * MIB
     max_calls: int = 4096
+    streams_per_principal: int = 2048
     connections_per_peer: int = 512
     planning_calls: int = 4
     feeding_calls: int = 8

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from ..executor.ceilings import InUse
 from ..proto.errors import Exhausted, Unavailable
 from ..proto.values import Cursor, Frame
 from .backend import Backend
@@ -18,25 +19,29 @@ _LOOK_SECONDS: Final = 0.1  # how often one that waits looks whether its client 
 class StreamThreads:
     """Of all streams together; its methods are called by their threads."""
 
-    def __init__(self, backend: Backend, most: int) -> None:
+    def __init__(self, backend: Backend, most: int, streams: InUse) -> None:
         self._backend = backend
+        self._streams = streams
         self._most = most
         self._free = threading.Semaphore(most)
         self._lock = threading.Lock()
         self._waiters: set[threading.Event] = set()
         self.stopped = False
 
-    def begin(self) -> None:
+    def begin(self, principal: str) -> None:
         """Before a stream; `end` is called after it. Exhausted where there are as many as there may be."""
+        self._streams.take(principal)
         if not self._free.acquire(blocking=False):
+            self._streams.give(principal)
             raise Exhausted(
                 f"this server has {self._most} streams of Arrow Flight open, as many as it takes (tidegate serve "
                 "--flight-streams N): ask again later, or read with Results or Next of tidegate.v1.TaskService",
                 reason="FLIGHT_BUSY",
             )
 
-    def end(self) -> None:
+    def end(self, principal: str) -> None:
         self._free.release()
+        self._streams.give(principal)
 
     def frames(
         self, task: str, cursor: Cursor, *, max_bytes: int, wait: float, left: Callable[[], bool]

@@ -7,16 +7,20 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from typing import Final, ParamSpec, TypeVar
 
+from ..executor.ceilings import InUse
+from ..executor.owning import acts_for
 from ..proto import messages
 from ..proto.errors import InvalidRequest
 from ..proto.frames import FramesEncoder, encode_added, encode_frames
 from ..proto.tidegate.v1 import tasks_pb2 as pb
-from ..proto.values import Added, Frame, TaskInfo, TaskOptions, TaskState
+from ..proto.values import Added, Frame, TaskInfo, TaskState
 from .answering import Context, Endpoint, called
 from .backend import Backend
 from .joining import joined
 from .pools import Pools
+from .reading import Reading
 from .results import LONGEST_WAIT, answer_bytes, results
+from .settings import Settings
 from .threads import Threads
 from .uploads import Uploads
 from .waiting import Waiting
@@ -26,6 +30,7 @@ R = TypeVar("R")
 
 SHORTEST_INTERVAL: Final = 0.05  # of WatchTask
 LONGEST_LOAN: Final = 0.05  # seconds that an answer waits for a thread that is lent to its task
+MANY_SPLITS: Final = 1_000
 LONGEST_FEED: Final = 60.0  # seconds; then who calls has to show a token again
 
 
@@ -33,11 +38,12 @@ class Tasks(Endpoint):
     descriptor = pb.DESCRIPTOR.services_by_name["TaskService"]
     large = frozenset({"CreateTask", "AddSplit", "AddSplits", "Feed", "Upload"})
 
-    def __init__(self, backend: Backend, pools: Pools, waiting: Waiting, defaults: TaskOptions) -> None:
-        super().__init__()
+    def __init__(self, backend: Backend, pools: Pools, waiting: Waiting, settings: Settings, streams: InUse) -> None:
+        super().__init__(Reading(pools.reading, settings.max_message_bytes))
+        self._streams = streams
         self._backend = backend
         self._waiting = waiting
-        self._defaults = defaults
+        self._defaults = settings.defaults
         self._pools = pools
         self._uploads = Uploads(backend, pools.uploads)
 
@@ -68,13 +74,14 @@ class Tasks(Endpoint):
         return await self._added(request)
 
     async def feed(self, requests: AsyncIterator[pb.AddSplitsRequest], context: Context) -> None:
-        began = time.monotonic()
-        request = await self._waiting.message(requests)
-        while request is not None:
-            await context.write(await self._added(request))
+        with self._streams.one(acts_for()):
+            began = time.monotonic()
             request = await self._waiting.message(requests)
-            if time.monotonic() - began > LONGEST_FEED:
-                return
+            while request is not None:
+                await context.write(await self._added(request))
+                request = await self._waiting.message(requests)
+                if time.monotonic() - began > LONGEST_FEED:
+                    return
 
     async def _added(self, request: pb.AddSplitsRequest) -> bytes:
         """Add, seal and read. A thread that can be spared is lent to the task meanwhile, where its epochs are short."""
@@ -91,7 +98,9 @@ class Tasks(Endpoint):
         return await feeding.long_call(add_and_work, epoch.so_far, LONGEST_LOAN)
 
     def _feeding(self, request: pb.AddSplitsRequest) -> Threads:
-        files = any(each.split.WhichOneof("kind") == "file" for each in request.splits)
+        """Of files, whose folders may be slow; of so many splits that the loop should not look at all of them, too."""
+        splits = request.splits
+        files = len(splits) > MANY_SPLITS or any(each.split.WhichOneof("kind") == "file" for each in splits)
         return self._pools.listing if files else self._pools.feeding
 
     def _add_or_transact(self, request: pb.AddSplitsRequest, *, wake: bool) -> pb.AddSplitsResponse:
@@ -171,20 +180,22 @@ class Tasks(Endpoint):
         return pb.ListCheckpointsResponse(checkpoints=map(messages.checkpoint_message, found))
 
     async def next(self, request: pb.NextRequest, _: Context) -> bytes:
-        frames = await self._waiting.frames(
-            request.task,
-            messages.cursor_value(getattr(request, "from")),
-            acknowledge=messages.cursor_value(request.acknowledge) if request.HasField("acknowledge") else None,
-            max_bytes=answer_bytes(request),
-            wait=min(request.wait_ms / 1000, LONGEST_WAIT),
-        )
+        with self._streams.one(acts_for()):
+            frames = await self._waiting.frames(
+                request.task,
+                messages.cursor_value(getattr(request, "from")),
+                acknowledge=messages.cursor_value(request.acknowledge) if request.HasField("acknowledge") else None,
+                max_bytes=answer_bytes(request),
+                wait=min(request.wait_ms / 1000, LONGEST_WAIT),
+            )
         return encode_frames(joined(frames))
 
     async def results(self, request: pb.ResultsRequest, _: Context) -> AsyncGenerator[bytes]:
         encoder = FramesEncoder()
-        async with aclosing(results(self._waiting, request)) as answers:
-            async for frames in answers:
-                yield encoder.encode(frames)
+        with self._streams.one(acts_for()):
+            async with aclosing(results(self._waiting, request)) as answers:
+                async for frames in answers:
+                    yield encoder.encode(frames)
 
     async def acknowledge(self, request: pb.AcknowledgeRequest, _: Context) -> pb.AcknowledgeResponse:
         await self._control(self._backend.acknowledge, request.task, messages.cursor_value(request.cursor))
@@ -199,12 +210,13 @@ class Tasks(Endpoint):
     async def watch_task(self, request: pb.WatchTaskRequest, _: Context) -> AsyncGenerator[pb.Task]:
         interval = max(request.interval_ms / 1000, SHORTEST_INTERVAL)
         seen: TaskInfo | None = None
-        while seen is None or seen.state is TaskState.RUNNING:
-            task = await self._control(self._backend.get_task, request.task)
-            if task != seen:
-                yield messages.task_message(task)
-            seen = task
-            await self._waiting.pause(interval)
+        with self._streams.one(acts_for()):
+            while seen is None or seen.state is TaskState.RUNNING:
+                task = await self._control(self._backend.get_task, request.task)
+                if task != seen:
+                    yield messages.task_message(task)
+                seen = task
+                await self._waiting.pause(interval)
 
     async def cancel_task(self, request: pb.CancelTaskRequest, _: Context) -> pb.CancelTaskResponse:
         await self._control(self._backend.cancel_task, request.task)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from typing import Final
 
+from ..executor.ceilings import InUse
 from ..executor.owning import acts_for
 from ..proto.errors import Exhausted, InvalidRequest, Unavailable
 from ..proto.tidegate.v1 import tasks_pb2 as pb
@@ -27,12 +26,12 @@ class Uploads:
     def __init__(self, backend: Backend, threads: Threads) -> None:
         self._backend = backend
         self._threads = threads
-        self._under_way: Counter[str] = Counter()
+        self._under_way = InUse(AT_ONCE, _too_many)
         self._dropping: set[asyncio.Task[None]] = set()
 
     async def receive(self, requests: AsyncIterator[pb.UploadRequest]) -> str:
         """The path of the file that these requests bring."""
-        with self._counted(acts_for()):
+        with self._under_way.one(acts_for()):
             request = await _next(requests)
             if request is None:
                 raise InvalidRequest("an upload needs at least one message, which names the task and the file")
@@ -50,22 +49,14 @@ class Uploads:
                 self._drop(reception)
                 raise
 
-    @contextmanager
-    def _counted(self, principal: str) -> Iterator[None]:
-        if self._under_way[principal] >= AT_ONCE:
-            raise Exhausted(f"{AT_ONCE} uploads are under way: wait for one to end", reason="TOO_MANY_UPLOADS")
-        self._under_way[principal] += 1
-        try:
-            yield
-        finally:
-            self._under_way[principal] -= 1
-            if not self._under_way[principal]:
-                del self._under_way[principal]
-
     def _drop(self, reception: Reception) -> None:
         dropping = asyncio.ensure_future(called(self._threads, reception.drop))
         self._dropping.add(dropping)
         dropping.add_done_callback(self._dropping.discard)
+
+
+def _too_many() -> Exhausted:
+    return Exhausted(f"{AT_ONCE} uploads are under way: wait for one to end", reason="TOO_MANY_UPLOADS")
 
 
 async def _next(requests: AsyncIterator[pb.UploadRequest]) -> pb.UploadRequest | None:

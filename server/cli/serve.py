@@ -21,7 +21,10 @@ _log = logging.getLogger("tidegate.server")
 
 _CLOSING_SECONDS: Final = 5.0
 _IDLE_SECONDS: Final = 86_400.0
-_SETTINGS: Final = ("flight_listen", "flight_streams", "max_message_bytes", "max_calls", "connections_per_peer")
+_SETTINGS: Final = (
+    *("flight_listen", "flight_streams", "max_message_bytes", "max_calls", "streams_per_principal"),
+    "connections_per_peer",
+)
 _SIZES: Final = ("memory_limit", "queue_bytes", "output_bytes", "spill_quota", "write_quota")
 
 
@@ -96,9 +99,22 @@ def register(commands: common.Subparsers) -> None:
         "--max-tasks", metavar="N", type=common.at_least_one, default=1000, help="of all (default: %(default)s)"
     )
     limits.add_argument("--max-tasks-per-principal", metavar="N", type=common.at_least_one, help="of each principal")
+    for name in _SIZES:
+        limits.add_argument(
+            f"--{name.replace('_', '-')}-per-principal",
+            metavar="SIZE",
+            type=common.size,
+            help="of all tasks of a principal together",
+        )
     calls = parser.add_argument_group("limits of calls")
     calls.add_argument("--max-message-bytes", metavar="SIZE", type=common.message_size, help="default: 64MiB")
     calls.add_argument("--max-calls", metavar="N", type=common.at_least_one, help="at the same time (default: 4096)")
+    calls.add_argument(
+        "--streams-per-principal",
+        metavar="N",
+        type=common.at_least_one,
+        help="calls of a principal that wait for results, give them or feed (default: 2048)",
+    )
     calls.add_argument(
         "--connections-per-peer",
         metavar="N",
@@ -151,16 +167,20 @@ def serve(options: argparse.Namespace) -> int:
     tune_allocator()
     given = _given(options, (*_SIZES, "max_pending_epochs", "idle_seconds", "epoch_seconds"))
     defaults = TaskOptions(**{"idle_seconds": _IDLE_SECONDS, **given})
-    ceilings = Ceilings(options=given, tasks=options.max_tasks, tasks_of_principal=options.max_tasks_per_principal)
+    summed = {name: getattr(options, f"{name}_per_principal") for name in _SIZES}
+    ceilings = Ceilings(
+        options=given,
+        options_of_principal={name: most for name, most in summed.items() if most is not None},
+        tasks=options.max_tasks,
+        tasks_of_principal=options.max_tasks_per_principal,
+    )
     settings = Settings(
         listen=options.listen,
         defaults=defaults,
         tokens=tokens,
         certificate=Certificate(options.tls_cert, options.tls_key) if options.tls_cert is not None else None,
         flight=not options.no_flight,
-        **_given(
-            options, ("flight_listen", "flight_streams", "max_message_bytes", "max_calls", "connections_per_peer")
-        ),
+        **_given(options, _SETTINGS),
     )
     service = open_service(
         roots=roots,

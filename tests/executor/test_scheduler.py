@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -270,3 +272,36 @@ def test_a_timer_that_fails_does_not_stop_the_others(caplog: pytest.LogCaptureFi
     assert done.wait(20)
     timers.close()
     assert "ZeroDivisionError" in caplog.text
+
+
+def test_calls_that_were_given_up_are_not_made_and_not_kept() -> None:
+    timers = Timers()
+    called: list[int] = []
+    try:
+        given_up = [timers.call_later(3600.0, lambda n=n: called.append(n)) for n in range(10_000)]
+        done = threading.Event()
+        stays = timers.call_later(0.2, done.set)
+        for timer in given_up:
+            timer.cancel()
+            timer.cancel()
+        assert len(timers) < 200
+        assert done.wait(10.0)
+        stays.cancel()
+        assert called == []
+    finally:
+        timers.close()
+
+
+def test_a_call_that_was_given_up_holds_nothing_that_it_needed() -> None:
+    class Needed:
+        """Stands for a task."""
+
+    timers, needed = Timers(), Needed()
+    alive = weakref.ref(needed)
+    timer = timers.call_later(3600.0, lambda needed=needed: None)
+    del needed
+    assert alive() is not None
+    timer.cancel()
+    gc.collect()
+    assert alive() is None
+    timers.close()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate.proto.errors import InvalidRequest, NotFound, Refused, SplitError
-from tidegate.proto.values import Added, Cursor, FileSplit
+from tidegate.proto.errors import Exhausted, InvalidRequest, NotFound, Refused, SplitError
+from tidegate.proto.values import Added, Cursor, FileSplit, Transaction
 
 from .fakes import FakeEngine, rows, running
 
@@ -172,3 +172,30 @@ def test_splits_before_a_refused_one_stay_added() -> None:
             task.manager.add_splits(task.id, [("a", rows(1), 1), ("x", rows(2), 1)], barrier=True)
         assert task.info().sources[0].last_added == 1
         assert task.info().sealed_epoch == 0
+
+
+@pytest.mark.parametrize("values", [(), (7,)], ids=["no rows", "one row"])
+def test_splits_count_against_queue_bytes_whatever_is_in_them(values: tuple[int, ...]) -> None:
+    most = 1_100
+    with running(queue_bytes=512 * most) as task:
+        split = rows(*values)
+        task.manager.add_splits(task.id, [("a", split, None)] * most)
+        with pytest.raises(Exhausted, match=r"1,100 splits wait.* request a barrier") as refused:
+            task.manager.add_splits(task.id, [("a", split, None)])
+        assert refused.value.reason == "WAITS_FOR_SEAL"
+        assert task.manager.add_splits(task.id, [("a", split, 1)])[0][0].duplicate
+        task.seal()
+        task.epoch(1)
+        with pytest.raises(Exhausted, match="read and acknowledge") as refused:
+            task.manager.add_splits(task.id, [("a", split, None)])
+        assert refused.value.reason == "OUTPUT_UNREAD"
+        task.manager.acknowledge(task.id, Cursor(2))
+        task.manager.add_splits(task.id, [("a", split, None)])
+
+
+def test_files_count_as_splits_too_and_a_transaction_is_refused_before_any_of_its_splits_is_taken() -> None:
+    with running(queue_bytes=1) as task:
+        task.manager.add_splits(task.id, [("a", FileSplit(path=str(n)), None) for n in range(999)])
+        with pytest.raises(Exhausted, match="999 splits wait"):
+            task.manager.transact(task.id, Transaction(application="a", version=1), [("a", FileSplit(path="x"))] * 2)
+        task.manager.transact(task.id, Transaction(application="a", version=1), [("a", FileSplit(path="x"))])

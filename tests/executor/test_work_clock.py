@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextvars import copy_context
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ import substrait.dataframe as sub
 
 import tidegate
 from tidegate.executor.ceilings import Ceilings
+from tidegate.executor.owning import act_for
 from tidegate.executor.work_clock import WorkClock
 from tidegate.proto.errors import Exhausted, InvalidRequest
 from tidegate.proto.values import OnError, TaskOptions
@@ -25,8 +27,12 @@ class Later:
     def __init__(self) -> None:
         self.calls: list[tuple[float, Callable[[], None]]] = []
 
-    def __call__(self, seconds: float, call: Callable[[], None]) -> None:
+    def __call__(self, seconds: float, call: Callable[[], None]) -> Later:
         self.calls.append((seconds, call))
+        return self
+
+    def cancel(self) -> None:
+        self.calls.pop()
 
     def come(self) -> None:
         _, call = self.calls.pop()
@@ -43,6 +49,17 @@ def test_work_within_the_bound_is_not_interrupted() -> None:
     assert len(later.calls) == 1
     later.come()
     assert (interrupted, later.calls) == ([], [])
+
+
+def test_a_clock_that_is_closed_asks_for_no_more_calls() -> None:
+    later = Later()
+    clock = WorkClock(60.0, later, lambda: None)
+    clock.work_on(1)
+    clock.start()
+    clock.stop()
+    clock.close()
+    clock.close()
+    assert later.calls == []
 
 
 def test_work_beyond_the_bound_is_interrupted_until_it_stops() -> None:
@@ -129,5 +146,40 @@ def test_there_are_so_many_tasks_at_once(tmp_path: Path) -> None:
         assert refused.value.reason == "TOO_MANY_TASKS"
         manager.delete_task(first)
         assert manager.create_task(PLAN, TaskOptions(), {})
+    finally:
+        manager.close()
+
+
+def test_tasks_of_a_principal_have_so_much_of_an_option_together() -> None:
+    ceilings = Ceilings(options_of_principal={"memory_limit": 3 << 30, "spill_quota": 1 << 40})
+    manager = manager_of(FakeEngine(), threads=1, ceilings=ceilings, principals=True)
+    two = TaskOptions(memory_limit=2 << 30)
+
+    def create(principal: str, options: TaskOptions) -> str:
+        def call() -> str:
+            act_for(principal)
+            return manager.create_task(PLAN, options, {}).id
+
+        return copy_context().run(call)
+
+    try:
+        create("alice", two)
+        with pytest.raises(
+            Exhausted, match=r"memory_limit=3221225472 together: .* have 2147483648, .* 2147483648;"
+        ) as no:
+            create("alice", two)
+        assert no.value.reason == "PRINCIPAL_CEILING"
+        create("alice", TaskOptions(memory_limit=1 << 30))
+        create("bob", two)
+    finally:
+        manager.close()
+
+
+def test_a_deleted_task_that_was_idle_leaves_no_timer() -> None:
+    manager = manager_of(FakeEngine(), threads=1)
+    try:
+        for _ in range(500):
+            manager.delete_task(manager.create_task(PLAN, TaskOptions(idle_seconds=86_400.0), {}).id)
+        assert len(manager._timers) < 200
     finally:
         manager.close()

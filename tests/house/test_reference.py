@@ -10,11 +10,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+import pytest
+
 from tidegate.planner.decode import limits
 from tidegate.proto import errors
 from tidegate.proto.values import GIB, MIB, TaskOptions
 
 from .modules import TOP, modules
+from .reasons import constants, given, listed
 
 PAGE = (TOP / "docs" / "tasks-and-barriers.md").read_text()
 REFUSALS = {each.__name__: each.default_reason for each in errors.RequestError.__subclasses__()}
@@ -73,6 +76,22 @@ def test_the_options_are_those_of_a_task_with_their_defaults() -> None:
 def test_every_refusal_is_listed_with_its_reason_and_error() -> None:
     listed = {(row[0].strip("`"), row[1].strip("`")) for row in rows("Refusals")}
     assert listed == set(refusals())
+
+
+def test_every_reason_that_the_code_gives_is_in_a_table_of_the_pages() -> None:
+    assert sorted((each.reason, each.where) for each in given() if each.reason not in listed()) == []
+
+
+def test_every_reason_in_a_table_is_in_the_code() -> None:
+    assert {reason: page for reason, page in listed().items() if reason not in constants()} == {}
+
+
+@pytest.mark.parametrize(
+    "reason",
+    ["EPOCH_SECONDS", "LOOP_ROWS", "CIRCLE", "PLAN_TOO_LARGE", "BAD_BOUND", "SPLIT_UNREADABLE", "SPARK_FAILED"],
+)
+def test_reasons_are_found_however_the_code_gives_them(reason: str) -> None:
+    assert reason in {each.reason for each in given()}
 
 
 def test_the_limits_of_plans_are_in_the_operations_page_in_their_order() -> None:

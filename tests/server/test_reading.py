@@ -1,0 +1,124 @@
+"""Requests are read where they hold nobody up, and refused with a reason where they are too large."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import grpc
+import pyarrow as pa
+import pytest
+from google.protobuf.message import Message
+
+import tidegate
+from tidegate.proto.parts import has_more_parts
+from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
+from tidegate.server import reading
+from tidegate.server.plans import Plans
+from tidegate.server.tasks import Tasks
+
+from .conftest import Stubs, inline
+from .running import fake_server
+from .test_malformed import METHODS, call, reason
+
+MIB = 1 << 20
+LARGE = [method for method in METHODS if method.name in Tasks.large | Plans.large]
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    with fake_server(max_message_bytes=MIB) as listening:
+        yield listening
+
+
+@pytest.fixture
+def readers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The threads that made messages, by what they do."""
+    names: list[str] = []
+
+    def checked(_: Message) -> None:
+        names.append(threading.current_thread().name.rpartition("-")[0])
+
+    monkeypatch.setattr(reading, "check_request", checked)
+    return names
+
+
+@pytest.mark.parametrize("method", LARGE, ids=[method.name for method in LARGE])
+def test_a_request_above_the_limit_is_refused_with_its_reason(
+    stubs: Stubs, method: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(grpc.RpcError, match="has at most 1,048,576 bytes, not 1,048,577") as refused:
+        call(stubs.channel, method, bytes(MIB + 1))
+    assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert reason(refused.value) == "REQUEST_TOO_LARGE"
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=[method.name for method in METHODS])
+def test_a_request_far_above_the_limit_is_ended_by_grpc(
+    stubs: Stubs, method: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(grpc.RpcError, match="larger than max") as refused:
+        call(stubs.channel, method, bytes(MIB + reading.MARGIN + 1))
+    assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+def test_the_client_gives_its_reason_to_what_grpc_ends(address: str) -> None:
+    with tidegate.connect(address) as client:
+        task = client.create_task(b"plan")
+        wide = pa.table({"x": pa.array(range(MIB), pa.int64())})
+        with pytest.raises(tidegate.Exhausted, match="takes no call of this size") as refused:
+            task.add_split("a", wide)
+        assert refused.value.reason == "REQUEST_TOO_LARGE"
+
+
+def test_a_large_request_is_read_off_the_event_loop_and_a_small_one_on_it(stubs: Stubs, readers: list[str]) -> None:
+    task = stubs.create()
+    readers.clear()
+    stubs.tasks.AddSplit(pb.AddSplitRequest(task=task, source="a", split=inline(1)))
+    stubs.tasks.AddSplit(pb.AddSplitRequest(task=task, source="a", split=inline(*range(10_000))))
+    stubs.tasks.GetTask(pb.GetTaskRequest(task=task))
+    assert [name == "tidegate-read" for name in readers] == [False, True, False]
+
+
+def test_every_large_method_of_one_answer_reads_off_the_event_loop(stubs: Stubs, readers: list[str]) -> None:
+    for method in LARGE:
+        readers.clear()
+        with pytest.raises(grpc.RpcError):
+            call(stubs.channel, method, b"\x0a\x04none\x7a\xa0\x8d\x06" + bytes(100_000))
+        assert set(readers) <= {"tidegate-read"}, method.name
+
+
+def test_a_request_of_very_many_parts_is_refused_before_a_message_is_made_of_it(readers: list[str]) -> None:
+    with fake_server() as address, grpc.insecure_channel(address) as channel:
+        readers.clear()
+        (add,) = (method for method in METHODS if method.name == "AddSplits")
+        with pytest.raises(grpc.RpcError, match="at most 1,000,000 fields") as refused:
+            call(channel, add, b"\x12\x00" * (reading.MOST_PARTS + 1))
+        assert reason(refused.value) == "REQUEST_TOO_LARGE"
+        assert readers == []
+
+
+@pytest.mark.parametrize(
+    ("message", "parts"),
+    [
+        (pb.AddSplitsRequest(), 0),
+        (pb.AddSplitsRequest(task="t", epoch=3), 2),
+        (pb.AddSplitsRequest(splits=[pb.SplitOfSource(source="a", split=inline(1))] * 3), 15),
+        (pb.FileSplit(row_groups=range(100)), 101),
+        (pb.Seal(through={"a": 1, "b": 2}), 6),
+        (pb.TaskOptions(idle_seconds=1.0), 1),
+    ],
+    ids=["nothing", "numbers", "messages", "packed numbers", "a map", "a double"],
+)
+def test_parts_are_the_fields_of_a_message_and_of_those_inside_it(message: Message, parts: int) -> None:
+    data = message.SerializeToString()
+    assert not has_more_parts(data, message.DESCRIPTOR, parts)
+    assert parts == 0 or has_more_parts(data, message.DESCRIPTOR, parts - 1)
+
+
+@pytest.mark.parametrize("data", [b"\x12\x05", b"\x0b", b"\xff" * 11], ids=repr)
+def test_bytes_that_are_no_message_have_no_parts(data: bytes) -> None:
+    with pytest.raises(ValueError, match=r"field|varint"):
+        has_more_parts(data, pb.AddSplitsRequest.DESCRIPTOR, 10)
