@@ -132,10 +132,15 @@ def _untrusted(address: str, error: ssl.SSLCertVerificationError, known: str) ->
         found = shown(address)
         names = f", not for {', '.join(found.names)}" if found is not None and found.names else ""
         host = "localhost" if address.startswith(UNIX) else address.rpartition(":")[0]
-        return Trouble(reason="CERTIFICATE_NAME", sentence=f"the certificate it shows has to be for {host}{names}")
+        sentence = f"the certificate it shows has to be for {host}{names}: connect by one of its names, or renew it"
+        return Trouble(reason="CERTIFICATE_NAME", sentence=sentence)
     if error.verify_code in _WRONG_TIME:
-        return Trouble(reason="CERTIFICATE_EXPIRED", sentence=f"its certificate cannot be used: {error.verify_message}")
-    sentence = f"its certificate is not trusted ({error.verify_message}): it has to be vouched for by {known}"
+        sentence = f"its certificate cannot be used ({error.verify_message}): renew it, or set the clocks right"
+        return Trouble(reason="CERTIFICATE_EXPIRED", sentence=sentence)
+    sentence = (
+        f"its certificate is not trusted ({error.verify_message}): it has to be vouched for by {known}; name the file "
+        "of its authority (tls=FILE, --tls-ca FILE)"
+    )
     return Trouble(reason="CERTIFICATE_UNTRUSTED", sentence=sentence)
 
 

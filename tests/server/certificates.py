@@ -20,6 +20,8 @@ G = (
     0x4FE342E2FE1A7F9B8EE7EB4A7C0F9E162BCE33576B315ECECBB6406837BF51F5,
 )
 Point = tuple[int, int]
+Validity = tuple[str, str]
+YEARS: Validity = ("200101000000Z", "491231235959Z")
 
 COMMON_NAME, SUBJECT_ALTERNATIVES, BASIC_CONSTRAINTS = "2.5.4.3", "2.5.29.17", "2.5.29.19"
 EC_KEY, CURVE, ECDSA_SHA256 = "1.2.840.10045.2.1", "1.2.840.10045.3.1.7", "1.2.840.10045.4.3.2"
@@ -139,23 +141,24 @@ class Authority:
         constraint = _extension(BASIC_CONSTRAINTS, _sequence(_der(0x01, b"\xff")))
         return self._certificate(self.name, self.key.public, constraint)
 
-    def issue(self, folder: Path, *names: str) -> tuple[Path, Path]:
+    def issue(self, folder: Path, *names: str, valid: Validity = YEARS, self_signed: bool = False) -> tuple[Path, Path]:
         """Files of a certificate for a server of these names, and of its key."""
-        key = Key.new()
+        key = self.key if self_signed else Key.new()
         alternatives = _extension(SUBJECT_ALTERNATIVES, _sequence(*map(_alternative, names)))
         certificate, private = folder / "server.pem", folder / "server.key"
-        certificate.write_text(self._certificate(names[0], key.public, alternatives))
+        subject = self.name if self_signed else names[0]
+        certificate.write_text(self._certificate(subject, key.public, alternatives, valid))
         private.write_text(key.pem)
         return certificate, private
 
-    def _certificate(self, subject: str, public: bytes, extension: bytes) -> str:
+    def _certificate(self, subject: str, public: bytes, extension: bytes, valid: Validity = YEARS) -> str:
         signed = _sequence(_identifier(ECDSA_SHA256))
         content = _sequence(
             _der(0xA0, _integer(2)),
             _integer(secrets.randbits(63) + 1),
             signed,
             _name(self.name),
-            _sequence(_der(0x17, b"200101000000Z"), _der(0x17, b"491231235959Z")),
+            _sequence(*(_der(0x17, time.encode()) for time in valid)),
             _name(subject),
             _sequence(_sequence(_identifier(EC_KEY), _identifier(CURVE)), _bits(public)),
             _der(0xA3, _sequence(extension)),

@@ -146,7 +146,7 @@ def test_a_server_of_another_authority_is_told_nothing(address: str, tmp_path: P
     other.write_text(Authority.new().pem)
     for tls, known in ((other, str(other)), (True, "those authorities that gRPC knows")):
         refused = told(address, tls=tls)
-        assert str(refused).endswith(f"vouched for by {known}")
+        assert f"vouched for by {known}; name the file of its authority (tls=FILE, --tls-ca FILE)" in str(refused)
         assert refused.reason == "CERTIFICATE_UNTRUSTED"
 
 
@@ -157,8 +157,79 @@ def test_a_server_of_another_name_is_told_nothing(
     certificate = Certificate(*authority.issue(tmp_path, "elsewhere.example"))
     with manager() as backend, served(backend, certificate=certificate) as address:
         refused = told(address.replace("127.0.0.1", host), tls=authorities)
-    assert str(refused).endswith(f"the certificate it shows has to be for {host}, not for elsewhere.example")
+    assert f"the certificate it shows has to be for {host}, not for elsewhere.example: connect by one of its names" in (
+        str(refused)
+    )
     assert refused.reason == "CERTIFICATE_NAME"
+
+
+@pytest.mark.parametrize("way", ["gRPC", "Flight"])
+@pytest.mark.parametrize(
+    ("issued", "reason", "said"),
+    [
+        ({"valid": ("200101000000Z", "210101000000Z")}, "CERTIFICATE_EXPIRED", "certificate has expired): renew it"),
+        ({"valid": ("480101000000Z", "491231235959Z")}, "CERTIFICATE_EXPIRED", "not yet valid): renew it, or set the"),
+        ({"by": "another"}, "CERTIFICATE_UNTRUSTED", "name the file of its authority (tls=FILE, --tls-ca FILE)"),
+        ({"by": "another", "self_signed": True}, "CERTIFICATE_UNTRUSTED", "(self-signed certificate): it has to be"),
+        (
+            {"names": ["elsewhere.example"]},
+            "CERTIFICATE_NAME",
+            "not for elsewhere.example: connect by one of its names",
+        ),
+        ({"tls": False}, "NO_TLS", "leave tls, --tls and --tls-ca out"),
+    ],
+    ids=["expired", "not valid yet", "of an unknown authority", "self-signed", "of another name", "none"],
+)
+def test_a_certificate_that_cannot_be_used_is_told_at_once_with_what_to_do(
+    authority: Authority,
+    address: str,
+    authorities: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    way: str,
+    issued: dict[str, object],
+    reason: str,
+    said: str,
+) -> None:
+    how = dict(issued)
+    names = how.pop("names", ["localhost", "127.0.0.1"])
+    by = Authority.new() if how.pop("by", None) else authority
+    shown = Certificate(*by.issue(tmp_path_factory.mktemp("strange"), *names, **how)) if how.pop("tls", True) else None
+    with manager() as other, served(other, certificate=shown) as strange:
+        if way == "gRPC":
+            refused = told(strange, tls=authorities)
+            assert (refused.reason, said in str(refused)) == (reason, True)
+            return
+        rows = pa.table({"x": range(1_000_000)})
+        with (
+            tidegate.connect(address, tls=authorities, token=TOKEN) as client,
+            client.create_task(b"plan") as task,
+        ):
+            monkeypatch.setattr(FlightConnection, "_address", lambda _: strange)
+            started = time.monotonic()
+            assert task.run_epoch({"a": rows}).table() == rows
+            assert time.monotonic() - started < 30
+            assert said in task.service.large_results
+        assert said in caplog.text
+
+
+def test_flight_with_tls_at_a_server_without_is_told_at_once(
+    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = pa.table({"x": range(1_000_000)})
+    certificate = Certificate(*authority.issue(tmp_path, "localhost", "127.0.0.1"))
+    with (
+        manager() as backend,
+        manager() as other,
+        served(backend) as address,
+        served(other, certificate=certificate) as strange,
+        tidegate.connect(address) as client,
+        client.create_task(b"plan") as task,
+    ):
+        monkeypatch.setattr(FlightConnection, "_address", lambda _: strange)
+        assert task.run_epoch({"a": rows}).table() == rows
+        assert "it takes connections over TLS alone (tls=True" in task.service.large_results
 
 
 def test_a_file_without_certificates_vouches_for_nobody(address: str, tmp_path: Path) -> None:
