@@ -7,10 +7,11 @@ from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
-from ..operators.changes.network.statistics import LoopStatistics
+from ..operators.changes.network.statistics import LoopStatistics, OperatorStatistics
 from ..operators.indexes.index import Index
 from ..planner.pipelines import KeptIndex, PhysicalPlan
 from ..proto.statistics import StageStatistics
+from .input_progress import InputProgress
 from .kept import Rows
 from .meters import Meters
 from .pipeline import Supply
@@ -31,7 +32,8 @@ class Keeps(Protocol):
 
 
 class Cluster(Protocol):
-    """A task's own way to it. What operators count there goes to the meters that it was made with."""
+    """A task's own way to it. What operators count there goes to the meters, and what
+    statements read to the progress, that it was made with."""
 
     @property
     def keeping(self) -> Keeps: ...
@@ -41,6 +43,11 @@ class Cluster(Protocol):
 
     @property
     def loops(self) -> tuple[LoopStatistics, ...]: ...
+
+    @property
+    def bodies(self) -> tuple[OperatorStatistics, ...]:
+        """Of the loops' bodies."""
+        ...
 
     def stages(self) -> tuple[StageStatistics, ...]:
         """From any thread: those of the run in progress, or of the last one."""
@@ -61,4 +68,4 @@ class Cluster(Protocol):
         ...
 
 
-MakeCluster: TypeAlias = Callable[[Meters], Cluster]
+MakeCluster: TypeAlias = Callable[[Meters, InputProgress], Cluster]

@@ -16,6 +16,7 @@ from typing import NotRequired, TypedDict, Unpack
 import pyarrow as pa
 
 from ..operators.changes.network.statistics import LoopStatistics as RunLoops
+from ..operators.changes.network.statistics import OperatorStatistics as RunOperators
 from ..operators.column import Column
 from ..operators.indexes.sql import Database
 from ..operators.instances import Instance, InstancePool, InstanceSettings
@@ -36,9 +37,9 @@ from .computation import RowEffect, Source
 from .input_progress import InputProgress
 from .keeping import Keeping
 from .lookups import Lane, LookupThreads
-from .loop_statistics import combined, told
 from .making import RunNode, Workshop
 from .meters import Meter, Meters
+from .network_statistics import combined, combined_operators, operators_told, told
 from .parallel import Surroundings
 from .pipeline import Pieces, PipelineInstance, Read, Supply
 from .pipelines import Pipelines
@@ -103,7 +104,7 @@ class PlanComputation:
         self.meters = Meters()
         self.inputs = InputProgress(self.meters)
         make_cluster = resources.get("cluster")
-        self.cluster = None if make_cluster is None else make_cluster(self.meters)
+        self.cluster = None if make_cluster is None else make_cluster(self.meters, self.inputs)
         self._keeping: Keeps = (
             Keeping(self._kept_rows, options, space, self.meters) if self.cluster is None else self.cluster.keeping
         )
@@ -126,6 +127,7 @@ class PlanComputation:
         self._stopped = False
         self._plans = 0
         self._ended_loops: tuple[RunLoops, ...] = ()
+        self._ended_bodies: tuple[RunOperators, ...] = ()
         self._accepted: dict[str, InlinePiece] = {}
         pipelines = prepared.physical(self._nominal).pipelines
         self.write = write
@@ -245,6 +247,7 @@ class PlanComputation:
         """It is about to be closed."""
         self._plans += made.plans
         self._ended_loops = combined((*self._ended_loops, *made.loops))
+        self._ended_bodies = combined_operators((*self._ended_bodies, *made.bodies))
 
     def _lane(self, limit: int) -> Submit:
         lane = self._lookups.lane(limit)
@@ -295,7 +298,10 @@ class PlanComputation:
         return self.meters.of("Write", write.place)
 
     def operators(self) -> tuple[OperatorStatistics, ...]:
-        return self.meters.statistics()
+        elsewhere = () if self.cluster is None else self.cluster.bodies
+        here = (each for made in tuple(self._made.values()) for each in made.bodies)
+        bodies = combined_operators((*self._ended_bodies, *elsewhere, *here))
+        return (*self.meters.statistics(), *operators_told(bodies))
 
     def loops(self) -> tuple[LoopStatistics, ...]:
         elsewhere = () if self.cluster is None else self.cluster.loops

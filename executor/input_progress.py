@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -23,6 +23,29 @@ from .meters import Meters
 
 Total: TypeAlias = int | None
 Meter: TypeAlias = tuple[str, str]
+
+
+class Statements(Protocol):
+    """Is told of statements that read files themselves."""
+
+    def statement(self, rows: Mapping[str, int], share: Callable[[], float | None]) -> AbstractContextManager[None]: ...
+
+
+class EndedStatements:
+    """How many rows of each source statements have read, in a process that nobody asks while they run."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, int] = {}
+
+    @contextmanager
+    def statement(
+        self,
+        rows: Mapping[str, int],
+        share: Callable[[], float | None],  # noqa: ARG002
+    ) -> Generator[None]:
+        yield
+        for name, count in rows.items():
+            self.rows[name] = self.rows.get(name, 0) + count
 
 
 class InputProgress:
@@ -67,6 +90,12 @@ class InputProgress:
                 self._running.pop(id(statement), None)
                 for name, count in rows.items():
                     self._ended[name] = self._ended.get(name, 0.0) + count * (done or statement.done)
+
+    def ended(self, rows: Mapping[str, int]) -> None:
+        """Statements of other processes have read so many rows of sources' files."""
+        with self._lock:
+            for name, count in rows.items():
+                self._ended[name] = self._ended.get(name, 0.0) + count
 
     def progress(self) -> Mapping[str, SourceProgress]:
         """Of each input that is read, from any thread."""

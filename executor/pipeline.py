@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
-from ..operators.changes.network.statistics import LoopStatistics
+from ..operators.changes.network.statistics import LoopStatistics, OperatorStatistics
 from ..operators.fragment import Fragment
 from ..operators.loop import Loop
 from ..operators.operator import UNBOUNDED, Stream
@@ -17,7 +17,7 @@ from ..operators.piece import Piece
 from ..operators.recomputed_loop import RecomputedLoop
 from ..planner.pipelines import KeptNode, PhysicalNode, ReceiveNode, inputs
 from .clock import context_row
-from .input_progress import InputProgress
+from .input_progress import Statements
 from .kept import Rows
 from .key_shares import CutPieces
 from .making import Made, ReadSource, RunNode, Workshop, make
@@ -46,7 +46,7 @@ class Read:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Supply:
     """What a run reads: the pieces of its channel, those of all channels, those of its ranges of keys, exchanges, and
-    the clock. It is counted in `read`; `inputs` are told of statements that read files, in the service's process.
+    the clock. It is counted in `read`; `inputs` are told of statements that read files.
     """
 
     pieces: Pieces
@@ -56,7 +56,7 @@ class Supply:
     time_zone: str
     read: Read
     cut: CutPieces = field(default_factory=dict)
-    inputs: InputProgress | None = None
+    inputs: Statements | None = None
     watermarks: Passed = _NONE
 
 
@@ -103,6 +103,12 @@ class PipelineInstance:
         """Those that go round by round, and the loops inside of them."""
         loops = (made.operator for made in self._made if isinstance(made.operator, Loop | RecomputedLoop))
         return tuple(each for loop in loops for each in loop.loops)
+
+    @property
+    def bodies(self) -> tuple[OperatorStatistics, ...]:
+        """The operators in the bodies of those loops that follow changes."""
+        loops = (made.operator for made in self._made if isinstance(made.operator, Loop))
+        return tuple(each for loop in loops for each in loop.body)
 
     def run(self, supply: Supply) -> Generator[pa.RecordBatch]:
         """The rows of what is supplied."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from ..operators.changes.network.statistics import LoopStatistics
+from ..operators.changes.network.statistics import LoopStatistics, OperatorStatistics
 from ..planner.memory import instance_memory
 from ..planner.pipelines import PhysicalNode, PhysicalPlan
 from .input_progress import InputRead, reads_of
@@ -63,6 +63,10 @@ class Pipelines:
     @property
     def loops(self) -> tuple[LoopStatistics, ...]:
         return tuple(each for made in tuple(self._made.values()) for each in made.loops)
+
+    @property
+    def bodies(self) -> tuple[OperatorStatistics, ...]:
+        return tuple(each for made in tuple(self._made.values()) for each in made.bodies)
 
     def close(self) -> None:
         for made in self._made.values():

@@ -130,10 +130,7 @@ class PlanRun:
         passed = passed_on(made.physical.pipelines, self._watermarks)
         self.watermark = passed.result
         supply = computation.supply({**computation.tables, **pieces}, self._clock_us, self._read, passed)
-        reads = made.reads(first, last)
-        if computation.cluster is not None:  # nobody asks its processes how far their statements are
-            reads = tuple(each for each in reads if each.meter is not None)
-        computation.inputs.begin(self.number, reads, supply.whole)
+        computation.inputs.begin(self.number, made.reads(first, last), supply.whole)
         if computation.cluster is not None:
             yield from computation.cluster.rows(made.physical, epoch=self.number, supply=supply)
             return

@@ -21,7 +21,7 @@ from .changes.change import Change
 from .changes.evaluator import Evaluators
 from .changes.network.network import Network
 from .changes.network.schedule import InOrder, Watched
-from .changes.network.statistics import LoopStatistics
+from .changes.network.statistics import LoopStatistics, OperatorStatistics
 from .loop_bounds import keeps_too_much
 from .operator import Operator, Stream
 
@@ -58,6 +58,11 @@ class Loop(Operator):
     def loops(self) -> tuple[LoopStatistics, ...]:
         """It, and the loops inside of it."""
         return self._network.statistics().loops
+
+    @property
+    def body(self) -> tuple[OperatorStatistics, ...]:
+        """The operators of its body, and of the bodies inside of it."""
+        return self._network.statistics().operators
 
     def close(self) -> None:
         self._evaluators.close()

@@ -33,8 +33,9 @@ from ...proto.statistics import LoopStatistics, OperatorStatistics, SourceProgre
 from ...proto.values import FileSplit, InlineSplit, OnError, TaskOptions
 from ..computation import Source
 from ..dataflow import FILE_KINDS
-from ..loop_statistics import told
+from ..input_progress import InputProgress, InputRead
 from ..meters import Meter, Meters
+from ..network_statistics import operators_told, told
 from ..tables import sizes
 from ..watermarks import Watermarks
 from .making import EntrySource, graph_of
@@ -71,6 +72,8 @@ class ContinuousComputation:
         self.warnings = prepared.warnings
         self.nothing = pa.RecordBatch.from_pylist([], schema=prepared.schema)
         self._meters = Meters()
+        self._inputs = InputProgress(self._meters)
+        reads = []
         self._readings: dict[str, Reading] = {}
         entries: dict[str, EntrySource] = {}
         sources = []
@@ -78,11 +81,13 @@ class ContinuousComputation:
             outside = pa.schema([pa.field(each.name, each.type, each.nullable) for each in planned.columns])
             schema = pa.schema([field.with_type(unnamed_arrow(field.type)) for field in outside])
             entries[planned.name] = EntrySource(port=port, schema=schema)
-            meter = self._meters.of("Scan", planned.places[0] if planned.places else planned.name)
-            self._readings[planned.name] = Reading(planned, schema, meter)
+            at = "Scan", planned.places[0] if planned.places else planned.name
+            reads.append(InputRead(source=planned.name, meter=at))
+            self._readings[planned.name] = Reading(planned, schema, self._meters.of(*at))
             kinds = () if planned.static else (*FILE_KINDS, "inline")
             sources.append(Source(name=planned.name, schema=outside, static=planned.static, split_kinds=kinds))
         self.sources = tuple(sources)
+        self._reads = tuple(reads)
         self._ports = {name: entry.port for name, entry in entries.items()}
         self._tables = dict(tables)
         self._roots = tuple(roots)
@@ -141,7 +146,7 @@ class ContinuousComputation:
 
     def epoch(self, number: int, clock_us: int) -> ContinuousRun:  # noqa: ARG002 - no answer depends on the clock
         self._stopped = False  # it was the epoch before that was to stop
-        return ContinuousRun(self, Undoing(self) if self._skips else None)
+        return ContinuousRun(self, number, Undoing(self) if self._skips else None)
 
     def mark(self) -> None:
         """Where epochs are skipped: keep what `roll_back` brings back."""
@@ -170,10 +175,18 @@ class ContinuousComputation:
         """The error with the splits that delete the row, for which they are read once more."""
         reading, splits = self._readings[error.source], []
         for piece in pieces.get(error.source, ()):
-            deletes = any(error.is_deleted_in(change) for change, _ in reading.changes((piece,)))
+            deletes = any(error.is_deleted_in(change) for change, _ in reading.changes(reading.opened((piece,))))
             if deletes and piece.origin not in splits:
                 splits.append(piece.origin)
         return error.deleted_by(splits)
+
+    def begin(self, number: int, pieces: Mapping[str, Sequence[Piece]]) -> Mapping[str, Sequence[Piece]]:
+        """An epoch of these pieces, and of what the static sources have the first time: all of them, opened."""
+        opened = {name: self._readings[name].opened(given) for name, given in pieces.items()}
+        tables, self._tables = self._tables, {}
+        opened |= tables
+        self._inputs.begin(number, [each for each in self._reads if each.source in opened], opened)
+        return opened
 
     def changes(self, source: str, pieces: Sequence[Piece]) -> Iterator[tuple[int, int]]:
         """Feed rows of a source; rows and bytes as they are fed."""
@@ -184,11 +197,6 @@ class ContinuousComputation:
             self._network.feed(self._ports[source], 0, change)
             self._network.run()
             yield len(change), size
-
-    def take_tables(self) -> Mapping[str, Sequence[Piece]]:
-        """What the static sources have, the first time."""
-        tables, self._tables = self._tables, {}
-        return tables
 
     def reach(self, watermarks: Watermarks) -> None:
         """A source's watermark never goes back, and stands where the epoch says none."""
@@ -239,24 +247,7 @@ class ContinuousComputation:
     # ------------------------------------------------------------------------------------------------- the rest
 
     def operators(self) -> tuple[OperatorStatistics, ...]:
-        found = self._network.statistics()
-        return (
-            *self._meters.statistics(),
-            *(
-                OperatorStatistics(
-                    operator=each.operator,
-                    place=each.place,
-                    rows_in=each.rows_in,
-                    rows_out=each.rows_out,
-                    rows_touched=each.touched,
-                    state_bytes=each.nbytes,
-                    busy=each.busy,
-                    backpressure=each.backpressure,
-                    health=each.health,
-                )
-                for each in found.operators
-            ),
-        )
+        return (*self._meters.statistics(), *operators_told(self._network.statistics().operators))
 
     def loops(self) -> tuple[LoopStatistics, ...]:
         return told(self._network.statistics().loops)
@@ -265,7 +256,7 @@ class ContinuousComputation:
         return ()
 
     def progress(self) -> Mapping[str, SourceProgress]:
-        return {}
+        return self._inputs.progress()
 
     @property
     def plans(self) -> int:
@@ -309,8 +300,9 @@ class ContinuousRun:
 
     at_least = False
 
-    def __init__(self, computation: ContinuousComputation, effect: Undoing | None) -> None:
+    def __init__(self, computation: ContinuousComputation, number: int, effect: Undoing | None) -> None:
         self.effect = effect
+        self._number = number
         self._computation = computation
         self.rows_in = 0
         self.bytes_in = 0
@@ -324,7 +316,7 @@ class ContinuousRun:
         computation = self._computation
         computation.mark()
         computation.reach(watermarks)
-        for source, given in {**pieces, **computation.take_tables()}.items():
+        for source, given in computation.begin(self._number, pieces).items():
             for rows, size in computation.changes(source, given):
                 self.rows_in += rows
                 self.bytes_in += size

@@ -51,12 +51,16 @@ class Reading:
                 match_change_column(name, split.schema, piece)
             self._checked = split.schema, name, split.missing_columns
 
+    def opened(self, pieces: Sequence[Piece]) -> tuple[Piece, ...]:
+        """With what their files tell without being read."""
+        return open_pieces(pieces, self._source.columns)
+
     def changes(self, pieces: Sequence[Piece]) -> Iterator[tuple[Change, int]]:
-        """The rows of these pieces, in order, and about how many bytes they were; those of weight 0 are none."""
+        """The rows of opened pieces, in order, and about how many bytes they were; those of weight 0 are none."""
         self._meter.runs += 1
         for name, alike in itertools.groupby(pieces, key=lambda piece: piece.change_column):
             scan = self._scan(name)
-            scan.assign(self._source.name, open_pieces(tuple(alike), self._source.columns))
+            scan.assign(self._source.name, tuple(alike))
             with closing(BatchStream(scan.schema, scan.run(()))) as batches:
                 read = 0
                 for batch in batches:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from ...operators.changes.network.statistics import LoopStatistics
+from ...operators.changes.network.statistics import LoopStatistics, OperatorStatistics
 from ...operators.indexes.sql import Database
 from ...operators.instances import InstanceSettings
 from ...operators.operator import Stream
@@ -23,10 +23,11 @@ from ...planner.pipelines import Exchange, LookupNode, OpenedIndex, PhysicalPlan
 from ...proto.errors import ExecutionError, InternalError
 from ...proto.statistics import StageStatistics
 from ...proto.values import TaskOptions
+from ..input_progress import InputProgress
 from ..key_shares import CutPieces, cuts_of, key_shares
-from ..loop_statistics import combined
 from ..making import Watched
 from ..meters import Meters
+from ..network_statistics import combined, combined_operators
 from ..pipeline import Pieces, Read, Supply
 from ..routings import places_of
 from ..turns import in_hands, turns
@@ -60,14 +61,18 @@ class Setting:
 class SparkCluster:
     """Implements `executor.cluster.Cluster`."""
 
-    def __init__(self, session: Session, place: StagingPlace, setting: Setting, meters: Meters) -> None:
+    def __init__(
+        self, session: Session, place: StagingPlace, setting: Setting, meters: Meters, inputs: InputProgress
+    ) -> None:
         self.keeping = SparkKeeping(self._kept, setting.options, meters)
         self.plans = 0
         self.loops: tuple[LoopStatistics, ...] = ()
+        self.bodies: tuple[OperatorStatistics, ...] = ()
         self._session = session
         self._place = place
         self._setting = setting
         self._meters = meters
+        self._inputs = inputs
         self._tables: dict[str, Sequence[Piece]] = {}
         self._shipped: dict[int, tuple[PhysicalPlan, list[Shipped]]] = {}
         self._stopped = threading.Event()
@@ -188,10 +193,12 @@ class SparkCluster:
 
     def _add(self, report: reports.Report) -> None:
         reports.add(report, self._meters, self._read)
+        self._inputs.ended(report.statements)
         self._progress.end(report)
         self.plans += report.plans
         if report.loops:
             self.loops = combined((*self.loops, *report.loops))
+            self.bodies = combined_operators((*self.bodies, *report.bodies))
 
     # --------------------------------------------------------------------------------------------------- stages
 

@@ -41,7 +41,7 @@ def made(
         tables=tables,
         databases=databases,
     )
-    return lambda meters: SparkCluster(session, place, setting, meters)
+    return lambda meters, inputs: SparkCluster(session, place, setting, meters, inputs)
 
 
 def made_of_graph(
@@ -73,7 +73,7 @@ def made_of_graph(
         iterables=tuple(iterables),
         datasets=Datasets(sink=effect, parent=staging) if isinstance(effect, AdoptingSink) else None,
     )
-    return there, lambda meters: SparkCluster(session, place, setting, meters)
+    return there, lambda meters, inputs: SparkCluster(session, place, setting, meters, inputs)
 
 
 def _place(session: Session, folder: Path, staging: Path | None) -> StagingPlace:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ...operators.changes.network.statistics import LoopStatistics
+from ...operators.changes.network.statistics import LoopStatistics, OperatorStatistics
 from ..meters import Meter, Meters
 from ..pipeline import Read
 
@@ -32,7 +32,8 @@ _COUNTED = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """Of one channel of one stage, which is part of the `spark_stage` of this number in Spark. `moved` are the bytes of
-    its parcels, `rows_out` the rows that they, or its result, stand for.
+    its parcels, `rows_out` the rows that they, or its result, stand for, `statements` the rows of each source that
+    statements have read of its files.
     """
 
     stage: str
@@ -45,7 +46,9 @@ class Report:
     at_least: bool
     plans: int
     moved: int
+    statements: dict[str, int]
     loops: tuple[LoopStatistics, ...] = field(default=())
+    bodies: tuple[OperatorStatistics, ...] = field(default=())
 
 
 def written(reports: Iterable[Report]) -> bytes:
@@ -58,7 +61,8 @@ def read(payload: bytes) -> list[Report]:
 
 def _report(told: dict[str, Any]) -> Report:
     loops = tuple(LoopStatistics(**{**each, "last_rows": tuple(each["last_rows"])}) for each in told["loops"])
-    return replace(Report(**{**told, "loops": ()}), loops=loops, meters=tuple(told["meters"]))
+    bodies = tuple(OperatorStatistics(**each) for each in told["bodies"])
+    return Report(**{**told, "loops": loops, "bodies": bodies, "meters": tuple(told["meters"])})
 
 
 def taken(meters: Meters) -> tuple[dict[str, Any], ...]:

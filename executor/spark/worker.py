@@ -27,6 +27,7 @@ from ...planner.pipelines import RoundsNode, ScanNode, walk
 from ...planner.user_nodes import BatchFunctionNode, IterateNode, UserNode
 from ...proto.errors import InternalError
 from ...proto.values import Determinism
+from ..input_progress import EndedStatements
 from ..lookups import LookupThreads
 from ..making import Workshop
 from ..meters import Meter, Meters
@@ -216,6 +217,7 @@ class _Channel:
         self._turn = turn
         self._given: Given = unpacked(turn.given[channel])
         self._read = Read()
+        self._statements = EndedStatements()
         self._mine = b""
         room = self._stage.options.queue_bytes // max(self._stage.exchanges, 1)
         self._inbox = Inbox(
@@ -289,6 +291,7 @@ class _Channel:
             clock_us=self._turn.clock_us,
             time_zone=options.time_zone,
             read=self._read,
+            inputs=self._statements,
             cut=self._given.cut,
         )
         with closing(self._made.instance.run(supply)) as rows:
@@ -317,7 +320,9 @@ class _Channel:
             at_least=self._read.at_least,
             plans=self._made.plans(),
             moved=moved,
+            statements=self._statements.rows,
             loops=self._made.instance.loops,
+            bodies=self._made.instance.bodies,
         )
         self._mine = reports.written([mine])
         others = [report for payload in self._inbox.reports for report in reports.read(payload)]

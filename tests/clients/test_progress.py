@@ -69,6 +69,28 @@ def test_rows_of_calls_count_as_those_of_files_do(client: Client, small: str) ->
         assert task.statistics().progress == {"t": SourceProgress(rows=6, total=6)}
 
 
+def test_a_continuous_task_tells_how_far_its_epoch_is_read(client: Client, small: str, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("k,v\n1,2\n")
+    with client.create_task(SUM, mode="continuous") as task:
+        assert task.statistics().progress == {}
+        for splits, rows, total in (([small, SMALL], 6, 6), ([small], 3, 3), ([str(tmp_path / "t.csv")], 1, None)):
+            task.run_epoch({"t": splits})
+            assert task.statistics().progress == {"t": SourceProgress(rows=rows, total=total)}
+
+
+def test_a_continuous_epoch_that_is_not_over_has_read_a_part(client: Client, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"k": range(ROWS), "v": range(ROWS)}), tmp_path / "t.parquet", row_group_size=50_000)
+    with client.create_task(SUM, mode="continuous") as task:
+        task.add_split("t", str(tmp_path / "t.parquet"))
+        task.request_barrier()
+        deadline, seen = time.monotonic() + 60, None
+        while seen is None or not seen.rows:
+            assert time.monotonic() < deadline
+            seen = task.statistics().progress.get("t")
+        assert seen.total == ROWS
+        assert 0 < seen.rows < ROWS
+
+
 def test_a_query_writes_a_plain_line_where_no_terminal_is(
     client: Client, small: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

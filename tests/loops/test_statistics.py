@@ -85,6 +85,43 @@ def test_in_an_epoch_by_itself_every_operator_and_loop_has_its_gauges(plan: byte
 
 
 @pytest.mark.parametrize("mode", ["per_epoch", "continuous"])
+def test_operators_in_a_loops_body_are_told_one_by_one_and_count_over_all_epochs(mode: str) -> None:
+    with tidegate.local(roots=()) as client, client.create_task(PLAN, mode=mode, loops="general") as task:
+        counted = []
+        for edges in (FAN, FAN.slice(0, 1)):  # of another size class
+            task.run_epoch({"edges": edges, "seeds": SEED}).table()
+            counted.append([each for each in task.info().statistics.operators if each.operator == "Join"])
+    [[first], [both]] = counted
+    assert ".iteration" in first.place or "[" in first.place
+    assert (first.place, first.operator) == (both.place, both.operator)
+    assert first.rows_out >= 99
+    assert both.rows_in > first.rows_in
+    assert both.rows_out > first.rows_out
+
+
+def test_the_health_of_an_operator_in_a_body_is_gone_once_it_has_failed_in_an_epoch_by_itself() -> None:
+    body = "select x.a, cast(cast(e.b as varchar) || 'x' as bigint) from x join edges e on x.b = e.a where e.b > 99"
+    plan = Query(
+        {
+            "x": Looped(
+                f"{body} union all select x.a, e.b from x join edges e on x.b = e.a and e.b < 99",
+                "select a, b from seeds",
+                rounds=50,
+            )
+        }
+    ).plan()
+    with tidegate.local(roots=()) as client, client.create_task(plan, on_error="skip_epoch", loops="general") as task:
+        health = []
+        for edges in (FAN, FAN.filter(pa.compute.less(FAN["b"], 99)), FAN):
+            with suppress(EpochError):
+                task.run_epoch({"edges": edges, "seeds": SEED}).table()
+            statistics = task.info().statistics
+            ill = sorted(each.operator for each in statistics.operators if not each.health)
+            health.append((ill, [each.health for each in statistics.loops]))
+    assert health == [(["Compute", "Loop"], [0]), ([], [1]), (["Compute", "Loop"], [0])]
+
+
+@pytest.mark.parametrize("mode", ["per_epoch", "continuous"])
 def test_the_health_of_a_loop_that_fails_at_its_limit_is_gone(mode: str) -> None:
     cycle = table([(0, 1, 1), (1, 0, 1)], SCHEMAS["edges"])
     with tidegate.local(roots=()) as client, client.create_task(PLAN, mode=mode) as task:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from time import perf_counter
+from time import perf_counter, time
 
 import numpy as np
 import pyarrow as pa
@@ -55,6 +55,7 @@ class Network:
         self._begun = 0
         self._taken = 0
         self._seconds = 0.0
+        self._ran = 0.0
         self.fresh = True
         """Whether there is no state yet."""
         self._mark: _Mark | None = None
@@ -88,7 +89,7 @@ class Network:
 
     def run(self) -> bool:
         """Work until nothing is left to do; whether an epoch is complete. It is not when an end is awaited."""
-        started = perf_counter()
+        started, self._ran = perf_counter(), time()
         schedule = self._schedule
         try:
             while (work := schedule.next()) is not None:
@@ -118,8 +119,10 @@ class Network:
             raise ExecutionError(f"the result: {error}", reason="WEIGHT_OVERFLOW") from error
 
     def reset(self) -> None:
-        """Forget everything: state, what was fed, and of the statistics all but those of the loops."""
+        """Forget everything: state, what was fed, and the gauges. What was counted goes on."""
+        counted = {at: node.counters().ungauged() for at, node in self._nodes.operators.items()}
         self._begin_anew(tuple(self._loop_statistics()), 0.0)
+        self._count_from(counted)
 
     def mark(self) -> None:
         """Keep the state for `roll_back`. Between two epochs, where `save` may be called."""
@@ -142,8 +145,7 @@ class Network:
         self._begin_anew(mark.loops, mark.seconds)
         if not mark.fresh:
             self._load(mark.state.under)
-        for at, node in self._nodes.operators.items():
-            node.count_from(mark.counters[at])
+        self._count_from(mark.counters)
 
     def _begin_anew(self, earlier: tuple[LoopStatistics, ...], seconds: float) -> None:
         self._earlier = earlier
@@ -154,6 +156,10 @@ class Network:
         self._begun = 0
         self._taken = 0
         self._seconds = seconds
+
+    def _count_from(self, counted: Mapping[tuple[str, int], Counters]) -> None:
+        for at, node in self._nodes.operators.items():
+            node.count_from(counted[at])
 
     def save(self, state: StateWriter) -> None:
         """Write all operators' and loops' state, each under its path. It is what each had when the checkpoint of the
@@ -249,6 +255,7 @@ class Network:
                 busy=self._share(max(node.busy_seconds for node in nodes)),
                 backpressure=self._share(max(node.pressed_seconds for node in nodes)),
                 health=float(all(node.healthy for node in nodes)),
+                begun=self._ran,
             )
 
     def _loop_statistics(self) -> Iterator[LoopStatistics]:

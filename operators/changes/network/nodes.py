@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import ParamSpec, Protocol, assert_never
 
@@ -98,6 +98,10 @@ class Counters:
     touched: int
     busy_seconds: float
     pressed_seconds: float
+
+    def ungauged(self) -> Counters:
+        """Without the times that gauges are made of."""
+        return replace(self, busy_seconds=0.0, pressed_seconds=0.0)
 
 
 class OperatorNode(Node):

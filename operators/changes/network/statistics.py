@@ -27,6 +27,19 @@ class OperatorStatistics:
     """The share of it in which more rows waited behind it than a lane should have."""
     health: float
     """0 once it has failed."""
+    begun: float = 0.0
+    """By the clock, when its network worked last."""
+
+    def beside(self, other: OperatorStatistics) -> OperatorStatistics:
+        """These and those of the same operator, made once more, as one; the gauges are of the one that ran last."""
+        now = max(self, other, key=lambda each: each.begun)
+        return replace(
+            now,
+            rows_in=self.rows_in + other.rows_in,
+            rows_out=self.rows_out + other.rows_out,
+            touched=self.touched + other.touched,
+            nbytes=self.nbytes + other.nbytes,
+        )
 
 
 @dataclass(frozen=True, slots=True)

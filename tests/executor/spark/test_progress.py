@@ -8,12 +8,17 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 import tidegate
+from tests.executor.plans import plan
+from tests.executor.plans import read as edges_read
+from tests.executor.plans import summed as summed_rows
+from tests.executor.test_loops import PLAN, chain
 from tests.executor.test_user_operators import ROWS, SUMS, Sums, expected, summed, told
-from tidegate.proto.statistics import OperatorStatistics, StageStatistics
+from tidegate.proto.statistics import OperatorStatistics, SourceProgress, StageStatistics
 from tidegate.proto.user_operator import Options
 
 LOOKED = 0.02
@@ -117,3 +122,26 @@ def test_a_task_of_this_process_has_no_stages(client: tidegate.Client) -> None:
     with client.create_task(summed(), channels=2) as task:
         task.run_epoch({"numbers": ROWS}).table()
         assert task.statistics().stages == ()
+
+
+def test_files_that_statements_read_and_operators_of_loops_are_told_as_they_are_here(
+    client: tidegate.Client, spark: SparkSession, tmp_path: Path
+) -> None:
+    pq.write_table(chain(3000), tmp_path / "edges.parquet", row_group_size=500)
+    found = []
+    for options in ({}, {"executor": "spark", "spark": spark}):
+        with client.create_task(counted_edges(), channels=2, **options) as task:
+            for _ in range(2):
+                task.run_epoch({"edges": str(tmp_path / "edges.parquet")}).table()
+            assert task.statistics().progress == {"edges": SourceProgress(rows=3000, total=3000)}
+        with client.create_task(PLAN, loops="general", **options) as task:
+            for _ in range(2):
+                task.run_epoch({"edges": chain(20)}).table()
+            found.append({(each.operator, each.place): each.rows_out for each in of(task, "Join")})
+    here, there = found
+    assert here == there
+    assert here
+
+
+def counted_edges() -> str:
+    return str(plan(summed_rows(edges_read("edges", "a", "b")), "a", "s").json)

@@ -1,4 +1,4 @@
-"""What is told of loops that go round by round."""
+"""What is told of networks: of loops that go round by round, and of operators on changes, one by one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ..operators.changes.network import statistics as network
-from ..proto.statistics import LoopStatistics
+from ..proto.statistics import LoopStatistics, OperatorStatistics
 
 
 def combined(loops: Iterable[network.LoopStatistics]) -> tuple[network.LoopStatistics, ...]:
@@ -15,6 +15,15 @@ def combined(loops: Iterable[network.LoopStatistics]) -> tuple[network.LoopStati
     for loop in loops:
         earlier = found.get(loop.place)
         found[loop.place] = loop if earlier is None else _together(loop, earlier)
+    return tuple(found.values())
+
+
+def combined_operators(operators: Iterable[network.OperatorStatistics]) -> tuple[network.OperatorStatistics, ...]:
+    """By their kinds and places in the plan, as one that is no network's is counted."""
+    found: dict[tuple[str, str], network.OperatorStatistics] = {}
+    for operator in operators:
+        key = operator.operator, operator.place
+        found[key] = operator if key not in found else operator.beside(found[key])
     return tuple(found.values())
 
 
@@ -41,4 +50,21 @@ def told(loops: Iterable[network.LoopStatistics]) -> tuple[LoopStatistics, ...]:
             health=each.health,
         )
         for each in combined(loops)
+    )
+
+
+def operators_told(operators: Iterable[network.OperatorStatistics]) -> tuple[OperatorStatistics, ...]:
+    return tuple(
+        OperatorStatistics(
+            operator=each.operator,
+            place=each.place,
+            rows_in=each.rows_in,
+            rows_out=each.rows_out,
+            rows_touched=each.touched,
+            state_bytes=each.nbytes,
+            busy=each.busy,
+            backpressure=each.backpressure,
+            health=each.health,
+        )
+        for each in operators
     )
