@@ -182,9 +182,8 @@ class ContinuousComputation:
 
     def begin(self, number: int, pieces: Mapping[str, Sequence[Piece]]) -> Mapping[str, Sequence[Piece]]:
         """An epoch of these pieces, and of what the static sources have the first time: all of them, opened."""
-        opened = {name: self._readings[name].opened(given) for name, given in pieces.items()}
         tables, self._tables = self._tables, {}
-        opened |= tables
+        opened = {name: self._readings[name].opened(given) for name, given in (*pieces.items(), *tables.items())}
         self._inputs.begin(number, [each for each in self._reads if each.source in opened], opened)
         return opened
 
