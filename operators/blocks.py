@@ -43,18 +43,22 @@ def blocks(
         yield held.joined()
 
 
-def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """`batches` in fair sizes, for what does not depend on where they are cut: small ones joined, large ones cut."""
+def gathered(
+    batches: Iterable[pa.RecordBatch], rows: int = _ENOUGH_ROWS, size: int = _ENOUGH_BYTES, most_rows: int = BLOCK_ROWS
+) -> Iterator[pa.RecordBatch]:
+    """`batches` in fair sizes, for what does not depend on where they are cut: joined until they have `rows` rows or
+    `size` bytes, and cut where they have more than `most_rows` rows or `size` bytes.
+    """
     held: list[pa.RecordBatch] = []
-    rows = size = 0
+    held_rows = held_bytes = 0
     for batch in batches:
         held.append(batch)
-        rows += batch.num_rows
-        size += batch_bytes(batch)
-        if rows >= _ENOUGH_ROWS or size >= _ENOUGH_BYTES:
-            yield from blocks((_concatenated(held),), BLOCK_ROWS, _ENOUGH_BYTES)
-            held, rows, size = [], 0, 0
-    if rows:
+        held_rows += batch.num_rows
+        held_bytes += batch_bytes(batch)
+        if held_rows >= rows or held_bytes >= size:
+            yield from blocks((_concatenated(held),), most_rows, size)
+            held, held_rows, held_bytes = [], 0, 0
+    if held_rows:
         yield _concatenated(held)
 
 

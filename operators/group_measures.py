@@ -39,7 +39,9 @@ class Part:
     def __init__(self, rows: pa.RecordBatch, begins: Places) -> None:
         self.rows = rows
         self.begins = begins
-        self.lengths: Places = np.diff(begins, append=rows.num_rows)
+        self.lengths: Places = np.empty_like(begins)
+        np.subtract(begins[1:], begins[:-1], out=self.lengths[:-1])
+        self.lengths[-1] = rows.num_rows - begins[-1]
 
     def first_of_each(self, column: int) -> pa.Array:
         return take(self.rows.column(column), pa.array(self.begins))

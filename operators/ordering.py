@@ -27,6 +27,7 @@ Key: TypeAlias = tuple[Any, ...]
 _SIGN: Final = np.int64(-(2**63))
 _MAGNITUDE: Final = np.int64(2**63 - 1)
 _ONE_WORD_DIGITS: Final = 18
+_FIRST: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +107,9 @@ class SortedKeys:
         return None
 
     def _first_break_of(self, code: Words) -> int | None:
-        if bool((code[1:] > code[:-1]).all()):
+        """One pass where the first rows show already that a key occurs twice."""
+        first = code[:_FIRST]
+        if bool((first[1:] > first[:-1]).all()) and bool((code[1:] > code[:-1]).all()):
             self.distinct = True
             return None
         broken = code[1:] < code[:-1]

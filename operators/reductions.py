@@ -18,6 +18,8 @@ from .layout import Flags, Places, Values, dtype_of, flags, take
 from .layout import values as values_of
 
 _LARGEST: Final = 2**63 - 1
+_NARROW_BYTES: Final = 4
+_NARROW: Final = 2**32
 #: Floats are added one place of all groups after another, which is no gain where groups are long.
 _LONGEST_OF_FLOATS: Final = 256
 
@@ -79,9 +81,19 @@ def _sums(values: Values, valid: Flags | None, begins: Places, longest: int) -> 
     """None where a sum could leave 64 bits."""
     if valid is not None:
         values = np.where(valid, values, 0)
-    if max(-int(values.min()), int(values.max())) * longest > _LARGEST:
+    if _magnitude(values) * longest > _LARGEST:
         return None
     return np.add.reduceat(values, begins, dtype=np.int64)
+
+
+def _magnitude(values: Values) -> int:
+    """At least as much as the values are, without their signs; in one pass where none of them has one, and in none
+    where they are narrow.
+    """
+    if values.dtype.itemsize <= _NARROW_BYTES:
+        return _NARROW
+    bits = int(np.bitwise_or.reduce(values))
+    return bits if bits >= 0 else max(-int(values.min()), int(values.max()))
 
 
 def _sums_of_floats(values: Values, valid: Flags | None, begins: Places, lengths: Places) -> Values | None:

@@ -5,12 +5,13 @@ others begins another group. Keys compare as in SQL: null equals null, NaN equal
 out is that of the group's first row.
 
 Order: groups in the order of the input. Nulls: a null key is a key like any other; what a null value counts for is the
-aggregate's to say. Empty input: no rows; without keys one row, with what SQL says of no rows. Memory: two blocks, and
-what the aggregates of one group hold, which DuckDB may spill. Barrier: the open group is handed out, and the next epoch
-begins with fresh groups.
+aggregate's to say. Empty input: no rows; without keys one row, with what SQL says of no rows. Memory: two of the
+stretches that the input is read in (131,072 rows, 16 MiB), and what the aggregates of one group hold, which DuckDB may
+spill. Barrier: the open group is handed out, and the next epoch begins with fresh groups.
 
-One statement computes the aggregates of all groups that end in a block. A group that goes on for a block or more is not
-kept: the statement reads on until the group has ended.
+One statement computes the aggregates of all groups that end in a stretch. A group that goes on for a stretch or more is
+not kept: the statement reads on until the group has ended. Both give a group's rows to its aggregates one after the
+other, in the order of the input, so that no bit depends on where stretches are cut.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import pyarrow as pa
 from ..proto.errors import ExecutionError, InternalError
 from . import failures
 from .batches import batch_of
-from .blocks import BLOCK_ROWS, blocks
+from .blocks import BLOCK_BYTES, BLOCK_ROWS, gathered
 from .fragment import Fragment
 from .group_measures import GroupMeasures, Measure, Part, joined
 from .inputs import StreamSource
@@ -144,7 +145,7 @@ class _KeyedBlocks:
     """The blocks of a stream, each with the rows at which a group begins."""
 
     def __init__(self, rows: Stream, keys: Sequence[int], order: _OrderCheck | None, check: Callable[[], None]) -> None:
-        self._blocks = blocks(rows)
+        self._blocks = gathered(rows, BLOCK_ROWS // 2, BLOCK_BYTES, 2 * BLOCK_ROWS)
         self._keys = keys
         self._order = order
         self._check = check

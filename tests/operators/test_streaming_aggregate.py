@@ -20,6 +20,7 @@ from tidegate.operators.duckdb_private import PrivateEngine
 from tidegate.operators.group_measures import Measure
 from tidegate.operators.instances import Instance, InstanceSettings
 from tidegate.operators.ordering import Order
+from tidegate.operators.reductions import Reduction
 from tidegate.operators.streaming_aggregate import StreamingAggregate
 from tidegate.operators.streams import BatchStream
 from tidegate.operators.testing import CHECKS, Case
@@ -254,6 +255,39 @@ def test_it_is_group_by_over_numbered_runs(
         expected = connection.sql(sql).to_arrow_table().cast(shared.schema)
     found = pa.Table.from_batches(shared.run([stream(rows, cut)]), shared.schema)
     assert digest(shared.schema, found.to_batches()) == digest(shared.schema, expected.to_batches())
+
+
+CUTS = (10_007, BLOCK_ROWS, 2 * BLOCK_ROWS - 1, 2 * BLOCK_ROWS + 1)
+
+
+def rows_with_groups_up_to(longest: int) -> pa.Table:
+    random = np.random.default_rng(longest)
+    count = 5 * BLOCK_ROWS
+    keys = np.cumsum(random.random(count) < 2 / longest)
+    values = random.random(count) * 10.0 ** random.integers(-9, 16, count)
+    texts = pa.array(["a", "b", "c", None]).take(pa.array(random.integers(0, 4, count)))
+    return pa.table([keys, texts.take(pa.array(keys)), values, texts], schema=WIDE)
+
+
+@pytest.mark.parametrize("longest", [100, 50_000, 10**9])
+def test_where_the_input_is_cut_changes_no_bit(shared: StreamingAggregate, longest: int) -> None:
+    rows = rows_with_groups_up_to(longest)
+    whole = digest(shared.schema, shared.run([stream(rows)]))
+    assert [digest(shared.schema, shared.run([stream(rows, cut)])) for cut in CUTS] == [whole] * len(CUTS)
+
+
+@pytest.mark.parametrize("longest", [100, 50_000, 10**9])
+def test_nor_does_it_where_duckdb_is_not_asked(instance: Instance, longest: int) -> None:
+    rows = rows_with_groups_up_to(longest)
+    measures = [
+        Measure(sql="sum(c2)", reduction=Reduction(function="sum", column=2)),
+        Measure(sql="max(c2)", reduction=Reduction(function="max", column=2)),
+        Measure(sql="count(*)", reduction=Reduction(function="count")),
+    ]
+    schema = pa.schema([KEY, ("s", pa.float64()), ("m", pa.float64()), ("n", pa.int64())])
+    operator = StreamingAggregate(WIDE, keys=[0], measures=measures, schema=schema, instance=instance)
+    whole = digest(schema, operator.run([stream(rows)]))
+    assert [digest(schema, operator.run([stream(rows, cut)])) for cut in CUTS] == [whole] * len(CUTS)
 
 
 @given(RUNS)
