@@ -52,14 +52,14 @@ def is_fatal(error: BaseException) -> bool:
     return kind_of(error) in ("INTERNAL", "FATAL")
 
 
-def translate(error: BaseException, place: str, memory_limit: int) -> TidegateError:
-    """`error` as one of ours. `place` is where in the plan the statement comes from."""
+def translate(error: BaseException, place: str, memory_limit: int, text: str | None = None) -> TidegateError:
+    """`error` as one of ours, which may have another `text`. `place` is where in the plan the statement comes from."""
     kind = kind_of(error)
     if is_interrupt(error):
         return interrupted(place)
     if kind == "Out of Memory":
         return out_of_memory(place, memory_limit)
-    sentence = _sentence(str(error))
+    sentence = _sentence(str(error) if text is None else text)
     if kind in _INTERNAL:
         return InternalError(_at(place, f"DuckDB refused the fragment: {sentence}"))
     return ExecutionError(_at(place, sentence))

@@ -7,7 +7,7 @@ costs about half a millisecond, so files that are read as a whole or nearly so h
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,13 +52,14 @@ def stopped(pieces: Sequence[FilePiece], given_out: int, columns: int) -> FileRe
     return FileReads(rows, size, at_least=True)
 
 
-def profiled(profile: str, pieces: Sequence[FilePiece]) -> FileReads:
-    """What the profile of a statement that has ended tells. One that the footers alone answered has none inside.
+def profiled(profile: str, pieces: Sequence[FilePiece], paths: Mapping[str, str]) -> FileReads:
+    """What the profile of a statement that has ended tells; it opened the files by these `paths`. One that the footers
+    alone answered has none inside.
 
     A scan with a filter in it tells only the rows that passed: its rows are those of the row groups it went through.
     """
     found: dict[str, Any] = json.loads(profile)
-    groups = {piece.path: _group_rows(piece) for piece in pieces}
+    groups = {paths.get(piece.path, piece.path): _group_rows(piece) for piece in pieces}
     average = _rows(pieces) / max(sum(_rows([piece]) / _group_rows(piece) for piece in pieces), 1)
     rows = 0.0
     for scan in _scans(found):

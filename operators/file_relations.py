@@ -8,7 +8,7 @@ lets DuckDB skip row groups. Paths, folder values and messages are bound as para
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Final, TypeAlias
@@ -27,6 +27,7 @@ from .quoting import identifier, writable
 _Bind: TypeAlias = Callable[[object], str]
 
 _KEPT: Final = 0.2
+_OWN: Final[Mapping[str, str]] = {}
 #: DuckDB reads 2,048 rows of a file at a time, whatever they take: of wider rows than this, that is too much.
 _WIDEST: Final = 8 << 10
 
@@ -178,15 +179,19 @@ def _continues(left: FilePiece, right: FilePiece) -> bool:
     return left.rows[1] == right.rows[0] and left.version == right.version and left.schema is right.schema
 
 
-def define(source: FileSource, pieces: Sequence[FilePiece], first_parameter: int) -> Definition:
-    """`source.relation` over `pieces`, all of which must be `native`. Parameters count from `first_parameter`."""
+def define(
+    source: FileSource, pieces: Sequence[FilePiece], first_parameter: int, paths: Mapping[str, str] = _OWN
+) -> Definition:
+    """`source.relation` over `pieces`, all of which must be `native`. Parameters count from `first_parameter`; `paths`
+    says how a file is opened that is not opened by its own.
+    """
     values: list[object] = []
 
     def bind(value: object) -> str:
         values.append(value)
         return f"${first_parameter + len(values) - 1}"
 
-    branches = [_branch(source, i, group, bind) for i, group in enumerate(_groups(pieces))] or [_nothing(source)]
+    branches = [_branch(source, i, group, paths, bind) for i, group in enumerate(_groups(pieces))] or [_nothing(source)]
     names = ", ".join(source.names)
     body = " UNION ALL ".join(branches)
     return Definition(f"{identifier(source.relation)}({names}) AS NOT MATERIALIZED ({body})", tuple(values))
@@ -210,7 +215,7 @@ def _alike(left: FilePiece, right: FilePiece) -> bool:
     return keys and left.schema.equals(right.schema) and left.never_null == right.never_null and left.keys == right.keys
 
 
-def _branch(source: FileSource, number: int, group: Sequence[FilePiece], bind: _Bind) -> str:
+def _branch(source: FileSource, number: int, group: Sequence[FilePiece], paths: Mapping[str, str], bind: _Bind) -> str:
     first = group[0]
     assert first.schema is not None
     matches = [match_columns(source.columns, piece.schema or first.schema, piece) for piece in group]
@@ -221,12 +226,12 @@ def _branch(source: FileSource, number: int, group: Sequence[FilePiece], bind: _
     if source.placed:
         columns += [f"{number:d}", "file_index", "file_row_number"]
     wanted = list(_wanted(first))
-    paths = [piece.path for piece in group]
+    opened = [paths.get(piece.path, piece.path) for piece in group]
     times = _times(group) if wanted and source.weighed else 1
     if times > 1:
-        wanted.append(f"file_index < {len(paths):d}")
+        wanted.append(f"file_index < {len(opened):d}")
     where = f" WHERE {' AND '.join(wanted)}" if wanted else ""
-    files = bind(paths * times)
+    files = bind(opened * times)
     return f"SELECT {', '.join(columns) or 'NULL::TINYINT'} FROM read_parquet({files}, hive_partitioning=false){where}"
 
 

@@ -28,7 +28,7 @@ from .conform import Conform
 from .engine import BATCH_ROWS, estimate_progress
 from .file_reads import FileReads
 from .file_relations import FileSource
-from .file_versions import check_versions
+from .file_versions import HeldFiles
 from .held import SpillRoom
 from .inputs import ContextInput, ContextSource, FragmentInput, StreamSource
 from .instances import Instance
@@ -114,6 +114,7 @@ class Fragment(Operator):
         self._interrupted = False
         self._watch = LoopWatch(loops, seconds=loop_seconds, later=later, interrupt=self.interrupt)
         self._reads = file_reads.NOTHING
+        self._held = HeldFiles(())
         self._connection = instance.connect()
         try:
             if files:
@@ -200,7 +201,7 @@ class Fragment(Operator):
         self._watch.begin()
         try:
             self._begin(inputs)
-            check_versions(files)
+            self._held = HeldFiles(files)
             if files:
                 self._statement.count(counted)
             with closing(self._rows()) as rows, closing(self._finished(rows)) as finished:
@@ -208,12 +209,13 @@ class Fragment(Operator):
                     self._watch.end()
                     given_out += batch.num_rows
                     yield batch
-            check_versions(files)
+            self._held.check()
         except failures.ENGINE_ERRORS as error:
             raise self._cause(error) from error
         finally:
             self._watch.end()
             self._reads = self._counts(files, counted=counted, given_out=given_out)
+            self._held.close()
             for relation in self._inputs:
                 relation.end()
 
@@ -233,7 +235,7 @@ class Fragment(Operator):
         if not files:
             return file_reads.NOTHING
         if self._statement.profile is not None:
-            return file_reads.profiled(self._statement.profile, files)
+            return file_reads.profiled(self._statement.profile, files, self._held.paths)
         columns = min(len(file.columns) for file in self._files)
         return file_reads.stopped(files, given_out, columns) if counted else file_reads.whole(files)
 
@@ -319,7 +321,7 @@ class Fragment(Operator):
         return rows_within(BATCH_BYTES, max(fixed or 0, self._input_row_bytes()), most)
 
     def _bound(self) -> tuple[str, tuple[object, ...]]:
-        return self._statement.bound(self._pieces)
+        return self._statement.bound(self._pieces, self._held.paths)
 
     def _checked(self) -> Generator[pa.RecordBatch]:
         """Rows are seen only once the profile has shown that their joins' builds were not too large."""
@@ -361,7 +363,7 @@ class Fragment(Operator):
             raise InternalError(f"{self._place}: the fragment has no ordered form")
         for relation in self._inputs:
             relation.read_again()
-        return self._streamed(*self._statement.bound(self._pieces, self._ordered.sql))
+        return self._streamed(*self._statement.bound(self._pieces, self._held.paths, self._ordered.sql))
 
     def _too_large(self, found: builds.Excess) -> ExecutionError:
         return builds.too_large(found, self._memory, self._place, self._ordered.joins if self._ordered else ())
@@ -412,7 +414,7 @@ class Fragment(Operator):
             blamed = self._bad_file()
             if blamed is not None:
                 return blamed
-        return self._watch.named(failures.translate(error, self._place, self._memory))
+        return self._watch.named(failures.translate(error, self._place, self._memory, self._held.named(str(error))))
 
     def _bad_file(self) -> SplitError | None:
         """Read the files the slow way, which says what is wrong where."""

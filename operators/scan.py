@@ -32,7 +32,7 @@ from .changes.change import WEIGHT
 from .column import Column
 from .declared_order import DeclaredOrder
 from .file_relations import contiguous
-from .file_versions import check_version
+from .file_versions import OpenFile, PieceFiles
 from .formats import format_named
 from .formats.csv import Csv
 from .matching import (
@@ -123,21 +123,22 @@ class Scan(Operator):
             at += batch.num_rows
 
     def _file(self, piece: FilePiece) -> Generator[pa.RecordBatch]:
-        check_version(piece)
-        if piece.rows is not None and piece.rows[0] == piece.rows[1]:
-            self._matches(piece.schema or pa.schema([]), piece)
-            return
-        reader = _guarded(piece, lambda: format_named(piece.format).read(piece, self._asked, self._filesystem))
-        with closing(reader):
-            matches = self._matches(reader.schema, piece)
-            indices = [match.index for match in matches if isinstance(match, FromFile)]
-            with closing(reader.batches(indices)) as batches:
-                while (found := _guarded(piece, lambda: next(batches, None))) is not None:
-                    at, batch = found
-                    if batch.num_rows:
-                        wanted = self._wanted(batch, matches, piece, at)
-                        yield wanted if piece.keys is None else _in_range(wanted, batch, piece.keys)
-        check_version(piece)
+        with OpenFile(piece) as file:
+            if piece.rows is not None and piece.rows[0] == piece.rows[1]:
+                self._matches(piece.schema or pa.schema([]), piece)
+                return
+            files = PieceFiles(file, piece.path, self._filesystem)
+            reader = _guarded(piece, file, lambda: format_named(piece.format).read(piece, self._asked, files))
+            with closing(reader):
+                matches = self._matches(reader.schema, piece)
+                indices = [match.index for match in matches if isinstance(match, FromFile)]
+                with closing(reader.batches(indices)) as batches:
+                    while (found := _guarded(piece, file, lambda: next(batches, None))) is not None:
+                        at, batch = found
+                        if batch.num_rows:
+                            wanted = self._wanted(batch, matches, piece, at)
+                            yield wanted if piece.keys is None else _in_range(wanted, batch, piece.keys)
+            file.check()
 
     def _wanted(self, batch: pa.RecordBatch, matches: Sequence[Match], piece: Piece, first_row: int) -> pa.RecordBatch:
         """`batch`, which has the matched columns in order, in the plan's columns and types."""
@@ -226,14 +227,14 @@ def _in_range(wanted: pa.RecordBatch, batch: pa.RecordBatch, keys: KeyRange) -> 
     return wanted.slice(start, stop - start)
 
 
-def _guarded(piece: FilePiece, step: Callable[[], T]) -> T:
+def _guarded(piece: FilePiece, file: OpenFile, step: Callable[[], T]) -> T:
     """What a format raises for a bad file, with the file's name."""
     try:
         return step()
     except TidegateError:
         raise
     except (pa.ArrowException, OSError, ValueError, KeyError, EOFError) as error:
-        check_version(piece)
+        file.check()
         text = " ".join(str(error).split())
         raise SplitError(
             f"{describe(piece)} cannot be read as {piece.format}: {text}", reason="FILE_UNREADABLE"

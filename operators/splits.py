@@ -22,7 +22,7 @@ from ..proto.errors import Forbidden, InvalidRequest, NotFound, SplitError, Tide
 from ..proto.values import FileSplit
 from .column import Column
 from .file_relations import native_obstacle
-from .file_versions import check_version
+from .file_versions import OpenFile, PieceFiles
 from .formats import Format, format_named, format_of
 from .listing import exists, files_below, fixed_part, is_pattern
 from .matching import describe
@@ -88,16 +88,19 @@ def open_pieces(
 
 
 def _open(piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> tuple[FilePiece, ...]:
-    check_version(piece)
-    try:
-        return format_named(piece.format).open(piece, columns, filesystem)
-    except TidegateError:
-        raise
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise SplitError(
-            f"{describe(piece)} cannot be read as {piece.format}: {' '.join(str(error).split())}",
-            reason="FILE_UNREADABLE",
-        ) from error
+    with OpenFile(piece) as file:
+        try:
+            found = format_named(piece.format).open(piece, columns, PieceFiles(file, piece.path, filesystem))
+        except TidegateError:
+            raise
+        except (pa.ArrowException, OSError, ValueError) as error:
+            file.check()
+            raise SplitError(
+                f"{describe(piece)} cannot be read as {piece.format}: {' '.join(str(error).split())}",
+                reason="FILE_UNREADABLE",
+            ) from error
+        file.check()
+        return found
 
 
 def native(pieces: Sequence[Piece], columns: Sequence[Column]) -> bool:

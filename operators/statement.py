@@ -78,13 +78,13 @@ class Statement:
             self.joins = self.explained_joins(self._sql, ())
 
     def bound(
-        self, pieces: Mapping[str, Sequence[FilePiece]], sql: str | None = None
+        self, pieces: Mapping[str, Sequence[FilePiece]], paths: Mapping[str, str], sql: str | None = None
     ) -> tuple[str, tuple[object, ...]]:
-        """The statement, or another one over the same inputs, over these files; and its values."""
+        """The statement, or another one over the same inputs, over these files, by these paths; and its values."""
         definitions: list[str] = []
         values: list[object] = []
         for file in self._files:
-            made = define(file, pieces[file.relation], len(values) + 1)
+            made = define(file, pieces[file.relation], len(values) + 1, paths)
             definitions.append(made.sql)
             values.extend(made.values)
         return with_definitions(sql or self._text, [*definitions, *self._replayed]), tuple(values)

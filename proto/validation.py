@@ -26,6 +26,10 @@ _Offsets: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
 _NOT_ASCII: Final = 0x80
 _NOT_ASCII_WORD: Final = 0x8080808080808080
 _WORD: Final = 8
+_NARROW: Final = 4
+_CHARACTER_MASK: Final = 0xC0
+_CONTINUATION: Final = 0x80
+_DAY: Final = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 _TEXT: Final = frozenset({pa.string(), pa.large_string()})
 _BYTES: Final = frozenset({pa.binary(), pa.large_binary()})
 _LARGE: Final = frozenset({pa.lib.Type_LARGE_STRING, pa.lib.Type_LARGE_BINARY, pa.lib.Type_LARGE_LIST})
@@ -83,6 +87,10 @@ def _is_right(array: pa.Array) -> bool:
     if kinds.is_dictionary(type_):
         _check(array.dictionary)
         return _leads_inside(array)
+    if kinds.is_decimal128(type_):
+        return _has_right_decimals(array)
+    if kinds.is_time(type_):
+        return _is_within(array, _DAY[type_.unit])
     return False
 
 
@@ -111,7 +119,7 @@ def _has_right_values(array: pa.Array) -> bool:
         return False
     if array.type not in _TEXT or data is None or not len(offsets):
         return True
-    return _is_ascii(np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]])
+    return _is_text(np.frombuffer(data, np.uint8), offsets)
 
 
 def _has_right_items(array: pa.ListArray) -> bool:
@@ -135,8 +143,9 @@ def _offsets(array: pa.Array) -> _Offsets:
     buffer = array.buffers()[1]
     if buffer is None or not len(array):
         return np.empty(0, np.int64)
-    part = slice(array.offset, array.offset + len(array) + 1)
-    return np.frombuffer(buffer, np.int64)[part] if array.type.id in _LARGE else np.frombuffer(buffer, np.int32)[part]
+    if array.type.id in _LARGE:
+        return np.frombuffer(buffer, np.int64, len(array) + 1, 8 * array.offset)
+    return np.frombuffer(buffer, np.int32, len(array) + 1, _NARROW * array.offset)
 
 
 def _rise(offsets: _Offsets, end: int) -> bool:
@@ -145,7 +154,50 @@ def _rise(offsets: _Offsets, end: int) -> bool:
     return bool(offsets[0] >= 0 and offsets[-1] <= end and (offsets[1:] >= offsets[:-1]).all())
 
 
-def _is_ascii(data: NDArray[np.uint8]) -> bool:
+def _is_text(data: NDArray[np.uint8], offsets: _Offsets) -> bool:
+    """Whether all values are UTF-8: they are if they are together and each begins where a character does. That is one
+    look at the bytes, instead of one for each value.
+    """
+    part = data[offsets[0] : offsets[-1]]
+    if is_ascii(part):
+        return True
+    together = pa.LargeBinaryArray.from_buffers(
+        pa.large_string(), 1, [None, pa.py_buffer(np.array([0, len(part)], np.int64)), pa.py_buffer(part)]
+    )
+    try:
+        together.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    starts = offsets[:-1][offsets[:-1] < offsets[-1]]
+    return not bool(((data[starts] & _CHARACTER_MASK) == _CONTINUATION).any())
+
+
+def is_ascii(data: NDArray[np.uint8]) -> bool:
     words = len(data) // _WORD * _WORD
     found = int(np.bitwise_or.reduce(data[:words].view(np.uint64))) & _NOT_ASCII_WORD
     return not found and not (data[words:] >= _NOT_ASCII).any()
+
+
+def _has_right_decimals(array: pa.Decimal128Array) -> bool:
+    """Whether all values, those behind nulls too, have no more digits than the type."""
+    buffer = array.buffers()[1]
+    if buffer is None or not len(array):
+        return True
+    limit = 10**array.type.precision
+    words = np.frombuffer(buffer, np.int64, 2 * len(array), 16 * array.offset).reshape(-1, 2)
+    low, high = words[:, 0], words[:, 1]
+    most = limit >> 64
+    if most:  # the upper half alone decides about all values but those next to the limit
+        return int(high.max()) < most and int(high.min()) >= -most
+    return bool(((low >> 63) == high).all()) and int(low.max()) < limit and int(low.min()) > -limit
+
+
+def _is_within(array: pa.Array, end: int) -> bool:
+    """Whether all values, those behind nulls too, are from 0 up to `end`."""
+    buffer = array.buffers()[1]
+    if buffer is None or not len(array):
+        return True
+    size = array.type.bit_width // 8
+    numbers = np.int32 if size == _NARROW else np.int64
+    values = np.frombuffer(buffer, numbers, len(array), size * array.offset)
+    return int(values.min()) >= 0 and int(values.max()) < end

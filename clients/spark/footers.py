@@ -12,8 +12,12 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 from pyarrow import types as kinds
 
+from ..proto.parquet_footer import INT96, RowGroup, comparable
+from ..proto.parquet_footer import Footer as ParquetFooter
+from ..proto.parquet_footer import read_footer as read_parquet_footer
 from .columns import Column, fits
-from .conditions import Bounds, Condition, Kept, comparable, kept
+from .conditions import Bounds, Condition, Kept, kept
+from .conditions import comparable as comparable_value
 from .listing import NotPlain
 
 _LEGACY: Final = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
@@ -55,13 +59,15 @@ def read_footer(path: str, format_: str, asked: Questions) -> Footer:
     try:
         if format_ == "orc":
             return _orc(path, asked)
-        footer = pq.read_metadata(path)
-        schema = footer.schema.to_arrow_schema()
-    except (pa.ArrowException, OSError) as error:
+        with pa.OSFile(path) as file:
+            footer = read_parquet_footer(file)
+        metadata = pq.read_metadata(path)
+        schema = metadata.schema.to_arrow_schema()
+        _check_storage(path, footer, metadata.metadata or {}, asked.columns)
+        _check_columns(path, schema, asked)
+        return Footer(path, tuple(_kept_groups(path, footer, schema, asked)), len(footer.groups))
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise NotPlain(f"{path} cannot be read here: {' '.join(str(error).split())}") from error
-    _check_storage(path, footer, asked.columns)
-    _check_columns(path, schema, asked)
-    return Footer(path, tuple(_kept_groups(path, footer, asked)), footer.num_row_groups)
 
 
 def _orc(path: str, asked: Questions) -> Footer:
@@ -89,35 +95,30 @@ def _check_columns(path: str, schema: pa.Schema, asked: Questions) -> None:
             raise NotPlain(f"the plan reads column {name!r}, which is in {path} and not in the DataFrame")
 
 
-def _check_storage(path: str, footer: pq.FileMetaData, columns: Sequence[Column]) -> None:
+def _check_storage(path: str, footer: ParquetFooter, written: Mapping[bytes, bytes], columns: Sequence[Column]) -> None:
     """Dates and timestamps only as they are stored today: no INT96, no calendar that ends in 1582."""
     temporal = {column.name.casefold() for column in columns if column.temporal}
     if not temporal:
         return
-    for i in range(len(footer.schema)):
-        leaf = footer.schema.column(i)
-        if leaf.physical_type == "INT96" and leaf.path.split(".")[0].casefold() in temporal:
-            raise NotPlain(f"column {leaf.path!r} of {path} has timestamps in the old form INT96")
-    written = footer.metadata or {}
+    for leaf in footer.leaves:
+        if leaf.physical == INT96 and leaf.path[0].casefold() in temporal:
+            raise NotPlain(f"column {'.'.join(leaf.path)!r} of {path} has timestamps in the old form INT96")
     version = written.get(_SPARK_VERSION, b"3").split(b".")[0]
     if any(key in written for key in _LEGACY) or not version.isdigit() or int(version) < _FIRST_PROLEPTIC:
         raise NotPlain(f"{path} has dates or timestamps in the calendar of Spark 2")
 
 
-def _kept_groups(path: str, footer: pq.FileMetaData, asked: Questions) -> Iterator[Group]:
-    leaves = {footer.schema.column(i).path.casefold(): i for i in range(len(footer.schema))}
-    for index in range(footer.num_row_groups):
-        group = footer.row_group(index)
-        bounds = _Statistics(group, leaves)
+def _kept_groups(path: str, footer: ParquetFooter, schema: pa.Schema, asked: Questions) -> Iterator[Group]:
+    for index, group in enumerate(footer.groups):
+        bounds = _Statistics(footer, group, schema)
         verdicts = [(kept(condition, bounds), text) for condition, text in asked.filters]
         if any(verdict is Kept.NONE for verdict, _ in verdicts):
             continue
         for verdict, text in verdicts:
-            if verdict is not Kept.ALL and group.num_rows:
+            if verdict is not Kept.ALL and group.rows:
                 raise NotPlain(f"the filter {text} keeps a part of row group {index} of {path}, as far as one can tell")
         key = None if asked.key is None else _only_value(path, index, asked.key, bounds)
-        stored = sum(group.column(i).total_compressed_size for i in range(group.num_columns))
-        yield Group(index, group.num_rows, stored, key)
+        yield Group(index, group.rows, sum(chunk.compressed for chunk in group.chunks), key)
 
 
 def _only_value(path: str, index: int, name: str, statistics: _Statistics) -> Any:
@@ -130,9 +131,11 @@ def _only_value(path: str, index: int, name: str, statistics: _Statistics) -> An
 class _Statistics(Mapping[str, Bounds]):
     """The bounds of a row group's columns, found when they are asked for."""
 
-    def __init__(self, group: pq.RowGroupMetaData, leaves: Mapping[str, int]) -> None:
+    def __init__(self, footer: ParquetFooter, group: RowGroup, schema: pa.Schema) -> None:
+        self._footer = footer
         self._group = group
-        self._leaves = leaves
+        self._schema = schema
+        self._places = {name.casefold(): at for name, at in footer.places.items()}
 
     def __getitem__(self, name: str) -> Bounds:
         found = self.bounds(name)
@@ -141,23 +144,24 @@ class _Statistics(Mapping[str, Bounds]):
         return found
 
     def bounds(self, name: str) -> Bounds | None:
-        leaf = self._leaves.get(name.casefold())
-        statistics = None if leaf is None else self._group.column(leaf).statistics
-        if statistics is None:
+        at = self._places.get(name.casefold())
+        if at is None:
             return None
-        low = comparable(statistics.min) if statistics.has_min_max else None
-        high = comparable(statistics.max) if statistics.has_min_max else None
-        return Bounds(low, high, statistics.null_count if statistics.has_null_count else None)
+        leaf = self._footer.leaves[at]
+        found = self._footer.bounds(self._group, at)
+        type_ = self._schema.field(leaf.path[0]).type
+        low, high = (None, None) if found is None else (comparable(each, leaf, type_) for each in found)
+        return Bounds(low, high, self._group.chunks[at].nulls)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._leaves)
+        return iter(self._places)
 
     def __len__(self) -> int:
-        return len(self._leaves)
+        return len(self._places)
 
 
 def folder_value(text: str | None, type_: pa.DataType) -> Any:
     """A partition's value as `Group.key` has it."""
     if text is None or kinds.is_string(type_):
         return text
-    return comparable(dt.date.fromisoformat(text)) if kinds.is_date(type_) else int(text)
+    return comparable_value(dt.date.fromisoformat(text)) if kinds.is_date(type_) else int(text)

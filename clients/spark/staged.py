@@ -22,6 +22,7 @@ from pyarrow import types as kinds
 from pyspark.sql import DataFrame
 
 from ..proto.errors import InternalError, InvalidRequest, Refused
+from ..proto.parquet_footer import read_footer
 from ..proto.validation import validated
 from ..task import Task
 from .columns import Column, fits, quoted
@@ -159,22 +160,23 @@ def _file(folder: Path, path: Path, columns: Sequence[Column], epoch_by: str | N
     place = _PLACE.match(path.name)
     if place is None:
         raise InternalError(f"Spark has written {path.name}, whose name does not tell its place")
+    with pa.OSFile(str(path)) as opened:
+        groups = read_footer(opened).groups
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
         for column in columns:
             written = file.schema_arrow.field(column.name).type
             if not fits(written, column.type):
                 raise InternalError(f"Spark has written column {column.name!r} as {written}, not as {column.type}")
-        groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
         key = None
         if epoch_by is not None and groups:
             first = validated(next(file.iter_batches(1, row_groups=[0], columns=[epoch_by])))
             key = comparable(first.column(0)[0].as_py())
-    stored = [sum(group.column(i).total_compressed_size for i in range(group.num_columns)) for group in groups]
+    stored = [sum(chunk.compressed for chunk in group.chunks) for group in groups]
     return StagedFile(
         path=str(path.relative_to(folder)),
         partition=int(place[1]),
         file=int(place[2]),
-        groups=tuple((group.num_rows, size) for group, size in zip(groups, stored, strict=True)),
+        groups=tuple((group.rows, size) for group, size in zip(groups, stored, strict=True)),
         key=key,
     )
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 from itertools import accumulate
 
 import pyarrow as pa
-from pyarrow.fs import FileSystem
 
 from ...proto.errors import SplitError
 from ...proto.validation import each_validated, validated, validated_schema
 from ..column import Column
+from ..file_versions import Files
 from ..piece import FilePiece
 from .arrow_footer import batch_rows
 from .format import numbered
@@ -27,7 +27,7 @@ class Arrow:
     ranges = True
     compressed = False
 
-    def open(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> tuple[FilePiece, ...]:  # noqa: ARG002
+    def open(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> tuple[FilePiece, ...]:  # noqa: ARG002
         reader = ArrowReader(piece, filesystem)
         try:
             known = replace(piece, schema=reader.schema)
@@ -38,7 +38,7 @@ class Arrow:
         finally:
             reader.close()
 
-    def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> ArrowReader:  # noqa: ARG002
+    def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> ArrowReader:  # noqa: ARG002
         return ArrowReader(piece, filesystem)
 
 
@@ -54,7 +54,7 @@ class Inline:
     ranges = False
     compressed = False
 
-    def open(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> tuple[FilePiece, ...]:  # noqa: ARG002
+    def open(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> tuple[FilePiece, ...]:  # noqa: ARG002
         reader = ArrowReader(piece, filesystem)
         try:
             counts = list(reader.counts())
@@ -64,7 +64,7 @@ class Inline:
         finally:
             reader.close()
 
-    def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> ArrowReader:  # noqa: ARG002
+    def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> ArrowReader:  # noqa: ARG002
         return ArrowReader(piece, filesystem)
 
 
@@ -83,7 +83,7 @@ def _stream_piece(piece: FilePiece) -> FilePiece:
 
 
 class ArrowReader:
-    def __init__(self, piece: FilePiece, filesystem: FileSystem) -> None:
+    def __init__(self, piece: FilePiece, filesystem: Files) -> None:
         self._piece = piece
         self._file = filesystem.open_input_file(piece.path)
         try:

@@ -15,13 +15,13 @@ from functools import partial
 
 import pyarrow as pa
 import pyarrow.csv as pc
-from pyarrow.fs import FileSystem
 
 from ...proto.validation import each_validated
 from ..column import Column
+from ..file_versions import Files
 from ..matching import same_name
 from ..piece import FilePiece
-from .text_blocks import within_blocks
+from .text_blocks import CheckedText, within_blocks
 
 _BLOCK_BYTES = 4 << 20
 _TOO_LONG = "a row is longer than 4 MiB, or a quote is not closed"
@@ -34,16 +34,16 @@ class Csv:
     ranges = False
     compressed = True
 
-    def open(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> tuple[FilePiece, ...]:  # noqa: ARG002
+    def open(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> tuple[FilePiece, ...]:  # noqa: ARG002
         """A text file tells nothing before it is read."""
         return (piece,)
 
-    def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> CsvReader:
+    def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> CsvReader:
         return CsvReader(piece, columns, filesystem)
 
 
 class CsvReader:
-    def __init__(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> None:
+    def __init__(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> None:
         self._piece = piece
         self._filesystem = filesystem
         self._delimiter = "\t" if ".tsv" in piece.path.lower().rsplit("/", 1)[-1] else ","
@@ -69,7 +69,7 @@ class CsvReader:
         names = [f"c{i}" for i in range(len(self.schema))]
         wanted = [names[i] for i in indices] or names[:1]
         end = _End(self._delimiter.join([secrets.token_hex(8)] * (len(names) + 1)))
-        self._open = pa.PythonFile(_Ended(self._stream(), end), mode="r")
+        self._open = pa.PythonFile(_Ended(CheckedText(self._stream()), end), mode="r")
         reader = partial(
             pc.open_csv,
             self._open,
@@ -125,14 +125,14 @@ class _Ended:
 
     closed = False
 
-    def __init__(self, stream: pa.NativeFile, end: _End) -> None:
+    def __init__(self, stream: CheckedText, end: _End) -> None:
         self._stream = stream
         self._rest = end.line.encode()
         self._last = b""
         self._ended = False
 
     def read(self, size: int) -> bytes:
-        found = b"" if self._ended else self._filled(size)
+        found = b"" if self._ended else self._stream.read(size)
         if len(found) < size and not self._ended:
             self._ended = True
             last = found[-1:] or self._last
@@ -141,13 +141,6 @@ class _Ended:
         room = size - len(found)
         given, self._rest = self._rest[:room], self._rest[room:]
         return found + given
-
-    def _filled(self, size: int) -> bytes:
-        """Fewer bytes only at the end of the stream."""
-        found = bytes(self._stream.read(size))
-        while len(found) < size and (more := self._stream.read(size - len(found))):
-            found += more
-        return found
 
     def close(self) -> None:
         self._stream.close()

@@ -6,10 +6,10 @@ from collections.abc import Generator, Iterator, Sequence
 from typing import Protocol
 
 import pyarrow as pa
-from pyarrow.fs import FileSystem
 
 from ..blocks import blocks
 from ..column import Column
+from ..file_versions import Files
 from ..piece import FilePiece
 from ..sizes import BATCH_BYTES
 
@@ -55,10 +55,10 @@ class Format(Protocol):
     @property
     def compressed(self) -> bool: ...
 
-    def open(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> tuple[FilePiece, ...]:
+    def open(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> tuple[FilePiece, ...]:
         """Cut `piece` into those that are read as a whole, with what the file tells about them."""
         ...
 
-    def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> Reader:
+    def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> Reader:
         """Open `piece` for reading. `columns` are those that are wanted: text is read as their types."""
         ...

@@ -15,15 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 from pyarrow import types as kinds
-from pyarrow.fs import FileSystem
 
 from ...proto.validation import each_validated
 from ...proto.values import MissingColumns
 from ..batches import batch_of
 from ..column import Column
+from ..file_versions import Files
 from ..matching import same_name
 from ..piece import FilePiece
-from .text_blocks import within_blocks
+from .text_blocks import CheckedText, within_blocks
 
 _BLOCK_BYTES = 8 << 20
 _TOO_LONG = "a row is longer than 8 MiB"
@@ -35,11 +35,11 @@ class Json:
     ranges = False
     compressed = True
 
-    def open(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> tuple[FilePiece, ...]:  # noqa: ARG002
+    def open(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> tuple[FilePiece, ...]:  # noqa: ARG002
         """A text file tells nothing before it is read."""
         return (piece,)
 
-    def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> JsonReader:
+    def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> JsonReader:
         return JsonReader(piece, columns, filesystem)
 
 
@@ -48,7 +48,7 @@ class JsonReader:
     a type what else that has.
     """
 
-    def __init__(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> None:
+    def __init__(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> None:
         self._piece = piece
         self._filesystem = filesystem
         self._open: pa.NativeFile | None = None
@@ -95,7 +95,8 @@ class JsonReader:
     def batches(self, indices: Sequence[int]) -> Generator[tuple[int, pa.RecordBatch]]:
         if self._empty:
             return
-        self._open = self._stream()
+        # Arrow takes the byte 0 for the end of a block, and leaves out what is behind it.
+        self._open = pa.PythonFile(CheckedText(self._stream(), refused=b"\0"), mode="r")
         wanted = pa.schema([self.schema.field(i) for i in indices])
         reader = partial(
             pj.open_json,

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pyarrow as pa
 from pyarrow import orc
-from pyarrow.fs import FileSystem
 
 from ...proto.validation import validated, validated_schema
 from ..column import Column
+from ..file_versions import Files
 from ..piece import FilePiece
 from .format import numbered
 
@@ -21,19 +21,19 @@ class Orc:
     ranges = False
     compressed = False
 
-    def open(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> tuple[FilePiece, ...]:  # noqa: ARG002
+    def open(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> tuple[FilePiece, ...]:  # noqa: ARG002
         with filesystem.open_input_file(piece.path) as file:
             found = orc.ORCFile(file)
             return (
                 replace(piece, schema=validated_schema(found.schema), row_count=found.nrows, file_rows=found.nrows),
             )
 
-    def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> OrcReader:  # noqa: ARG002
+    def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> OrcReader:  # noqa: ARG002
         return OrcReader(piece, filesystem)
 
 
 class OrcReader:
-    def __init__(self, piece: FilePiece, filesystem: FileSystem) -> None:
+    def __init__(self, piece: FilePiece, filesystem: Files) -> None:
         self._file = filesystem.open_input_file(piece.path)
         try:
             self._orc = orc.ORCFile(self._file)

@@ -12,10 +12,11 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow.fs import FileSystem
 
+from ...proto.parquet_footer import BYTE_ARRAY, Chunk, Footer, Leaf, RowGroup, read_footer, whole_number
 from ...proto.validation import each_validated, validated_schema
 from ..column import Column
+from ..file_versions import Files
 from ..matching import same_name
 from ..piece import FilePiece
 from ..sizes import BATCH_BYTES, batch_bytes, rows_within
@@ -37,42 +38,44 @@ class Parquet:
     ranges = True
     compressed = False
 
-    def open(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> tuple[FilePiece, ...]:
+    def open(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> tuple[FilePiece, ...]:
         with filesystem.open_input_file(piece.path) as file:
-            footer = pq.read_metadata(file)
-        groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
-        schema = validated_schema(footer.schema.to_arrow_schema().remove_metadata())
+            footer = read_footer(file)
+            found = pq.read_metadata(file).schema.to_arrow_schema()
+        schema = validated_schema(found.remove_metadata())
+        wanted = _leaves(footer, _wanted(schema, columns))
         known = replace(
             piece,
             schema=schema,
             never_null=_never_null(footer, schema, columns),
-            row_bytes=max((_row_bytes(group, _wanted(schema, columns)) for group in groups), default=0),
+            row_bytes=max((_row_bytes(group, wanted) for group in footer.groups), default=0),
         )
-        pieces = cut(known, [group.num_rows for group in groups], [group.total_byte_size for group in groups])
+        pieces = cut(known, [group.rows for group in footer.groups], [group.byte_size for group in footer.groups])
         return _with_key_bounds(pieces, footer, schema, columns)
 
-    def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> ParquetReader:
+    def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> ParquetReader:
         return ParquetReader(piece, columns, filesystem)
 
 
 class ParquetReader:
-    def __init__(self, piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> None:
+    def __init__(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> None:
         self._file = filesystem.open_input_file(piece.path)
         try:
-            footer = pq.read_metadata(self._file)
-            wanted = _wanted(validated_schema(footer.schema.to_arrow_schema()), columns)
+            self._footer = read_footer(self._file)
+            metadata = pq.read_metadata(self._file)
+            wanted = _wanted(validated_schema(metadata.schema.to_arrow_schema()), columns)
             self._parquet = pq.ParquetFile(
                 self._file,
-                metadata=footer,
+                metadata=metadata,
                 pre_buffer=False,
-                buffer_size=_buffer_bytes(footer, wanted),
+                buffer_size=_buffer_bytes(self._footer, _leaves(self._footer, wanted)),
                 page_checksum_verification=True,
             )
             self.schema = validated_schema(self._parquet.schema_arrow.remove_metadata())
         except BaseException:
             self._file.close()
             raise
-        self._rows = piece.rows or (0, self._parquet.metadata.num_rows)
+        self._rows = piece.rows or (0, sum(group.rows for group in self._footer.groups))
 
     def batches(self, indices: Sequence[int]) -> Generator[tuple[int, pa.RecordBatch]]:
         first, groups = self._groups()
@@ -91,9 +94,12 @@ class ParquetReader:
         """How many rows to decode at a time: as few as their bytes in the footer ask for. What is written once and
         stands for many rows is larger decoded than there: how much the first rows tell.
         """
-        metadata = self._parquet.metadata.row_group(group)
-        each = _row_bytes(metadata, set(names))
-        repeated = [column.path_in_schema.split(".")[0] for column in _chunks(metadata) if _is_repeated(column)]
+        found = self._footer.groups[group]
+        leaves = _leaves(self._footer, set(names))
+        each = _row_bytes(found, leaves)
+        repeated = {
+            self._footer.leaves[at].path[0] for at in leaves if _is_repeated(self._footer.leaves[at], found.chunks[at])
+        }
         wanted = [name for name in names if name in repeated]
         if wanted:
             first = next(self._read(_FIRST_ROWS, group, wanted), None)
@@ -101,19 +107,27 @@ class ParquetReader:
         return rows_within(BATCH_BYTES, each, most)
 
     def _read(self, rows: int, group: int, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        return each_validated(self._parquet.iter_batches(rows, row_groups=[group], columns=names, use_threads=False))
+        read, told = 0, self._footer.groups[group].rows
+        for batch in each_validated(
+            self._parquet.iter_batches(rows, row_groups=[group], columns=names, use_threads=False)
+        ):
+            read += batch.num_rows
+            if read > told:
+                break
+            yield batch
+        if read != told:
+            raise pa.ArrowInvalid(f"row group {group} does not have the {told:,} rows that its footer says")
 
     def _groups(self) -> tuple[int, list[int]]:
         """The row groups that have wanted rows, and the number of their first row."""
         start, end = self._rows
         at, first = 0, 0
         groups: list[int] = []
-        for i in range(self._parquet.metadata.num_row_groups):
-            count = self._parquet.metadata.row_group(i).num_rows
-            if at < end and start < at + count:
+        for i, group in enumerate(self._footer.groups):
+            if at < end and start < at + group.rows:
                 first = first if groups else at
                 groups.append(i)
-            at += count
+            at += group.rows
         return first, groups
 
     def close(self) -> None:
@@ -127,80 +141,71 @@ def _wanted(schema: pa.Schema, columns: Sequence[Column]) -> set[str]:
     return {schema.names[index] for index in found if index is not None}
 
 
-def _buffer_bytes(footer: pq.FileMetaData, wanted: set[str]) -> int:
+def _buffer_bytes(footer: Footer, leaves: Sequence[int]) -> int:
     """What to hold of each column that is read; 0 reads a column's chunk as a whole, which takes no more memory where
     the chunks of a row group are no larger than their buffers would be.
     """
-    for group in map(footer.row_group, range(footer.num_row_groups)):
-        chunks = [each.total_compressed_size for each in _chunks(group) if each.path_in_schema.split(".")[0] in wanted]
-        if sum(chunks) > max(_WHOLE_BYTES, len(chunks) * _BUFFER_BYTES):
+    for group in footer.groups:
+        if sum(group.chunks[at].compressed for at in leaves) > max(_WHOLE_BYTES, len(leaves) * _BUFFER_BYTES):
             return _BUFFER_BYTES
     return 0
 
 
-def _row_bytes(group: pq.RowGroupMetaData, wanted: set[str]) -> int:
-    """About what a row takes in these columns, as it is encoded."""
-    size = sum(each.total_uncompressed_size for each in _chunks(group) if each.path_in_schema.split(".")[0] in wanted)
-    return int(size // max(group.num_rows, 1))
+def _leaves(footer: Footer, names: set[str]) -> list[int]:
+    """Where the leaves of these columns are."""
+    return [at for at, leaf in enumerate(footer.leaves) if leaf.path[0] in names]
 
 
-def _chunks(group: pq.RowGroupMetaData) -> Iterator[pq.ColumnChunkMetaData]:
-    return (group.column(i) for i in range(group.num_columns))
+def _row_bytes(group: RowGroup, leaves: Sequence[int]) -> int:
+    """About what a row takes in these leaves, as it is encoded."""
+    return sum(group.chunks[at].uncompressed for at in leaves) // max(group.rows, 1)
 
 
-def _is_repeated(chunk: pq.ColumnChunkMetaData) -> bool:
+def _is_repeated(leaf: Leaf, chunk: Chunk) -> bool:
     """Whether it may be much larger when it is decoded."""
-    is_text = chunk.physical_type == "BYTE_ARRAY"
-    return bool(is_text and chunk.has_dictionary_page and chunk.total_uncompressed_size > _SMALL_CHUNK)
+    return leaf.physical == BYTE_ARRAY and chunk.has_dictionary and chunk.uncompressed > _SMALL_CHUNK
 
 
-def _never_null(footer: pq.FileMetaData, schema: pa.Schema, columns: Sequence[Column]) -> frozenset[str]:
+def _never_null(footer: Footer, schema: pa.Schema, columns: Sequence[Column]) -> frozenset[str]:
     """Of the required columns those that the footer's statistics show to have no null."""
-    leaves = {footer.schema.column(i).path: i for i in range(len(footer.schema))}
     found = set()
     for column in columns:
         index = None if column.nullable else same_name(column.name, schema.names)
-        leaf = None if index is None else leaves.get(schema.field(index).name)
-        if index is not None and leaf is not None and _no_nulls(footer, leaf):
+        leaf = None if index is None else footer.places.get(schema.field(index).name)
+        if index is not None and leaf is not None and all(group.chunks[leaf].nulls == 0 for group in footer.groups):
             found.add(schema.field(index).name)
     return frozenset(found)
 
 
-def _no_nulls(footer: pq.FileMetaData, leaf: int) -> bool:
-    for group in range(footer.num_row_groups):
-        statistics = footer.row_group(group).column(leaf).statistics
-        if statistics is None or not statistics.has_null_count or statistics.null_count:
-            return False
-    return True
-
-
 def _with_key_bounds(
-    pieces: tuple[FilePiece, ...], footer: pq.FileMetaData, schema: pa.Schema, columns: Sequence[Column]
+    pieces: tuple[FilePiece, ...], footer: Footer, schema: pa.Schema, columns: Sequence[Column]
 ) -> tuple[FilePiece, ...]:
     """The pieces with the bounds of the columns that are keys, where the statistics tell them for all row groups."""
-    leaves = {footer.schema.column(i).path: i for i in range(len(footer.schema))}
     found: dict[str, list[tuple[int, int]]] = {}
     for column in columns:
         index = same_name(column.name, schema.names) if column.key else None
-        leaf = None if index is None else leaves.get(schema.field(index).name)
+        leaf = None if index is None else footer.places.get(schema.field(index).name)
         if index is None or leaf is None or not pa.types.is_integer(schema.field(index).type):
             continue
-        bounds = _bounds(footer, leaf)
+        bounds = _bounds(footer, leaf, schema.field(index).type)
         if bounds is not None:
             found[schema.field(index).name] = bounds
     if not found:
         return pieces
-    starts = list(accumulate((footer.row_group(i).num_rows for i in range(footer.num_row_groups)), initial=0))
+    starts = list(accumulate((group.rows for group in footer.groups), initial=0))
     return tuple(replace(piece, key_bounds=tuple(_of_rows(piece, starts, found))) for piece in pieces)
 
 
-def _bounds(footer: pq.FileMetaData, leaf: int) -> list[tuple[int, int]] | None:
+def _bounds(footer: Footer, leaf: int, type_: pa.DataType) -> list[tuple[int, int]] | None:
     bounds = []
-    for group in range(footer.num_row_groups):
-        statistics = footer.row_group(group).column(leaf).statistics
-        if statistics is None or not statistics.has_min_max or not statistics.has_null_count or statistics.null_count:
+    for group in footer.groups:
+        found = footer.bounds(group, leaf)
+        if found is None or group.chunks[leaf].nulls != 0:
             return None
-        bounds.append((statistics.min, statistics.max))
+        low, high = (whole_number(each, footer.leaves[leaf], type_) for each in found)
+        if low is None or high is None:
+            return None
+        bounds.append((low, high))
     return bounds
 
 

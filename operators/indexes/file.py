@@ -8,7 +8,7 @@ rows in them. A file that has changed since it was opened is an error.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ from ..column import Column
 from ..conform import Conform
 from ..engine import Connection, batches_of
 from ..file_relations import FileSource, define, native_obstacle
-from ..file_versions import check_versions
+from ..file_versions import HeldFiles
 from ..instances import Instance
 from ..piece import FilePiece, Piece
 from .index import Index, Matches
@@ -80,7 +80,8 @@ class FileIndex(Index):
         if obstacle is not None:
             raise SplitError(f"index {name!r} cannot look up in files: {obstacle}", reason="UNSUPPORTED_INDEX")
         self._pieces = tuple(piece for piece in pieces if isinstance(piece, FilePiece))
-        self._sql, self._values = _statement(read, len(keys), self._pieces)
+        self._held = HeldFiles(self._pieces)
+        self._sql, self._values = _statement(read, len(keys), self._pieces, self._held.paths)
         self._instance = instance
         self._conform = Conform(self.schema.insert(0, pa.field("row", pa.int64())), f"index {name!r}")
         self._changed = threading.Condition()
@@ -90,17 +91,17 @@ class FileIndex(Index):
 
     def lookup(self, keys: pa.RecordBatch) -> Matches:
         try:
-            check_versions(self._pieces)
+            self._held.check()
             with self._session() as session:
                 session.keys.set(keys)
                 reader = self._instance.engine.stream(session.connection, self._sql, self._values)
                 with closing(batches_of(reader)) as batches:
                     found = pa.concat_batches([*batches, pa.RecordBatch.from_pylist([], schema=reader.schema)])
-            check_versions(self._pieces)
+            self._held.check()
         except failures.ENGINE_ERRORS as error:
             if failures.is_fatal(error):
                 self._instance.broken = True
-            raise _EngineError.of(error, self._instance.settings.memory_limit) from error
+            raise self._failure(error) from error
         batch = self._conform(found)
         return Matches(
             rows=batch.column(0).to_numpy(),
@@ -127,6 +128,12 @@ class FileIndex(Index):
             idle, self._idle = self._idle, []
         for session in idle:
             self._instance.disconnect(session.connection)
+        self._held.close()
+
+    def _failure(self, error: BaseException) -> _EngineError:
+        limit = self._instance.settings.memory_limit
+        message = failures.translate(error, "", limit, self._held.named(str(error))).message
+        return _EngineError(message, kind=failures.kind_of(error))
 
     @contextmanager
     def _session(self) -> Iterator[_Session]:
@@ -159,14 +166,12 @@ class _EngineError(Exception):
         super().__init__(message)
         self.kind = kind
 
-    @classmethod
-    def of(cls, error: BaseException, memory_limit: int) -> _EngineError:
-        return cls(failures.translate(error, "", memory_limit).message, kind=failures.kind_of(error))
 
-
-def _statement(read: Sequence[Column], keys: int, pieces: Sequence[FilePiece]) -> tuple[str, tuple[object, ...]]:
+def _statement(
+    read: Sequence[Column], keys: int, pieces: Sequence[FilePiece], paths: Mapping[str, str]
+) -> tuple[str, tuple[object, ...]]:
     """The join of keys and files; all that a plan may have chosen is bound or quoted."""
-    files = define(FileSource(source=_FILES, relation=_FILES, columns=tuple(read), placed=True), pieces, 1)
+    files = define(FileSource(source=_FILES, relation=_FILES, columns=tuple(read), placed=True), pieces, 1, paths)
     equal = " AND ".join(f"{_KEYS}.c{i + 1} = {_FILES}.c{i}" for i in range(keys))
     columns = "".join(f", {_FILES}.c{i}" for i in range(keys, len(read)))
     places = ", ".join(f"{_FILES}.p{i}" for i in range(3))

@@ -11,7 +11,7 @@ import contextlib
 import random
 import resource
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +27,7 @@ from tidegate.operators.column import Column
 from tidegate.operators.file_relations import FileSource, native_obstacle
 from tidegate.operators.fragment import Fragment
 from tidegate.operators.instances import InstancePool, InstanceSettings
+from tidegate.operators.piece import Piece
 from tidegate.operators.scan import Scan
 from tidegate.operators.splits import expand, open_pieces
 from tidegate.proto.errors import TidegateError
@@ -65,6 +66,14 @@ def _parquet(path: Path, rows: pa.Table, *, checksums: bool = False) -> None:
     )
 
 
+def _as_spark_writes(path: Path, rows: pa.Table) -> None:
+    """Small pages, compressed, in their second form, with checksums."""
+    pq.write_table(
+        rows, path, row_group_size=100, compression="snappy", data_page_version="2.0", data_page_size=256,
+        write_page_checksum=True, write_page_index=True, store_schema=False,
+    )  # fmt: skip
+
+
 def _flat(rows: pa.Table) -> pa.Table:
     return rows.select(["n", "s"])
 
@@ -76,6 +85,8 @@ WRITERS: Final[dict[str, tuple[str, bool, Callable[[Path, pa.Table], object]]]] 
     "arrow-stream": ("f.arrows", True, _arrow_stream),
     "arrow-dictionary": ("f.arrow", True, _dictionaries),
     "parquet": ("f.parquet", True, _parquet),
+    "parquet-packed": ("f.parquet", False, lambda path, rows: pq.write_table(rows, path, row_group_size=100)),
+    "parquet-spark": ("f.parquet", False, _as_spark_writes),
     "parquet-checksums": ("f.parquet", True, lambda path, rows: _parquet(path, rows, checksums=True)),
     "orc": ("f.orc", False, lambda path, rows: orc.write_table(rows, path)),
     "csv": ("f.csv", True, lambda path, rows: pa.csv.write_csv(_flat(rows), path)),
@@ -86,6 +97,10 @@ WRITERS: Final[dict[str, tuple[str, bool, Callable[[Path, pa.Table], object]]]] 
 def _json(rows: pa.Table) -> bytes:
     sink = duckdb.from_arrow(rows).query("rows", "SELECT to_json(rows)::VARCHAR FROM rows").fetchall()
     return "".join(f"{line}\n" for (line,) in sink).encode()
+
+
+#: The kinds in which every page has a checksum.
+SEALED: Final = frozenset({"parquet-checksums", "parquet-spark"})
 
 
 def damaged(data: bytes, rng: random.Random) -> bytes:
@@ -130,6 +145,21 @@ def check(rows: list[pa.RecordBatch], data: bytes, *, plain: bool) -> None:
     duckdb.from_arrow(found).query("rows", "SELECT max(s), count(*) FROM rows").fetchall()
 
 
+def told_rows(pieces: Sequence[Piece], kind: str, data: bytes) -> int:
+    """How many rows the file says that it has: where no format tells, those of its lines."""
+    told = [piece.row_count for piece in pieces]
+    if None not in told:
+        return sum(each or 0 for each in told)
+    lines = sum(1 for line in data.replace(b"\r", b"\n").split(b"\n") if line.strip())
+    return lines - 1 if kind == "csv" else lines
+
+
+def is_sealed(kind: str, whole: bytes, data: bytes) -> bool:
+    """Whether a checksum is over all that was changed."""
+    footer = int.from_bytes(whole[-8:-4], "little") + 8
+    return kind in SEALED and len(data) == len(whole) and data[-footer:] == whole[-footer:]
+
+
 def main(folder: Path, kind: str, first: int, count: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     name, plain, write = WRITERS[kind]
@@ -158,22 +188,23 @@ def main(folder: Path, kind: str, first: int, count: int) -> None:
                 read = list(scan.run([]))
                 answered += bool(read)
                 check(read, data, plain=plain)
-                if kind == "parquet-checksums" and read and len(asked) == len(columns):
-                    assert pa.Table.from_batches(read).slice(0, ROWS).num_rows <= ROWS
+                found = sum(batch.num_rows for batch in read)
+                told = told_rows(pieces, kind, data)
+                assert found == told, f"{found} rows of {told}"
+                if is_sealed(kind, whole, data):
+                    assert pa.Table.from_batches(read).equals(rows.select([each.name for each in asked]))
                 if native_obstacle(pieces, asked) is None:
                     fragment = _fragment(instance, asked)
                     fragment.assign("t", pieces)
-                    check(list(fragment.run([])), data, plain=plain)
-                    fragment.close()
+                    try:
+                        check(list(fragment.run([])), data, plain=plain)
+                    finally:
+                        fragment.close()
         if instance.broken:
             instance.close()
             instance = pool.take(InstanceSettings(memory_limit=1 << 30, roots=(str(folder),)))
     assert len(secrets) == 5
     print(f"done {answered}")
-
-
-def _wanted(type_: pa.DataType) -> pa.DataType:
-    return type_
 
 
 def _fragment(instance: object, columns: list[Column]) -> Fragment:

@@ -1,0 +1,234 @@
+"""The footer of a Parquet file, read by Tidegate itself.
+
+pyarrow reads a footer too, but what it tells of a row group's columns it tells by calls from which no exception comes
+back: where the footer is damaged (a chunk is missing, a bound has the wrong length) they end the process. So whoever
+asks for that asks here. What does not hold together is `thrift.Damaged`, a `ValueError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from typing import Final, Protocol
+
+import pyarrow as pa
+from pyarrow import types as kinds
+
+from .thrift import BINARY, INTEGER, LENGTH, Damaged, Shape, Struct, list_of, read, struct_of
+
+BYTE_ARRAY: Final = 6
+INT96: Final = 3
+_INT32: Final = 1
+_INT64: Final = 2
+#: The bytes of a bound, by physical type; of texts and bytes it may be any number.
+_BOUND_BYTES: Final = {0: 1, _INT32: 4, _INT64: 8, INT96: 12, 4: 4, 5: 8}
+_MAGIC: Final = b"PAR1"
+_TAIL: Final = 8
+#: A footer takes several times as much once it is read.
+_LARGEST: Final = 64 << 20
+#: Of a timestamp, by its old name and by the number of its unit.
+_CONVERTED_UNITS: Final = {9: "ms", 10: "us"}
+_UNITS: Final = {1: "ms", 2: "us", 3: "ns"}
+_MICROSECONDS: Final = {"ms": 1_000, "us": 1}
+_UNSIGNED: Final = frozenset({11, 12, 13, 14})
+
+_Bounds = tuple[bytes, bytes]
+
+
+class RandomFile(Protocol):
+    """Where a footer is read from."""
+
+    def size(self) -> int: ...
+
+    def read_at(self, nbytes: int, offset: int) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A column of values; `path` begins with the column of the file that it is in. `unit` is a timestamp's.
+    `old_bounds` says whether bounds as old writers told them, which took all values for signed numbers, are its own.
+    """
+
+    path: tuple[str, ...]
+    physical: int
+    unit: str | None
+    old_bounds: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A leaf's values in one row group, which take `compressed` bytes of the file from `start`."""
+
+    physical: int
+    start: int
+    compressed: int
+    uncompressed: int
+    has_dictionary: bool
+    nulls: int | None
+    bounds: _Bounds | None
+    old_bounds: _Bounds | None
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """`chunks` are in the order of the footer's leaves."""
+
+    rows: int
+    byte_size: int
+    chunks: tuple[Chunk, ...]
+
+
+@dataclass(frozen=True)
+class Footer:
+    """`ordered` says whether bounds are those of the values as their type orders them."""
+
+    leaves: tuple[Leaf, ...]
+    groups: tuple[RowGroup, ...]
+    ordered: bool
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """Where the leaf is of each column that has only one, which is itself."""
+        return {leaf.path[0]: at for at, leaf in enumerate(self.leaves) if len(leaf.path) == 1}
+
+    def bounds(self, group: RowGroup, at: int) -> _Bounds | None:
+        """The least and the greatest value of a leaf in a row group, as they are written."""
+        leaf, chunk = self.leaves[at], group.chunks[at]
+        found = chunk.bounds if self.ordered else chunk.old_bounds if leaf.old_bounds else None
+        size = _BOUND_BYTES.get(leaf.physical)
+        if found is not None and size is not None and any(len(each) != size for each in found):
+            raise Damaged(f"the bounds of column {'.'.join(leaf.path)!r} do not have the length of its values")
+        return found
+
+
+def read_footer(file: RandomFile) -> Footer:
+    """Raises `Damaged`, and `OSError`."""
+    size = file.size()
+    tail = bytes(file.read_at(_TAIL, max(size - _TAIL, 0)))
+    length = int.from_bytes(tail[:4], "little")
+    if tail[4:] != _MAGIC or length > size - _TAIL:
+        raise Damaged("it does not end as a Parquet file does")
+    if length > _LARGEST:
+        raise Damaged(f"its footer has {length:,} bytes, and may have {_LARGEST:,}")
+    found, _ = read(bytes(file.read_at(length, size - _TAIL - length)), 0, _FILE)
+    leaves = _leaves(found.get(2, []))
+    groups = tuple(found.get(4, ()))
+    for group in groups:
+        _check(group, leaves, size)
+    if sum(group.rows for group in groups) != found.get(3):
+        raise Damaged("its row groups do not have as many rows as the file")
+    return Footer(leaves, groups, ordered=7 in found)
+
+
+def _check(group: RowGroup, leaves: Sequence[Leaf], size: int) -> None:
+    if len(group.chunks) != len(leaves):
+        raise Damaged(f"a row group has {len(group.chunks)} chunks for {len(leaves)} columns")
+    for chunk, leaf in zip(group.chunks, leaves, strict=True):
+        if chunk.physical != leaf.physical:
+            raise Damaged(f"a chunk of column {'.'.join(leaf.path)!r} has values of another type")
+        if chunk.start < 0 or chunk.compressed < 0 or chunk.start + chunk.compressed > size:
+            raise Damaged(f"a chunk of column {'.'.join(leaf.path)!r} is beyond the end")
+
+
+def _leaves(elements: Sequence[Struct]) -> tuple[Leaf, ...]:
+    """The tree of columns is written depth first, each element with the number of its children."""
+    leaves: list[Leaf] = []
+    above: list[tuple[str, int]] = []  # the elements around the next one, and how many children each still has
+    for element in elements:
+        name, children = _name(element), element.get(5, 0)
+        while above and above[-1][1] == 0:
+            above.pop()
+        if children < 0 or (leaves and not above):
+            raise Damaged("its columns do not make a tree")
+        if above:
+            above[-1] = above[-1][0], above[-1][1] - 1
+        if children or not above:
+            above.append((name, children))
+        else:
+            leaves.append(_leaf((*(each for each, _ in above[1:]), name), element))
+    if any(left for _, left in above):
+        raise Damaged("its columns do not make a tree")
+    return tuple(leaves)
+
+
+def _leaf(path: tuple[str, ...], element: Struct) -> Leaf:
+    logical, converted, physical = element.get(10, {}).get(8, {}).get(2, {}), element.get(6, -1), _integer(element, 1)
+    unit = next((_UNITS[number] for number in logical), None) or _CONVERTED_UNITS.get(converted)
+    return Leaf(path, physical, unit, physical in (_INT32, _INT64) and converted not in _UNSIGNED)
+
+
+def _name(element: Struct) -> str:
+    try:
+        return bytes(element.get(4, b"")).decode()
+    except UnicodeDecodeError as error:
+        raise Damaged(f"the name of a column is not UTF-8: {error}") from error
+
+
+def _group(group: Struct) -> RowGroup:
+    rows = _integer(group, 3)
+    if rows < 0:
+        raise Damaged(f"a row group has {rows} rows")
+    return RowGroup(rows, _integer(group, 2), tuple(group.get(1, ())))
+
+
+def _chunk(chunk: Struct) -> Chunk:
+    column = chunk.get(3, {})
+    dictionary, start, statistics = column.get(11, 0), _integer(column, 9), column.get(12, {})
+    return Chunk(
+        physical=_integer(column, 1),
+        # Some writers say 0 where there is no dictionary; where there is one it comes first.
+        start=dictionary if 0 < dictionary < start else start,
+        compressed=_integer(column, 7),
+        uncompressed=_integer(column, 6),
+        has_dictionary=dictionary > 0,
+        nulls=statistics.get(3),
+        bounds=_pair(statistics.get(6), statistics.get(5)),
+        old_bounds=_pair(statistics.get(2), statistics.get(1)),
+    )
+
+
+def _pair(low: bytes | None, high: bytes | None) -> _Bounds | None:
+    return None if low is None or high is None else (low, high)
+
+
+def _integer(struct: Struct, number: int) -> int:
+    found = struct.get(number)
+    if not isinstance(found, int):
+        raise Damaged("a number is missing in its metadata")
+    return found
+
+
+def whole_number(bound: bytes, leaf: Leaf, type_: pa.DataType) -> int | None:
+    """A bound of a column of whole numbers, days or ticks; None where it is not stored as such."""
+    if leaf.physical not in (_INT32, _INT64):
+        return None
+    return int.from_bytes(bound, "little", signed=not kinds.is_unsigned_integer(type_))
+
+
+def comparable(bound: bytes, leaf: Leaf, type_: pa.DataType) -> int | str | Decimal | None:
+    """A bound of a column of this type: days of a date, microseconds of a timestamp. None where it says nothing: floats
+    leave out NaN.
+    """
+    if kinds.is_integer(type_) or kinds.is_date(type_):
+        return whole_number(bound, leaf, type_)
+    if kinds.is_timestamp(type_):
+        number, each = whole_number(bound, leaf, type_), _MICROSECONDS.get(leaf.unit or "")
+        return None if number is None or each is None else number * each
+    if kinds.is_decimal(type_):
+        number = whole_number(bound, leaf, type_)
+        return Decimal(f"{int.from_bytes(bound, 'big', signed=True) if number is None else number}e{-type_.scale}")
+    if kinds.is_string(type_) or kinds.is_large_string(type_):
+        return bound.decode()
+    return None
+
+
+_EMPTY: Final = struct_of({})
+_UNIT: Final = struct_of({1: _EMPTY, 2: _EMPTY, 3: _EMPTY})
+_LOGICAL: Final = struct_of({8: struct_of({2: _UNIT})})
+_ELEMENT: Final = struct_of({1: INTEGER, 4: BINARY, 5: INTEGER, 6: INTEGER, 10: _LOGICAL})
+_STATISTICS: Final = struct_of({1: BINARY, 2: BINARY, 3: INTEGER, 5: BINARY, 6: BINARY})
+_COLUMN: Final = struct_of({1: INTEGER, 6: INTEGER, 7: INTEGER, 9: INTEGER, 11: INTEGER, 12: _STATISTICS})
+_GROUP: Final = struct_of({1: list_of(struct_of({3: _COLUMN}, _chunk)), 2: INTEGER, 3: INTEGER}, _group)
+_FILE: Final[Shape] = {2: list_of(_ELEMENT), 3: INTEGER, 4: list_of(_GROUP), 7: LENGTH}
