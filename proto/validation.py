@@ -183,7 +183,7 @@ def _has_right_decimals(array: pa.Decimal128Array) -> bool:
     buffer = array.buffers()[1]
     if buffer is None or not len(array):
         return True
-    limit = 10**array.type.precision
+    limit: int = 10**array.type.precision
     words = np.frombuffer(buffer, np.int64, 2 * len(array), 16 * array.offset).reshape(-1, 2)
     low, high = words[:, 0], words[:, 1]
     most = limit >> 64
