@@ -182,7 +182,7 @@ def _read(result: ResultOf, rows: Rows, schema: StructType) -> Iterator[pa.Recor
     wanted: pa.Schema = to_arrow_schema(schema, timezone="UTC")
     with result.service() as service:
         for batch in _batches(service, rows):
-            yield batch.select(wanted.names).cast(wanted)
+            yield batch.select(wanted.names).cast(wanted) if len(wanted) else batch.select([])
 
 
 def _batches(service: RemoteService, rows: Rows) -> Iterator[pa.RecordBatch]:

@@ -18,11 +18,11 @@ from ...proto.errors import ExecutionError
 from ..operator import StateReader, StateWriter
 from .arrangement import Arrangement
 from .change import Change, Numbers, Rounds
-from .columns import Column, FixedColumn, column
+from .columns import Column, FixedColumn, Index, column
 from .consolidate import consolidate
 from .extremes import Extremes
 from .keyed import Answer, Keyed, together
-from .limbs import limbs_of, split, to_decimal, to_int64
+from .limbs import TooLarge, limbs_of, split, to_decimal, to_int64
 from .present import sums_at
 from .rows import Rows
 from .state import load_arrangement, save_arrangement
@@ -146,7 +146,7 @@ class Group(Keyed):
                     columns.append(FixedColumn(kept[:, place]))
                 case Sum():
                     width = _numbers(measure, self._input_schema)
-                    columns.append(self._sum(kept[:, place : place + width], type_))
+                    columns.append(self._sum(kept[:, place : place + width], type_, keys, asked))
                 case Extreme():
                     values, entries = self._extremes[at].of(keys.take(asked), rounds)
                     columns.append(values)
@@ -156,7 +156,15 @@ class Group(Keyed):
             place += _numbers(measure, self._input_schema)
         return Answer(asked, Rows(columns, len(asked)), np.ones(len(asked), dtype=np.int64), together(history))
 
-    def _sum(self, numbers: Numbers, type_: pa.DataType) -> Column:
+    def _sum(self, numbers: Numbers, type_: pa.DataType, keys: Rows, asked: Index) -> Column:
+        try:
+            return self._summed(numbers, type_)
+        except TooLarge as error:
+            if not self._key:
+                raise
+            raise error.of(keys.described(self._key_schema, int(asked[error.at]))) from None
+
+    def _summed(self, numbers: Numbers, type_: pa.DataType) -> Column:
         nulls = numbers[:, 0] <= 0
         if kinds.is_decimal(type_):
             return column(to_decimal(numbers[:, 1:], nulls, type_, self._place))

@@ -58,14 +58,27 @@ def carried(sums: Numbers) -> Numbers:
     return parts
 
 
+class TooLarge(ExecutionError):
+    """The sum number `at` has no place in its type. It travels as an `ExecutionError`."""
+
+    def __init__(self, sentence: str, at: int) -> None:
+        super().__init__(sentence, reason="OVERFLOW")
+        self.at = at
+
+    def of(self, key: str) -> TooLarge:
+        """The error with the key whose sum it is."""
+        return TooLarge(f"{self.message}, in the rows of the key {key}", self.at)
+
+
 def to_int64(sums: Numbers, place: str) -> Numbers:
     """Sums as 64-bit integers; an error that says where, if one is none."""
     parts = carried(sums)
     high = parts[:, 1] | (parts[:, 2] << _BITS)
     fits = (high >= -(1 << 31)) & (high < 1 << 31)
     if not fits.all():
-        value = sum(int(part) << (32 * at) for at, part in enumerate(parts[np.flatnonzero(~fits)[0]]))
-        raise ExecutionError(f"{place}: a sum is {value}, which is beyond 64 bits", reason="OVERFLOW")
+        first = int(np.flatnonzero(~fits)[0])
+        value = sum(int(part) << (32 * at) for at, part in enumerate(parts[first]))
+        raise TooLarge(f"{place}: a sum is {value}, which is beyond 64 bits", first)
     whole: Numbers = (high << _BITS) | parts[:, 0]
     return whole
 
@@ -75,8 +88,9 @@ def to_decimal(sums: Numbers, nulls: npt.NDArray[np.bool_], type_: pa.DataType, 
     parts = carried(sums)
     if parts.shape[1] == 3:
         parts = np.concatenate([parts[:, :2], (parts[:, 2] & _LOW)[:, None], (parts[:, 2] >> _BITS)[:, None]], axis=1)
-    if ((parts[:, 3] < -(1 << 31)) | (parts[:, 3] >= 1 << 31)).any():
-        raise ExecutionError(f"{place}: a sum has more than 38 digits", reason="OVERFLOW")
+    wide = np.flatnonzero((parts[:, 3] < -(1 << 31)) | (parts[:, 3] >= 1 << 31))
+    if len(wide):
+        raise TooLarge(f"{place}: a sum has more than 38 digits", int(wide[0]))
     words = np.empty((len(parts), 2), dtype=np.int64)
     words[:, 0] = parts[:, 0] | (parts[:, 1] << _BITS)
     words[:, 1] = parts[:, 2] | (parts[:, 3] << _BITS)

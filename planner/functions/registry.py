@@ -1,4 +1,4 @@
-"""The official extension files as implementations, read when a name in them is first asked for.
+"""The extension files, official and of our own, as implementations, read when a name in them is first asked for.
 
 Parsing all files takes a tenth of a second, so a scan of their text (a millisecond) says which files may define a
 name, and only those are parsed, once.
@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import Any, Final
 
 import yaml
@@ -37,6 +38,7 @@ _SHORT: Final[dict[str, str]] = {
 }
 _NAME: Final = re.compile(r"\bname: *[\"']?(\w+)")
 _PREFIX: Final = "extension:io.substrait:"
+_OUR_PREFIX: Final = "extension:io.tidegate:"
 _KINDS: Final[dict[FunctionKind, str]] = {kind: f"{kind.value}_functions" for kind in FunctionKind}
 
 
@@ -87,8 +89,8 @@ class Implementation:
 
 
 def urn(file: str) -> str:
-    """An official extension file's URN, from its name without `.yaml`."""
-    return _PREFIX + file
+    """An extension file's URN, from its name without `.yaml`."""
+    return (_OUR_PREFIX if file in _ours() else _PREFIX) + file
 
 
 def short_name(pattern: Pattern) -> str:
@@ -98,7 +100,16 @@ def short_name(pattern: Pattern) -> str:
 
 @lru_cache(maxsize=1)
 def _texts() -> Mapping[str, str]:
-    folder = resources.files("substrait_extensions") / "extensions"
+    """What the official files do not have comes behind them."""
+    return {**_in_folder(resources.files("substrait_extensions") / "extensions"), **_ours()}
+
+
+@lru_cache(maxsize=1)
+def _ours() -> Mapping[str, str]:
+    return _in_folder(resources.files(__package__) / "extensions")
+
+
+def _in_folder(folder: Traversable) -> Mapping[str, str]:
     return {
         entry.name.removesuffix(".yaml"): entry.read_text(encoding="utf-8")
         for entry in sorted(folder.iterdir(), key=lambda entry: entry.name)

@@ -114,12 +114,14 @@ class Folder(Output):
 
 
 class Screen(Output):
-    """The first rows of each epoch, in columns."""
+    """The first rows of each epoch, in columns; of rows without columns there is nothing to show but their number."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
 
     def epoch(self, batches: Iterable[pa.RecordBatch]) -> int:
+        if not len(self._schema):
+            return sum(batch.num_rows for batch in batches)
         shown: list[list[str]] = [self._schema.names]
         rows = 0
         for batch in batches:

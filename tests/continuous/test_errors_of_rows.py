@@ -158,6 +158,21 @@ def test_the_error_says_where_it_is_and_of_which_row(client: tidegate.Client) ->
                 task.run_epoch({source: given[source] for source in task.sources})
 
 
+@pytest.mark.parametrize(("argument", "said"), [("v", "beyond 64 bits"), ("CAST(v AS DECIMAL(38, 19))", "38 digits")])
+def test_a_sum_that_is_too_large_names_its_place_and_its_key(client: tidegate.Client, argument: str, said: str) -> None:
+    much = 2**62 if argument == "v" else 9 * 10**18
+    rows = pa.table({"k": [1, 1, 7, 7, 7, *[8] * 6], "v": [5, 5, much, much, much, *[1] * 6], "s": [""] * 11})
+    rows = pa.concat_tables([rows, *[rows.slice(2, 3)] * 4])
+    sql = f"SELECT k, sum({argument}) FROM l GROUP BY k"
+    with (
+        client.create_task(planned(sql, SCHEMAS), mode="continuous") as task,
+        pytest.raises(
+            tidegate.TaskFailed, match=rf"relations\[0\].*aggregate: .*{said}, in the rows of the key \(7,\)"
+        ),
+    ):
+        task.run_epoch({"l": rows})
+
+
 def test_few_rows_wait_for_the_one_that_fails() -> None:
     """The others are passed on at once."""
     session = planned("SELECT CAST(s AS BIGINT) FROM l", SCHEMAS)

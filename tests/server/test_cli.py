@@ -22,6 +22,7 @@ from tidegate.executor.plan_engine import PlanEngine
 from tidegate.server.cli import main
 
 from ..clients import plans
+from ..clients.test_without_columns import nothing_of
 from ..executor.fakes import FakeEngine
 from ..executor.plans import I64, limited, passed_through, plan, read
 from .running import fake_server
@@ -114,6 +115,23 @@ def test_run_goes_on_from_the_checkpoint_that_an_earlier_run_has_taken(cli: Run,
     again = cli(*common, "--restore", said.removeprefix("epoch 1: checkpoint "))
     assert (first.code, again.code, again.error) == (0, 0, "")
     assert sorted(file.name for file in (tmp_path / "out").iterdir()) == [f"epoch-{n:06d}.parquet" for n in (1, 2)]
+
+
+@pytest.mark.parametrize("mode", ["per_epoch", "continuous"])
+def test_run_counts_rows_without_columns(cli: Run, tmp_path: Path, mode: str) -> None:
+    (tmp_path / "nothing.json").write_text(str(plan(nothing_of(read("rows", "k", "v"), width=2)).json))
+    csv.write_csv(pa.table({"k": [1, 2, 3], "v": [2, 2, 2]}), tmp_path / "rows.csv")
+    common = ("run", "nothing.json", "--split", "rows=rows.csv", "--mode", mode)
+    shown, written = cli(*common), cli(*common, "--output", "out.arrow")
+    table = READERS["arrow"]("out.arrow")
+    if mode == "per_epoch":
+        assert shown.output.startswith("3 rows in 1 epoch")
+        assert (written.code, table.num_rows) == (0, 3)
+        refused = cli(*common, "--output", "out.csv")
+        assert (refused.code, "csv files cannot hold rows without columns" in refused.error) == (1, True)
+    else:
+        assert shown.output.splitlines()[:2] == ["_weight", "3"]
+        assert table.to_pylist() == [{"_weight": 3}]
 
 
 PER_TWO = ("--empty", "b", "--splits-per-epoch", "2")

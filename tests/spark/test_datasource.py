@@ -20,6 +20,7 @@ from tidegate.proto.values import PlanBytes
 from tidegate.spark.plan_parts import _names, part_of
 
 from ..clients.plans import rows as frame_of_rows
+from ..clients.test_without_columns import nothing_of
 from ..executor.plans import plan, read
 from ..server.running import fake_server
 from .test_staged import failing_once
@@ -79,6 +80,13 @@ def test_a_plans_result_is_a_frame_of_ranges_in_order(reading: DataFrameReader) 
 
 def test_columns_and_limit_are_applied_to_the_plan(reading: DataFrameReader) -> None:
     assert pairs(reading.option("columns", "n").option("limit", 3).load()) == [(1000,), (1001,), (1002,)]
+
+
+def test_a_result_without_columns_has_its_rows(reading: DataFrameReader) -> None:
+    nothing = plan(nothing_of(read("a", "k", "n"), width=2)).json
+    frame = reading.option("plan", nothing).option("partitions", 3).load()
+    assert frame.columns == []
+    assert frame.count() == 1000
 
 
 @pytest.mark.parametrize(

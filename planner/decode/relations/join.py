@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ... import ir
 from .. import poison
@@ -14,6 +14,12 @@ from .joining import LOGICAL, filtered, has_columns, join_schema, join_type
 if TYPE_CHECKING:
     from ..decoder import Decoder, Steps
 
+_MARKS: Final = frozenset({ir.JoinType.LEFT_MARK, ir.JoinType.RIGHT_MARK})
+_EXISTS_OR_IN: Final = (
+    "DataFusion writes EXISTS and IN inside OR as the same mark join. Its mark is null where the condition is, as "
+    "Substrait and IN have it, so NOT EXISTS misses rows whose columns in the condition are null"
+)
+
 
 def convert_join(decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
     """Producers leave the expression out where everything matches."""
@@ -24,6 +30,8 @@ def convert_join(decoder: Decoder, message: Message, place: Place, outer: Scope 
     if message.expression:
         condition = yield from decoder.condition(message.expression, place / "expression", scope)
     type_ = join_type(decoder, message.type, LOGICAL, place)
+    if decoder.habits.marks_are_exists_or_in and type_ in _MARKS and _may_be_null(condition):
+        decoder.problems.warn(place, _EXISTS_OR_IN)
     join: ir.Relation = poison.RELATION
     if type_ is not None and has_columns(decoder, left, right, type_):
         join = ir.Join(
@@ -35,3 +43,7 @@ def convert_join(decoder: Decoder, message: Message, place: Place, outer: Scope 
             place=str(place),
         )
     return (yield from filtered(decoder, join, message, place, outer))
+
+
+def _may_be_null(condition: ir.Expression | None) -> bool:
+    return condition is not None and condition is not poison.EXPRESSION and condition.type.nullable

@@ -137,6 +137,8 @@ TABLE: Final[Table] = {
     ("unsigned_integers", "max"): Entry(_plain("max")),
     ("datetime", "min"): Entry(_plain("min")),
     ("datetime", "max"): Entry(_plain("max")),
+    ("ordered_values", "min"): Entry(_plain("min")),
+    ("ordered_values", "max"): Entry(_plain("max")),
     ("boolean", "bool_and"): Entry(_plain("bool_and")),
     ("boolean", "bool_or"): Entry(_plain("bool_or")),
     ("string", "string_agg"): Entry(_string_agg, note="the separator has to be a constant"),

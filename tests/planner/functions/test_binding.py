@@ -60,6 +60,13 @@ def test_a_declared_result_type_is_kept_and_picks_the_implementation():
     assert (bound.function.signature, bound.type) == ("avg:fp64", t.Float(bits=64))
 
 
+def test_what_the_official_files_lack_is_bound_to_our_own():
+    text = t.String(nullable=True)
+    bound = bind(AGGREGATE, "min", "extension:io.substrait:functions_arithmetic", [text])
+    assert (bound.function.urn, bound.type) == ("extension:io.tidegate:functions_ordered_values", text)
+    assert bind(AGGREGATE, "min", None, [I64]).function.urn == "extension:io.substrait:functions_arithmetic"
+
+
 def test_a_result_is_nullable_where_an_argument_is():
     assert bind(SCALAR, "add", None, [I64, t.nullable(I64)]).type == t.nullable(I64)
     assert bind(SCALAR, "add", None, [I64, I64]).type == I64

@@ -1,0 +1,74 @@
+"""What DataFusion's plans of some queries say, which is not what the queries mean."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Final
+
+import datafusion
+import duckdb
+import pyarrow as pa
+import pytest
+
+import tidegate
+from tidegate.planner import ir
+from tidegate.planner.decode import decode_plan
+from tidegate.planner.tree import inputs
+from tidegate.proto.values import PlanBytes
+
+from ...continuous.histories import multiset, planned, rows_of
+
+SCHEMA: Final = pa.schema([("k", pa.int64()), ("v", pa.int64())])
+ROWS: Final = {
+    "l": pa.table({"k": [1, 1, 1, 2, 2, None, 3], "v": [1, 1, 1, 2, 2, None, 5]}, SCHEMA),
+    "r": pa.table({"k": [1, 1, 2, 2, None, 4], "v": [1, 1, 2, 3, None, 5]}, SCHEMA),
+}
+OR_NOT_EXISTS: Final = "SELECT k FROM l WHERE v > 1 OR NOT EXISTS (SELECT 1 FROM r WHERE r.v = l.v)"
+NOT_EXISTS: Final = "SELECT k FROM l WHERE NOT EXISTS (SELECT 1 FROM r WHERE r.v = l.v)"
+
+
+def plan_of(sql: str) -> bytes:
+    return planned(sql, dict.fromkeys(ROWS, SCHEMA))
+
+
+def joins(sql: str) -> set[ir.JoinType]:
+    def found(relation: ir.Relation) -> set[ir.JoinType]:
+        mine = {relation.type} if isinstance(relation, ir.Join) else set()
+        return mine.union(*(found(each) for each in inputs(relation)))
+
+    return found(decode_plan(PlanBytes(binary=plan_of(sql))).plan.root)
+
+
+def answers(sql: str) -> dict[str, Counter[Any]]:
+    session = datafusion.SessionContext()
+    with tidegate.local() as client, duckdb.connect() as connection:
+        for name, rows in ROWS.items():
+            session.register_record_batches(name, [rows.to_batches()])
+            connection.register(name, rows)
+        return {
+            "tidegate": multiset(rows_of(client.query(plan_of(sql), ROWS))),
+            "datafusion": multiset(rows_of(session.sql(sql).to_arrow_table())),
+            "duckdb": multiset(connection.sql(sql).fetchall()),
+        }
+
+
+@pytest.mark.parametrize(("word", "type_"), [("INTERSECT", "LEFT_SEMI"), ("EXCEPT", "LEFT_ANTI")])
+def test_set_operations_that_count_copies_are_joins_that_do_not(word: str, type_: str) -> None:
+    sql = f"SELECT k, v FROM l {word} ALL SELECT k, v FROM r"
+    assert joins(sql) == {ir.JoinType[type_]}
+    found = answers(sql)
+    assert found["tidegate"] == found["datafusion"] != found["duckdb"]
+
+
+def test_not_exists_beside_or_is_the_mark_of_in_and_said_to_be() -> None:
+    assert joins(OR_NOT_EXISTS) == {ir.JoinType.LEFT_MARK}
+    (warning,) = decode_plan(PlanBytes(binary=plan_of(OR_NOT_EXISTS))).warnings
+    assert "NOT EXISTS misses rows whose columns in the condition are null" in warning
+    found = answers(OR_NOT_EXISTS)
+    assert found["duckdb"] - found["tidegate"] == Counter({(None,): 1})
+
+
+def test_not_exists_by_itself_is_what_it_means() -> None:
+    assert not decode_plan(PlanBytes(binary=plan_of(NOT_EXISTS))).warnings
+    found = answers(NOT_EXISTS)
+    assert found["tidegate"] == found["datafusion"] == found["duckdb"]
