@@ -74,7 +74,7 @@ def test_the_wheel_holds_every_module_and_data_file_and_nothing_else(distributio
     expected = {"tidegate/py.typed"}
     for package, folder in FOLDERS.items():
         for path in (TOP / folder).rglob("*"):
-            if path.suffix in (".py", ".pyi", ".proto"):
+            if path.suffix in (".py", ".pyi", ".proto", ".yaml"):
                 expected.add(f"{package.replace('.', '/')}/{path.relative_to(TOP / folder).as_posix()}")
     with zipfile.ZipFile(distribution.wheel) as wheel:
         held = {name for name in wheel.namelist() if ".dist-info/" not in name}
