@@ -7,7 +7,7 @@ DEVELOPMENT := .venv/.development
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test repeats check lint types proto bench clean
+.PHONY: help run test repeats resident check lint types proto bench clean
 
 help: ## Say what there is.
 	@sed -n 's/^\([a-z]*\):.*## /  make \1 \t/p' Makefile
@@ -20,6 +20,9 @@ test: $(DEVELOPMENT) ## Set up and run the whole test suite.
 
 repeats: $(DEVELOPMENT) ## Run every relation over every shape of splits 50 times on a busy machine: hours.
 	$(BIN)/python -m tests.conformance.repeats $(REPEATS)
+
+resident: $(DEVELOPMENT) ## Measure what each operator kind has resident with rows of 8 B to 10 MB: an hour.
+	$(BIN)/python -m tests.conformance.resident $(RESIDENT)
 
 check: lint types test ## What CI runs: style, types, the test suite (stale generated code included).
 

@@ -233,6 +233,7 @@ class PlanComputation:
             later=self._later,
             channel=channel,
             watched=self.watched,
+            memory_limit=self.options.memory_limit,
         )
         return PipelineInstance(root, workshop=workshop, kept=self._keeping.rows)
 

@@ -72,7 +72,7 @@ class Workshop:
     `space`. `meter` gives an operator's counters by its name and place. Statements with loops must have their first row
     within `loop_seconds`, if these are not 0; `later` makes calls at a later time. Loops that go round by round have
     `channels` of their own. The operators are those of `channel`. What a node's operator yields there goes through
-    `watched`.
+    `watched`. A row may have as many bytes as the task's `memory_limit`.
     """
 
     take: Callable[[], Instance]
@@ -88,6 +88,7 @@ class Workshop:
     later: Later
     channels: int
     watched: Watched
+    memory_limit: int
     channel: int = 0
 
     @property
@@ -129,7 +130,7 @@ def make(node: RunNode, workshop: Workshop) -> Made:
         case ScanNode():
             part = workshop.channel if node.parted else None
             source = ReadSource(node.source, None, node.whole, _cut(node), part)
-            scan = Scan(node.source, node.columns, order=node.order)
+            scan = Scan(node.source, node.columns, order=node.order, largest=workshop.memory_limit)
             return Made(node, scan, workshop.meter("Scan", node.place), (), (source,), reader=scan, leaf=True)
         case FragmentNode():
             sources = tuple(map(_file_source, node.files))

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from .sizes import batch_bytes, fixed_row_bytes, row_bytes
+from .sizes import batch_bytes, fixed_row_bytes, is_encoded, row_bytes
 
 BLOCK_ROWS: Final = 65_536
 BLOCK_BYTES: Final = 16 << 20
@@ -77,6 +77,7 @@ class _Held:
         self._bound = 0
         self._schema: pa.Schema | None = None
         self._counts = True
+        self._is_encoded = False
 
     def take(self, part: pa.RecordBatch) -> int:
         """Add as many of its rows as fit, at least one where there is none yet; how many those are."""
@@ -99,8 +100,11 @@ class _Held:
             self._schema = part.schema
             width = fixed_row_bytes(part.schema)
             self._counts = width is None or width * self._most_rows > self._most_bytes
+            self._is_encoded = any(map(is_encoded, part.schema.types))
         if not self._counts:
             return True
+        if self._is_encoded:
+            return False
         bound = batch_bytes(part)
         if self._bytes + self._bound + bound > self._most_bytes:
             return False

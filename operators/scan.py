@@ -35,6 +35,7 @@ from .file_relations import contiguous
 from .file_versions import OpenFile, PieceFiles
 from .formats import format_named
 from .formats.csv import Csv
+from .formats.format import numbered
 from .matching import (
     FromFile,
     FromFolder,
@@ -47,12 +48,13 @@ from .matching import (
 from .operator import Operator, Stream
 from .ordering import Order
 from .piece import FilePiece, InlinePiece, KeyRange, Piece
+from .sizes import batch_bytes, is_encoded, row_bytes
 
 T = TypeVar("T")
 
 
 class Scan(Operator):
-    """`rows_read` counts, over all epochs, what was read."""
+    """`rows_read` counts, over all epochs, what was read. A row of more than `largest` bytes is an error."""
 
     def __init__(
         self,
@@ -62,6 +64,7 @@ class Scan(Operator):
         order: Sequence[Order] = (),
         change_column: str | None = None,
         filesystem: FileSystem | None = None,
+        largest: int | None = None,
     ) -> None:
         self.schema = pa.schema([pa.field(c.name, c.type, nullable=c.nullable) for c in columns])
         self._asked = tuple(columns)
@@ -70,6 +73,7 @@ class Scan(Operator):
             self._asked += (Column(name=change_column, type=pa.string(), nullable=False, number_or_text=True),)
         self._change_column = change_column
         self.rows_read = 0
+        self._largest = largest
         self._source = source
         self._columns = tuple(columns)
         self._order = DeclaredOrder(source, self.schema, order) if order else None
@@ -100,12 +104,27 @@ class Scan(Operator):
             self._order.begin()
         for piece in _runs([piece for piece in self._pieces if _may_have_rows(piece)]):
             batches = self._inline(piece) if isinstance(piece, InlinePiece) else self._file(piece)
+            first = 0
             with closing(batches):
                 for batch in batches:
+                    self._check_size(batch, piece, first)
+                    first += batch.num_rows
                     if self._interrupted:
                         raise ExecutionError(f"reading {describe(piece)} was interrupted", reason="INTERRUPTED")
                     self.rows_read += batch.num_rows
                     yield batch
+
+    def _check_size(self, batch: pa.RecordBatch, piece: Piece, first: int) -> None:
+        if self._largest is None or batch_bytes(batch) <= self._largest:
+            return
+        sizes = row_bytes(batch)
+        row = int(np.argmax(sizes))
+        if sizes[row] > self._largest:
+            raise SplitError(
+                f"{describe(piece)}: row {first + row} (counted from 0 in what is read) has {sizes[row]:,} bytes, more "
+                f"than the task's memory_limit of {self._largest:,}: raise memory_limit",
+                reason="ROW_TOO_LARGE",
+            )
 
     def _inline(self, piece: InlinePiece) -> Generator[pa.RecordBatch]:
         if self._takes_all and piece.schema.equals(self.schema, check_metadata=True):
@@ -116,10 +135,13 @@ class Scan(Operator):
             known = self._matched = replace(piece, batches=()), self._matches(piece.schema, piece)
         _, matches = known
         indices = [match.index for match in matches if isinstance(match, FromFile)]
+        encoded = any(is_encoded(piece.schema.field(index).type) for index in indices)
         at = 0
         for batch in piece.batches:
-            if batch.num_rows:
-                yield self._wanted(batch.select(indices), matches, piece, at)
+            found = batch.select(indices)
+            for first, part in numbered(at, found) if encoded else ((at, found),):
+                if part.num_rows:
+                    yield self._wanted(part, matches, piece, first)
             at += batch.num_rows
 
     def _file(self, piece: FilePiece) -> Generator[pa.RecordBatch]:

@@ -40,9 +40,19 @@ def rows_within(size: int, each: int, most: int) -> int:
     return max(1, min(most, size // max(each, 1)))
 
 
+def is_encoded(type_: pa.DataType) -> bool:
+    """Whether values, at any depth, are written once and stand in many rows: `batch_bytes` says nothing about them."""
+    if isinstance(type_, pa.BaseExtensionType):
+        return is_encoded(type_.storage_type)
+    if kinds.is_dictionary(type_) or kinds.is_run_end_encoded(type_):
+        return True
+    return any(is_encoded(type_.field(index).type) for index in range(type_.num_fields))
+
+
 def row_bytes(batch: pa.RecordBatch) -> Sizes:
     """What the values of each row count for: those of fixed width their width, texts and bytes their lengths, lists
-    what is in them. Nulls of variable length count nothing. Never more in all than `batch_bytes`.
+    what is in them, values of dictionaries in every row that has them. Nulls of variable length count nothing. Never
+    more in all than `batch_bytes` where no column is encoded.
     """
     sizes = np.zeros(batch.num_rows, np.int64)
     for column in batch.columns:
@@ -57,6 +67,11 @@ def _values(array: pa.Array) -> Sizes:
         return np.full(len(array), width, np.int64)
     if isinstance(array, pa.ExtensionArray):
         return _values(array.storage)
+    if kinds.is_dictionary(type_):
+        return _repeated(array)
+    if kinds.is_run_end_encoded(type_):
+        rows = np.arange(array.offset, array.offset + len(array))
+        return _values(array.values)[np.searchsorted(np.asarray(array.run_ends), rows, side="right")]
     if _is_text(type_):
         return _filled(pc.binary_length(array))
     if kinds.is_struct(type_):
@@ -67,6 +82,13 @@ def _values(array: pa.Array) -> Sizes:
     if kinds.is_list(type_) or kinds.is_large_list(type_) or kinds.is_map(type_):
         return _present(array, _lists(array))
     return np.full(len(array), _UNKNOWN_WIDTH, np.int64)
+
+
+def _repeated(array: pa.DictionaryArray) -> Sizes:
+    """Of values that are written once and stand in many rows, as if each of them had its own."""
+    each = np.append(_values(array.dictionary), 0)
+    sizes: Sizes = each[np.asarray(array.indices.fill_null(len(array.dictionary)).cast(pa.int64()))]
+    return sizes
 
 
 def _lists(array: pa.Array) -> Sizes:
@@ -100,8 +122,6 @@ def _fixed(type_: pa.DataType) -> int | None:
     """The bytes of each value; bits and nulls count nothing."""
     if isinstance(type_, pa.BaseExtensionType):
         return _fixed(type_.storage_type)
-    if kinds.is_dictionary(type_):
-        return _fixed(type_.index_type)
     if kinds.is_null(type_):
         return 0
     if kinds.is_primitive(type_) or kinds.is_decimal(type_) or kinds.is_fixed_size_binary(type_):

@@ -83,7 +83,7 @@ class ContinuousComputation:
             entries[planned.name] = EntrySource(port=port, schema=schema)
             at = "Scan", planned.places[0] if planned.places else planned.name
             reads.append(InputRead(source=planned.name, meter=at))
-            self._readings[planned.name] = Reading(planned, schema, self._meters.of(*at))
+            self._readings[planned.name] = Reading(planned, schema, self._meters.of(*at), options.memory_limit)
             kinds = () if planned.static else (*FILE_KINDS, "inline")
             sources.append(Source(name=planned.name, schema=outside, static=planned.static, split_kinds=kinds))
         self.sources = tuple(sources)

@@ -24,10 +24,13 @@ from ..source import rowless
 
 
 class Reading:
-    """One source. `schema` is that of its rows inside the plan, where structs' fields have no names of their own."""
+    """One source, whose rows have at most `largest` bytes. `schema` is that of its rows inside the plan, where
+    structs' fields have no names of their own.
+    """
 
-    def __init__(self, source: PlannedSource, schema: pa.Schema, meter: Meter) -> None:
+    def __init__(self, source: PlannedSource, schema: pa.Schema, meter: Meter, largest: int) -> None:
         self.schema = schema
+        self._largest = largest
         self._source = source
         self._meter = meter
         self._inside = Conform(schema, source.name)
@@ -74,7 +77,7 @@ class Reading:
         """It remembers how the columns of the split before were found: most often the next one has the same."""
         found = self._scans.get(change_column)
         if found is None:
-            found = Scan(self._source.name, self._source.columns, change_column=change_column)
+            found = Scan(self._source.name, self._source.columns, change_column=change_column, largest=self._largest)
             self._scans[change_column] = found
         return found
 

@@ -168,6 +168,7 @@ class MadeStage:
             channels=stage.options.channels,
             channel=channel,
             watched=stage.watched,
+            memory_limit=stage.options.memory_limit,
         )
         try:
             self.instance = PipelineInstance(

@@ -1,20 +1,23 @@
-"""Arrow IPC, as a file (with a footer: pieces are runs of record batches) or as a stream (one piece)."""
+"""Arrow IPC, as a file (with a footer: pieces are runs of record batches) or as a stream (one piece). A large record
+batch is read in parts, unless it is compressed or has a type whose values lie elsewhere.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, repeat
 
 import pyarrow as pa
 
 from ...proto.errors import SplitError
-from ...proto.validation import each_validated, validated, validated_schema
+from ...proto.validation import each_validated, validated_schema
 from ..column import Column
 from ..file_versions import Files
 from ..piece import FilePiece
-from .arrow_footer import batch_rows
+from .arrow_messages import Message, batch_rows, of_file, of_stream
+from .arrow_parts import LARGE, LargeBatch, can_be_parted
 from .format import numbered
 from .ranges import cut, within
 
@@ -109,13 +112,13 @@ class ArrowReader:
 
     def batches(self, indices: Sequence[int]) -> Generator[tuple[int, pa.RecordBatch]]:
         # Arrow takes no column to mean all: then the first gives the rows.
-        reader = self._open(sorted(set(indices)) or ([0] if len(self.schema) else None))
+        wanted = sorted(set(indices)) or ([0] if len(self.schema) else None)
         places = {index: place for place, index in enumerate(sorted(set(indices)))}
         order = [places[index] for index in indices]
         end = self._piece.rows[1] if self._piece.rows is not None else 1 << 62
         start = self._piece.rows[0] if self._piece.rows is not None else 0
         number, row = self._begin(start)
-        for first, batch in within(self._from(reader, number), row, (start, end)):
+        for first, batch in within(each_validated(self._from(wanted, number)), row, (start, end)):
             yield from numbered(first, batch.select(order))
 
     def _begin(self, row: int) -> tuple[int, int]:
@@ -124,15 +127,31 @@ class ArrowReader:
         number = max(bisect_right(starts, row) - 1, 0)
         return number, starts[number] if starts else 0
 
-    def _from(
-        self, reader: pa.RecordBatchFileReader | pa.RecordBatchStreamReader, number: int
-    ) -> Iterator[pa.RecordBatch]:
-        """The record batches from this one on; of a stream, which has no index, it is the first."""
-        if not self.footed:
-            yield from each_validated(reader)
+    def _from(self, indices: Sequence[int] | None, number: int) -> Iterator[pa.RecordBatch]:
+        """The record batches from this one on, large ones in parts; a stream has no index: there it is the first."""
+        reader = self._open(indices)
+        parted = bool(indices) and self._file.size() > LARGE and all(map(can_be_parted, self.schema.types))
+        if self.footed:
+            found = of_file(self._file, number) if parted else repeat(None)
+            for at, message in zip(range(number, reader.num_record_batches), found, strict=False):
+                if message is not None and _is_large(message):
+                    yield from self._parts(message, indices)
+                else:
+                    yield reader.get_batch(at)
             return
-        for at in range(number, reader.num_record_batches):
-            yield validated(reader.get_batch(at))
+        messages = list(of_stream(self._file)) if parted else []
+        if any(map(_is_large, messages)) and all(each.is_plain for each in messages):
+            for message in messages:
+                yield from self._parts(message, indices)
+        else:
+            yield from reader
+
+    def _parts(self, message: Message, indices: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
+        return LargeBatch(self._file, message, self.schema, indices or ()).parts()
 
     def close(self) -> None:
         self._file.close()
+
+
+def _is_large(message: Message) -> bool:
+    return message.is_plain and message.body_length > LARGE

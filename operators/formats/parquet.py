@@ -13,23 +13,22 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...proto.parquet_footer import BYTE_ARRAY, Chunk, Footer, Leaf, RowGroup, read_footer, whole_number
+from ...proto.parquet_footer import Footer, read_footer, whole_number
 from ...proto.validation import each_validated, validated_schema
 from ..column import Column
 from ..file_versions import Files
 from ..matching import same_name
 from ..piece import FilePiece
-from ..sizes import BATCH_BYTES, batch_bytes, rows_within
+from ..sizes import BATCH_BYTES, rows_within
 from .format import BATCH_ROWS, numbered
+from .parquet_widths import Widths
 from .ranges import cut, within
 
 _LATER_ROWS: Final = 2 * BATCH_ROWS
-_FIRST_ROWS: Final = 64
 #: So many bytes of a row group's wanted columns are read as they are, a request a column.
 _WHOLE_BYTES: Final = 16 << 20
 #: Of larger ones so many bytes of each column are held and read at once.
 _BUFFER_BYTES: Final = 1 << 20
-_SMALL_CHUNK: Final = 64 << 10
 
 
 class Parquet:
@@ -41,14 +40,16 @@ class Parquet:
     def open(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> tuple[FilePiece, ...]:
         with filesystem.open_input_file(piece.path) as file:
             footer = read_footer(file)
-            found = pq.read_metadata(file).schema.to_arrow_schema()
-        schema = validated_schema(found.remove_metadata())
-        wanted = _leaves(footer, _wanted(schema, columns))
+            metadata = pq.read_metadata(file)
+            schema = validated_schema(metadata.schema.to_arrow_schema().remove_metadata())
+            wanted = _leaves(footer, _wanted(schema, columns))
+            widths = Widths(file, metadata, footer)
+            row_bytes = max((widths.row_bytes(group, wanted) for group in range(len(footer.groups))), default=0)
         known = replace(
             piece,
             schema=schema,
             never_null=_never_null(footer, schema, columns),
-            row_bytes=max((_row_bytes(group, wanted) for group in footer.groups), default=0),
+            row_bytes=row_bytes,
         )
         pieces = cut(known, [group.rows for group in footer.groups], [group.byte_size for group in footer.groups])
         return _with_key_bounds(pieces, footer, schema, columns)
@@ -71,6 +72,7 @@ class ParquetReader:
                 buffer_size=_buffer_bytes(self._footer, _leaves(self._footer, wanted)),
                 page_checksum_verification=True,
             )
+            self._widths = Widths(self._file, metadata, self._footer)
             self.schema = validated_schema(self._parquet.schema_arrow.remove_metadata())
         except BaseException:
             self._file.close()
@@ -91,20 +93,9 @@ class ParquetReader:
             yield from numbered(start, batch.select(names), _LATER_ROWS)
 
     def _at_once(self, group: int, names: Sequence[str], most: int) -> int:
-        """How many rows to decode at a time: as few as their bytes in the footer ask for. What is written once and
-        stands for many rows is larger decoded than there: how much the first rows tell.
-        """
-        found = self._footer.groups[group]
+        """How many rows to decode at a time."""
         leaves = _leaves(self._footer, set(names))
-        each = _row_bytes(found, leaves)
-        repeated = {
-            self._footer.leaves[at].path[0] for at in leaves if _is_repeated(self._footer.leaves[at], found.chunks[at])
-        }
-        wanted = [name for name in names if name in repeated]
-        if wanted:
-            first = next(self._read(_FIRST_ROWS, group, wanted), None)
-            each += 0 if first is None else batch_bytes(first) // max(first.num_rows, 1)
-        return rows_within(BATCH_BYTES, each, most)
+        return rows_within(BATCH_BYTES, self._widths.row_bytes(group, leaves), most)
 
     def _read(self, rows: int, group: int, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         read, told = 0, self._footer.groups[group].rows
@@ -154,16 +145,6 @@ def _buffer_bytes(footer: Footer, leaves: Sequence[int]) -> int:
 def _leaves(footer: Footer, names: set[str]) -> list[int]:
     """Where the leaves of these columns are."""
     return [at for at, leaf in enumerate(footer.leaves) if leaf.path[0] in names]
-
-
-def _row_bytes(group: RowGroup, leaves: Sequence[int]) -> int:
-    """About what a row takes in these leaves, as it is encoded."""
-    return sum(group.chunks[at].uncompressed for at in leaves) // max(group.rows, 1)
-
-
-def _is_repeated(leaf: Leaf, chunk: Chunk) -> bool:
-    """Whether it may be much larger when it is decoded."""
-    return leaf.physical == BYTE_ARRAY and chunk.has_dictionary and chunk.uncompressed > _SMALL_CHUNK
 
 
 def _never_null(footer: Footer, schema: pa.Schema, columns: Sequence[Column]) -> frozenset[str]:

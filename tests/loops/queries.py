@@ -52,8 +52,8 @@ class Query:
     loops: Mapping[str, Looped]
     sql: str = "select a, b from x"
 
-    def plan(self) -> bytes:
-        return _Planning(self.loops).plan(self.sql).SerializeToString()
+    def plan(self, schemas: Mapping[str, pa.Schema] = SCHEMAS) -> bytes:
+        return _Planning(self.loops, schemas).plan(self.sql).SerializeToString()
 
     def answer(self, sources: Mapping[str, Sequence[Row]]) -> Counter[Row]:
         """The rows of the result over these rows of the sources."""
@@ -65,6 +65,7 @@ class Query:
 @dataclass(slots=True)
 class _Planning:
     loops: Mapping[str, Looped]
+    sources: Mapping[str, pa.Schema]
     extensions: list[Any] = field(default_factory=list)
 
     def plan(self, sql: str) -> Plan:
@@ -77,7 +78,7 @@ class _Planning:
         return whole
 
     def _schemas(self) -> Mapping[str, pa.Schema]:
-        return {**SCHEMAS, **{name: loop.columns for name, loop in self.loops.items()}}
+        return {**self.sources, **{name: loop.columns for name, loop in self.loops.items()}}
 
     def _relation(self, sql: str, around: tuple[str, ...]) -> Rel:
         """The query's relation, with the loops in their places; functions are numbered over all queries."""

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow.fs import PyFileSystem
 
-from tidegate.operators.formats.arrow_footer import batch_rows
+from tidegate.operators.formats.arrow_messages import batch_rows
 from tidegate.operators.formats.format import PIECE_ROWS
 from tidegate.operators.scan import Scan
 from tidegate.operators.splits import open_pieces

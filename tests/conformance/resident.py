@@ -1,0 +1,259 @@
+"""Resident memory by the system's count, for each kind of operator and rows of 8 B to 10 MB.
+
+A task may take its `memory_limit` and 256 MiB for all else: the interpreter, libraries, and rows on their way. Each run
+is a child process, which prints the most that was resident. An epoch that fails with a named error counts as well: it
+must not take more either. Run as a program it prints a table of all of them: `make resident`, for a quarter of an hour.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import datafusion
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.orc
+import pyarrow.parquet as pq
+from datafusion.substrait import Serde
+
+from ..executor import plans
+from ..loops.queries import Looped
+from ..loops.queries import Query as LoopQuery
+
+MIB: Final = 1 << 20
+ELSE: Final = 256 * MIB
+"""What a process may take besides its task's limit."""
+WIDTHS: Final[Mapping[str, int]] = {"8 B": 8, "1 KB": 1_000, "100 KB": 100_000, "10 MB": 10_000_000}
+SCHEMA: Final = pa.schema([("k", pa.int64()), ("g", pa.int64()), ("t", pa.string())])
+"""`k` is the row's number, `g` one of seven, `t` a text of the width."""
+SOURCES: Final = ("l", "r")
+FED: Final = "lr"
+TIMEOUT: Final = 600
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """A plan over `l`, and `r`, which has a fifth of its rows."""
+
+    plan: Callable[[], bytes | str]
+    fed: str = "l"
+    layout: str = "parquet"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def sql(text: str, fed: str = "l", layout: str = "parquet", **options: Any) -> Kind:
+    return Kind(plan=lambda: _planned(text), fed=fed, layout=layout, options=options)
+
+
+def by_hand(relation: Callable[[], object], width: int, fed: str = "l") -> Kind:
+    return Kind(plan=lambda: str(plans.plan(relation(), *(f"c{at}" for at in range(width))).json), fed=fed)
+
+
+def loop(body: str, schema: pa.Schema, **options: Any) -> Kind:
+    query = {"x": Looped(body, columns=schema)}
+    return Kind(plan=lambda: _looped(query), options=options)
+
+
+READ: Final = "SELECT k, g, t FROM l"
+KINDS: Final[Mapping[str, Kind]] = {
+    "read": sql(READ),
+    "filter": sql(f"{READ} WHERE k >= 3"),
+    "project": sql("SELECT k, t || 'x' AS t FROM l"),
+    "limit": sql(f"{READ} LIMIT 1000"),
+    "sort": sql(f"{READ} ORDER BY k DESC"),
+    "sort by the text": sql(f"{READ} ORDER BY t"),
+    "top rows": sql(f"{READ} ORDER BY k DESC LIMIT 10"),
+    "window": sql("SELECT k, t, row_number() OVER (PARTITION BY g ORDER BY k DESC) AS n FROM l"),
+    "window over the text": sql("SELECT k, lag(t) OVER (PARTITION BY g ORDER BY k) AS p FROM l"),
+    "count by key": sql("SELECT g, count(t) AS n FROM l GROUP BY g"),
+    "count by each key": sql("SELECT k, count(t) AS n FROM l GROUP BY k"),
+    "greatest by key": sql("SELECT g, max(t) AS t FROM l GROUP BY g"),
+    "greatest by each key": sql("SELECT k, max(t) AS t FROM l GROUP BY k"),
+    "groups of texts": sql("SELECT t, count(k) AS n FROM l GROUP BY t"),
+    "distinct": sql("SELECT DISTINCT g, t FROM l"),
+    "union all": sql(f"{READ} UNION ALL SELECT k, g, t FROM r", FED),
+    "union": sql("SELECT k, t FROM l UNION SELECT k, t FROM r", FED),
+    "except": sql("SELECT k, t FROM l EXCEPT SELECT k, t FROM r", FED),
+    "intersect": sql("SELECT k, t FROM l INTERSECT SELECT k, t FROM r", FED),
+    "join": sql("SELECT l.k, l.t, r.g FROM l JOIN r ON l.k = r.k", FED),
+    "join with texts on both sides": sql("SELECT l.k, l.t, r.t AS u FROM l JOIN r ON l.k = r.k", FED),
+    "left join": sql("SELECT l.k, l.t, r.t AS u FROM l LEFT JOIN r ON l.k = r.k", FED),
+    "full join": sql("SELECT l.k, l.t, r.t AS u FROM l FULL JOIN r ON l.k = r.k", FED),
+    "join on the text": sql("SELECT l.k, r.k AS m FROM l JOIN r ON l.t = r.t", FED),
+    "semi join": sql(f"{READ} WHERE k IN (SELECT k FROM r WHERE g < 5)", FED),
+    "cross join": sql("SELECT l.k, l.t, r.s FROM l CROSS JOIN (SELECT max(k) AS s FROM r) AS r", FED),
+    "sort on two channels": sql(f"{READ} ORDER BY k DESC", channels=2),
+    "join on two channels": sql("SELECT l.k, l.t, r.g FROM l JOIN r ON l.k = r.k", FED, channels=2),
+    "groups on two channels": sql("SELECT k, max(t) AS t FROM l GROUP BY k", channels=2),
+    "filter on two channels": sql(f"{READ} WHERE k >= 3", channels=2),
+    "merge join": by_hand(
+        lambda: plans.merged(*(plans.declared(_read(source), 0) for source in SOURCES), len(SCHEMA)),
+        2 * len(SCHEMA),
+        FED,
+    ),
+    "streaming aggregate": by_hand(lambda: plans.summed(plans.declared(_read("l"), 0)), 2),
+    "relaxed filter": sql(f"{READ} WHERE k >= 3", determinism="relaxed"),
+    "relaxed sort": sql(f"{READ} ORDER BY k DESC", determinism="relaxed"),
+    "continuous filter": sql(f"{READ} WHERE k >= 3", mode="continuous"),
+    "continuous groups": sql("SELECT g, max(t) AS t FROM l GROUP BY g", mode="continuous"),
+    "continuous join": sql("SELECT l.k, l.t, r.g FROM l JOIN r ON l.k = r.k", FED, mode="continuous"),
+    "loop that copies texts": loop(
+        "select distinct k, t from (select k, t from l union all select x.k, x.t from x where x.k < 0)",
+        pa.schema([("k", pa.int64()), ("t", pa.string())]),
+    ),
+    "loop that joins texts": loop(
+        "select distinct k, t from (select k, t from l union all select x.k, x.t || x.t as t from x)",
+        pa.schema([("k", pa.int64()), ("t", pa.string())]),
+    ),
+    "arrow": sql(f"{READ} WHERE k >= 3", layout="arrow"),
+    "arrow in one batch": sql(f"{READ} WHERE k >= 3", layout="arrow in one batch"),
+    "arrow stream in one batch": sql(f"{READ} WHERE k >= 3", layout="arrow stream in one batch"),
+    "parquet as pyarrow writes it": sql(f"{READ} WHERE k >= 3", layout="parquet as pyarrow writes it"),
+    "csv": sql(f"{READ} WHERE k >= 3", layout="csv"),
+    "json": sql(f"{READ} WHERE k >= 3", layout="json"),
+    "orc": sql(f"{READ} WHERE k >= 3", layout="orc"),
+}
+
+
+def _planned(text: str) -> bytes:
+    session = datafusion.SessionContext()
+    for name in SOURCES:
+        session.register_record_batches(name, [[pa.RecordBatch.from_pylist([], SCHEMA)]])
+    return bytes(Serde.serialize_bytes(text, session))
+
+
+def _read(source: str) -> dict[str, object]:
+    relation = plans.read(source, *SCHEMA.names)
+    text = {"string": {"nullability": "NULLABILITY_NULLABLE"}}
+    relation["read"]["baseSchema"]["struct"]["types"][-1] = text  # type: ignore[index]
+    return relation
+
+
+def _looped(loops: Mapping[str, Looped]) -> bytes:
+    return LoopQuery(loops, "select k, t from x").plan(schemas=dict.fromkeys(SOURCES, SCHEMA))
+
+
+# --- rows --------------------------------------------------------------------------------------------------------
+
+
+def batches(width: int, size: int, each: int = 4 * MIB) -> Iterator[pa.RecordBatch]:
+    """`size` bytes of rows, about `each` of them at once. No two texts are alike."""
+    noise = np.random.default_rng(width).integers(97, 123, each + 2 * width, np.uint8)
+    rows, step = max(size // (width + 16), 4), max(each // (width + 16), 1)
+    for first in range(0, rows, step):
+        count = min(step, rows - first)
+        data = noise[first % width : first % width + count * width].copy()
+        digits = np.char.zfill(np.arange(first, first + count).astype("S8"), 8)
+        data.reshape(count, width)[:, :8] = digits.view(np.uint8).reshape(count, 8)
+        offsets = np.arange(0, count * width + 1, width, np.int32)
+        texts = pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(data))
+        numbers = np.arange(first, first + count)
+        yield pa.record_batch([pa.array(numbers), pa.array(numbers % 7), texts], schema=SCHEMA)
+
+
+def written(folder: Path, layout: str, width: int, size: int) -> str:
+    """The folder's file of such rows, made if it is not there."""
+    path = folder / f"{layout.replace(' ', '-')}-{width}-{size}.{layout.split(maxsplit=1)[0]}"
+    if path.exists():
+        return str(path)
+    found = batches(width, size)
+    match layout:
+        case "arrow":
+            with pa.ipc.new_file(path, SCHEMA) as sink:
+                for batch in found:
+                    sink.write_batch(batch)
+        case "arrow in one batch" | "arrow stream in one batch":
+            new = pa.ipc.new_file if layout == "arrow in one batch" else pa.ipc.new_stream
+            with new(path, SCHEMA) as sink:
+                sink.write_batch(pa.Table.from_batches(found).combine_chunks().to_batches()[0])
+        case "csv":
+            with pa.csv.CSVWriter(path, SCHEMA) as sink:
+                for batch in found:
+                    sink.write_batch(batch)
+        case "json":
+            with path.open("w") as text:
+                text.writelines(json.dumps(row) + "\n" for batch in found for row in batch.to_pylist())
+        case "orc":
+            with pa.orc.ORCWriter(path, compression="uncompressed") as sink:
+                for batch in found:
+                    sink.write(pa.Table.from_batches([batch]))
+        case _:
+            # A page is read as a whole, and pyarrow looks at its size only after so many rows.
+            at_once = {"write_batch_size": max(1, MIB // (width + 16))} if layout == "parquet" else {}
+            with pq.ParquetWriter(path, SCHEMA, compression="none", use_dictionary=False, **at_once) as sink:
+                for batch in found:
+                    sink.write_batch(batch, row_group_size=64 * MIB // (width + 16) + 1)
+    return str(path)
+
+
+# --- runs --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a run took: bytes resident at most, rows that came, bytes that spilled, and the reason where it failed."""
+
+    peak: int
+    rows: int
+    spilled: int
+    error: str
+
+
+def resident(kind: str, width: int, folder: Path, *, limit: int, size: int) -> Taken:
+    """One run in a child process, over `size` bytes of rows."""
+    asked = KINDS[kind]
+    files = {name: written(folder, asked.layout, width, size if name == "l" else size // 5) for name in asked.fed}
+    plan = asked.plan()
+    epoch = {
+        "plan": plan if isinstance(plan, str) else base64.b64encode(plan).decode(),
+        "is_text": isinstance(plan, str),
+        "files": files,
+        "options": {"memory_limit": limit, "output_bytes": 8 * MIB, "queue_bytes": 8 * MIB, **asked.options},
+    }
+    child = [sys.executable, str(Path(__file__).with_name("resident_epoch.py"))]
+    done = subprocess.run(child, input=json.dumps(epoch), capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{kind} of rows of {width} bytes: {done.stderr}")
+    return Taken(*json.loads(done.stdout))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kind", action="append", help="only these", choices=list(KINDS))
+    parser.add_argument("--width", action="append", help="only these", choices=list(WIDTHS))
+    parser.add_argument("--limit", type=int, default=64, help="MiB")
+    parser.add_argument("--size", type=int, default=256, help="MiB of rows")
+    parser.add_argument("--folder", type=Path, help="where the files of rows are kept")
+    asked = parser.parse_args(arguments)
+    limit = asked.limit * MIB
+    broken = 0
+    with tempfile.TemporaryDirectory() as made:
+        folder = asked.folder or Path(made)
+        for kind in asked.kind or KINDS:
+            for width in asked.width or WIDTHS:
+                taken = resident(kind, WIDTHS[width], folder, limit=limit, size=asked.size * MIB)
+                over = taken.peak - limit - ELSE
+                broken += over > 0
+                told = f"{over // MIB:+} MiB beyond" if over > 0 else ""
+                spilled = f"{taken.spilled >> 20} MiB spilled"
+                print(
+                    f"{kind:30}{width:>7}{taken.peak >> 20:7} MiB{taken.rows:10} rows {spilled:18}{told:18}"
+                    f"{taken.error[:160]}",
+                    flush=True,
+                )
+    return min(broken, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""A scan's wide rows: values that stand in many rows are never written out all at once, and a row has a limit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tidegate.operators.piece import InlinePiece
+from tidegate.operators.scan import Scan
+from tidegate.operators.sizes import BATCH_BYTES, row_bytes
+from tidegate.proto.errors import SplitError
+
+from .data import column, pieces_of
+
+LARGE = "x" * 50_000
+ROWS = 10_000
+
+
+def repeated() -> pa.Array:
+    """Half a gigabyte of texts that are written once."""
+    return pa.DictionaryArray.from_arrays(pa.array(np.arange(ROWS, dtype=np.int32) % 2), pa.array([LARGE, "a"]))
+
+
+def run_ends() -> pa.Array:
+    return pa.RunEndEncodedArray.from_arrays(pa.array([ROWS // 2, ROWS], pa.int32()), pa.array([LARGE, "a"]))
+
+
+def inline(*batches: pa.RecordBatch) -> InlinePiece:
+    rows = sum(batch.num_rows for batch in batches)
+    return InlinePiece(schema=batches[0].schema, batches=batches, origin="split 1 of source 't'", row_count=rows)
+
+
+ENCODED = {"dictionary": repeated, "run ends": run_ends}
+
+
+@pytest.mark.parametrize("encoding", ENCODED)
+def test_values_written_once_count_in_every_row_that_has_them(encoding: str) -> None:
+    array = ENCODED[encoding]()
+    plain = array.cast(pa.string()) if encoding == "dictionary" else pa.array(array.to_pylist())
+    for start, rows in ((0, ROWS), (3, 100), (ROWS // 2 - 1, 5)):
+        found = row_bytes(pa.record_batch({"t": array.slice(start, rows)}))
+        assert found.tolist() == row_bytes(pa.record_batch({"t": plain.slice(start, rows)})).tolist()
+
+
+def test_a_null_of_a_dictionary_counts_nothing() -> None:
+    array = pa.DictionaryArray.from_arrays(pa.array([0, None, 1]), pa.array([LARGE, None]))
+    assert row_bytes(pa.record_batch({"t": array})).tolist() == [len(LARGE), 0, 0]
+
+
+@pytest.mark.parametrize("way", ["inline", "arrow"])
+def test_a_dictionary_that_explodes_is_written_out_in_parts(tmp_path: Path, way: str) -> None:
+    batch = pa.record_batch({"t": repeated()})
+    scan = Scan("t", [column("t", pa.string())])
+    if way == "arrow":
+        with pa.ipc.new_file(tmp_path / "t.arrow", batch.schema) as writer:
+            writer.write_batch(batch)
+        scan.assign("t", pieces_of(tmp_path / "t.arrow", tmp_path))
+    else:
+        scan.assign("t", [inline(batch)])
+    before, rows = pa.total_allocated_bytes(), 0
+    for part in scan.run(()):
+        assert pa.total_allocated_bytes() - before <= 4 * BATCH_BYTES
+        rows += part.num_rows
+    assert rows == ROWS
+
+
+@pytest.mark.parametrize("way", ["inline", "arrow", "parquet"])
+def test_a_row_beyond_the_limit_is_an_error_that_names_it(tmp_path: Path, way: str) -> None:
+    table = pa.table({"k": [1, 2, 3], "t": ["a", "x" * 1_000_000, "b"]})
+    scan = Scan("t", [column("k", pa.int64()), column("t", pa.string())], largest=900_000)
+    path = tmp_path / f"t.{way}"
+    if way == "inline":
+        scan.assign("t", [inline(*table.to_batches())])
+    elif way == "arrow":
+        with pa.ipc.new_file(path, table.schema) as writer:
+            writer.write_table(table)
+        scan.assign("t", pieces_of(path, tmp_path))
+    else:
+        pq.write_table(table, path)
+        scan.assign("t", pieces_of(path, tmp_path))
+    with pytest.raises(SplitError, match=r"split 1 of source 't'.*: row 1 .* has 1,000,008 bytes") as refused:
+        list(scan.run(()))
+    assert refused.value.reason == "ROW_TOO_LARGE"
+
+
+def test_many_rows_beyond_the_limit_are_none() -> None:
+    batch = pa.record_batch({"t": ["x" * 1_000] * 10_000})
+    scan = Scan("t", [column("t", pa.string())], largest=900_000)
+    scan.assign("t", [inline(batch)])
+    assert sum(each.num_rows for each in scan.run(())) == 10_000
