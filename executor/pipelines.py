@@ -7,7 +7,7 @@ so that nothing that runs beside it can change what it does.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from ..operators.changes.network.statistics import LoopStatistics, OperatorStatistics
@@ -28,6 +28,7 @@ class Pipelines:
         self._made: dict[tuple[int, int], PipelineInstance] = {}
         self._reads: dict[tuple[int, int], tuple[InputRead, ...]] = {}
         self._memory = instance_memory(physical, memory_limit)
+        self._first = tuple(_numbers(physical, self._memory))
 
     def __len__(self) -> int:
         return len(self.physical.pipelines)
@@ -50,11 +51,7 @@ class Pipelines:
 
     def _number(self, index: int, channel: int) -> int:
         """Which instance of its size a channel has; they are used again by the pipelines of other shapes."""
-        if not self.parallel:
-            return 0
-        before = self.physical.pipelines[:index]
-        alike = zip(before, self._memory, strict=False)
-        return channel + sum(each.channels for each, memory in alike if memory == self._memory[index])
+        return channel + self._first[index] if self.parallel else 0
 
     @property
     def plans(self) -> int:
@@ -71,3 +68,12 @@ class Pipelines:
     def close(self) -> None:
         for made in self._made.values():
             made.close()
+
+
+def _numbers(physical: PhysicalPlan, memory: Sequence[int]) -> Iterator[int]:
+    """For each pipeline, how many instances of its size those before it have."""
+    before: dict[int, int] = {}
+    for pipeline, size in zip(physical.pipelines, memory, strict=True):
+        first = before.get(size, 0)
+        yield first
+        before[size] = first + pipeline.channels

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, TypeAlias
 
 import pyarrow as pa
@@ -57,24 +58,47 @@ def describe(piece: Piece) -> str:
             return piece.origin
 
 
-def same_name(name: str, names: Sequence[str]) -> int | None:
-    """The place of `name` in `names`: exact, else the only one that differs by case alone. None where there is none
-    or it is not clear which.
-    """
-    exact = [i for i, candidate in enumerate(names) if candidate == name]
-    folded = exact or [i for i, candidate in enumerate(names) if candidate.casefold() == name.casefold()]
-    return folded[0] if len(folded) == 1 else None
+class Names:
+    """Names of columns, each found at once: files and plans have thousands."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.all = names
+        self._exact = _places(names)
+
+    @cached_property
+    def _folded(self) -> dict[str, list[int]]:
+        return _places([name.casefold() for name in self.all])
+
+    def __contains__(self, name: str) -> bool:
+        """Whether any differs from it by case alone, if at all."""
+        return name in self._exact or name.casefold() in self._folded
+
+    def place(self, name: str) -> int | None:
+        """Where the name is: exact, else the only one that differs by case alone. None where there is none or it is
+        not clear which.
+        """
+        found = self._exact.get(name) or self._folded.get(name.casefold(), [])
+        return found[0] if len(found) == 1 else None
+
+
+def _places(names: Sequence[str]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for at, name in enumerate(names):
+        found.setdefault(name, []).append(at)
+    return found
 
 
 def match_columns(columns: Sequence[Column], schema: pa.Schema, piece: Piece) -> tuple[Match, ...]:
     """For each column where its values come from, or `SplitError`."""
-    return tuple(_match(column, schema, piece) for column in columns)
+    partition = piece.partition if isinstance(piece, FilePiece) else ()
+    names, folders = Names(schema.names), Names([key for key, _ in partition])
+    return tuple(_match(column, schema, names, folders, piece) for column in columns)
 
 
 def match_change_column(name: str, schema: pa.Schema, piece: Piece) -> FromFile:
     """Where a split's change column is, or `SplitError`."""
     where = describe(piece)
-    index = same_name(name, schema.names)
+    index = Names(schema.names).place(name)
     if index is None:
         known = _listed(schema.names)
         raise SplitError(f"{where}: change column {name!r} is missing; there are: {known}", reason="MISSING_COLUMN")
@@ -88,9 +112,10 @@ def match_change_column(name: str, schema: pa.Schema, piece: Piece) -> FromFile:
     return FromFile(index, found.name, found.type)
 
 
-def _match(column: Column, schema: pa.Schema, piece: Piece) -> Match:
+def _match(column: Column, schema: pa.Schema, names: Names, folders: Names, piece: Piece) -> Match:
+    """`names` are the schema's, `folders` those that the piece's folders give."""
     where = describe(piece)
-    index = same_name(column.name, schema.names)
+    index = names.place(column.name)
     if index is not None:
         found = schema.field(index)
         if not castable(found.type, column.type):
@@ -100,18 +125,16 @@ def _match(column: Column, schema: pa.Schema, piece: Piece) -> Match:
                 reason="COLUMN_TYPE",
             )
         return FromFile(index, found.name, found.type)
-    if any(name.casefold() == column.name.casefold() for name in schema.names):
+    if column.name in names:
         raise SplitError(f"{where}: more than one column is called {column.name!r}", reason="AMBIGUOUS_COLUMN")
-    partition = piece.partition if isinstance(piece, FilePiece) else ()
-    folders = [key for key, _ in partition]
-    folder = same_name(column.name, folders)
-    if folder is not None:
-        return FromFolder(_folder_value(column, partition[folder][1], where))
+    folder = folders.place(column.name)
+    if folder is not None and isinstance(piece, FilePiece):
+        return FromFolder(_folder_value(column, piece.partition[folder][1], where))
     if column.nullable and piece.missing_columns is MissingColumns.NULL:
         return Missing()
     kind, hint = ("", '; with missing_columns="null" it is null') if column.nullable else ("required ", "")
     raise SplitError(
-        f"{where}: {kind}column {column.name!r} is missing; there are: {_listed([*schema.names, *folders])}{hint}",
+        f"{where}: {kind}column {column.name!r} is missing; there are: {_listed([*schema.names, *folders.all])}{hint}",
         reason="MISSING_COLUMN",
     )
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from ...operators.batches import batch_of
 from ...operators.changes.change import Change
 from ...operators.conform import Conform
-from ...operators.matching import match_change_column, match_columns, same_name
+from ...operators.matching import Names, match_change_column, match_columns
 from ...operators.piece import Piece
 from ...operators.scan import Scan
 from ...operators.splits import open_pieces
@@ -41,7 +41,7 @@ class Reading:
     def accept(self, split: Split, origin: str) -> None:
         """Raises unless the split's rows can be read as changes of the source, as far as is known without reading."""
         name = split.change_column
-        if name is not None and same_name(name, [each.name for each in self._source.columns]) is not None:
+        if name is not None and Names([each.name for each in self._source.columns]).place(name) is not None:
             raise InvalidRequest(
                 f"{origin}: {name!r} cannot be the change column, because the plan reads it as a column of source "
                 f"{self._source.name!r}: a deleted row must be equal to the row that was inserted",

@@ -63,8 +63,8 @@ class Workbench:
         """
         match node:
             case SourceNode():
-                names = self._sources[node.source].names
-                return Select(node.schema, [names.index(column) for column in node.columns])
+                places = {name: at for at, name in enumerate(self._sources[node.source].names)}
+                return Select(node.schema, [places[column] for column in node.columns])
             case ConstantNode():
                 return Constant(node.schema, self._constant(node) if channel == 0 else (), depth=depth)
             case SelectNode():

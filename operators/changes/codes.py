@@ -69,7 +69,7 @@ def canonical_orders(columns: int) -> list[Order]:
 def orders_of(columns: int, first: Sequence[Order]) -> list[Order]:
     """`first`, each column once, then all other columns in canonical order."""
     found = {order.column: order for order in reversed(first)}
-    named = list(dict.fromkeys(order.column for order in first))
+    named = dict.fromkeys(order.column for order in first)
     return [found.pop(at) for at in named] + [each for each in canonical_orders(columns) if each.column not in named]
 
 

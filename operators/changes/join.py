@@ -68,7 +68,8 @@ class Join(ChangeOperator):
         lefts, rights = ([at for at in dict.fromkeys(output) if (at < len(left)) is first] for first in (True, False))
         self._wanted = tuple(lefts), tuple(at - len(left) for at in rights)
         """Of each side."""
-        self._order = tuple([*lefts, *rights].index(at) for at in output)
+        places = {at: place for place, at in enumerate((*lefts, *rights))}
+        self._order = tuple(places[at] for at in output)
         self._condition = condition
         self._postponed = Postponed(pa.schema(fields), self._meeting)
         """Pairs of which it could not be said whether they meet the condition."""

@@ -19,7 +19,7 @@ import pyarrow.csv as pc
 from ...proto.validation import each_validated
 from ..column import Column
 from ..file_versions import Files
-from ..matching import same_name
+from ..matching import Names
 from ..piece import FilePiece
 from .text_blocks import CheckedText, within_blocks
 
@@ -49,7 +49,8 @@ class CsvReader:
         self._delimiter = "\t" if ".tsv" in piece.path.lower().rsplit("/", 1)[-1] else ","
         self._open: pa.NativeFile | None = None
         names, self._has_rows = self._header()
-        types = {same_name(column.name, names): column.type for column in columns}
+        found = Names(names)
+        types = {found.place(column.name): column.type for column in columns}
         self.schema = pa.schema([(name, types.get(i, pa.string())) for i, name in enumerate(names)])
 
     def _header(self) -> tuple[list[str], bool]:

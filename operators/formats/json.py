@@ -21,7 +21,7 @@ from ...proto.values import MissingColumns
 from ..batches import batch_of
 from ..column import Column
 from ..file_versions import Files
-from ..matching import same_name
+from ..matching import Names
 from ..piece import FilePiece
 from .text_blocks import CheckedText, within_blocks
 
@@ -55,11 +55,11 @@ class JsonReader:
         first = self._first()
         self._empty = first is None
         keys = list(first or {})
-        folders = [key for key, _ in piece.partition]
+        names, folders = Names(keys), Names([key for key, _ in piece.partition])
         fields = []
         for column in columns:
-            index = same_name(column.name, keys)
-            if index is not None or (same_name(column.name, folders) is None and self._may_have(column.name)):
+            index = names.place(column.name)
+            if index is not None or (folders.place(column.name) is None and self._may_have(column.name)):
                 name = keys[index] if index is not None else column.name
                 number = column.number_or_text and isinstance((first or {}).get(name), int)
                 fields.append(pa.field(name, pa.int64() if number else column.type))

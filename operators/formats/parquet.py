@@ -17,7 +17,7 @@ from ...proto.parquet_footer import Footer, read_footer, whole_number
 from ...proto.validation import each_validated, validated_schema
 from ..column import Column
 from ..file_versions import Files
-from ..matching import same_name
+from ..matching import Names
 from ..piece import FilePiece
 from ..sizes import BATCH_BYTES, rows_within
 from .format import BATCH_ROWS, numbered
@@ -128,8 +128,9 @@ class ParquetReader:
 
 def _wanted(schema: pa.Schema, columns: Sequence[Column]) -> set[str]:
     """The columns of the file that the plan asks for, as the file calls them."""
-    found = (same_name(column.name, schema.names) for column in columns)
-    return {schema.names[index] for index in found if index is not None}
+    names = Names(schema.names)
+    found = (names.place(column.name) for column in columns)
+    return {names.all[index] for index in found if index is not None}
 
 
 def _buffer_bytes(footer: Footer, leaves: Sequence[int]) -> int:
@@ -149,9 +150,10 @@ def _leaves(footer: Footer, names: set[str]) -> list[int]:
 
 def _never_null(footer: Footer, schema: pa.Schema, columns: Sequence[Column]) -> frozenset[str]:
     """Of the required columns those that the footer's statistics show to have no null."""
+    names = Names(schema.names)
     found = set()
     for column in columns:
-        index = None if column.nullable else same_name(column.name, schema.names)
+        index = None if column.nullable else names.place(column.name)
         leaf = None if index is None else footer.places.get(schema.field(index).name)
         if index is not None and leaf is not None and all(group.chunks[leaf].nulls == 0 for group in footer.groups):
             found.add(schema.field(index).name)
@@ -162,9 +164,10 @@ def _with_key_bounds(
     pieces: tuple[FilePiece, ...], footer: Footer, schema: pa.Schema, columns: Sequence[Column]
 ) -> tuple[FilePiece, ...]:
     """The pieces with the bounds of the columns that are keys, where the statistics tell them for all row groups."""
+    names = Names(schema.names)
     found: dict[str, list[tuple[int, int]]] = {}
     for column in columns:
-        index = same_name(column.name, schema.names) if column.key else None
+        index = names.place(column.name) if column.key else None
         leaf = None if index is None else footer.places.get(schema.field(index).name)
         if index is None or leaf is None or not pa.types.is_integer(schema.field(index).type):
             continue

@@ -49,8 +49,8 @@ class ArrowIndex(Index):
         arrays = {i: array.take(pa.array(order)) for i, array in arrays.items()}
         self._keys = kept_keys([arrays[i] for i in keys])
         # A column that is a key too is not looked for far away, where the key that was asked for is as good.
-        alike = [i for i in keys if bits_say_equal(table.schema.field(i).type)]
-        self._as_asked = [keys.index(i) if i in alike else None for i in columns]
+        alike = {i: at for at, i in reversed([*enumerate(keys)]) if bits_say_equal(table.schema.field(i).type)}
+        self._as_asked = [alike.get(i) for i in columns]
         far = [i for i in columns if i not in alike]
         self._far = pa.RecordBatch.from_arrays([arrays[i] for i in far], names=[str(i) for i in far])
         self._hashes = _Hashes(hashes[order])
