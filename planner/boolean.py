@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeGuard
 
 from . import ir
@@ -34,3 +36,10 @@ def terms(connective: ir.Call) -> list[ir.Expression]:
 def conjuncts(condition: ir.Expression) -> list[ir.Expression]:
     """What must all be true for the condition to be: the terms of an `and`, or the condition alone."""
     return terms(condition) if is_and(condition) else [condition]
+
+
+def with_conjuncts(condition: ir.Expression, found: Sequence[ir.Expression]) -> ir.Expression:
+    """The condition with only these of its terms, of which there is at least one."""
+    if len(found) > 1 and isinstance(condition, ir.Call):
+        return replace(condition, arguments=tuple(found))
+    return found[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Collection, Container, Iterator, Sequence
 from dataclasses import replace
 
@@ -11,7 +12,7 @@ from ..proto.values import TaskOptions
 from . import ir
 from .divide import Division, Section, section
 from .fragments import Making, Output, fragments, sources_of
-from .lookups import Candidate, is_small, looked_up
+from .lookups import Candidate, Sizes, is_small, looked_up
 from .memory import HEAVY, LIGHT, shortage
 from .operated import Indexed
 from .pipelines import (
@@ -21,6 +22,7 @@ from .pipelines import (
     KeptIndex,
     KeptNode,
     LookupNode,
+    OpenedIndex,
     PhysicalNode,
     PhysicalPlan,
     Pipeline,
@@ -60,10 +62,13 @@ def _on(
     making = replace(making, shared=tuple(map(look_up, making.shared)))
     nodes: dict[int, PhysicalNode] = {}
     kept: list[Kept] = []
+    uses: dict[str, list[int]] = {name: [] for name in division.kept}
+    for use, name in division.uses.items():
+        uses[name].append(use)
     for name, part in division.kept.items():
-        root = fragments(part, making, nodes, None)
+        root = fragments(part, making, {}, None)
         node = KeptNode(name=name, schema=root.schema, size_class=root.size_class)
-        nodes |= {use: node for use, used in division.uses.items() if used == name}
+        nodes |= dict.fromkeys(uses[name], node)
         kept.append(Kept(name=name, root=root, sources=sources_of(root)))
     pipelines: list[Pipeline] = []
     computes: list[ir.Relation] = []
@@ -101,12 +106,12 @@ def _index(index: Indexed, division: Division, making: Making) -> KeptIndex:
 
 
 def _looking_up(division: Division, making: Making, without: Container[str]) -> Callable[[ir.Relation], ir.Relation]:
-    rows = {source: each.size_class for source, each in making.shape.items()}
+    sizes = Sizes(division.facts, {source: each.size_class for source, each in making.shape.items()})
     names = {key: index.name for key, index in division.indexes.items()}
 
     def chosen(candidate: Candidate) -> bool:
         name = names[id(candidate.table), candidate.keys]
-        return name not in without and is_small(candidate, division.facts, rows)
+        return name not in without and is_small(candidate, sizes)
 
     return lambda root: looked_up(root, division.lookups, chosen)
 
@@ -116,14 +121,17 @@ def _used(plan: PhysicalPlan) -> PhysicalPlan:
     roots = [each.root for each in plan.pipelines]
     rows = {node.name for root in roots for node in walk(root) if isinstance(node, KeptNode)}
     kept = tuple(each for each in plan.kept if each.name in rows)
-    roots += [each.root for each in kept]
+    found = _looked_into(*roots, *(each.root for each in kept))
     indexes: list[KeptIndex] = []
     for index in reversed(plan.indexes):
-        found = {node.index for root in roots for node in walk(root) if isinstance(node, LookupNode)}
         if index.name in found:
             indexes.append(index)
-            roots.append(index.root)
+            found |= _looked_into(index.root)
     return replace(plan, kept=kept, indexes=tuple(reversed(indexes)))
+
+
+def _looked_into(*roots: PhysicalNode) -> set[str | OpenedIndex]:
+    return {node.index for root in roots for node in walk(root) if isinstance(node, LookupNode)}
 
 
 def _pipeline(part: Section, making: Making, nodes: dict[int, PhysicalNode], output: Output, channels: int) -> Pipeline:
@@ -156,7 +164,7 @@ def _pipelines(
     """What is spread, taken apart at its exchanges."""
     received: dict[int, PhysicalNode] = {}
     for stage in parts:
-        mine = nodes | {use: received[number] for use, number in stage.receives.items()}
+        mine = ChainMap({use: received[number] for use, number in stage.receives.items()}, nodes)
         part = section(making.shared, stage.root, division.facts, nodes)
         root = fragments(part, making, mine, output if stage is parts[-1] else None)
         into = []

@@ -117,12 +117,15 @@ class _Keeping:
                 if relation.ordinal not in self._seen:
                     self._seen.add(relation.ordinal)
                     stack.append(definition)
-            else:
+            elif not self._is_static(relation):  # what is static and not kept is bare: there is nothing in it
                 stack.extend(reversed(list(below(relation))))
 
     def _is_kept(self, relation: ir.Relation) -> bool:
+        return self._is_static(relation) and not _bare(relation)
+
+    def _is_static(self, relation: ir.Relation) -> bool:
         facts = self._facts.of(relation)
-        return not facts.fed and facts.closed and facts.reads > 0 and not _bare(relation)
+        return not facts.fed and facts.closed and facts.reads > 0
 
     def _name(self, definition: ir.Relation) -> str:
         name = self._names.setdefault(id(definition), f"kept{len(self._names)}")

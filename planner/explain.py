@@ -21,7 +21,7 @@ from .changes.lower import input_name, lower_loop
 from .described import described
 from .divide import DEPTH, Division, Section, read_by
 from .explain_channels import Spread, saved_ms, shortage_json, spread_json, spread_text
-from .explain_operators import NONE, Marks
+from .explain_operators import NONE, Marks, indented
 from .explain_stages import stages_json, stages_text
 from .fragments import blocks, is_blocking, is_row_wise
 from .kernels import has_kernels
@@ -308,12 +308,12 @@ def _fragment_lines(division: Division, fragments: Sequence[_Fragment]) -> Itera
             yield _line(division, line, 2)
             loop = _loop_run_here(line)
             if loop is not None:
-                yield from ("  " * (line.depth + 3) + text for text in operators_text(lower_loop(loop), _called(loop)))
+                yield from (indented(line.depth + 3) + text for text in operators_text(lower_loop(loop), _called(loop)))
 
 
 def _line(division: Division, line: _Line, indent: int) -> str:
     what = f"{line.role}{_describe(division, line)}{line.marks.text}"
-    return f"{'  ' * (indent + line.depth)}{what}  [{line.relation.place}]"
+    return f"{indented(indent + line.depth)}{what}  [{line.relation.place}]"
 
 
 def _loop_run_here(line: _Line) -> ir.Rounds | None:

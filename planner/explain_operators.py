@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from . import ir, tree
 from .described import described
@@ -18,6 +18,14 @@ from .fragments import blocks
 from .visit import subqueries
 
 ENDS, BLOCKS = "ends the pipeline", "blocks"
+
+
+_INDENTED: Final = 64
+
+
+def indented(depth: int) -> str:
+    """Before a line at this depth; beyond 64 levels, which nobody can follow, it says the number."""
+    return "  " * depth if depth <= _INDENTED else f"{'  ' * _INDENTED}({depth}) "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +58,7 @@ class Operator:
 
     @property
     def text(self) -> str:
-        return f"{'  ' * self.depth}{self.what}{self.marks.text}  [{self.place}]"
+        return f"{indented(self.depth)}{self.what}{self.marks.text}  [{self.place}]"
 
     @property
     def json(self) -> dict[str, Any]:

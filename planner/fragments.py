@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Container, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -67,10 +68,10 @@ class Making:
 
 
 def fragments(
-    section: Section, making: Making, nodes: Mapping[int, PhysicalNode], output: Output | None
+    section: Section, making: Making, nodes: MutableMapping[int, PhysicalNode], output: Output | None
 ) -> FragmentNode | SelectNode:
     """The section's fragments, each reading those before it. The last one is its root."""
-    mine = dict(nodes)
+    mine = ChainMap[int, PhysicalNode]({}, nodes)
     lazy = _read_lazily(section)
     for edge in section.edges:
         mine[id(edge)] = _edge(edge, making, mine, lazy=id(edge) in lazy)
@@ -91,7 +92,7 @@ def _source_read(root: ir.Relation, making: Making, nodes: Mapping[int, Physical
     return {id(found.input): _leaf(found.input).scan(columns, making, found.input.place)}
 
 
-def _edge(edge: ir.Relation, making: Making, nodes: dict[int, PhysicalNode], *, lazy: bool) -> PhysicalNode:
+def _edge(edge: ir.Relation, making: Making, nodes: Mapping[int, PhysicalNode], *, lazy: bool) -> PhysicalNode:
     if isinstance(edge, ir.Operated):
         return operator_node(edge, [nodes[id(each)] for each in read_by(edge)], making.indexes)
     return scanned(edge, making) or _selected(edge, nodes, None) or _Fragment(making, nodes).of(edge, None, lazy=lazy)
@@ -171,8 +172,8 @@ def _leaf(relation: ir.Read | ir.LocalFiles) -> _Leaf:
 
 @dataclass(slots=True)
 class _Use:
-    """An input of a fragment: how often the statement reads it, and where first. For a source, its columns too, and
-    whether one of the reads is `weighed`.
+    """An input of a fragment: how often the statement reads it, and where first. For a source, its columns too, what
+    the statement calls them, and whether one of the reads is `weighed`.
     """
 
     relation: str
@@ -180,12 +181,13 @@ class _Use:
     reads: int = 0
     weighed: bool = False
     columns: dict[str, Column] = field(default_factory=dict)
+    places: dict[str, str] = field(default_factory=dict)
 
 
 class _Fragment:
     """One fragment being made. It answers the statement's questions about its leaves and notes them as inputs."""
 
-    def __init__(self, making: Making, nodes: dict[int, PhysicalNode]) -> None:
+    def __init__(self, making: Making, nodes: Mapping[int, PhysicalNode]) -> None:
         self._making = making
         self._nodes = nodes
         self._sources: dict[_Leaf, _Use] = {}
@@ -246,8 +248,8 @@ class _Fragment:
         use.weighed |= id(relation) in self._weighed
         for column in relation.names:
             use.columns.setdefault(column, self._making.columns[leaf.source][column])
-        order = {column: f"c{at}" for at, column in enumerate(use.columns)}
-        return use.relation, [order[column] for column in relation.names]
+            use.places.setdefault(column, f"c{len(use.places)}")
+        return use.relation, [use.places[column] for column in relation.names]
 
     def edge(self, relation: ir.Relation) -> str | None:
         node = self._nodes.get(id(relation))

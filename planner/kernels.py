@@ -149,10 +149,11 @@ class _Making:
                 column = len(arguments)
                 arguments.append(self._expression(argument))
                 types.append(pa.field(str(column), arrow_type(argument.type)))
-            reduction = Reduction(function=function, column=column)
-            if not reducible(reduction, pa.schema(types), arrow_type(measure.type)):
+            reductions.append(Reduction(function=function, column=column))
+        schema = pa.schema(types)
+        for reduction, measure in zip(reductions, relation.measures, strict=True):
+            if not reducible(reduction, schema, arrow_type(measure.type)):
                 raise _Unknown
-            reductions.append(reduction)
         keys = tuple(map(self._expression, relation.keys))
         return k.Grouped(keys, tuple(arguments), tuple(reductions), arrow_schema(relation.schema))
 

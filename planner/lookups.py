@@ -8,17 +8,17 @@ equal. `looked_up` takes them for an epoch's sizes, which are all that the choic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from . import ir
-from .boolean import conjuncts, is_and
+from .boolean import conjuncts, with_conjuncts
 from .facts import FactTable
 from .operated import KEPT_KIND
 from .ordering.exact import is_one_value
 from .types import nullable, required
-from .visit import rebuilt, relations, subqueries
+from .visit import beneath, rebuilt, relations, subqueries
 from .walk import unroll
 
 SMALLER: Final = 10
@@ -73,16 +73,44 @@ def looked_up(root: ir.Relation, found: Mapping[int, Candidate], chosen: Callabl
     return unroll(step, root) if found else root
 
 
-def is_small(candidate: Candidate, facts: FactTable, rows: Mapping[str, int]) -> bool:
-    """Whether this epoch's rows are few beside the table's. `rows` are size classes by source."""
-    fed = sum(rows[each] for each in _sources(candidate.probe, lambda read: facts.of(read).fed))
-    table = max((rows[each] for each in _sources(candidate.table, lambda _: True)), default=0)
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Rows that a relation reads: `fed` by all of its reads of fed sources together, `most` by any one of its reads."""
+
+    fed: int = 0
+    most: int = 0
+
+
+class Sizes:
+    """How much each relation reads in an epoch; `rows` are size classes by source."""
+
+    def __init__(self, facts: FactTable, rows: Mapping[str, int]) -> None:
+        self._facts = facts
+        self._rows = rows
+        self._known: dict[int, tuple[ir.Relation, Size]] = {}
+
+    def of(self, relation: ir.Relation) -> Size:
+        return unroll(self._step, relation)
+
+    def _step(self, relation: ir.Relation) -> Generator[ir.Relation, Size, Size]:
+        known = self._known.get(id(relation))
+        if known is not None:
+            return known[1]
+        size = Size()
+        if isinstance(relation, ir.Read | ir.LocalFiles):
+            rows = self._rows[relation.source]
+            size = Size(fed=rows if self._facts.of(relation).fed else 0, most=rows)
+        for each in beneath(relation):
+            found = yield each
+            size = Size(fed=size.fed + found.fed, most=max(size.most, found.most))
+        self._known[id(relation)] = relation, size
+        return size
+
+
+def is_small(candidate: Candidate, sizes: Sizes) -> bool:
+    """Whether this epoch's rows are few beside the table's."""
+    fed, table = sizes.of(candidate.probe).fed, sizes.of(candidate.table).most
     return fed <= MOST and table >= LEAST and fed * SMALLER <= table
-
-
-def _sources(root: ir.Relation, wanted: Callable[[ir.Relation], bool]) -> set[str]:
-    found = (each for each in relations(root) if isinstance(each, ir.Read | ir.LocalFiles))
-    return {each.source for each in found if wanted(each)}
 
 
 def _candidate(join: ir.Join, facts: FactTable) -> Candidate | None:
@@ -159,10 +187,6 @@ def _lookup(candidate: Candidate, join: ir.Join) -> ir.Relation:
         found = ir.Project(input=found, expressions=fields, schema=join.schema, place=join.place)
     if not candidate.rest or join.condition is None:
         return found
-    return ir.Filter(input=found, condition=_all(join.condition, candidate.rest), schema=join.schema, place=join.place)
-
-
-def _all(condition: ir.Expression, terms: Sequence[ir.Expression]) -> ir.Expression:
-    if len(terms) > 1 and is_and(condition):
-        return replace(condition, arguments=tuple(terms))
-    return terms[0]
+    return ir.Filter(
+        input=found, condition=with_conjuncts(join.condition, candidate.rest), schema=join.schema, place=join.place
+    )

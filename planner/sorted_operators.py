@@ -12,13 +12,13 @@ What reads the row of an enclosing query stays in that query's fragment, and so 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import replace
 from typing import Final
 
 from . import ir, tree
 from . import types as t
-from .boolean import conjuncts
+from .boolean import conjuncts, with_conjuncts
 from .reach import Reach
 from .sortedness import Sortedness, SortednessTable
 from .visit import is_column, parts, subqueries, with_subqueries
@@ -101,7 +101,7 @@ def merge_join(relation: ir.Join, left: Sortedness, right: Sortedness) -> ir.Mer
         right=relation.right,
         type=relation.type,
         keys=tuple(keys.values()),
-        condition=_all_of(relation.condition, rest),
+        condition=with_conjuncts(relation.condition, rest) if rest else None,
         why=(left.why, right.why),
         schema=relation.schema,
         place=relation.place,
@@ -128,15 +128,18 @@ def _pair(term: ir.Expression, relation: ir.Join) -> tuple[int, int, bool] | Non
 def _merge_keys(pairs: dict[int, tuple[int, int, bool]], left: Sortedness, right: Sortedness) -> dict[int, ir.MergeKey]:
     """As many of the pairs, by their terms' numbers, as both sides are sorted by in the same way."""
     keys: dict[int, ir.MergeKey] = {}
+    of_column: dict[int, list[int]] = {}
+    for at, (one, _, _) in pairs.items():
+        of_column.setdefault(one, []).append(at)
     for mine, other in zip(left.by, right.by, strict=False):
         if mine.direction is not other.direction or mine.direction is ir.Direction.CLUSTERED:
             break
-        for at, (one, two, nulls_match) in pairs.items():
-            if at not in keys and one in mine.columns and two in other.columns:
-                keys[at] = ir.MergeKey(left=one, right=two, direction=mine.direction, nulls_match=nulls_match)
-                break
-        else:
+        fitting = (at for one in mine.columns for at in of_column.get(one, ()))
+        at = min((at for at in fitting if at not in keys and pairs[at][1] in other.columns), default=None)
+        if at is None:
             break
+        one, two, nulls_match = pairs[at]
+        keys[at] = ir.MergeKey(left=one, right=two, direction=mine.direction, nulls_match=nulls_match)
     return keys
 
 
@@ -146,13 +149,6 @@ def _sees_pairs_alone(term: ir.Expression) -> bool:
         if isinstance(part, ir.Subquery | ir.ContextVariable) or (isinstance(part, ir.Field) and part.outer):
             return False
     return True
-
-
-def _all_of(condition: ir.Expression, terms: Sequence[ir.Expression]) -> ir.Expression | None:
-    """What is left of a condition when only these of its terms are."""
-    if len(terms) > 1 and isinstance(condition, ir.Call):
-        return replace(condition, arguments=tuple(terms))
-    return terms[0] if terms else None
 
 
 # ------------------------------------------------------------------------------------------------- aggregates

@@ -47,28 +47,40 @@ def sources(
     in `given`, the plan before it was rewritten, is a source without columns: it is fed all the same. Raises
     `PlanError` for the columns of types that cannot be carried.
     """
-    found: dict[str, PlannedSource] = {}
-    problems: list[Problem] = []
     kept = reads(plan)
     used = {read.source for read in kept}
+    of_source: dict[str, list[ir.Read | ir.LocalFiles]] = {}
     for read in (*kept, *(read for read in reads(given or plan) if read.source not in used)):
-        mine = tuple(_columns(read, problems)) if read.source in used else ()
-        known = found.get(read.source)
-        if known is not None:
-            columns = _merged(known.columns, mine)
-            found[read.source] = replace(known, columns=columns, places=(*known.places, read.place))
-            continue
-        named = read.items if isinstance(read, ir.LocalFiles) else ()
-        found[read.source] = PlannedSource(
-            name=read.source,
-            columns=mine,
-            static=isinstance(read, ir.LocalFiles) or static(read),
-            items=named,
-            places=(read.place,),
-        )
+        of_source.setdefault(read.source, []).append(read)
+    problems: list[Problem] = []
+    found = tuple(_planned(name, each, static, problems, used=name in used) for name, each in of_source.items())
     if problems:
         raise PlanError(*problems)
-    return tuple(found.values())
+    return found
+
+
+def _planned(
+    name: str,
+    found: Sequence[ir.Read | ir.LocalFiles],
+    static: Callable[[ir.Read], bool],
+    problems: list[Problem],
+    *,
+    used: bool,
+) -> PlannedSource:
+    """The source of all these reads."""
+    columns: dict[str, Column] = {}
+    for read in found if used else ():
+        for column in _columns(read, problems):
+            old = columns.get(column.name, column)
+            columns[column.name] = replace(old, nullable=old.nullable and column.nullable)
+    first = found[0]
+    return PlannedSource(
+        name=name,
+        columns=tuple(columns.values()),
+        static=isinstance(first, ir.LocalFiles) or static(first),
+        items=first.items if isinstance(first, ir.LocalFiles) else (),
+        places=tuple(read.place for read in found),
+    )
 
 
 def reads(plan: ir.Plan) -> Sequence[ir.Read | ir.LocalFiles]:
@@ -87,14 +99,6 @@ def _columns(read: ir.Read | ir.LocalFiles, problems: list[Problem]) -> Iterator
             yield Column(name=name, type=arrow_type(type_), nullable=type_.nullable)
         except UnsupportedType as error:
             problems.append(_problem(read, error.reason, f"column {name!r} of source {read.source!r}: {error}"))
-
-
-def _merged(known: Sequence[Column], more: Sequence[Column]) -> tuple[Column, ...]:
-    columns = {column.name: column for column in known}
-    for column in more:
-        old = columns.get(column.name, column)
-        columns[column.name] = replace(old, nullable=old.nullable and column.nullable)
-    return tuple(columns.values())
 
 
 def _problem(read: ir.Read | ir.LocalFiles, reason: str, message: str) -> Problem:

@@ -85,8 +85,13 @@ def relations(relation: ir.Relation) -> Iterator[ir.Relation]:
     while stack:
         found = stack.pop()
         yield found
-        inner = [each.relation for expression in tree.expressions(found) for each in subqueries(expression)]
-        stack.extend(reversed((*tree.inputs(found), *inner)))
+        stack.extend(reversed(beneath(found)))
+
+
+def beneath(relation: ir.Relation) -> tuple[ir.Relation, ...]:
+    """Its inputs, then the relations of its subqueries."""
+    inner = (each.relation for expression in tree.expressions(relation) for each in subqueries(expression))
+    return (*tree.inputs(relation), *inner)
 
 
 def moved(relation: RelationT, rows: Sequence[Places], inner: Mapping[int, ir.Relation]) -> RelationT:

@@ -24,38 +24,38 @@ def weighed(root: ir.Relation, shared: Sequence[ir.Relation], ends: Container[in
     found: set[int] = set()
     narrowed: set[int] = set()
     joins = False
-    for relation in _below(root, shared, ends):
-        match relation:
-            case ir.Read() | ir.LocalFiles():
-                found.add(id(relation))
-            case ir.Filter() if any(map(_of_one_column, conjuncts(relation.condition))):
-                narrowed.add(id(_read_from(relation)))
+    for relation, has_condition in _below(root, shared, ends):
+        if isinstance(relation, ir.Read | ir.LocalFiles):
+            (narrowed if has_condition else found).add(id(relation))
         joins |= isinstance(relation, _JOINS)
     return found - narrowed if joins else set()
 
 
-def _below(root: ir.Relation, shared: Sequence[ir.Relation], ends: Container[int]) -> Iterator[ir.Relation]:
-    stack = [root]
+def _below(
+    root: ir.Relation, shared: Sequence[ir.Relation], ends: Container[int]
+) -> Iterator[tuple[ir.Relation, bool]]:
+    """Each relation, and whether there is a condition on one of its columns right above it, among filters and
+    projections.
+    """
+    stack = [(root, False)]
     used: set[int] = set()
     while stack:
-        relation = stack.pop()
-        yield relation
+        relation, has_condition = stack.pop()
+        yield relation, has_condition
         if isinstance(relation, ir.Shared):
             if relation.ordinal not in used:
                 used.add(relation.ordinal)
-                stack.append(shared[relation.ordinal])
+                stack.append((shared[relation.ordinal], False))
             continue
         inner = (each.relation for expression in tree.expressions(relation) for each in subqueries(expression))
-        stack.extend(each for each in (*tree.inputs(relation), *inner) if id(each) not in ends)
+        has_condition = has_condition and isinstance(relation, ir.Filter | ir.Project)
+        if isinstance(relation, ir.Filter) and not has_condition:
+            has_condition = any(map(_of_one_column, conjuncts(relation.condition)))
+        stack.extend((each, has_condition) for each in tree.inputs(relation) if id(each) not in ends)
+        stack.extend((each, False) for each in inner if id(each) not in ends)
 
 
 def _of_one_column(term: ir.Expression) -> bool:
     """What is checked while scanning: DuckDB compares columns with each other only afterwards."""
     columns = {part.index for part in parts(term) if is_column(part)}
     return len(columns) == 1 and not any(isinstance(part, ir.Subquery) for part in parts(term))
-
-
-def _read_from(relation: ir.Relation) -> ir.Relation:
-    while isinstance(relation, ir.Filter | ir.Project):
-        relation = relation.input
-    return relation

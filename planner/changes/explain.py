@@ -18,7 +18,7 @@ from ...operators.changes.group import Count, Extreme, GroupMeasure, Sum
 from ...operators.changes.top import Counting
 from ...operators.changes.window import Reach
 from ...proto.values import Explanation, TaskOptions
-from ..explain_operators import Marks
+from ..explain_operators import Marks, indented
 from ..sources import PlannedSource
 from .nodes import (
     BackNode,
@@ -185,7 +185,7 @@ def _text(content: Mapping[str, Any], root: ChangeNode) -> str:
 
 
 def _line(line: _Line, called: Called) -> str:
-    indent = "  " * line.depth
+    indent = indented(line.depth)
     if not line.first:
         return f"{indent}{line.number}, as above"
     how, why = _work(line.node)

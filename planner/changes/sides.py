@@ -8,7 +8,7 @@ from typing import Final
 from ...operators.changes.join import JoinKey
 from .. import ir
 from .. import types as t
-from ..boolean import conjuncts
+from ..boolean import conjuncts, with_conjuncts
 from ..visit import is_column, parts
 from .nodes import ChangeNode, PairCondition
 from .rendering import NUMBER, columns, numbered, render, with_places
@@ -112,9 +112,8 @@ def sides_of_keys(relation: ir.MergeJoin, left_node: ChangeNode, right_node: Cha
 def condition_of(sides: Sides, width: int) -> PairCondition:
     """What of the join's condition is no key, over pairs whose left rows have `width` columns."""
     base = numbered((*sides.left_schema, *sides.right_schema), sides.place)
-    kept = base
-    for term in sides.rest:
-        kept = ir.Filter(input=kept, condition=term, schema=base.schema, place=sides.place)
+    condition = with_conjuncts(sides.condition or sides.rest[0], sides.rest)
+    kept = ir.Filter(input=base, condition=condition, schema=base.schema, place=sides.place)
     number = ir.Field(index=len(base.schema) - 1, type=NUMBER)
     numbers = ir.Project(input=kept, expressions=(number,), schema=(NUMBER,), place=sides.place)
     return PairCondition(sql=render(numbers, [base]), columns=_columns(sides, width))

@@ -31,7 +31,8 @@ def lower_window(relation: ir.Window, node: ChangeNode) -> ChangeNode:
         schema = (*schema, *(relation.calls[at].type for at in calls))
         done += calls
     width = len(relation.input.schema)
-    wanted = (*range(width), *(width + done.index(at) for at in range(len(relation.calls))))
+    places = {at: width + place for place, at in enumerate(done)}
+    wanted = (*range(width), *(places[at] for at in range(len(relation.calls))))
     return select(node, wanted, relation.schema, relation.place)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...proto.errors import PlanError, Problem
+from ..ir import MOST_SHARED
 
 REASON: Final = "PLAN_TOO_LARGE"
 
@@ -54,10 +55,15 @@ DEPTH: Final = Limit(
     most=10_000,
     instead="write long chains as one relation or one call of many arguments",
 )
+SUBTREES: Final = Limit(
+    what="common subtrees, which its references read",
+    most=MOST_SHARED,
+    instead="write those that are cheap, or read once, where they are read",
+)
 BRACKETS: Final = Limit(
     what="objects and lists inside one another in its JSON",
     most=100_000,
     instead="a plan of 10,000 nested relations and expressions has fewer",
 )
 
-LIMITS: Final = (BYTES, PARTS, NODES, LITERALS, COLUMNS, ALL_COLUMNS, DEPTH, BRACKETS)
+LIMITS: Final = (BYTES, PARTS, NODES, LITERALS, COLUMNS, ALL_COLUMNS, DEPTH, SUBTREES, BRACKETS)

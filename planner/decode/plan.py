@@ -117,6 +117,9 @@ def _root(decoder: Decoder, message: Message) -> ir.Plan | None:
                 decoder.subtrees[index] = Subtree(each.rel, place / "rel", tuple(each.detached_expressions))
             case _:
                 decoder.problems.add(place, "MISSING", "a relation is missing here")
+    if len(decoder.subtrees) > limits.SUBTREES.most:
+        decoder.problems.add(Place("relations"), limits.REASON, limits.SUBTREES.message(len(decoder.subtrees)))
+        return None
     if len(roots) != 1:
         problem = f"a plan must have exactly one root, which names the result's columns; this one has {len(roots)}"
         decoder.problems.add(Place("relations"), "WRONG_ROOTS", problem)

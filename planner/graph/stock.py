@@ -128,6 +128,7 @@ def _join(node: StockNode, join: Join, found: Schemas) -> SqlStep:
 def _joined(join: Join, left: pa.Schema, right: pa.Schema) -> Iterator[str]:
     """The columns of both sides, a key that is called the same on both once."""
     same = {one for one, other in join.keys if one == other}
+    of_left = set(left.names)
     for name in left.names:
         quoted = identifier(name)
         match join.type:
@@ -140,7 +141,7 @@ def _joined(join: Join, left: pa.Schema, right: pa.Schema) -> Iterator[str]:
     for name in right.names:
         if name in same:
             continue
-        if name in left.names:
+        if name in of_left:
             raise Wrong(
                 "DUPLICATE_COLUMN",
                 f"both streams have a column {name!r} that is no key of both: rename one of them before",

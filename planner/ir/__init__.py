@@ -55,6 +55,7 @@ from .loops import (
     Rounds,
 )
 from .plan import (
+    MOST_SHARED,
     Plan,
     Write,
 )
@@ -103,6 +104,7 @@ from .relations import (
 )
 
 __all__ = [
+    "MOST_SHARED",
     "Aggregate",
     "AtLimit",
     "Bound",

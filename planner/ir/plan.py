@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from ...operators.writing.modes import WriteMode
 from .relation import Relation
+
+MOST_SHARED: Final = 200
+"""Shared relations of a plan. DuckDB's time and memory to plan them, in one statement, grow with the square: 200 took
+0.6 s and 0.1 GB, 400 took 1.8 to 3.1 s and 0.3 to 0.4 GB.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 An aggregate or a window that stands at least twice, and reads nothing of an enclosing query, becomes a `Shared`
 relation. The largest are taken, and those inside them that stand elsewhere too. Repeated scans, filters and joins are
-left alone: what is above each use may still reach into it.
+left alone: what is above each use may still reach into it. A plan has `ir.MOST_SHARED` of them, and no more.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Generator
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 from .. import ir, tree
@@ -27,7 +28,8 @@ def share_common_subtrees(plan: ir.Plan) -> ir.Plan:
     numbers = Counter[int]()
     for root in roots:
         _count(root, structure, numbers)
-    repeated = {number for number, times in numbers.items() if times > 1}
+    room = max(ir.MOST_SHARED - len(plan.shared), 0)
+    repeated = set(islice((number for number, times in numbers.items() if times > 1), room))
     if not repeated:
         return plan
     sharing = _Sharing(structure, repeated)

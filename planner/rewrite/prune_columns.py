@@ -165,7 +165,8 @@ def _without(relation: ir.Relation, used: set[int]) -> ir.Relation:
             return replace(relation, rows=tuple(tuple(row[i] for i in kept) for row in relation.rows), schema=schema)
         case ir.Read() | ir.LocalFiles():
             names = tuple(relation.names[index] for index in kept)
-            order = tuple(replace(each, column=kept.index(each.column)) for each in relation.order)
+            places = _places(kept)
+            order = tuple(replace(each, column=places[each.column]) for each in relation.order)
             return replace(relation, names=names, schema=schema, order=order)
         case ir.IndexTable():
             return replace(relation, names=tuple(relation.names[index] for index in kept), schema=schema)

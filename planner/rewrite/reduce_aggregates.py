@@ -72,7 +72,7 @@ class _Reducing:
     ) -> ir.Relation | None:
         """`side` with its aggregate's input reduced, and `other` as the last of the shared relations."""
         path, aggregate = _path(side)
-        if aggregate is None or len(aggregate.grouping_sets) != 1:
+        if aggregate is None or len(aggregate.grouping_sets) != 1 or len(self.shared) >= ir.MOST_SHARED:
             return None
         keys = [(pair, key) for pair in pairs if (key := _key(path, aggregate, pair.output)) is not None]
         if not keys or not _is_selective(other) or not self._reach.is_closed(other):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from .. import ir
-from ..boolean import conjuncts
+from ..boolean import conjuncts, with_conjuncts
 from ..structure import Structure
 from ..visit import is_column, parts, transform, transform_relations
 
@@ -43,7 +43,7 @@ class _Dropping:
         left = [term for term in asked if not self._known(term, projections, known)]
         if len(left) == len(asked):
             return relation
-        return _filter(relation, left) if left else relation.input
+        return replace(relation, condition=with_conjuncts(relation.condition, left)) if left else relation.input
 
     def _known(self, term: ir.Expression, projections: Sequence[ir.Project], known: set[int]) -> bool:
         if any(isinstance(part, ir.Subquery) for part in parts(term)):
@@ -67,10 +67,3 @@ def _below(term: ir.Expression, projection: ir.Project) -> ir.Expression:
         return replace(part, index=picked.index) if isinstance(picked, ir.Field) else part
 
     return transform(term, change)
-
-
-def _filter(relation: ir.Filter, left: Sequence[ir.Expression]) -> ir.Filter:
-    if len(left) == 1:
-        return replace(relation, condition=left[0])
-    assert isinstance(relation.condition, ir.Call)
-    return replace(relation, condition=replace(relation.condition, arguments=tuple(left)))

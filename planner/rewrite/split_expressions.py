@@ -9,13 +9,13 @@ COALESCE that is another's last operand.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeGuard
 
 from ...proto.errors import PlanError, Problem
 from .. import ir, tree
-from ..boolean import conjuncts, is_connective
+from ..boolean import conjuncts, is_connective, with_conjuncts
 from ..types import nullable
 from ..visit import transform, transform_relations
 from ..walk import unroll
@@ -36,7 +36,8 @@ def split_expressions(plan: ir.Plan) -> ir.Plan:
 def _split(relation: ir.Relation) -> ir.Relation:
     width = sum(len(each.schema) for each in tree.inputs(relation))
     splitting = _Splitting(width)
-    new = [splitting.split(each, _may_move(relation, each)) for each in tree.expressions(relation)]
+    movable = _movable(relation)
+    new = [splitting.split(each, movable(each)) for each in tree.expressions(relation)]
     deepest = max((split.depth for split in (*new, *splitting.moved)), default=0)
     if deepest > LIMIT:
         return _above_the_join(relation)
@@ -44,18 +45,19 @@ def _split(relation: ir.Relation) -> ir.Relation:
     return splitting.under(changed) if splitting.moved else changed
 
 
-def _may_move(relation: ir.Relation, expression: ir.Expression) -> bool:
-    """Whether parts of the expression can be computed below the relation, for each row of its input."""
+def _movable(relation: ir.Relation) -> Callable[[ir.Expression], bool]:
+    """Says of which of its expressions parts can be computed below the relation, for each row of its input."""
     match relation:
         case ir.Filter() | ir.Project() | ir.Sort() | ir.Window() | ir.Expand():
-            return True
+            return lambda _: True
         case ir.TopN():
-            return any(key.expression is expression for key in relation.keys)
+            keys = {id(key.expression) for key in relation.keys}
+            return lambda expression: id(expression) in keys
         case ir.Aggregate():
-            guarded = (part for each in relation.measures if each.condition is not None for part in each.arguments)
-            return all(part is not expression for part in guarded)
+            guarded = {id(part) for each in relation.measures if each.condition is not None for part in each.arguments}
+            return lambda expression: id(expression) not in guarded
         case _:
-            return False
+            return lambda _: False
 
 
 def _above_the_join(relation: ir.Relation) -> ir.Relation:
@@ -69,21 +71,14 @@ def _above_the_join(relation: ir.Relation) -> ir.Relation:
             )
         )
     condition = relation.condition
-    found = conjuncts(condition)
-    deep = [term for term in found if _Splitting(0).split(term, move=False).depth > LEVELS]
-    left = [term for term in found if all(term is not each for each in deep)]
-    above: ir.Relation = replace(relation, condition=_connected(condition, left) if left else None)
+    deep: list[ir.Expression] = []
+    left: list[ir.Expression] = []
+    for term in conjuncts(condition):
+        (deep if _Splitting(0).split(term, move=False).depth > LEVELS else left).append(term)
+    above: ir.Relation = replace(relation, condition=with_conjuncts(condition, left) if left else None)
     for term in deep:
         above = _split(ir.Filter(input=above, condition=term, schema=relation.schema, place=relation.place))
     return above
-
-
-def _connected(condition: ir.Expression, found: Sequence[ir.Expression]) -> ir.Expression:
-    match condition, found:
-        case ir.Call(), [_, _, *_]:
-            return replace(condition, arguments=tuple(found))
-        case _:
-            return found[0]
 
 
 @dataclass(frozen=True, slots=True)

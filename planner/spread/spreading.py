@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Final, assert_never
 
 from .. import ir, tree
 from ..divide import read_by
 from ..facts import FactTable
 from ..loops import steady, with_fixed
-from ..visit import is_column, parts, relations, subqueries, transform_relations, with_subqueries
+from ..visit import beneath, is_column, parts, relations, subqueries, transform_relations, with_subqueries
 from ..walk import unroll
 from .aggregates import aggregate_ways
 from .columns import RowByRow, moved_columns, moved_order, moved_range, places
@@ -91,12 +92,22 @@ def spread(root: ir.Relation, spreading: Spreading) -> Spread:
     return Spread(best.relation, channels, finding.shared(), saved)
 
 
+class _Named(Enum):
+    """Which of a relation's sources the option `broadcast` names; of two relations together, the greater one."""
+
+    NOTHING = 0
+    """It reads none."""
+    ALL = 1
+    NOT_ALL = 2
+
+
 class _Finding:
     def __init__(self, root: ir.Relation, spreading: Spreading) -> None:
         self._spreading = spreading
         self._movement = Movement(spreading.channels)
         self._known: dict[int, tuple[ir.Relation, Ways]] = {}
         self._shared: dict[int, ir.Relation] = {}
+        self._named: dict[int, tuple[ir.Relation, _Named]] = {}
         self._uses = Counter(
             each.ordinal
             for start in (root, *spreading.shared)
@@ -351,10 +362,19 @@ class _Finding:
 
     def _is_named(self, side: ir.Relation) -> bool:
         """Whether the option `broadcast` names what a side reads, and nothing else stands in it."""
-        if not self._spreading.broadcast:
-            return False
-        sources = {each.source for each in relations(side) if isinstance(each, ir.Read | ir.LocalFiles)}
-        return bool(sources) and sources <= set(self._spreading.broadcast)
+        return bool(self._spreading.broadcast) and unroll(self._named_step, side) is _Named.ALL
+
+    def _named_step(self, relation: ir.Relation) -> Generator[ir.Relation, _Named, _Named]:
+        known = self._named.get(id(relation))
+        if known is not None:
+            return known[1]
+        found = _Named.NOTHING
+        if isinstance(relation, ir.Read | ir.LocalFiles):
+            found = _Named.ALL if relation.source in self._spreading.broadcast else _Named.NOT_ALL
+        for each in beneath(relation):
+            found = max(found, (yield each), key=lambda named: named.value)
+        self._named[id(relation)] = relation, found
+        return found
 
 
 def _with_given(relation: ir.Recursion | ir.Rounds, given: Mapping[int, ir.Relation]) -> ir.Relation:

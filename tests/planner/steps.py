@@ -1,10 +1,11 @@
-"""Counts steps of planning, so that its growth can be tested without a clock."""
+"""Counts steps of work, so that its growth can be tested without a clock."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import FrameType
+from typing import Any
 
 import pyarrow as pa
 
@@ -14,19 +15,38 @@ from tidegate.proto.values import TaskOptions
 
 from .running import shape_of
 
+_OURS = "tidegate."
 
-def of_planning(plan: ir.Plan, tables: Mapping[str, pa.Table]) -> int:
-    """How many Python functions are called (generators: resumed) from preparing a plan to its pipelines."""
+
+def of(work: Callable[[], object]) -> int:
+    """How many lines of our own are executed, each round of a loop or a comprehension being one more."""
     count = 0
 
-    def profile(_: FrameType, event: str, __: object) -> None:
+    def line(_: FrameType, event: str, __: object) -> Any:
         nonlocal count
-        count += event == "call"
+        count += event == "line"
+        return line
 
-    sys.setprofile(profile)
+    def call(frame: FrameType, _: str, __: object) -> Any:
+        return line if frame.f_globals.get("__name__", "").startswith(_OURS) else None
+
+    before = sys.gettrace()
+    sys.settrace(call)
     try:
-        prepared = prepare(plan, TaskOptions())
-        prepared.physical(shape_of(prepared, tables))
+        work()
     finally:
-        sys.setprofile(None)
+        sys.settrace(before)
     return count
+
+
+def of_planning(
+    plan: ir.Plan, tables: Mapping[str, pa.Table], *, channels: int = 1, static: Collection[str] = ()
+) -> int:
+    """From preparing a plan to its pipelines, and to their description."""
+
+    def work() -> None:
+        prepared = prepare(plan, TaskOptions(channels=channels), static)
+        prepared.physical(shape_of(prepared, tables))
+        prepared.explain()
+
+    return of(work)

@@ -13,7 +13,6 @@ from tidegate.planner.prepare import prepare
 from tidegate.proto.errors import PlanError
 from tidegate.proto.values import TaskOptions
 
-from . import steps
 from .build import (
     I64,
     aggregate,
@@ -188,19 +187,3 @@ def test_a_deep_part_that_reads_an_outer_row_is_refused_with_its_place() -> None
     relation = filtered(NUMBERS, subquery(ir.SubqueryKind.EXISTS, inner))
     with pytest.raises(PlanError, match="enclosing"):
         prepare(plan(relation), TaskOptions())
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda size: nested(lambda below, _: project(below, call("add", col(0), lit(1))), size),
-        lambda size: nested(lambda below, at: filtered(below, call("gt", col(0), lit(-at))), size),
-        lambda size: project(NUMBERS, deep(lambda below, at: call("add", below, lit(at)), size)),
-        lambda size: combine(ir.SetOperation.UNION_ALL, *([NUMBERS] * size)),
-    ],
-    ids=["projections", "filters", "expression", "union"],
-)
-def test_planning_takes_steps_in_proportion_to_the_plan(make: Callable[[int], ir.Relation]) -> None:
-    """Counted, not timed: calls of our own functions while preparing and cutting."""
-    small, large = (steps.of_planning(plan(make(size)), DATA) for size in (400, 1_600))
-    assert large < 4 * small * 1.25

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -74,7 +75,7 @@ def base_schema(decoder: Decoder, base: Message, place: Place) -> Base | None:
         # Arrow's C interface ends a name there: the column would be another one, or none and so null.
         decoder.problems.add(place / "names", "BAD_NAME", "a column's name cannot have a NUL character")
         return None
-    double = next((name for i, name in enumerate(base_names) if name in base_names[:i]), None)
+    double = next((name for name, times in Counter(base_names).items() if times > 1), None)
     if double is not None:
         problem = f"two columns are called {double!r}; columns are read by name, so names must be unique"
         decoder.problems.add(place / "names", "DUPLICATE_NAME", problem)

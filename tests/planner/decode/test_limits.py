@@ -12,7 +12,7 @@ from tidegate.planner.decode.pool import RECURSIVE
 from tidegate.proto.errors import PlanError
 from tidegate.proto.values import PlanBytes
 
-from .plans import I64, TRUE, Node, encode, field, filter_, plan, problem, project, table
+from .plans import I64, TRUE, Node, decode, encode, field, filter_, plan, problem, project, table
 from .test_depth import deep_plan, tagged
 
 
@@ -133,6 +133,15 @@ def test_a_small_plan_cannot_stand_for_a_wide_one() -> None:
     found = problem(doubled(40))
     assert found.reason == "PLAN_TOO_LARGE"
     assert "more than 10,000 columns in one schema" in found.message
+
+
+def test_more_common_subtrees_than_one_statement_can_have_are_refused() -> None:
+    most = limits.SUBTREES.most
+    subtrees = [table(I64), *(filter_(_use(level), TRUE) for level in range(most - 1))]
+    assert len(decode(plan(_use(most - 1), ["a"], *subtrees)).plan.shared) == most
+    found = problem(plan(_use(most), ["a"], *subtrees, table(I64)))
+    assert (found.reason, found.place) == ("PLAN_TOO_LARGE", "relations")
+    assert f"{most + 1} common subtrees, which its references read; at most {most} are planned" in found.message
 
 
 def test_columns_of_all_relations_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:

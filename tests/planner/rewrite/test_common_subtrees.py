@@ -13,6 +13,7 @@ from ..build import (
     asc,
     call,
     col,
+    combine,
     cross,
     eq,
     filtered,
@@ -56,6 +57,11 @@ def test_an_aggregate_that_stands_twice_is_shared() -> None:
 def test_sharing_keeps_the_rows() -> None:
     found = rows(best(), {"t": table(read("t", k=TEXT, v=I64), ROWS)})
     assert sorted(found, key=str) == [("a", 5), ("b", 5), ("c", 5)]
+
+
+def test_no_more_are_shared_than_a_statement_can_have() -> None:
+    twice = [each for at in range(ir.MOST_SHARED + 5) for each in (sums(at), sums(at))]
+    assert len(share_common_subtrees(plan(combine(ir.SetOperation.UNION_ALL, *twice))).shared) == ir.MOST_SHARED
 
 
 def test_aggregates_that_differ_in_a_literal_are_not_shared() -> None:
