@@ -19,7 +19,7 @@ from tidegate.proto.values import PlanBytes, TaskOptions
 from .repeats import SHAPES, Repeated, busy, digests, repeated
 
 ROWS: Final = 200_000
-RUNS: Final = 6
+RUNS: Final = 4
 FEW_ROWS: Final = 1_500
 ALL: Final = repeated(FEW_ROWS)
 WITHOUT_A_QUERY: Final[dict[type[ir.Relation], str]] = {

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import runpy
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import duckdb
@@ -19,8 +18,10 @@ import pytest
 
 import tidegate
 
-from ..sparks import SHORT_LIVED
 from .modules import TOP
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.usefixtures("as_shipped")
 
@@ -214,22 +215,20 @@ def test_tpch_6_and_12_are_graphs(tmp_path: Path) -> None:
     ]
 
 
-def shown_on_spark(example: str, folder: Path) -> list[str]:
-    """The lines that an example prints, which has a process, and so a JVM, of its own."""
-    environment = {**os.environ, "JDK_JAVA_OPTIONS": SHORT_LIVED}
-    command = [sys.executable, TOP / "examples" / f"{example}.py"]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout.splitlines()
+def shown_on_spark(example: str, folder: Path, spark: SparkSession) -> list[str]:
+    """The lines that an example prints, which finds the session of all tests started and cannot stop it."""
+    with mock.patch.object(type(spark), "stop"):
+        return shown(example, folder).splitlines()
 
 
-def test_a_stream_of_spark_keeps_a_view(tmp_path: Path) -> None:
-    lines = shown_on_spark("spark_streaming_view", tmp_path)
+def test_a_stream_of_spark_keeps_a_view(tmp_path: Path, spark: SparkSession) -> None:
+    lines = shown_on_spark("spark_streaming_view", tmp_path, spark)
     assert lines == ["after batch 0: {'ann': 5, 'bob': 7}", "after batch 1: {'bob': 8}"]
 
 
-def test_a_spark_table_becomes_the_same_training_batches_each_time(tmp_path: Path) -> None:
-    lines = shown_on_spark("spark_training_batches", tmp_path)
+def test_a_spark_table_becomes_the_same_training_batches_each_time(tmp_path: Path, spark: SparkSession) -> None:
+    lines = shown_on_spark("spark_training_batches", tmp_path, spark)
+    spark.sql("DROP TABLE samples")
     assert lines[0] == "Fed by the way 'reference': 3,000 rows, epochs 1 to 3."
     assert [line.split(":")[0] for line in lines[1:4]] == [f"Day 2024-05-0{day}" for day in (1, 2, 3)]
     assert lines[4:] == ["The same batches again? Yes."]

@@ -72,7 +72,10 @@ CASES: dict[str, ir.Relation] = {
         LEFT, aggregate(RIGHT, [col(0)], measure("sum", col(1, F64))), ir.JoinType.LEFT_SINGLE, EQUAL
     ),
     "three joins": join(
-        join(JOIN, LEFT, ir.JoinType.LEFT, eq(col(1, F64), col(5, F64))), RIGHT, ir.JoinType.OUTER, EQUAL
+        join(JOIN, LEFT, ir.JoinType.LEFT, eq(col(1, F64), col(5, F64))),
+        RIGHT,
+        ir.JoinType.OUTER,
+        eq(col(0), col(6)),
     ),
     "a lateral join": join(LEFT, INNER, ir.JoinType.LEFT, None, lateral=True),
     "sums of floats": aggregate(JOIN, [col(0)], measure("sum", col(3, F64)), measure("count")),
