@@ -134,12 +134,13 @@ def _merge_keys(pairs: dict[int, tuple[int, int, bool]], left: Sortedness, right
     for mine, other in zip(left.by, right.by, strict=False):
         if mine.direction is not other.direction or mine.direction is ir.Direction.CLUSTERED:
             break
-        fitting = (at for one in mine.columns for at in of_column.get(one, ()))
-        at = min((at for at in fitting if at not in keys and pairs[at][1] in other.columns), default=None)
-        if at is None:
+        possible = (at for one in mine.columns for at in of_column.get(one, ()))
+        fitting = [at for at in possible if at not in keys and pairs[at][1] in other.columns]
+        if not fitting:
             break
-        one, two, nulls_match = pairs[at]
-        keys[at] = ir.MergeKey(left=one, right=two, direction=mine.direction, nulls_match=nulls_match)
+        first = min(fitting)
+        one, two, nulls_match = pairs[first]
+        keys[first] = ir.MergeKey(left=one, right=two, direction=mine.direction, nulls_match=nulls_match)
     return keys
 
 
