@@ -101,16 +101,22 @@ def split(
     return made if change_column is None else replace(made, change_column=change_column)
 
 
+def file_split(given: FileSplit) -> FileSplit:
+    """The split, checked; `missing_columns` may be given by its value, as options are."""
+    missing = given.missing_columns
+    if missing is not None:
+        given = replace(given, missing_columns=member("missing_columns", MissingColumns, missing))
+    return checked_file(given)
+
+
 def _split(data: Any, uploader: Uploader) -> Split:
     match data:
         case Changes():
             return split(data.data, uploader, change_column=data.column)
         case MissingAsNull():
             return split(data.data, uploader, missing_columns=MissingColumns.NULL)
-        case FileSplit(missing_columns=str()):  # by its value, as options are given
-            return split(replace(data, missing_columns=None), uploader, missing_columns=data.missing_columns)
         case FileSplit():
-            return checked_file(data)
+            return file_split(data)
         case InlineSplit():
             return _checked(data)
         case str() | os.PathLike():

@@ -29,7 +29,7 @@ from ..proto.graph import (
     UnionNode,
 )
 from ..proto.values import Explanation, FileSplit
-from ..splits import SplitLike
+from ..splits import SplitLike, file_split
 from .partitions import UNSAID, check_streams, partitions_of
 from .stock import Partitions, StockNodes, StreamLike
 from .stream import Result, Stream
@@ -262,7 +262,8 @@ class TaskGraph(StockNodes):
     ) -> Stream:
         several = [files] if isinstance(files, str | os.PathLike | FileSplit) else list(files)
         splits = tuple(
-            each if isinstance(each, FileSplit) else FileSplit(os.fspath(each), format=format_) for each in several
+            file_split(each if isinstance(each, FileSplit) else FileSplit(os.fspath(each), format=format_))
+            for each in several
         )
         node = FileSource(
             name=name or self._unused(format_),
