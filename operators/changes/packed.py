@@ -378,6 +378,8 @@ class PackedRuns:
         if self.layout is None or not self.runs or not len(keys):
             return Sums.nothing(self._width)
         asked, words = self.layout.key_words(keys)
+        if not len(words):  # they are all beyond what the layout has room for, so nothing is there
+            return Sums.nothing(self._width)
         if np.count_nonzero(words[1:] > words[:-1]) == len(words) - 1:
             sums = found(words)
         else:

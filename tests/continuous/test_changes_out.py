@@ -36,6 +36,19 @@ def test_the_result_has_the_weight_behind_the_plans_columns(client: tidegate.Cli
         assert task.run_epoch({}).table().schema == task.schema
 
 
+@pytest.mark.parametrize("key", [2, 1 << 40, -5, None])
+def test_a_group_of_nulls_alone_has_no_least_value_whatever_its_key(client: tidegate.Client, key: int | None) -> None:
+    """Its key is not among those that values are kept of."""
+    schema = pa.schema([("k", pa.int64()), ("v", pa.int64())])
+    plan = planned("SELECT k, min(v), max(v) FROM l GROUP BY k", {"l": schema})
+    with client.create_task(plan, mode="continuous") as task:
+        task.run_epoch({"l": changes([((1, 5), 1)], schema)}).table()
+        nothing = task.run_epoch({"l": changes([((key, None), 1)], schema)}).table()
+        assert rows_of(nothing) == [(key, None, None, 1)]
+        something = task.run_epoch({"l": changes([((key, 7), 1)], schema)}).table()
+        assert rows_of(something) == [(key, 7, 7, 1), (key, None, None, -1)]
+
+
 def test_an_update_moves_a_row_from_one_group_to_another(client: tidegate.Client) -> None:
     with client.create_task(SUMS, mode="continuous") as task:
         task.run_epoch({"a": pairs((1, 10, 1), (1, 5, 1), (2, 7, 1))})

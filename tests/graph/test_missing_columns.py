@@ -45,7 +45,10 @@ def test_it_is_an_error_that_names_the_column_the_file_and_the_node(
     tmp_path: Path, kind: str, statement: str | None
 ) -> None:
     graph = graph_of(tmp_path, kind, None, statement)
-    with tidegate.local() as client, pytest.raises(tidegate.TaskFailed, match=rf"lacking\.{kind}.*column 'v' is missing"):
+    with (
+        tidegate.local() as client,
+        pytest.raises(tidegate.TaskFailed, match=rf"lacking\.{kind}.*column 'v' is missing"),
+    ):
         client.run_graph(graph)
 
 

@@ -108,7 +108,7 @@ def _condition(draw: Draw, *, keyed: bool | None = None) -> ir.Expression:
     if keyed is None:
         keyed = draw(st.booleans())
     if not keyed:
-        return other
+        return call("or", equality, other) if draw(st.integers(0, 3)) == 0 else other
     return call("and", equality, other) if draw(st.booleans()) else equality
 
 
@@ -130,8 +130,9 @@ def _join(draw: Draw, depth: int, around: Sequence[int]) -> ir.Relation:
     if type_ in _JOINED_TO_ONE:
         return joined
     if type_ in _ASKED:
-        marked = call("coalesce", col(2, BOOL), lit(False))
-        return project(joined, col(0), case(marked, col(1), lit(3)))
+        mark = col(2, BOOL)
+        unknown = case(call("is_null", mark), lit(2), lit(3))  # true, false and null are told apart
+        return project(joined, col(0), case(call("coalesce", mark, lit(False)), col(1), unknown))
     return project(joined, col(draw(st.integers(0, 1))), col(draw(st.integers(2, 3))))
 
 
