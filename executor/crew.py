@@ -21,6 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 
+from ..operators.interrupts import Watch, current, looking
 from ..proto.errors import ExecutionError, TidegateError
 from .exchange import Exchange, Meanwhile
 from .scheduler import Scheduler, Slot
@@ -69,6 +70,9 @@ class Crew:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
+        starter = current()
+        self._starter = starter
+        self._watch = Watch(self._look, None if starter is None else starter.start)
         self._lock = threading.Condition()
         self._runs: list[Run] = []
         self._resting: list[Slot] = []
@@ -163,7 +167,8 @@ class Crew:
         try:
             self._scheduler.shake()
             if run.wanted:
-                ended = next(run.steps, run) is run
+                with looking(self._watch):
+                    ended = next(run.steps, run) is run
             else:
                 _close(run)
         finally:
@@ -176,6 +181,13 @@ class Crew:
             for exchange, _ in run.outlets:
                 exchange.wake()
             self.offer()
+
+    def _look(self) -> None:
+        """What a run in its steps looks at: whether the crew ends, and what who started it looks at."""
+        if self._closed:
+            raise ExecutionError("the epoch has ended", reason="INTERRUPTED")
+        if self._starter is not None:
+            self._starter.look()
 
     def _cancel(self) -> None:
         error = ExecutionError("the epoch has ended", reason="INTERRUPTED")

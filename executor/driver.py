@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import enum
 import logging
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
 
+from ..operators.interrupts import Watch, looking
 from ..operators.piece import Piece
 from ..operators.writing.staged import Written
 from ..proto.errors import ExecutionError, InternalError, TidegateError
@@ -94,6 +96,7 @@ class Driver:
         self._checkpoints = checkpoints
         self._progress: _Progress | None = None
         self._clock = WorkClock(board.options.epoch_seconds, board.call_later, computation.interrupt)
+        self._watch = Watch(self._look, start_beside)
         self.closed = False
 
     # --------------------------------------------------------------------------------------------- what is next
@@ -184,7 +187,8 @@ class Driver:
         while True:
             if len(progress.held) > 1 and not self._place(progress):
                 return _Turn.WAITS
-            batch = next(rows, None)
+            with looking(self._watch):
+                batch = next(rows, None)
             if progress.error is None:
                 self._clock.check()
             if batch is None:
@@ -193,6 +197,12 @@ class Driver:
                 progress.held.append(Holding((batch,)))
             if self._board.state is not TaskState.RUNNING or time.monotonic_ns() > until_ns:
                 return _Turn.MORE
+
+    def _look(self) -> None:
+        """What long work looks at: whether the task has ended, or the epoch took too long."""
+        if self._board.state is not TaskState.RUNNING:
+            raise ExecutionError("interrupted", reason="INTERRUPTED")
+        self._clock.check()
 
     def _start(self, progress: _Progress, job: _Job) -> Iterator[pa.RecordBatch]:
         if progress.error is not None:
@@ -418,3 +428,8 @@ def _as_error(error: Exception) -> TidegateError:
         return error
     _log.error("an epoch failed of a bug", exc_info=error)
     return InternalError(f"a bug in Tidegate ended the epoch ({type(error).__name__}); the log has the traceback")
+
+
+def start_beside(call: Callable[[], None]) -> None:
+    """A call on a thread of its own, at the priority of the one that asks."""
+    threading.Thread(target=call, name="tidegate-beside", daemon=True).start()

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from ..operators.interrupts import look
 from ..operators.operator import UNBOUNDED, Stream, least_watermark
 from ..operators.sizes import batch_bytes
 from ..proto.statistics import NodeStatistics, OperatorStatistics
@@ -144,6 +145,7 @@ class MeteredStream:
     def __next__(self) -> pa.RecordBatch:
         if self._closed:
             raise StopIteration
+        look()
         started = time.perf_counter_ns()
         if self._handed_out:
             self._meter.pressed_ns += started - self._handed_out

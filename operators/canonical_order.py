@@ -22,6 +22,7 @@ from pyarrow import types as kinds
 from .batches import batch_of
 from .blocks import BLOCK_ROWS, blocks
 from .held import HeldRows, SpillRoom
+from .interrupts import beside, look
 from .layout import Values, Words, dtype_of, values
 from .ordering import Order, Ordering
 from .sizes import batch_bytes
@@ -47,6 +48,7 @@ def in_canonical_order(
     with ExitStack() as stack:
         runs: list[HeldRows] = []
         for batch in batches:
+            look()
             held.append(batch)
             size += batch_bytes(batch)
             if size > min(most, MOST):
@@ -75,8 +77,12 @@ def _sorted(batches: Sequence[pa.RecordBatch], schema: pa.Schema, ordering: Orde
         return packing.sorted(batches, schema)
     together = pa.concat_batches(batches)
     words = _few(list(words_of([Stretch(ordering.keys(together), 0, together.num_rows)])))
-    order = np.argsort(words[0]) if len(words) == 1 else np.lexsort(words[::-1])
-    return blocks([pc.take(together, pa.array(order), boundscheck=False)])
+    order = beside(lambda: _order(words), together.num_rows)
+    return blocks([beside(lambda: pc.take(together, pa.array(order), boundscheck=False), together.num_rows)])
+
+
+def _order(words: Sequence[Words]) -> Words:
+    return np.argsort(words[0]) if len(words) == 1 else np.lexsort(words[::-1])
 
 
 def _few(words: Sequence[Words]) -> list[Words]:
@@ -128,6 +134,7 @@ class _Packing:
         at = 0
         for batch in batches:
             for start in range(0, batch.num_rows, BLOCK_ROWS):
+                look()
                 found = [values(column)[start : start + BLOCK_ROWS] for column in batch.columns]
                 part = words[at : at + len(found[0])]
                 at += len(part)

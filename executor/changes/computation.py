@@ -22,6 +22,7 @@ from ...operators.changes.network.schedule import Watched
 from ...operators.changes.state import check_version
 from ...operators.conform import Conform
 from ...operators.instances import InstancePool, InstanceSettings
+from ...operators.interrupts import unwatched
 from ...operators.operator import UNBOUNDED, StateReader, StateWriter
 from ...operators.piece import FilePiece, Piece
 from ...operators.splits import expand
@@ -152,7 +153,8 @@ class ContinuousComputation:
         """Where epochs are skipped: keep what `roll_back` brings back."""
         if self._skips:
             meters = tuple((meter, meter.runs, meter.rows_out, meter.bytes_out) for meter in self._meters.all())
-            self._network.mark()
+            with unwatched():
+                self._network.mark()
             self._undo = _Undo(self._tables, meters, dict(self._watermarks))
 
     def keep(self) -> None:
@@ -165,7 +167,8 @@ class ContinuousComputation:
         undo, self._undo = self._undo, None
         if undo is None:
             return
-        self._network.roll_back()
+        with unwatched():
+            self._network.roll_back()
         self._tables = dict(undo.tables)
         self._watermarks = dict(undo.watermarks)
         for meter, runs, rows, size in undo.meters:

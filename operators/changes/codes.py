@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
 
+from ..interrupts import beside, look, values_of
 from ..ordering import Descending, Order
 from .columns import ArrowColumn, Column, FixedColumn, Index
 from .rows import Rows
@@ -31,8 +32,13 @@ def order_of(rows: Rows, orders: Sequence[Order], *, after: Sequence[Codes] = ()
     """The rows in their order, first by the codes of `after`, last by those of `then`. Rows that are alike in all stay
     as they came.
     """
+    return beside(lambda: _order_of(rows, orders, after, then), len(rows))
+
+
+def _order_of(rows: Rows, orders: Sequence[Order], after: Sequence[Codes], then: Sequence[Codes]) -> Index:
     codes: list[Codes] = list(after)
     for order in orders:
+        look()
         codes.extend(codes_of(rows.columns[order.column], descending=order.descending, nulls_first=order.nulls_first))
     codes.extend(then)
     if not codes:
@@ -128,7 +134,7 @@ def _rankable(array: pa.Array) -> pa.Array:
 
 def _ranks_of_nested(array: pa.Array) -> npt.NDArray[np.int64]:
     key = _key_of(array.type)
-    keys = [key(value) for value in array.to_pylist()]
+    keys = [key(value) for value in values_of(array)]
     places = {one: place for place, one in enumerate(sorted(set(keys)))}
     return np.fromiter((places[one] for one in keys), dtype=np.int64, count=len(keys))
 

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from pyarrow import types as kinds
 
 from ..hashing import Hashes, hash_array, hash_words
+from ..interrupts import values_of
 
 Index = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -133,7 +134,7 @@ class ArrowColumn:
     def same(self, rows: Index, other: ArrowColumn, others: Index) -> Mask:
         mine, theirs = self.array.take(pa.array(rows)), other.array.take(pa.array(others))
         if kinds.is_nested(self.array.type):
-            pairs = zip(mine.to_pylist(), theirs.to_pylist(), strict=True)
+            pairs = zip(values_of(mine), values_of(theirs), strict=True)
             return np.fromiter((_same_values(a, b) for a, b in pairs), dtype=np.bool_, count=len(mine))
         same: Mask = pc.equal(mine, theirs).fill_null(False).to_numpy(zero_copy_only=False)
         if mine.null_count or theirs.null_count:

@@ -9,6 +9,7 @@ from typing import Final, Literal
 import numpy as np
 
 from ..hashing import Hashes, combine_hashes
+from ..interrupts import beside
 from .box import Box
 from .change import Change, ManyRounds, Numbers, all_one
 from .columns import Index, Mask
@@ -92,7 +93,7 @@ def consolidated(parts: Entries, *, keep_zeros: bool = False) -> Entries:
     """The same, in order, one entry for each row and time; what sums to 0 is left out unless it is wanted."""
     if len(parts) <= 1 or _ascending(parts.key_hashes):
         return parts if keep_zeros else without_zeros(parts)
-    return _consolidated(parts, _order(parts, "quicksort"), keep_zeros=keep_zeros)
+    return _consolidated(parts, "quicksort", keep_zeros=keep_zeros)
 
 
 def _ascending(hashes: Hashes) -> bool:
@@ -119,7 +120,7 @@ def narrow(numbers: Numbers) -> Numbers:
 def merged(older: Entries, newer: Entries) -> Entries:
     """Two runs, each in order, as one."""
     both = Entries.concat((older, newer))
-    return _consolidated(both, _order(both, "stable"), keep_zeros=False)
+    return _consolidated(both, "stable", keep_zeros=False)
 
 
 def without_zeros(parts: Entries) -> Entries:
@@ -134,7 +135,11 @@ def not_zero(weights: Numbers) -> Mask:
     return np.asarray(weights.any(axis=1)) if weights.ndim > 1 else weights != 0
 
 
-def _consolidated(parts: Entries, order: Index, *, keep_zeros: bool) -> Entries:
+def _consolidated(parts: Entries, kind: Literal["quicksort", "stable"], *, keep_zeros: bool) -> Entries:
+    return beside(lambda: _put_together(parts, _order(parts, kind), keep_zeros=keep_zeros), len(parts))
+
+
+def _put_together(parts: Entries, order: Index, *, keep_zeros: bool) -> Entries:
     parts = parts.take(order)
     equal: Mask = parts.hashes[1:] == parts.hashes[:-1]
     if parts.hashes is not parts.key_hashes:
@@ -165,6 +170,10 @@ def consolidate(change: Change) -> Change:
 
 def consolidated_as_words(change: Change) -> Change | None:
     """`consolidate` of rows that are single words, without rounds, into canonical order; None if they are not."""
+    return beside(lambda: _consolidated_as_words(change), len(change))
+
+
+def _consolidated_as_words(change: Change) -> Change | None:
     box = Box.around(change.rows)
     places = None if box is None else box.places(change.rows)
     if box is None or places is None:

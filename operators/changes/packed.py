@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
+from ..interrupts import beside
 from ..ordering import Order
 from .box import WORD_BITS, Box, packable
 from .change import Change, ManyRounds, Numbers, Rounds, all_one, ones
@@ -383,7 +384,7 @@ class PackedRuns:
         if np.count_nonzero(words[1:] > words[:-1]) == len(words) - 1:
             sums = found(words)
         else:
-            order = words.argsort()
+            order = beside(words.argsort, len(words))
             sums = found(words.take(order))
             asked = order if asked is None else asked.take(order)
             back = asked.take(sums.asked).argsort(kind="stable")
@@ -434,7 +435,7 @@ class PackedRuns:
             parts.append((of, words >> bits if bits else words, weights))
         of, words, weights = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
         if len(parts) > 1:
-            order = words.argsort(kind="stable")
+            order = beside(partial(words.argsort, kind="stable"), len(words))
             of, words, weights = of.take(order), words.take(order), weights.take(order, axis=0)
         cut = limits < _END
         if np.count_nonzero(cut):
@@ -476,11 +477,15 @@ class Sums:
 
 def packed(layout: Layout, words: Numbers, weights: Numbers) -> PackedRun:
     """A run of words in any order, which may be put in order in place."""
-    words, weights = _in_order(words, weights, sum(layout.box.bits))
-    return PackedRun(layout, *_each_once(words, weights))
+    bits = sum(layout.box.bits)
+    return beside(lambda: PackedRun(layout, *_each_once(*_in_order(words, weights, bits))), len(words))
 
 
 def _merged(older: PackedRun, newer: PackedRun) -> PackedRun:
+    return beside(lambda: _merged_now(older, newer), len(older) + len(newer))
+
+
+def _merged_now(older: PackedRun, newer: PackedRun) -> PackedRun:
     words = np.concatenate([older.words_at(None, newer.layout), newer.words])
     order = words.argsort(kind="stable")  # fast for what consists of runs in order
     weights = np.concatenate([older.weights, newer.weights]).take(order, axis=0)

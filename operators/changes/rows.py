@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from ..batches import batch_of
 from ..hashing import Hashes, combine_hashes
+from ..interrupts import MANY, beside, look
 from .columns import ArrowColumn, Column, Index, Mask, column, empty_column
 
 _LONGEST: Final = 300
@@ -48,12 +49,15 @@ class Rows:
         filled = [part for part in parts if part.count]
         if len(filled) <= 1:
             return filled[0] if filled else parts[0]
-        first, *others = filled
-        columns = [mine.concat([part.columns[at] for part in others]) for at, mine in enumerate(first.columns)]
-        return cls(columns, sum(part.count for part in filled))
+        count = sum(part.count for part in filled)
+        return cls(beside(lambda: _concatenated(filled), count), count)
 
     def take(self, rows: Index) -> Rows:
-        return Rows([one.take(rows) for one in self.columns], len(rows))
+        count = len(rows)
+        if count < MANY:
+            look()
+            return Rows([one.take(rows) for one in self.columns], count)
+        return Rows(beside(lambda: [one.take(rows) for one in self.columns], count), count)
 
     def filter(self, kept: Mask) -> Rows:
         return self.take(np.flatnonzero(kept))
@@ -74,7 +78,7 @@ class Rows:
 
     def hashes(self) -> Hashes:
         if self._hashes is None:
-            self._hashes = self._hash()
+            self._hashes = beside(self._hash, self.count)
         return self._hashes
 
     def _hash(self) -> Hashes:
@@ -90,6 +94,9 @@ class Rows:
         """Whether this one's `rows` are the other one's `others`, pair by pair."""
         if not self.columns:
             return np.ones(len(rows), dtype=np.bool_)
+        return beside(lambda: self._same(rows, other, others), len(rows))
+
+    def _same(self, rows: Index, other: Rows, others: Index) -> Mask:
         pairs = zip(self.columns, other.columns, strict=True)
         same, *more = (mine.same(rows, theirs, others) for mine, theirs in pairs)
         for one in more:
@@ -122,3 +129,8 @@ class Rows:
     def long_bytes(self) -> int:
         """Of the columns whose values may be of any length."""
         return sum(one.nbytes for one in self.columns if isinstance(one, ArrowColumn))
+
+
+def _concatenated(parts: Sequence[Rows]) -> list[Column]:
+    first, *others = parts
+    return [mine.concat([part.columns[at] for part in others]) for at, mine in enumerate(first.columns)]

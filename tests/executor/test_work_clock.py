@@ -15,8 +15,9 @@ import tidegate
 from tidegate.executor.ceilings import Ceilings
 from tidegate.executor.owning import act_for
 from tidegate.executor.work_clock import WorkClock
+from tidegate.operators.interrupts import MANY, beside
 from tidegate.proto.errors import Exhausted, InvalidRequest
-from tidegate.proto.values import OnError, TaskOptions
+from tidegate.proto.values import Cursor, OnError, TaskOptions
 
 from .fakes import PLAN, FakeEngine, manager_of, running
 
@@ -183,3 +184,34 @@ def test_a_deleted_task_that_was_idle_leaves_no_timer() -> None:
         assert len(manager._timers) < 200
     finally:
         manager.close()
+
+
+@pytest.mark.parametrize("ends", ["bound", "cancellation"])
+def test_an_epoch_inside_of_a_call_without_pieces_ends_before_the_call_does(ends: str) -> None:
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def long_call(rows: pa.RecordBatch) -> pa.RecordBatch:
+        def call() -> pa.RecordBatch:
+            begun.set()
+            goes_on.wait(60.0)
+            return rows
+
+        return beside(call, MANY)
+
+    seconds = 0.05 if ends == "bound" else 0.0
+    try:
+        engine = FakeEngine(function=long_call)
+        with running(engine, epoch_seconds=seconds) as task:
+            task.add(1)
+            task.seal()
+            assert begun.wait(30.0)
+            if ends == "cancellation":
+                task.manager.cancel_task(task.id)
+            with pytest.raises((tidegate.TaskFailed, tidegate.TaskCancelled)) as ended:
+                task.manager.next(task.id, Cursor(1), wait=50.0)
+            assert ended.value.reason == ("EPOCH_SECONDS" if ends == "bound" else "TASK_CANCELLED")
+            (computation,) = engine.made
+            assert ends == "bound" or computation.closed.wait(50.0)
+            assert not goes_on.is_set()
+    finally:
+        goes_on.set()

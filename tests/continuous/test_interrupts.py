@@ -1,0 +1,190 @@
+"""Operators look whether they are to stop, wherever they are; an epoch that is stopped anywhere leaves no trace.
+
+Every operator on changes has to look: a new one is in no list here and fails until it does.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+import pyarrow as pa
+import pytest
+
+from tidegate.executor.driver import start_beside
+from tidegate.operators import interrupts
+from tidegate.operators.changes import rows
+from tidegate.operators.changes.network.nodes import OperatorNode
+from tidegate.operators.changes.operator import ChangeOperator
+from tidegate.operators.interrupts import Watch, beside, look, looking, values_of
+from tidegate.proto.errors import ExecutionError, TidegateError
+
+from ..planner import build
+from . import test_random_loops as loops
+from .histories import Changed, rows_of
+from .network import Running
+from .relations import INCREMENTAL, RECOMPUTED, SCHEMAS
+from .test_relations import history
+
+ALL: Final = {**INCREMENTAL, **RECOMPUTED}
+WITHOUT_LOOKS: Final = {
+    "Keyed": "is the base of others",
+    "Compute": "is a statement, which the engine interrupts",
+    "Constant": "has a row at most",
+    "Select": "passes columns on",
+    "Difference": "passes rows on",
+    "WindowByRound": "is a Regroup",
+}
+BEFORE: Final = (1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144)
+"""Looks that are let pass."""
+
+
+class Stopping:
+    """Lets so many looks pass, and counts them."""
+
+    def __init__(self, passes: float = float("inf")) -> None:
+        self.looks = 0
+        self._passes = passes
+
+    def look(self) -> None:
+        self.looks += 1
+        if self.looks > self._passes:
+            raise ExecutionError("interrupted", reason="INTERRUPTED")
+
+
+@pytest.fixture(params=[False, True], ids=["on this thread", "beside it"])
+def start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[..., object] | None:
+    """How calls without pieces are made: with a thread beside, for two rows already."""
+    if not request.param:
+        return None
+    for module in (interrupts, rows):
+        monkeypatch.setattr(module, "MANY", 2)
+    return start_beside
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_an_epoch_that_is_stopped_at_any_look_leaves_no_trace(name: str, start: Callable[..., object] | None) -> None:
+    if len(name) % (5 if start else 2):
+        pytest.skip("a part of them is enough: each takes its time")
+    plan, stopped = build.plan(ALL[name]), 0
+    with Running(plan, skips=True) as running, Running(plan) as without:
+        for number, (epoch, other) in enumerate(zip(history(1, len(BEFORE)), history(2, len(BEFORE)), strict=True)):
+            stopped += stops(running, other, SCHEMAS, BEFORE[number], start)
+            assert repr(rows_of(running.epoch(epoch, SCHEMAS))) == repr(rows_of(without.epoch(epoch, SCHEMAS)))
+    assert stopped
+
+
+def stops(
+    running: Running,
+    changed: Mapping[str, Changed],
+    schemas: Mapping[str, pa.Schema],
+    passes: int,
+    start: Callable[..., object] | None,
+) -> bool:
+    """Whether the epoch, which is not kept, is stopped after so many looks. It may fail of its own before."""
+    try:
+        with looking(Watch(Stopping(passes).look, start)):
+            running.epoch(changed, schemas, keep=False)
+    except TidegateError as error:
+        return error.reason == "INTERRUPTED"
+    return False
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
+    """How often each kind of operator looks in its own steps."""
+    counts: Counter[str] = Counter()
+    stepped: list[str] = []
+    run = OperatorNode._run
+
+    def noting(node: OperatorNode, *arguments: object) -> None:
+        stepped.append(type(node.operator).__name__)
+        try:
+            run(node, *arguments)
+        finally:
+            stepped.pop()
+
+    def count() -> None:
+        if stepped:
+            counts[stepped[-1]] += 1
+
+    monkeypatch.setattr(OperatorNode, "_run", noting)
+    with looking(Watch(count)):
+        yield counts
+
+
+def kinds(of: type = ChangeOperator) -> Iterator[str]:
+    for kind in of.__subclasses__():
+        yield kind.__name__
+        yield from kinds(kind)
+
+
+def test_every_operator_on_changes_looks_in_its_own_steps(looks: Counter[str]) -> None:
+    for relation in ALL.values():
+        with Running(build.plan(relation)) as running:
+            for epoch in history(3, 3):
+                running.epoch(epoch, SCHEMAS)
+    for seed in range(8):
+        draw = random.Random(seed)
+        with Running(build.plan(loops.loop(draw))) as running:
+            running.epoch({source: [((1, 2), 1), ((2, 3), 1)] for source in loops.SOURCES}, loops.SCHEMAS)
+    assert set(kinds()) - set(looks) == set(WITHOUT_LOOKS)
+
+
+# ------------------------------------------------------------------------------------------------- calls beside
+
+
+def test_a_call_beside_is_waited_for_only_as_long_as_the_work_goes_on() -> None:
+    goes_on, ended = threading.Event(), threading.Event()
+
+    def call() -> None:
+        goes_on.wait(30.0)
+        ended.set()
+
+    stopping = Stopping(passes=3)
+    with looking(Watch(stopping.look, start_beside)), pytest.raises(ExecutionError, match="interrupted"):
+        beside(call, interrupts.MANY)
+    assert not ended.is_set()
+    goes_on.set()
+    assert ended.wait(30.0)
+
+
+def test_a_call_beside_gives_its_value_or_its_error_and_few_rows_need_no_thread() -> None:
+    def name() -> str:
+        return threading.current_thread().name
+
+    with looking(Watch(lambda: None, start_beside)):
+        assert beside(name, interrupts.MANY) == "tidegate-beside"
+        assert beside(name, interrupts.MANY - 1) == threading.current_thread().name
+        with pytest.raises(ZeroDivisionError):
+            beside(lambda: 1 // 0, interrupts.MANY)
+    assert beside(name, interrupts.MANY) == threading.current_thread().name
+
+
+def test_python_that_nobody_waits_for_stops_at_its_next_look() -> None:
+    stopped = threading.Event()
+    goes_on = threading.Event()
+
+    def call() -> None:
+        goes_on.wait(30.0)
+        try:
+            while True:
+                look()
+        except Exception:
+            stopped.set()
+            raise
+
+    with looking(Watch(Stopping(passes=1).look, start_beside)), pytest.raises(ExecutionError):
+        beside(call, interrupts.MANY)
+    goes_on.set()
+    assert stopped.wait(30.0)
+
+
+def test_values_are_taken_with_looks_between_them() -> None:
+    stopping = Stopping()
+    with looking(Watch(stopping.look)):
+        assert list(values_of(pa.array(range(100_000)))) == list(range(100_000))
+    assert stopping.looks >= 5
