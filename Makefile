@@ -7,7 +7,7 @@ DEVELOPMENT := .venv/.development
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test repeats resident check lint types proto bench clean
+.PHONY: help run test repeats resident fuzz check lint types proto bench clean
 
 help: ## Say what there is.
 	@sed -n 's/^\([a-z]*\):.*## /  make \1 \t/p' Makefile
@@ -23,6 +23,9 @@ repeats: $(DEVELOPMENT) ## Run every relation over every shape of splits 50 time
 
 resident: $(DEVELOPMENT) ## Measure what each operator kind has resident with rows of 8 B to 10 MB: an hour.
 	$(BIN)/python -m tests.conformance.resident $(RESIDENT)
+
+fuzz: $(DEVELOPMENT) ## Read files of every format that were damaged in 2,000 ways each: most of an hour. FIRST_SEED=N takes others.
+	HYPOTHESIS_PROFILE=search $(BIN)/python -m pytest tests/operators/test_damaged_files.py -k damaged_files_neither
 
 check: lint types test ## What CI runs: style, types, the test suite (stale generated code included).
 

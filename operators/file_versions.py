@@ -39,7 +39,7 @@ class Files(Protocol):
     def open_input_stream(self, path: str, compression: str | None = "detect") -> pa.NativeFile: ...
 
 
-class _Identity(NamedTuple):
+class Identity(NamedTuple):
     """Which file it is, and what was last done to it."""
 
     device: int
@@ -60,7 +60,7 @@ class OpenFile:
         self._descriptor = _opened(piece, folder)
         try:
             status = os.fstat(self._descriptor)
-            self.identity = _Identity.of(status)
+            self.identity = Identity.of(status)
             now = FileVersion(size=status.st_size, modified_ns=status.st_mtime_ns)
             if not stat.S_ISREG(status.st_mode) or now != piece.version:
                 raise _changed(piece)
@@ -75,7 +75,7 @@ class OpenFile:
 
     def check(self) -> None:
         """`SplitError` where it has been written to, or its path leads to another one."""
-        if _Identity.of(os.fstat(self._descriptor)) != self.identity:
+        if Identity.of(os.fstat(self._descriptor)) != self.identity:
             raise _changed(self._piece)
         _check_path(self._piece, self.identity)
 
@@ -117,8 +117,9 @@ class HeldFiles:
     def __init__(self, pieces: Iterable[FilePiece]) -> None:
         self.paths: dict[str, str] = {}
         """How the statement opens each file."""
+        self.identities: dict[str, Identity] = {}
         self._files: list[OpenFile] = []
-        self._known: list[tuple[FilePiece, _Identity]] = []
+        self._by_path: list[FilePiece] = []
         try:
             self._open(pieces)
         except BaseException:
@@ -134,19 +135,20 @@ class HeldFiles:
                 file = OpenFile(piece, folder.of(piece))
                 versions[piece.path] = piece.version
                 self.paths[piece.path] = piece.path
+                self.identities[piece.path] = file.identity
                 if _BY_DESCRIPTOR and _room.take():
                     self._files.append(file)
                     self.paths[piece.path] = file.path
                 else:
-                    self._known.append((piece, file.identity))
+                    self._by_path.append(piece)
                     file.close()
 
     def check(self) -> None:
         """As `OpenFile.check`."""
         for file in self._files:
             file.check()
-        for piece, identity in self._known:
-            _check_path(piece, identity)
+        for piece in self._by_path:
+            _check_path(piece, self.identities[piece.path])
 
     def named(self, text: str) -> str:
         """A message of who read the files, with their own names."""
@@ -247,9 +249,9 @@ def _opened_folder(piece: FilePiece) -> int:
     return folder
 
 
-def _check_path(piece: FilePiece, identity: _Identity) -> None:
+def _check_path(piece: FilePiece, identity: Identity) -> None:
     try:
-        now = _Identity.of(os.stat(piece.path, follow_symlinks=False))
+        now = Identity.of(os.stat(piece.path, follow_symlinks=False))
     except OSError as error:
         raise _changed(piece) from error
     if now != identity:

@@ -35,6 +35,7 @@ from .instances import Instance
 from .kernels import SMALL_ROWS, Kernels
 from .loop_bounds import Later, LoopBound, LoopWatch, counted, never
 from .operator import Operator, Stream
+from .page_checks import check_read, is_nearly_all
 from .piece import FilePiece, Piece
 from .scan import Scan
 from .sizes import BATCH_BYTES, fixed_row_bytes, rows_within
@@ -209,6 +210,7 @@ class Fragment(Operator):
                     self._watch.end()
                     given_out += batch.num_rows
                     yield batch
+            self._check_pages(files, self._counts(files, counted=counted, given_out=given_out))
             self._held.check()
         except failures.ENGINE_ERRORS as error:
             raise self._cause(error) from error
@@ -218,6 +220,11 @@ class Fragment(Operator):
             self._held.close()
             for relation in self._inputs:
                 relation.end()
+
+    def _check_pages(self, files: Sequence[FilePiece], reads: FileReads) -> None:
+        if is_nearly_all(reads, files):
+            for file in self._files:
+                check_read(self._pieces[file.relation], file.columns, self._held, self._stop_if_interrupted)
 
     def _finished(self, rows: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
         if self._result is None:

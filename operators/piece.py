@@ -35,7 +35,8 @@ class FilePiece:
     `splits.open_pieces` reads what the format tells without reading rows and cuts: `schema` is the file's own (as
     Arrow sees it), `file_rows` and `row_count` how many rows the file and this piece have, `file_groups` how many
     row groups (or record batches) the file, `byte_count` about how many bytes the piece takes, `row_bytes` about how
-    many a row of the wanted columns takes in the row group where it takes most, `never_null` the columns that are known
+    many a row of the wanted columns takes in the row group where it takes most, `checksums` whether its pages have any,
+    `never_null` the columns that are known
     to hold no null, `batch_starts` the first row of each record batch of an Arrow file. What the format does not tell
     stays None. `partition` holds the columns its Hive-style folders give, as strings. `origin` names the split for
     messages: source and sequence.
@@ -58,6 +59,7 @@ class FilePiece:
     file_groups: int | None = None
     byte_count: int | None = None
     row_bytes: int | None = None
+    checksums: bool = False
     never_null: frozenset[str] = frozenset()
     key_bounds: tuple[tuple[str, int, int], ...] = ()
     keys: KeyRange | None = None

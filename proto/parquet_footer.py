@@ -59,9 +59,10 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A leaf's values in one row group, which take `compressed` bytes of the file from `start`."""
+    """A leaf's values in one row group, nulls too, which take `compressed` bytes of the file from `start`."""
 
     physical: int
+    values: int
     start: int
     compressed: int
     uncompressed: int
@@ -178,6 +179,7 @@ def _chunk(chunk: Struct) -> Chunk:
     dictionary, start, statistics = column.get(11, 0), _integer(column, 9), column.get(12, {})
     return Chunk(
         physical=_integer(column, 1),
+        values=_integer(column, 5),
         # Some writers say 0 where there is no dictionary; where there is one it comes first.
         start=dictionary if 0 < dictionary < start else start,
         compressed=_integer(column, 7),
@@ -229,6 +231,6 @@ _UNIT: Final = struct_of({1: _EMPTY, 2: _EMPTY, 3: _EMPTY})
 _LOGICAL: Final = struct_of({8: struct_of({2: _UNIT})})
 _ELEMENT: Final = struct_of({1: INTEGER, 4: BINARY, 5: INTEGER, 6: INTEGER, 10: _LOGICAL})
 _STATISTICS: Final = struct_of({1: BINARY, 2: BINARY, 3: INTEGER, 5: BINARY, 6: BINARY})
-_COLUMN: Final = struct_of({1: INTEGER, 6: INTEGER, 7: INTEGER, 9: INTEGER, 11: INTEGER, 12: _STATISTICS})
+_COLUMN: Final = struct_of({1: INTEGER, 5: INTEGER, 6: INTEGER, 7: INTEGER, 9: INTEGER, 11: INTEGER, 12: _STATISTICS})
 _GROUP: Final = struct_of({1: list_of(struct_of({3: _COLUMN}, _chunk)), 2: INTEGER, 3: INTEGER}, _group)
 _FILE: Final[Shape] = {2: list_of(_ELEMENT), 3: INTEGER, 4: list_of(_GROUP), 7: LENGTH}

@@ -21,6 +21,7 @@ from ..matching import Names
 from ..piece import FilePiece
 from ..sizes import BATCH_BYTES, rows_within
 from .format import BATCH_ROWS, numbered
+from .parquet_pages import has_checksums
 from .parquet_widths import Widths
 from .ranges import cut, within
 
@@ -45,9 +46,11 @@ class Parquet:
             wanted = _leaves(footer, _wanted(schema, columns))
             widths = Widths(file, metadata, footer)
             row_bytes = max((widths.row_bytes(group, wanted) for group in range(len(footer.groups))), default=0)
+            checksums = has_checksums(file, footer)
         known = replace(
             piece,
             schema=schema,
+            checksums=checksums,
             never_null=_never_null(footer, schema, columns),
             row_bytes=row_bytes,
         )

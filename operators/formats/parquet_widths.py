@@ -46,11 +46,10 @@ class Widths:
         chunk = self._footer.groups[group].chunks[leaf]
         if chunk.physical != BYTE_ARRAY or not chunk.has_dictionary:
             return 0
-        column = self._metadata.row_group(group).column(leaf)
-        each = -(-int(column.num_values) // rows)
+        each = -(-chunk.values // rows)
         if chunk.uncompressed * min(rows, BATCH_ROWS) * each <= _MOST:
             return 0
-        return self._largest(group, column.path_in_schema) * each
+        return self._largest(group, ".".join(self._footer.leaves[leaf].path)) * each
 
     def _largest(self, group: int, path: str) -> int:
         """The bytes of the largest value in the dictionary of a column."""

@@ -13,10 +13,14 @@ import pytest
 from hypothesis import settings
 from pyarrow import orc
 
+from tidegate.operators import page_checks
+from tidegate.operators.file_relations import FileSource
+from tidegate.operators.fragment import Fragment
+from tidegate.operators.instances import InstancePool, InstanceSettings
 from tidegate.proto.errors import SplitError
 
 from . import damaged
-from .data import column, pieces_of, scanned
+from .data import column, pieces_of, rows_of, scanned
 
 SEARCHES = settings.get_current_profile_name() == "search"
 SEEDS = 2_000 if SEARCHES else 15
@@ -108,3 +112,56 @@ def test_names_of_columns_that_are_not_utf8_are_refused(ending: str, root: Path)
     with pytest.raises(SplitError, match="is not UTF-8") as refused:
         scanned(TEXT, pieces_of(root / f"f.{ending}", root, TEXT))
     assert refused.value.reason == "FILE_UNREADABLE"
+
+
+def with_checksums(path: Path, rows: int = 3, **options: object) -> Path:
+    table = pa.table({"s": [f"first{n}" for n in range(rows - 1)] + ["marked"], "n": list(range(rows))})
+    pq.write_table(
+        table, path, compression="none", write_statistics=False, use_dictionary=False, row_group_size=50_000,
+        write_page_checksum=True, **options,
+    )  # fmt: skip
+    return path
+
+
+def by_duckdb(sql: str, path: Path, root: Path) -> list[dict[str, object]]:
+    pool = InstancePool(root.parent / "spill")
+    instance = pool.take(InstanceSettings(memory_limit=1 << 28, roots=(str(root),)))
+    files = [FileSource(source="t", relation="t", columns=(column("s", pa.string()),))]
+    fragment = Fragment(sql, schema=pa.schema([("s", pa.string())]), instance=instance, files=files, place="read")
+    fragment.assign("t", pieces_of(path, root, TEXT))
+    try:
+        return rows_of(fragment.run([]))
+    finally:
+        fragment.close()
+        pool.close()
+
+
+@pytest.mark.parametrize("options", [{}, {"data_page_version": "2.0", "data_page_size": 64}])
+@pytest.mark.parametrize("rows", [3, 200_000])
+def test_checksums_of_what_duckdb_has_read_are_verified(options: dict[str, object], rows: int, root: Path) -> None:
+    path = with_checksums(root / "f.parquet", rows, **options)
+    assert by_duckdb("SELECT max(c0) AS s FROM t", path, root) == [{"s": "marked"}]
+    replaced(path, b"marked", b"MARKED")
+    for _ in range(2):  # what was verified is remembered, what was not is not
+        with pytest.raises(SplitError, match=r"of column 's' at byte .* does not have its checksum") as refused:
+            by_duckdb("SELECT max(c0) AS s FROM t", path, root)
+        assert refused.value.reason == "FILE_UNREADABLE"
+
+
+def test_only_columns_that_are_read_are_verified_and_nothing_behind_a_limit(root: Path) -> None:
+    path = replaced(with_checksums(root / "f.parquet", 200_000), (77).to_bytes(8, "little"), b"\xff" * 8)
+    assert by_duckdb("SELECT max(c0) AS s FROM t", path, root) == [{"s": "marked"}]
+    replaced(path, b"marked", b"MARKED")
+    assert len(by_duckdb("SELECT c0 AS s FROM t LIMIT 3", path, root)) == 3
+
+
+def test_a_file_is_verified_once_and_again_when_it_is_another(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, checked = with_checksums(root / "f.parquet"), []
+    real = page_checks.check_pages
+    monkeypatch.setattr(page_checks, "check_pages", lambda *given: (checked.append(given), real(*given)))
+    for _ in range(3):
+        by_duckdb("SELECT c0 AS s FROM t", path, root)
+    assert len(checked) == 1
+    with_checksums(path, 4)
+    by_duckdb("SELECT c0 AS s FROM t", path, root)
+    assert len(checked) == 2
