@@ -50,6 +50,8 @@ class OrcReader:
             stripe = validated(self._orc.read_stripe(i, columns=names or self.schema.names[:1])).select(names)
             yield from numbered(at, stripe)
             at += stripe.num_rows
+        if at != self._orc.nrows:
+            raise pa.ArrowInvalid(f"its stripes have {at:,} rows and not the {self._orc.nrows:,} that its footer says")
 
     def close(self) -> None:
         self._file.close()

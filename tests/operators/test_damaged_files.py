@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -165,3 +167,18 @@ def test_a_file_is_verified_once_and_again_when_it_is_another(root: Path, monkey
     with_checksums(path, 4)
     by_duckdb("SELECT c0 AS s FROM t", path, root)
     assert len(checked) == 2
+
+
+def test_an_orc_file_whose_stripes_have_other_rows_than_its_footer_says_is_refused(root: Path) -> None:
+    path = root / "f.orc"
+    for seed in range(3_000):  # one of these changes the number of rows of a stripe
+        orc.write_table(pa.table({"s": ["a"] * 300}), path)
+        data = damaged.damaged(path.read_bytes(), random.Random(seed))
+        path.write_bytes(data)
+        with suppress(pa.ArrowException, OSError):
+            file = orc.ORCFile(path)
+            if sum(file.read_stripe(i).num_rows for i in range(file.nstripes)) != file.nrows:
+                break
+    with pytest.raises(SplitError, match="that its footer says") as refused:
+        scanned(TEXT, pieces_of(path, root, TEXT))
+    assert refused.value.reason == "FILE_UNREADABLE"
