@@ -5,11 +5,15 @@ but the empty set has one even over no rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from ... import ir
 from ..table import Table, select_list
 from ..types import sql_type
 from ..writer import Writer
+
+_ASKED: Final = 60
+"""Keys that one GROUPING may be asked of: each is a bit of a number."""
 
 
 def select_aggregate(relation: ir.Aggregate, table: Table, writer: Writer) -> str:
@@ -31,7 +35,9 @@ def _null(key: ir.Expression) -> str:
 
 
 def _grouping_sets(relation: ir.Aggregate, table: Table, writer: Writer) -> str:
-    """The keys become columns first, so that equal keys are still two; the set's number is read off GROUPING."""
+    """The keys become columns first, so that equal keys are still two; the set's number is read off GROUPING, which is
+    asked once: DuckDB makes a column of each time that it is asked, of every set.
+    """
     row = writer.over(table)
     keyed = row.table(
         f"SELECT {select_list((*table.columns, *map(row.column, relation.keys)))} FROM {table.item}",
@@ -45,16 +51,28 @@ def _grouping_sets(relation: ir.Aggregate, table: Table, writer: Writer) -> str:
     for number, each in enumerate(relation.grouping_sets):
         numbers.setdefault(frozenset(each), []).append(number)
     sets = ", ".join(f"({', '.join(names[at] for at in sorted(each))})" for each in numbers)
-    columns = (*keys, *measures, _set_number(numbers, sorted(used), names))
-    return f"SELECT {', '.join(columns)} FROM {keyed.item} GROUP BY GROUPING SETS ({sets})"
+    parts = [sorted(used)[at : at + _ASKED] for at in range(0, len(used), _ASKED)]
+    masks = [f"GROUPING({', '.join(names[at] for at in part)})" for part in parts]
+    columns = (*keys, *measures, *masks)
+    grouped = row.table(f"SELECT {', '.join(columns)} FROM {keyed.item} GROUP BY GROUPING SETS ({sets})", len(columns))
+    own, found = grouped.columns[: -len(masks) or None], grouped.columns[len(keys) + len(measures) :]
+    return f"SELECT {', '.join((*own, _set_number(numbers, parts, found)))} FROM {grouped.item}"
 
 
-def _set_number(numbers: dict[frozenset[int], list[int]], used: Sequence[int], names: Sequence[str]) -> str:
-    """A set that is there twice has its rows twice, under both numbers."""
+def _set_number(numbers: dict[frozenset[int], list[int]], parts: Sequence[Sequence[int]], masks: Sequence[str]) -> str:
+    """From what GROUPING says of each part of the keys. A set that is there twice has its rows twice, under both
+    numbers.
+    """
     repeated = any(len(each) > 1 for each in numbers.values())
     branches = []
     for each, found in numbers.items():
-        test = " AND ".join(f"GROUPING({names[at]}) = {int(at not in each)}" for at in used) or "true"
+        pairs = zip(masks, parts, strict=True)
+        test = " AND ".join(f"{mask} = {_mask(each, part)}" for mask, part in pairs) or "true"
         branches.append(f"WHEN {test} THEN {found if repeated else found[0]}")
     number = f"CASE {' '.join(branches)} END"
     return f"CAST({f'unnest({number})' if repeated else number} AS INTEGER)"
+
+
+def _mask(grouped: frozenset[int], keys: Sequence[int]) -> int:
+    """What GROUPING gives for these keys: a bit for each that is not grouped by, the last one's being the lowest."""
+    return int("".join(str(int(at not in grouped)) for at in keys), 2)

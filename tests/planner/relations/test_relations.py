@@ -15,7 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.planner import ir
-from tidegate.planner.pipelines import Feed
+from tidegate.planner.pipelines import Feed, SourceShape
+from tidegate.planner.prepare import prepare
+from tidegate.proto.values import TaskOptions
 
 from ..build import (
     F64,
@@ -221,6 +223,20 @@ def test_grouping_sets_are_numbered_and_repeated_as_asked(left: list[naive.Row],
         for keys, rows_ in naive.groups(left, [(0, 2)[at] for at in members]).items()
     ]
     assert naive.same(found) == naive.same(expected)
+
+
+def test_grouping_sets_of_more_keys_than_one_number_has_bits_for_are_numbered() -> None:
+    wide = read("w", **{f"k{at}": I64 for at in range(70)})
+    sets = [*((at,) for at in range(70)), (0, 69), ()]
+    found = rows(plan(aggregate(wide, [col(at) for at in range(70)], sets=sets)), {"w": table(wide, [range(70)])})
+    expected = [(*(at if at in members else None for at in range(70)), number) for number, members in enumerate(sets)]
+    assert sorted(found, key=lambda row: row[-1]) == expected
+
+
+def test_a_set_number_is_asked_for_once_whatever_the_sets() -> None:
+    prepared = prepare(plan(aggregate(LEFT, [col(0), col(2, TEXT)], sets=[(0,), (1,), (0, 1), ()])), TaskOptions())
+    [pipeline] = prepared.physical({"l": SourceShape(feed=Feed.FILES, size_class=1)}).pipelines
+    assert pipeline.root.sql.count("GROUPING(") == 1
 
 
 @FEW
