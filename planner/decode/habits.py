@@ -27,8 +27,10 @@ class Habits:
     not_like_is_not_equal: bool = False
     """NOT LIKE is written as `not_equal`, just as `<>` is: only the pattern tells which one was meant."""
 
-    marks_are_exists_or_in: bool = False
-    """EXISTS and IN are written as one mark join, whose mark is null for the one and not for the other."""
+    exists_is_in: bool = False
+    """EXISTS and IN are written as one mark join, NOT EXISTS and NOT IN as one anti join, though they treat nulls
+    otherwise.
+    """
 
     zero_count_absent: bool = False
     """A fetch without a count asks for no rows: the count is a zero, which protobuf did not write then."""
@@ -39,7 +41,7 @@ class Habits:
 
 _PRODUCERS: Final = {
     "duckdb": Habits(project_replaces=True, output_types_wrong=True, not_like_is_not_equal=True),
-    "datafusion": Habits(unsigned_variation=1, marks_are_exists_or_in=True),
+    "datafusion": Habits(unsigned_variation=1, exists_is_in=True),
     "ibis-substrait": Habits(outer_references_lost=True, output_types_wrong=True),
 }
 _COUNT_HAS_PRESENCE: Final = (0, 63)

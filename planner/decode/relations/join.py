@@ -14,11 +14,20 @@ from .joining import LOGICAL, filtered, has_columns, join_schema, join_type
 if TYPE_CHECKING:
     from ..decoder import Decoder, Steps
 
-_MARKS: Final = frozenset({ir.JoinType.LEFT_MARK, ir.JoinType.RIGHT_MARK})
-_EXISTS_OR_IN: Final = (
+_MARK: Final = (
     "DataFusion writes EXISTS and IN inside OR as the same mark join. Its mark is null where the condition is, as "
     "Substrait and IN have it, so NOT EXISTS misses rows whose columns in the condition are null"
 )
+_ANTI: Final = (
+    "DataFusion writes NOT IN as the anti join of NOT EXISTS. It keeps rows for which the condition is null, which NOT "
+    "IN does not: for NOT IN leave rows out whose columns in the condition are null"
+)
+_EXISTS_OR_IN: Final = {
+    ir.JoinType.LEFT_MARK: _MARK,
+    ir.JoinType.RIGHT_MARK: _MARK,
+    ir.JoinType.LEFT_ANTI: _ANTI,
+    ir.JoinType.RIGHT_ANTI: _ANTI,
+}
 
 
 def convert_join(decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
@@ -30,8 +39,8 @@ def convert_join(decoder: Decoder, message: Message, place: Place, outer: Scope 
     if message.expression:
         condition = yield from decoder.condition(message.expression, place / "expression", scope)
     type_ = join_type(decoder, message.type, LOGICAL, place)
-    if decoder.habits.marks_are_exists_or_in and type_ in _MARKS and _may_be_null(condition):
-        decoder.problems.warn(place, _EXISTS_OR_IN)
+    if decoder.habits.exists_is_in and type_ in _EXISTS_OR_IN and _may_be_null(condition):
+        decoder.problems.warn(place, _EXISTS_OR_IN[type_])
     join: ir.Relation = poison.RELATION
     if type_ is not None and has_columns(decoder, left, right, type_):
         join = ir.Join(

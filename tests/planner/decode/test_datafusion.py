@@ -24,6 +24,7 @@ ROWS: Final = {
     "r": pa.table({"k": [1, 1, 2, 2, None, 4], "v": [1, 1, 2, 3, None, 5]}, SCHEMA),
 }
 OR_NOT_EXISTS: Final = "SELECT k FROM l WHERE v > 1 OR NOT EXISTS (SELECT 1 FROM r WHERE r.v = l.v)"
+NOT_IN: Final = "SELECT k FROM l WHERE v NOT IN (SELECT v FROM r)"
 NOT_EXISTS: Final = "SELECT k FROM l WHERE NOT EXISTS (SELECT 1 FROM r WHERE r.v = l.v)"
 
 
@@ -68,7 +69,14 @@ def test_not_exists_beside_or_is_the_mark_of_in_and_said_to_be() -> None:
     assert found["duckdb"] - found["tidegate"] == Counter({(None,): 1})
 
 
+def test_not_in_is_the_anti_join_of_not_exists_and_said_to_be() -> None:
+    assert joins(NOT_IN) == joins(NOT_EXISTS) == {ir.JoinType.LEFT_ANTI}
+    (warning,) = decode_plan(PlanBytes(binary=plan_of(NOT_IN))).warnings
+    assert "DataFusion writes NOT IN as the anti join of NOT EXISTS" in warning
+    found = answers(NOT_IN)
+    assert found["datafusion"] == found["duckdb"] != found["tidegate"]
+
+
 def test_not_exists_by_itself_is_what_it_means() -> None:
-    assert not decode_plan(PlanBytes(binary=plan_of(NOT_EXISTS))).warnings
     found = answers(NOT_EXISTS)
     assert found["tidegate"] == found["datafusion"] == found["duckdb"]
