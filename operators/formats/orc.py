@@ -1,4 +1,6 @@
-"""ORC, read a stripe at a time; a piece is a whole file."""
+"""ORC, read some rows of a stripe at a time: as many as take `BATCH_BYTES`, by the bytes of the file. A piece is a
+whole file.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +8,15 @@ from collections.abc import Generator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 from pyarrow import orc
 
-from ...proto.validation import validated, validated_schema
+from ...proto.validation import each_validated, validated_schema
 from ..column import Column
 from ..file_versions import Files
 from ..piece import FilePiece
-from .format import numbered
+from ..sizes import BATCH_BYTES, rows_within
+from .format import BATCH_ROWS, numbered
 
 
 class Orc:
@@ -44,12 +48,20 @@ class OrcReader:
 
     def batches(self, indices: Sequence[int]) -> Generator[tuple[int, pa.RecordBatch]]:
         names = [self.schema.field(i).name for i in indices]
+        each = self._orc.content_length // max(self._orc.nrows, 1)
+        # pyarrow's own reader of ORC files decodes whole stripes.
+        fragment = ds.OrcFileFormat().make_fragment(self._file)
+        read = fragment.scanner(
+            columns=names or self.schema.names[:1],
+            batch_size=rows_within(BATCH_BYTES, each, BATCH_ROWS),
+            batch_readahead=0,
+            fragment_readahead=0,
+            use_threads=False,
+        )
         at = 0
-        for i in range(self._orc.nstripes):
-            # A name with a dot also selects nested columns, so the columns are picked again by their own names.
-            stripe = validated(self._orc.read_stripe(i, columns=names or self.schema.names[:1])).select(names)
-            yield from numbered(at, stripe)
-            at += stripe.num_rows
+        for batch in each_validated(read.to_batches()):
+            yield from numbered(at, batch.select(names))
+            at += batch.num_rows
         if at != self._orc.nrows:
             raise pa.ArrowInvalid(f"its stripes have {at:,} rows and not the {self._orc.nrows:,} that its footer says")
 

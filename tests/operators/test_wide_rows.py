@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 
 from tidegate.operators.piece import InlinePiece
 from tidegate.operators.scan import Scan
@@ -85,6 +86,20 @@ def test_a_row_beyond_the_limit_is_an_error_that_names_it(tmp_path: Path, way: s
     with pytest.raises(SplitError, match=r"split 1 of source 't'.*: row 1 .* has 1,000,008 bytes") as refused:
         list(scan.run(()))
     assert refused.value.reason == "ROW_TOO_LARGE"
+
+
+def test_a_stripe_of_an_orc_file_is_decoded_in_parts(tmp_path: Path) -> None:
+    table = pa.table({"k": range(1_000), "t": [f"{row:06}" * 10_000 for row in range(1_000)]})
+    orc.write_table(table, tmp_path / "t.orc", compression="uncompressed", stripe_size=24 << 20, batch_size=50)
+    assert 1 < orc.ORCFile(tmp_path / "t.orc").nstripes < 10
+    scan = Scan("t", [column("t", pa.string()), column("k", pa.int64())])
+    scan.assign("t", pieces_of(tmp_path / "t.orc", tmp_path))
+    before, found = pa.total_allocated_bytes(), []
+    for part in scan.run(()):
+        assert pa.total_allocated_bytes() - before <= 6 * BATCH_BYTES
+        found += part["k"].to_pylist()
+        assert part["t"][0].as_py()[:6] == f"{part['k'][0].as_py():06}"
+    assert found == list(range(1_000))
 
 
 def test_many_rows_beyond_the_limit_are_none() -> None:
