@@ -7,7 +7,7 @@ DEVELOPMENT := .venv/.development
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test repeats resident fuzz check lint types proto bench clean
+.PHONY: help run test repeats resident fuzz attack check lint types proto bench clean
 
 help: ## Say what there is.
 	@sed -n 's/^\([a-z]*\):.*## /  make \1 \t/p' Makefile
@@ -26,6 +26,9 @@ resident: $(DEVELOPMENT) ## Measure what each operator kind has resident with ro
 
 fuzz: $(DEVELOPMENT) ## Read files of every format that were damaged in 2,000 ways each: most of an hour. FIRST_SEED=N takes others.
 	HYPOTHESIS_PROFILE=search $(BIN)/python -m pytest tests/operators/test_damaged_files.py -k damaged_files_neither
+
+attack: $(DEVELOPMENT) ## Send a server 100,000 requests that are made up, by structure and by bytes: an hour.
+	$(BIN)/python -m tests.server.attack $(ATTACK)
 
 check: lint types test ## What CI runs: style, types, the test suite (stale generated code included).
 

@@ -193,6 +193,11 @@ def test_a_task_that_is_not_there_is_said_to_be_so(foreign: flight.FlightClient)
         assert refused.value.extra_info == b"UNKNOWN_TASK"
 
 
+def test_get_schema_refuses_with_the_sentence_as_an_arrow_exception(foreign: flight.FlightClient) -> None:
+    with pytest.raises(pa.ArrowException, match="no task 'none'"):
+        foreign.get_schema(flight.FlightDescriptor.for_path("none", "1"))
+
+
 OTHERS: dict[str, Callable[[flight.FlightClient], object]] = {
     "ListFlights": lambda foreign: list(foreign.list_flights()),
     "ListActions": lambda foreign: list(foreign.list_actions()),

@@ -1,0 +1,16 @@
+"""Requests that are made up are answered; `make attack` sends many more."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from .attack import attack
+
+
+def test_requests_that_are_made_up_meet_no_bug(caplog: pytest.LogCaptureFixture) -> None:
+    ends, bugs = attack(300, seed=1)
+    assert bugs == []
+    assert {"OK", "INVALID_ARGUMENT", "NOT_FOUND"} <= set(ends)
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
