@@ -147,6 +147,9 @@ def check(rows: list[pa.RecordBatch], data: bytes, *, plain: bool) -> None:
 
 def told_rows(pieces: Sequence[Piece], kind: str, data: bytes) -> int:
     """How many rows the file says that it has: where no format tells, those of its lines."""
+    if kind == "arrow-stream":  # which has no footer
+        with pa.ipc.open_stream(data) as stream:
+            return sum(batch.num_rows for batch in stream)
     told = [piece.row_count for piece in pieces]
     if None not in told:
         return sum(each or 0 for each in told)
