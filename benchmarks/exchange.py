@@ -18,10 +18,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.executor.exchange import Exchange, Slice
-from tidegate.executor.store import Quota, SpillFiles
-from tidegate.operators.blocks import blocks
-from tidegate.operators.routing import HashRouting
+from tidegate.executor.exchange.exchange import Exchange, Slice
+from tidegate.executor.runtime.batch_store import Quota, SpillFiles
+from tidegate.operators.core.blocks import blocks
+from tidegate.operators.user.routing import HashRouting
 
 from .measure import Runs, Spread, interleave
 from .report import Report, Target, spread_text

@@ -21,11 +21,11 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from tidegate.executor.lookups import LookupThreads
+from tidegate.executor.runtime.lookup_threads import LookupThreads
+from tidegate.operators.core.streams import BatchStream
 from tidegate.operators.index_lookup_join import IndexLookupJoin
 from tidegate.operators.indexes import Index, Matches
-from tidegate.operators.indexes.arrow import ArrowIndex
-from tidegate.operators.streams import BatchStream
+from tidegate.operators.indexes.arrow_index import ArrowIndex
 
 from .measure import Runs, Spread, interleave
 from .report import Report, Target, spread_text

@@ -19,11 +19,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.operators.blocks import BLOCK_ROWS
-from tidegate.operators.held_rows import Holding
+from tidegate.operators.core.blocks import BLOCK_ROWS
+from tidegate.operators.core.held_rows import Holding
+from tidegate.operators.core.streams import BatchStream
 from tidegate.operators.merge_join import JoinKey, MergeJoin
 from tidegate.operators.merging.kinds import MergeJoinType
-from tidegate.operators.streams import BatchStream
 
 from . import plans, sorted_plans
 from .measure import Spread, interleave

@@ -16,11 +16,11 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from tidegate.operators.arrays.reductions import Reduction
+from tidegate.operators.core.streams import BatchStream
+from tidegate.operators.duckdb.instances import Instance, InstanceSettings
 from tidegate.operators.group_measures import Measure
-from tidegate.operators.instances import Instance, InstanceSettings
-from tidegate.operators.reductions import Reduction
 from tidegate.operators.streaming_aggregate import StreamingAggregate
-from tidegate.operators.streams import BatchStream
 
 from . import plans, sorted_plans
 from .measure import Runs, Spread, interleave

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from .epoch import Epoch as Epoch
     from .graph import SPREAD as SPREAD
     from .graph import TaskGraph as TaskGraph
-    from .graph.progress import GraphProgress as GraphProgress
     from .proto.dataset import Dataset as Dataset
     from .proto.dataset import Hashed as Hashed
     from .proto.dataset import KeyedDataset as KeyedDataset
@@ -50,10 +49,10 @@ if TYPE_CHECKING:
     from .proto.errors import Unauthenticated as Unauthenticated
     from .proto.errors import Unavailable as Unavailable
     from .proto.graph import Executor as Executor
+    from .proto.operator_registration import UserOperator as UserOperator
     from .proto.statistics import EpochStatistics as EpochStatistics
     from .proto.statistics import SourceProgress as SourceProgress
     from .proto.statistics import Statistics as Statistics
-    from .proto.user_operator import UserOperator as UserOperator
     from .proto.values import Barrier as Barrier
     from .proto.values import Blocked as Blocked
     from .proto.values import BlockedState as BlockedState
@@ -69,6 +68,7 @@ if TYPE_CHECKING:
     from .proto.values import TaskState as TaskState
     from .proto.values import Transacted as Transacted
     from .registering import user_operator as user_operator
+    from .run_progress import GraphProgress as GraphProgress
     from .splits import Changes as Changes
     from .splits import MissingAsNull as MissingAsNull
     from .splits import upload as upload

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import pyarrow as pa
 
 from .graph.builder import TaskGraph
-from .graph.progress import Told, watched
 from .numbers import not_negative
-from .options import ChosenOptions, chosen
 from .plans import Plan, plan_bytes
 from .proto.dataset import Dataset, Hashed, Keyed, Ranged
 from .proto.errors import InvalidRequest, Problem
 from .proto.graph import Graph, RowBatches
 from .proto.service import Service
-from .proto.sources import check_fed
+from .proto.source_names import check_fed
 from .proto.values import Capabilities, Checkpoint, Cursor, ExecutorKind, Explanation, Split, TaskInfo
+from .run_progress import Told, watched
 from .splits import SplitLike, Upload, by_source, split
 from .task import Task, access_of
+from .task_options import ChosenOptions, chosen
 
 if TYPE_CHECKING:
-    from .access import Access
+    from .transport.access import Access
 
 _UNFED: Final = "give it some, or an empty list where it has no rows"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from .client import Client
-from .proto.user_operator import UserOperators
+from .proto.operator_registration import UserOperators
 
 
 def connect(
@@ -31,8 +31,8 @@ def connect(
     A connection that breaks is tried again for `retry_seconds`; then calls raise `Unavailable`. Large results come over
     Arrow Flight, from the port of the same host that the server tells, unless `flight` is False.
     """
-    from .access import access
-    from .remote import RemoteService
+    from .transport.access import access
+    from .transport.remote import RemoteService
 
     wanted = access(address, token=token, token_file=token_file, tls=tls, plaintext_token=plaintext_token)
     return Client(RemoteService(wanted, retry_seconds, flight=flight))
@@ -58,7 +58,7 @@ def local(
     that plans may name, each made with `user_operator`. `spark_staging` is a folder that this process and all executors
     of Spark see, for tasks with executor="spark"; unless it is given, they run on local masters alone.
     """
-    from .executor.embedded import open_service
+    from .executor.service.embedded import open_service
     from .proto.allocator import tune_allocator
 
     tune_allocator()

@@ -7,11 +7,11 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from .batches import Batches, Part
-from .holding import Holding
+from .batch_reader import Batches, Part
 from .proto.errors import CheckpointError, EpochError, Refused
 from .proto.statistics import EpochStatistics
 from .proto.values import Barrier, Cursor, Data, Frame
+from .transport.holding import Holding
 
 
 class Reader(Protocol):

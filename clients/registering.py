@@ -7,10 +7,10 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from .graph.partitions import UNSAID, PartitionLike, Unsaid, check_streams, partition_of
+from .partitions import UNSAID, PartitionLike, Unsaid, check_streams, partition_of
 from .proto.errors import InvalidRequest
 from .proto.graph import ONLY_STREAM, Executor, Partition
-from .proto.user_operator import Options, UserOperator
+from .proto.operator_registration import Options, UserOperator
 
 Partitioning: TypeAlias = PartitionLike | Mapping[str, PartitionLike]
 

@@ -11,10 +11,10 @@ from typing import Any, Protocol, TypeAlias
 import pyarrow as pa
 
 from .numbers import check_watermark, checked_file
-from .options import member
+from .proto.arrow.validation import validated
 from .proto.errors import InvalidRequest
-from .proto.validation import validated
 from .proto.values import MIB, FileSplit, InlineSplit, MissingColumns, Split
+from .task_options import member
 
 CHUNK_BYTES = 1 * MIB
 

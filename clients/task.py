@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Final, Self
 
 import pyarrow as pa
 
-from .batches import Batches, Part, closed
+from .batch_reader import Batches, Part, closed
 from .epoch import Epoch
-from .feeding import Feed, Step, checkpoint_name
-from .holding import HOLD_BYTES
 from .numbers import check_place, checked_file, last_numbers, not_negative
 from .numbers import version as check_version
 from .proto.errors import Exhausted, InvalidRequest, NotFound, Refused
@@ -41,9 +39,11 @@ from .proto.values import (
     after,
 )
 from .splits import SplitLike
+from .transport.feeder import Feed, Step, checkpoint_name
+from .transport.holding import HOLD_BYTES
 
 if TYPE_CHECKING:
-    from .access import Access
+    from .transport.access import Access
 
 POLL_SECONDS: Final = 30.0  # of one long poll; waiting longer is several
 
@@ -497,6 +497,6 @@ def access_of(service: Service) -> Access | None:
     """How other processes reach a service; None where it is in this one, which needs no gRPC."""
     if service.address is None:
         return None
-    from .remote import RemoteService
+    from .transport.remote import RemoteService
 
     return service.access if isinstance(service, RemoteService) else None

@@ -11,14 +11,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ..proto.errors import InternalError
-from .batches import batch_of
-from .blocks import BLOCK_ROWS
-from .fragment import Fragment
-from .inputs import StreamSource
-from .instances import Instance
-from .layout import Places, take
-from .reductions import Reduction, reduce, reducible
-from .streams import BatchStream
+from .arrays.layout import Places, take
+from .arrays.reductions import Reduction, reduce, reducible
+from .core.batches import batch_of
+from .core.blocks import BLOCK_ROWS
+from .core.streams import BatchStream
+from .duckdb.fragment import Fragment
+from .duckdb.instances import Instance
+from .duckdb.statement_inputs import StreamSource
 
 #: By a number of one byte DuckDB finds a group without a hash table.
 _NUMBERS = (pa.uint8(), pa.uint32())

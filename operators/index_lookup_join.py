@@ -25,13 +25,13 @@ import numpy as np
 import pyarrow as pa
 
 from ..proto.errors import ExecutionError, InternalError
-from . import failures
-from .batches import batch_of, joined
-from .blocks import blocks
+from .core.batches import batch_of, joined
+from .core.blocks import blocks
+from .core.operator import Operator, Stream
+from .core.submit import Submit, at_once
+from .duckdb import failures
 from .indexes.index import Index, Matches, RowNumbers, is_every
 from .indexes.key_range import key_range
-from .operator import Operator, Stream
-from .submit import Submit, at_once
 
 LookupJoinType: TypeAlias = Literal["inner", "left"]
 Pause: TypeAlias = Callable[[threading.Event, float], object]

@@ -16,14 +16,14 @@ import numpy as np
 import pyarrow as pa
 
 from ..proto.errors import ExecutionError
-from .blocks import BLOCK_ROWS
-from .changes.change import Change
-from .changes.evaluator import Evaluators
 from .changes.network.network import Network
+from .changes.network.network_statistics import LoopStatistics, OperatorStatistics
 from .changes.network.schedule import InOrder, Watched
-from .changes.network.statistics import LoopStatistics, OperatorStatistics
-from .loop_bounds import keeps_too_much
-from .operator import Operator, Stream
+from .changes.values.change import Change
+from .changes.values.evaluator import Evaluators
+from .core.blocks import BLOCK_ROWS
+from .core.operator import Operator, Stream
+from .duckdb.loop_bounds import keeps_too_much
 
 
 class Loop(Operator):

@@ -19,18 +19,18 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ..proto.errors import InternalError
-from . import failures
-from .casts import plain
-from .held_rows import Holding
-from .instances import Instance
+from .arrays.casts import plain
+from .arrays.ordering import Order, Ordering, obstacle
+from .core.held_rows import Holding
+from .core.operator import Operator, Stream
+from .duckdb import failures
+from .duckdb.instances import Instance
 from .merging.kinds import MEANINGS, Comparison, MergeJoinType
 from .merging.matcher import Matcher
 from .merging.merge import Merge
 from .merging.pair_filter import PairCondition, PairFilter
 from .merging.pieces import Pieces, bounded
 from .merging.sorted_input import SortedInput
-from .operator import Operator, Stream
-from .ordering import Order, Ordering, obstacle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,16 +21,16 @@ import numpy as np
 import pyarrow as pa
 
 from ..proto.errors import ExecutionError
-from .batches import joined
-from .blocks import BLOCK_ROWS
-from .changes.codes import canonical_orders, order_of
-from .changes.evaluator import PLANNED_ROWS, Evaluators
-from .changes.network.graph import Limits
-from .changes.network.progress import RoundCounts
-from .changes.network.statistics import LoopStatistics
-from .changes.rows import Rows
-from .loop_bounds import keeps_too_much
-from .operator import Operator, Stream
+from .changes.network.loop_progress import RoundCounts
+from .changes.network.network_graph import Limits
+from .changes.network.network_statistics import LoopStatistics
+from .changes.values.evaluator import PLANNED_ROWS, Evaluators
+from .changes.values.order_codes import canonical_orders, order_of
+from .changes.values.rows import Rows
+from .core.batches import joined
+from .core.blocks import BLOCK_ROWS
+from .core.operator import Operator, Stream
+from .duckdb.loop_bounds import keeps_too_much
 
 BACK: Final = -1
 """What a statement reads that came back, in the place of an input's number."""

@@ -12,8 +12,8 @@ from contextlib import closing
 import pyarrow as pa
 
 from ..proto.errors import InternalError
-from .batches import batch_of
-from .operator import Operator, Stream
+from .core.batches import batch_of
+from .core.operator import Operator, Stream
 
 
 class Select(Operator):

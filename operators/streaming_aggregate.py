@@ -25,17 +25,17 @@ import numpy as np
 import pyarrow as pa
 
 from ..proto.errors import ExecutionError, InternalError
-from . import failures
-from .batches import batch_of
-from .blocks import BLOCK_BYTES, BLOCK_ROWS, gathered
-from .fragment import Fragment
+from .arrays.layout import Places, take
+from .arrays.neighbours import starts
+from .arrays.ordering import Order, Ordering, obstacle
+from .core.batches import batch_of
+from .core.blocks import BLOCK_BYTES, BLOCK_ROWS, gathered
+from .core.operator import Operator, Stream
+from .duckdb import failures
+from .duckdb.fragment import Fragment
+from .duckdb.instances import Instance
+from .duckdb.statement_inputs import StreamSource
 from .group_measures import GroupMeasures, Measure, Part, joined
-from .inputs import StreamSource
-from .instances import Instance
-from .layout import Places, take
-from .neighbours import starts
-from .operator import Operator, Stream
-from .ordering import Order, Ordering, obstacle
 
 
 class StreamingAggregate(Operator):

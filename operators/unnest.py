@@ -20,13 +20,13 @@ import pyarrow as pa
 from pyarrow import types as kinds
 
 from ..proto.errors import InternalError
-from . import failures
-from .batches import batch_of
-from .blocks import BLOCK_ROWS
-from .casts import plain
-from .layout import Lists, Places, is_list, take
-from .operator import Operator, Stream
-from .retype import retype, same_layout
+from .arrays.casts import plain
+from .arrays.layout import Lists, Places, is_list, take
+from .arrays.retype import retype, same_layout
+from .core.batches import batch_of
+from .core.blocks import BLOCK_ROWS
+from .core.operator import Operator, Stream
+from .duckdb import failures
 
 
 class Unnest(Operator):

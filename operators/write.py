@@ -9,14 +9,14 @@ from contextlib import closing, contextmanager
 import pyarrow as pa
 
 from ..proto.errors import ExecutionError, Exhausted
-from .batches import batch_of
-from .blocks import blocks
-from .operator import Operator, Stream
-from .writing.columns import TableColumns
-from .writing.folder import OpenFolder, TableFolder
+from .core.batches import batch_of
+from .core.blocks import blocks
+from .core.operator import Operator, Stream
 from .writing.formats import WriteFormat
+from .writing.matching_columns import TableColumns
 from .writing.modes import WriteMode
-from .writing.staged import FileNames, Staged, Written, writer_of
+from .writing.staged_write import FileNames, Staged, Written, writer_of
+from .writing.table_folder import OpenFolder, TableFolder
 
 
 class Write(Operator):

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import yaml
 
-from .decode import expressions, relations, types
+from .decode import expressions, relations
+from .decode.declarations import declared_types as types
 from .functions import registry
 from .functions.templates import entry
 from .ir import FunctionKind

@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass
 from typing import TypeAlias
 
 from . import ir
-from .walk import unroll
+from .ir.walk import unroll
 
 _Walk: TypeAlias = Generator[object, str, str]
 

@@ -11,22 +11,22 @@ import pyarrow as pa
 from ..proto.errors import PlanError, Problem
 from ..proto.values import ExecutorKind, Explanation, TaskOptions
 from . import ir
-from .cut import cut
-from .divide import Division, divide
-from .explain import explain
-from .explain_channels import ROWS, Spread
-from .fragments import Making, Output
-from .loops import choose_loops
-from .operated import check_loops
-from .pipelines import Feed, PhysicalPlan, Shape, SourceShape
+from .choose.choose_loops import choose_loops
+from .choose.sorted_operators import use_sorted_operators
+from .cut.cut import cut
+from .cut.divide import Division, divide
+from .cut.fragments import Making, Output
+from .cut.operated import check_loops
+from .distribution.origins import Key, equated
+from .explain.explain_channels import ROWS, Spread
+from .explain.explain_plan import explain
+from .ir import arrow_types as sql_types
+from .physical.pipelines import Feed, PhysicalPlan, Shape, SourceShape
+from .physical.size_classes import size_class
+from .physical.sources import PlannedSource, check, sources
 from .rewrite import rewrite
 from .rewrite.prune_columns import prune_columns
 from .rewrite.split_expressions import split_expressions
-from .size_classes import size_class
-from .sorted_operators import use_sorted_operators
-from .sources import PlannedSource, check, sources
-from .spread.origins import Key, equated
-from .sql import types as sql_types
 
 IsStatic: TypeAlias = Callable[[ir.Read], bool]
 Check: TypeAlias = Callable[[], object]

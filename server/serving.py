@@ -12,22 +12,22 @@ from typing import Final, Self
 import grpc.aio
 from grpc_reflection.v1alpha import reflection
 
-from ..executor.ceilings import InUse
+from ..executor.runtime.ceilings import InUse
+from ..proto.encoding.flight_messages import SERVICE as FLIGHT
 from ..proto.errors import Exhausted, Unavailable
-from ..proto.flight import SERVICE as FLIGHT
-from .answering import Endpoint, called
-from .authenticating import Authenticating
-from .backend import Backend
-from .doorkeeper import Doorkeeper, most_connections
-from .flight_port import FlightPort
-from .health import NAME, Health
-from .plans import Plans
-from .pools import Pools
-from .reading import MARGIN
-from .settings import Settings
-from .tasks import Tasks
-from .trust import warning
-from .waiting import Waiting
+from .access.authenticating import Authenticating
+from .access.doorkeeper import Doorkeeper, most_connections
+from .calls.answering import Endpoint, called
+from .calls.backend import Backend
+from .calls.long_polls import Waiting
+from .calls.request_reading import MARGIN
+from .endpoints.flight_port import FlightPort
+from .endpoints.health_service import NAME, Health
+from .endpoints.plan_service import Plans
+from .endpoints.task_service import Tasks
+from .setup.pools import Pools
+from .setup.settings import Settings
+from .setup.trust import warning
 
 log = logging.getLogger("tidegate.server")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tidegate.planner.spread import spreading
+from tidegate.planner.distribution import distribute as spreading
 
 from .sparks import connected, spark  # noqa: F401 - fixtures of all tests
 from .warm import warm  # noqa: F401 - a fixture, too

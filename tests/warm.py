@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tidegate.operators.duckdb_private import PrivateEngine
-from tidegate.operators.instances import Instance, InstancePool, InstanceSettings
+from tidegate.operators.duckdb.duckdb_private import PrivateEngine
+from tidegate.operators.duckdb.instances import Instance, InstancePool, InstanceSettings
 
 
 @pytest.fixture(scope="module")

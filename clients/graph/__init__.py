@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ..partitions import SPREAD
 from ..proto.graph import Executor, Graph, Spread
 from .builder import TaskGraph
-from .partitions import SPREAD
 from .stream import Result, Stream
 
 __all__ = ["SPREAD", "Executor", "Graph", "Result", "Spread", "Stream", "TaskGraph"]

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from ..partitions import UNSAID, check_streams, partitions_of
 from ..proto.dataset import Dataset
 from ..proto.errors import InvalidRequest
 from ..proto.graph import (
@@ -30,7 +31,6 @@ from ..proto.graph import (
 )
 from ..proto.values import Explanation, FileSplit
 from ..splits import SplitLike, file_split
-from .partitions import UNSAID, check_streams, partitions_of
 from .stock import Partitions, StockNodes, StreamLike
 from .stream import Result, Stream
 

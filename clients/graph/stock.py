@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TypeAlias, TypeVar
 
+from ..partitions import UNSAID, PartitionLike, Unsaid, partitions_of
 from ..proto.errors import InvalidRequest
 from ..proto.graph import (
     ONLY_STREAM,
@@ -25,7 +26,6 @@ from ..proto.graph import (
     SqlNode,
     StockNode,
 )
-from .partitions import UNSAID, PartitionLike, Unsaid, partitions_of
 from .stream import Stream
 
 StreamLike: TypeAlias = Stream | str

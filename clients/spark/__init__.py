@@ -9,15 +9,15 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from .datasource import register as register
-    from .feeding import feed as feed
+    from .data_source.datasource import register as register
+    from .feed_frames import feed as feed
     from .querying import query as query
     from .report import Bytes as Bytes
     from .report import Fed as Fed
     from .report import Order as Order
     from .report import Way as Way
-    from .staging import sweep as sweep
     from .streaming import stream as stream
+    from .supplies.staged_transactions import sweep as sweep
 
 _NAMES: Final = {
     "datasource": ("register",),

@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame
 from ..client import Client
 from ..connecting import local
 from ..plans import Plan
-from ..proto.sources import check_fed
-from .feeding import feed
-from .frames import active_session
+from ..proto.source_names import check_fed
+from .data_frames import active_session
+from .feed_frames import feed
 
 
 def query(

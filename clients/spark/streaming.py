@@ -18,12 +18,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamWriter
 
 from ..connecting import connect
-from ..feeding import checkpoint_name
 from ..proto.errors import InvalidRequest, Refused
 from ..proto.values import FileSplit, MissingColumns, Transacted
 from ..task import Task
-from .feeding import prepared, settled
-from .waiting import checkpointed, once_read
+from ..transport.feeder import checkpoint_name
+from .feed_frames import prepared, settled
+from .wait_for_readers import checkpointed, once_read
 
 WAIT_SECONDS: Final = 300.0
 _QUERY: Final = "sql.streaming.queryId"

@@ -8,7 +8,7 @@ from typing import Final
 import pyarrow as pa
 
 from ..proto.values import MIB, InlineSplit
-from ..remote import ArrowFile, RemoteService
+from ..transport.remote import ArrowFile, RemoteService
 from .filling import filled
 
 UPLOAD_BYTES: Final = 16 * MIB  # of rows in one upload

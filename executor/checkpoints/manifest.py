@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from ...proto.errors import CheckpointError
-from ..transactions import Record
+from ..ledger.transactions import Record
 
 FORMAT: Final = 2
 """Of the manifest and of the folder around it; every table in it has a version of its own besides. Format 1 had no

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from ...proto.errors import InvalidRequest, Refused
 from ...proto.values import Checkpoint
-from ..owning import Ownership
+from ..api.ownership import Ownership
+from .checkpoint_folder import NAME, CheckpointFolder, unknown
 from .disk import Disk, LocalDisk
-from .folder import NAME, CheckpointFolder, unknown
 from .manifest import Manifest
 from .state import TablesReader
 from .taking import described

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import pyarrow as pa
 
 from ...proto.errors import CheckpointError, InternalError
-from .folder import CheckpointFolder
+from .checkpoint_folder import CheckpointFolder
 from .manifest import Manifest, Part, StateTable
 
 P = TypeVar("P")

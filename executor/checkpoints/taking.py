@@ -6,11 +6,11 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 
-from ...operators.operator import StateWriter
+from ...operators.core.operator import StateWriter
 from ...proto.errors import CheckpointError, TidegateError
 from ...proto.values import Checkpoint
-from ..transactions import Record
-from .folder import CheckpointFolder
+from ..ledger.transactions import Record
+from .checkpoint_folder import CheckpointFolder
 from .manifest import Manifest, Origin
 from .state import TablesWriter, Written
 

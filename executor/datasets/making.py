@@ -9,10 +9,10 @@ from typing import assert_never
 import pyarrow as pa
 
 from ...proto.dataset import Hashed, Keyed, Ranged
-from .dataset import KeptDataset
-from .files import DatasetFiles
-from .keyed import HashedDataset, RangedDataset
-from .writing import Layout, check_key, file_writer
+from .dataset_files import DatasetFiles
+from .keyed_dataset import HashedDataset, RangedDataset
+from .stored_dataset import KeptDataset
+from .write_dataset import Layout, check_key, file_writer
 
 
 class DatasetWriter:

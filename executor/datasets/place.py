@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..folder import ServiceFolder
+from ..runtime.service_folder import ServiceFolder
 
 _lock = threading.RLock()  # a finalizer may run wherever its thread is, here too
 _places: dict[Path, _Place] = {}

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from ...operators.operator import Stream
-from ...operators.writing.staged import Written
+from ...operators.core.operator import Stream
+from ...operators.writing.staged_write import Written
 from ...proto.dataset import Keyed
 from ...proto.errors import InternalError, NotFound
-from .dataset import KeptDataset
 from .making import DatasetWriter, adopted
-from .writing import Layout, check_key
+from .stored_dataset import KeptDataset
+from .write_dataset import Layout, check_key
 
 
 class DatasetSink:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from ...planner.pipelines import FragmentNode
+from ...planner.physical.pipelines import FragmentNode
 from ...proto.errors import ExecutionError, NodeError
-from ..making import RunNode
+from ..pipelines.build_operators import RunNode
 
 
 def statement_told(node: RunNode, channel: int, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...planner.ir import Routing
-from ...planner.pipelines import Exchange, Pipeline, ReceiveNode, Start
+from ...planner.physical.pipelines import Exchange, Pipeline, ReceiveNode, Start
 from ...proto.dataset import Ranged
 from ..datasets.sink import AdoptingSink
-from .stage import KeptAs
+from .worker.stage import KeptAs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

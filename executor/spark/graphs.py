@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from ...planner.graph.prepare import PreparedGraph
-from ...planner.graph.structure import problem
+from ...planner.graph.graph_structure import problem
+from ...planner.graph.prepare_graph import PreparedGraph
 from ...proto.errors import PlanError, Problem
 from ...proto.graph import ByFunction, ExecutorNode, Graph, GraphNode, IterableSource, MapNode, SqlNode
 from .iterables import StagedIterable
-from .stage import packed
+from .worker.stage import packed
 
 
 def check_code(graph: Graph) -> None:

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from ...operators.iterate import Iterate
-from ...operators.sizes import batch_bytes
-from ...planner.pipelines import PhysicalNode, walk
-from ...planner.user_nodes import IterateNode
+from ...operators.core.sizes import batch_bytes
+from ...operators.user.iterate import Iterate
+from ...planner.physical.pipelines import PhysicalNode, walk
+from ...planner.physical.user_nodes import IterateNode
 from ...proto.errors import NodeError
 from ...proto.graph import IterableSource
-from .files import StagedRows
+from .staged_files import StagedRows
 
 
 class StagedItems:

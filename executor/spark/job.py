@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from ...planner.pipelines import Exchange
-from . import worker
-from .parcels import COLUMNS
-from .stage import Shipped
+from ...planner.physical.pipelines import Exchange
+from .worker import worker
+from .worker.parcels import COLUMNS
+from .worker.stage import Shipped
 
 if TYPE_CHECKING:
     from pyspark import Accumulator

@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from ...operators.indexes.index import Index
-from ...planner.memory import index_memory
-from ...planner.pipelines import KeptIndex, KeptNode, LookupNode, PhysicalNode, PhysicalPlan, walk
+from ...planner.physical.memory import index_memory
+from ...planner.physical.pipelines import KeptIndex, KeptNode, LookupNode, PhysicalNode, PhysicalPlan, walk
 from ...proto.errors import InternalError
 from ...proto.values import TaskOptions
-from ..keeping import ROW_OF_INDEX
-from ..kept import Rows
-from ..meters import Meters
-from .files import Result
+from ..pipelines.kept_rows import Rows
+from ..plans.static_results import ROW_OF_INDEX
+from ..runtime.meters import Meters
+from .staged_files import Result
 
 Compute: TypeAlias = Callable[[PhysicalNode, int], Result]
 

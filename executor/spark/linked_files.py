@@ -13,9 +13,9 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from ...operators.formats.arrow import Inline
-from ...operators.piece import FilePiece, FileVersion, Piece
-from ...operators.splits import open_pieces
+from ...operators.core.piece import FilePiece, FileVersion, Piece
+from ...operators.sources.formats.arrow import Inline
+from ...operators.sources.split_pieces import open_pieces
 from .staging import StagingPlace
 
 

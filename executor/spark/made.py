@@ -6,22 +6,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ...operators.core.piece import Piece
+from ...operators.duckdb.instances import InstanceSettings
 from ...operators.indexes.sql import Database
-from ...operators.instances import InstanceSettings
-from ...operators.piece import Piece
-from ...planner.graph.prepare import PreparedGraph
+from ...planner.graph.prepare_graph import PreparedGraph
 from ...proto.errors import InvalidRequest
 from ...proto.graph import DatasetSource
 from ...proto.values import TaskOptions
-from ..cluster import MakeCluster
-from ..computation import RowEffect
+from ..api.computation import RowEffect
 from ..datasets.sink import AdoptingSink
 from ..graph.statements import statement_told
-from .cluster import Setting, SparkCluster
+from ..plans.cluster import MakeCluster
 from .datasets import Datasets
 from .graphs import staged_iterables
 from .linked_files import LinkedFiles
 from .sessions import Session
+from .spark_cluster import Setting, SparkCluster
 from .staging import StagingPlace
 
 

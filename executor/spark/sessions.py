@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from ...proto.errors import InvalidRequest
 from .job import SETTINGS
-from .progress import Ended
+from .job_progress import Ended
 from .watch import Tell, connected, watched
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
-from .change import Rounds
+from .values.change import Rounds
 
 Item = TypeVar("Item")
 

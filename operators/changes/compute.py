@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from .change import Change, Rounds
-from .evaluator import NUMBER, Evaluator
-from .operator import ChangeOperator
+from .change_operator import ChangeOperator
 from .postponed import Postponed
-from .rows import Rows
+from .values.change import Change, Rounds
+from .values.evaluator import NUMBER, Evaluator
+from .values.rows import Rows
 
 
 class Compute(ChangeOperator):

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from ..operator import StateReader, StateWriter
+from ..core.operator import StateReader, StateWriter
 from .agenda import Agenda
-from .change import Change, Rounds, constant_rounds
-from .operator import ChangeOperator
-from .rows import Rows
+from .change_operator import ChangeOperator
+from .values.change import Change, Rounds, constant_rounds
+from .values.rows import Rows
 
 
 class Constant(ChangeOperator):

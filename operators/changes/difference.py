@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from .change import Change
-from .operator import ChangeOperator
+from .change_operator import ChangeOperator
+from .values.change import Change
 
 
 class Difference(ChangeOperator):

@@ -15,17 +15,17 @@ import pyarrow as pa
 from pyarrow import types as kinds
 
 from ...proto.errors import ExecutionError
-from ..operator import StateReader, StateWriter
-from .arrangement import Arrangement
-from .change import Change, Numbers, Rounds
-from .columns import Column, FixedColumn, Index, column
-from .consolidate import consolidate
-from .extremes import Extremes
-from .keyed import Answer, Keyed, together
-from .limbs import TooLarge, limbs_of, split, to_decimal, to_int64
-from .present import sums_at
-from .rows import Rows
-from .state import load_arrangement, save_arrangement
+from ..core.operator import StateReader, StateWriter
+from .kept.arrangement import Arrangement
+from .kept.present import sums_at
+from .kept.state_format import load_arrangement, save_arrangement
+from .keyed_operator import Answer, Keyed, together
+from .values.change import Change, Numbers, Rounds
+from .values.consolidate import consolidate
+from .values.extremes import Extremes
+from .values.limbs import TooLarge, limbs_of, split, to_decimal, to_int64
+from .values.rows import Rows
+from .values.value_columns import Column, FixedColumn, Index, column
 
 _LARGE: Final = 1 << 31
 """A row that is there so often cannot be summed."""

@@ -14,17 +14,17 @@ from typing import Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from ..operator import StateReader, StateWriter
-from .arrangement import Arrangement, Run
-from .change import Change, Numbers, Rounds, all_one, later, take_weights
-from .columns import Index, Mask
-from .consolidate import added, group_starts, sum_groups
-from .evaluator import RowsFailed
-from .operator import ChangeOperator
-from .pairs import PAIRS
+from ..core.operator import StateReader, StateWriter
+from .change_operator import ChangeOperator
+from .kept.arrangement import Arrangement, Run
+from .kept.pairs import PAIRS
+from .kept.state_format import load_arrangement, save_arrangement
 from .postponed import Postponed
-from .rows import Rows
-from .state import load_arrangement, save_arrangement
+from .values.change import Change, Numbers, Rounds, all_one, later, take_weights
+from .values.consolidate import added, group_starts, sum_groups
+from .values.evaluator import RowsFailed
+from .values.rows import Rows
+from .values.value_columns import Index, Mask
 
 _CROSSED: Final = 1 << 22
 """Pairs of rows that are looked for at a time, where every row meets every other one."""

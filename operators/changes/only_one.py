@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from ...proto.errors import ExecutionError
-from ..operator import StateReader, StateWriter
-from .arrangement import Arrangement
-from .change import Change
-from .found import Found
-from .operator import ChangeOperator
-from .present import sums_at
-from .rows import Rows
-from .state import load_arrangement, save_arrangement
+from ..core.operator import StateReader, StateWriter
+from .change_operator import ChangeOperator
+from .kept.arrangement import Arrangement
+from .kept.found import Found
+from .kept.present import sums_at
+from .kept.state_format import load_arrangement, save_arrangement
+from .values.change import Change
+from .values.rows import Rows
 
 
 class OnlyOne(ChangeOperator):

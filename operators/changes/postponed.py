@@ -17,12 +17,12 @@ import numpy as np
 import pyarrow as pa
 
 from ...proto.errors import ExecutionError
-from ..sizes import BATCH_BYTES, rows_within
+from ..core.sizes import BATCH_BYTES, rows_within
 from .agenda import Agenda
-from .canonical import canonical
-from .change import Change, Rounds, by_rounds
-from .consolidate import consolidate
-from .evaluator import RowsFailed, first_failing
+from .values.canonical_rows import canonical
+from .values.change import Change, Rounds, by_rounds
+from .values.consolidate import consolidate
+from .values.evaluator import RowsFailed, first_failing
 
 _ROWS: Final = 65_536
 """Rows that are evaluated at a time, unless they are wide."""

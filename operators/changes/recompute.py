@@ -11,19 +11,19 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from ..operator import StateReader, StateWriter
+from ..core.operator import StateReader, StateWriter
 from .agenda import Agenda
-from .arrangement import Arrangement
-from .change import Change, Rounds, by_rounds, constant_rounds
-from .codes import canonical_orders
-from .consolidate import consolidate
-from .evaluator import Evaluator
-from .found import Found
-from .history import again, counts_at
-from .operator import ChangeOperator
-from .present import present
-from .rows import Rows
-from .state import load_arrangement, save_arrangement
+from .change_operator import ChangeOperator
+from .kept.arrangement import Arrangement
+from .kept.found import Found
+from .kept.history import again, counts_at
+from .kept.present import present
+from .kept.state_format import load_arrangement, save_arrangement
+from .values.change import Change, Rounds, by_rounds, constant_rounds
+from .values.consolidate import consolidate
+from .values.evaluator import Evaluator
+from .values.order_codes import canonical_orders
+from .values.rows import Rows
 
 
 class Recompute(ChangeOperator):

@@ -13,16 +13,16 @@ import numpy as np
 import pyarrow as pa
 
 from ...proto.errors import ExecutionError
-from ..operator import StateReader, StateWriter
-from .arrangement import Arrangement
-from .change import Change, Rounds
-from .codes import canonical_orders
-from .columns import Index
-from .evaluator import NUMBER, Evaluator, RowsFailed, first_failing
-from .keyed import Answer, Keyed
-from .present import present
-from .rows import Rows
-from .state import load_arrangement, save_arrangement
+from ..core.operator import StateReader, StateWriter
+from .kept.arrangement import Arrangement
+from .kept.present import present
+from .kept.state_format import load_arrangement, save_arrangement
+from .keyed_operator import Answer, Keyed
+from .values.change import Change, Rounds
+from .values.evaluator import NUMBER, Evaluator, RowsFailed, first_failing
+from .values.order_codes import canonical_orders
+from .values.rows import Rows
+from .values.value_columns import Index
 
 
 class Regroup(Keyed):

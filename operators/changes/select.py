@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from .change import Change
-from .operator import ChangeOperator
-from .rows import Rows
+from .change_operator import ChangeOperator
+from .values.change import Change
+from .values.rows import Rows
 
 
 class Select(ChangeOperator):

@@ -13,18 +13,18 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from ..operator import StateReader, StateWriter
-from ..ordering import Order
-from .arrangement import Arrangement
-from .change import Change, ManyRounds, Numbers, Rounds
-from .codes import canonical_orders
-from .columns import Index, Mask
-from .consolidate import group_starts
-from .keyed import Answer, Keyed
-from .ordered import OrderedArrangement, weighing
-from .present import Present, leading, present, same_as_before
-from .rows import Rows
-from .state import load_arrangement, save_arrangement
+from ..arrays.ordering import Order
+from ..core.operator import StateReader, StateWriter
+from .kept.arrangement import Arrangement
+from .kept.ordered_arrangement import OrderedArrangement, weighing
+from .kept.present import Present, leading, present, same_as_before
+from .kept.state_format import load_arrangement, save_arrangement
+from .keyed_operator import Answer, Keyed
+from .values.change import Change, ManyRounds, Numbers, Rounds
+from .values.consolidate import group_starts
+from .values.order_codes import canonical_orders
+from .values.rows import Rows
+from .values.value_columns import Index, Mask
 
 _FITS: Final = 1 << 62
 """Up to about so many copies places are int64."""

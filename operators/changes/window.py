@@ -14,23 +14,23 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from ..hashing import Hashes
-from ..operator import StateReader, StateWriter
-from ..ordering import Order
+from ..arrays.hashing import Hashes
+from ..arrays.ordering import Order
+from ..core.operator import StateReader, StateWriter
 from .agenda import Agenda
-from .change import Change, Numbers, Rounds
-from .codes import canonical_orders, order_of, orders_of
-from .columns import Index
-from .consolidate import consolidate, group_starts, sum_groups
-from .evaluator import Evaluator, RowsFailed
-from .found import Found
-from .operator import ChangeOperator
-from .ordered import OrderedArrangement
-from .present import Present, leading, present, same_as_before
+from .change_operator import ChangeOperator
+from .kept.found import Found
+from .kept.ordered_arrangement import OrderedArrangement
+from .kept.present import Present, leading, present, same_as_before
+from .kept.section import Place, Section, Stretch
+from .kept.state_format import load_arrangement, save_arrangement
 from .regroup import Regroup, failed_key
-from .rows import Rows
-from .section import Place, Section, Stretch
-from .state import load_arrangement, save_arrangement
+from .values.change import Change, Numbers, Rounds
+from .values.consolidate import consolidate, group_starts, sum_groups
+from .values.evaluator import Evaluator, RowsFailed
+from .values.order_codes import canonical_orders, order_of, orders_of
+from .values.rows import Rows
+from .values.value_columns import Index
 
 _WORTH: Final = 4_096
 """A partition with more rows than so many for each that has changed is not answered as a whole."""

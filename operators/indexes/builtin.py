@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from ...proto.errors import InternalError
-from ..scan import Scan
-from .arrow import ArrowIndex
+from ..sources.scan import Scan
+from .arrow_index import ArrowIndex
 from .file import FileIndex
 from .index import Index
 from .kind import IndexHost, WantedIndex, named

@@ -16,15 +16,15 @@ import duckdb
 import pyarrow as pa
 
 from ...proto.errors import SplitError
-from .. import failures
-from ..batches import batch_of
-from ..column import Column
-from ..conform import Conform
-from ..engine import Connection, batches_of
-from ..file_relations import FileSource, define, native_obstacle
-from ..file_versions import HeldFiles
-from ..instances import Instance
-from ..piece import FilePiece, Piece
+from ..core.batches import batch_of
+from ..core.column import Column
+from ..core.piece import FilePiece, Piece
+from ..duckdb import failures
+from ..duckdb.conform import Conform
+from ..duckdb.duckdb_calls import Connection, batches_of
+from ..duckdb.instances import Instance
+from ..sources.file_relations import FileSource, define, native_obstacle
+from ..sources.file_versions import HeldFiles
 from .index import Index, Matches
 
 _KEYS = "keys"

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import types as kinds
 
-from ..hashing import SETTLED_BYTES, one_to_one
+from ..arrays.hashing import SETTLED_BYTES, one_to_one
 from .equality import equal_keys
 from .index import RowNumbers, is_every
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ...proto.errors import InvalidRequest
-from ..column import Column
-from ..instances import Instance
-from ..piece import Piece
+from ..core.column import Column
+from ..core.piece import Piece
+from ..duckdb.instances import Instance
 from .index import Index
 from .sql import Database
 

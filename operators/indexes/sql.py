@@ -23,11 +23,11 @@ import pyarrow.compute as pc
 from pyarrow import types as kinds
 
 from ...proto.errors import ExecutionError
-from .. import failures
-from ..batches import batch_of
-from ..casts import LossyCast, cast, castable
-from ..column import Column
-from ..quoting import identifier, writable
+from ..arrays.casts import LossyCast, cast, castable
+from ..core.batches import batch_of
+from ..core.column import Column
+from ..core.quoting import identifier, writable
+from ..duckdb import failures
 from .equality import equal_keys
 from .index import Index, Matches
 

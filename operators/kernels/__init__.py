@@ -5,9 +5,9 @@ that DuckDB would give, bit for bit, or decline: where a sum or a product overfl
 asked, which has an answer or an error for it.
 """
 
-from .expressions import Apply, Column, Constant, Expression, Function
 from .groups import Grouped
-from .rows import Filtered, Projected
+from .kernel_expressions import Apply, Column, Constant, Expression, Function
+from .kernel_rows import Filtered, Projected
 from .small import SMALL_ROWS, Kernels, Step
 
 __all__ = [

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ..batches import batch_of
-from ..layout import Places
-from ..reductions import Reduction, reduce
-from .expressions import Compute, Declined, Expression, column_of, compiled
+from ..arrays.layout import Places
+from ..arrays.reductions import Reduction, reduce
+from ..core.batches import batch_of
+from .kernel_expressions import Compute, Declined, Expression, column_of, compiled
 
 _NARROW = np.iinfo(np.int16).max
 

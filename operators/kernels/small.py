@@ -7,9 +7,9 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
-from .expressions import Declined
 from .groups import Grouped
-from .rows import Filtered, Projected
+from .kernel_expressions import Declined
+from .kernel_rows import Filtered, Projected
 
 #: An epoch of 10,000 rows in as many groups takes 0.8 of what it takes with DuckDB; of 30,000, as long.
 SMALL_ROWS: Final = 10_000

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from ...proto.errors import ExecutionError
-from ..batches import batch_of
-from ..layout import Flags, Words
+from ..arrays.layout import Flags, Words
+from ..core.batches import batch_of
 from .kinds import Meaning
 from .pair_filter import PairFilter
 from .pieces import Insertion, Pieces, picked, together

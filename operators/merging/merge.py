@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from ..held_rows import HeldRows, Holding
-from ..layout import Words
-from ..ordering import Key
-from ..stretches import Stretch
-from .codes import codes
-from .group import KeyGroup
+from ..arrays.layout import Words
+from ..arrays.ordering import Key
+from ..arrays.stretches import Stretch
+from ..core.held_rows import HeldRows, Holding
+from .key_codes import codes
+from .key_group import KeyGroup
+from .key_ranges import expanded, parts, ranges
 from .matcher import Lost, Matcher, ProbeRows
-from .ranges import expanded, parts, ranges
 from .sorted_input import SortedInput
 
 

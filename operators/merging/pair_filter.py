@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from ...proto.errors import InternalError
-from ..batches import batch_of
-from ..blocks import BLOCK_ROWS
-from ..fragment import Fragment
-from ..inputs import StreamSource
-from ..instances import Instance
-from ..layout import Flags
-from ..streams import BatchStream
+from ..arrays.layout import Flags
+from ..core.batches import batch_of
+from ..core.blocks import BLOCK_ROWS
+from ..core.streams import BatchStream
+from ..duckdb.fragment import Fragment
+from ..duckdb.instances import Instance
+from ..duckdb.statement_inputs import StreamSource
 from .pieces import Rows, number_of, picked
 
 _PAIRS = "pairs"

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types as kinds
 
-from ..batches import batch_of
-from ..blocks import BLOCK_ROWS
-from ..layout import Flags, Words
+from ..arrays.layout import Flags, Words
+from ..core.batches import batch_of
+from ..core.blocks import BLOCK_ROWS
 from .kinds import Meaning
 
 Rows: TypeAlias = Words | slice

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from ...proto.errors import ExecutionError
-from ..blocks import BLOCK_ROWS
-from ..operator import Stream
-from ..ordering import Key, Ordering, SortedKeys
-from ..stretches import Stretch
+from ..arrays.ordering import Key, Ordering, SortedKeys
+from ..arrays.stretches import Stretch
+from ..core.blocks import BLOCK_ROWS
+from ..core.operator import Stream
 
 
 class SortedInput:

@@ -18,7 +18,9 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from ..operator import Operator
+from ..core.operator import Operator
+from .check_inputs import CUTS, Boom, WatchedStream, one_row_each
+from .check_nodes import Checked, OfGraph, operators_of
 from .checks import (
     CHECKS,
     closes_its_inputs_at_the_end,
@@ -36,8 +38,6 @@ from .checks import (
     takes_inputs_without_batches_like_empty_ones,
     works_after_a_broken_epoch,
 )
-from .inputs import CUTS, Boom, WatchedStream, one_row_each
-from .nodes import Checked, OfGraph, operators_of
 from .running import Case, Epoch, MemoryState, Reordered
 
 

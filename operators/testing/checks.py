@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from .inputs import CUTS, Boom, Cut, WatchedStream, name_of, one_row_each, whole, with_empty_batches, with_gaps
+from .check_inputs import CUTS, Boom, Cut, WatchedStream, name_of, one_row_each, whole, with_empty_batches, with_gaps
 from .running import (
     Answer,
     Case,

@@ -11,9 +11,9 @@ from typing import Self, TypeAlias
 
 import pyarrow as pa
 
-from ..digest import digest
-from ..operator import Operator, Part, Stream
-from .inputs import Boom, Cut, WatchedStream, whole
+from ..arrays.digest import digest
+from ..core.operator import Operator, Part, Stream
+from .check_inputs import Boom, Cut, WatchedStream, whole
 
 Epoch: TypeAlias = Sequence[pa.Table]
 Reordered: TypeAlias = Callable[[Epoch, random.Random], Epoch]

@@ -12,8 +12,8 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from ...proto.errors import ExecutionError, InvalidRequest
-from ..batches import batch_of
-from ..retype import NullInside, retype
+from ..arrays.retype import NullInside, retype
+from ..core.batches import batch_of
 
 
 class Writer(Protocol):

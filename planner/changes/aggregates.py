@@ -13,11 +13,11 @@ from typing import Final
 
 from ...operators.changes.group import Count, Extreme, GroupMeasure, Sum
 from .. import ir
-from .. import types as t
+from ..analysis.structure import Structure
+from ..ir import types as t
+from ..ir.arrow_types import arrow_schema, sql_type
 from ..sql.states import State, render_total, states_of
-from ..sql.types import arrow_schema, sql_type
-from ..structure import Structure
-from .nodes import ChangeNode, ComputeNode, GroupNode, RegroupNode, SelectNode
+from .change_nodes import ChangeNode, ComputeNode, GroupNode, RegroupNode, SelectNode
 from .rendering import NUMBER, columns, leaf, numbered, render
 from .rowwise import compute
 from .sets import distinct

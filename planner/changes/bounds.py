@@ -11,9 +11,9 @@ from typing import Final
 from ...operators.changes.group import Extreme
 from ...operators.changes.join import JoinKey
 from .. import ir
-from .. import types as t
-from ..sql.types import arrow_schema
-from .nodes import ChangeNode, GroupNode, JoinNode, PairCondition
+from ..ir import types as t
+from ..ir.arrow_types import arrow_schema
+from .change_nodes import ChangeNode, GroupNode, JoinNode, PairCondition
 from .rendering import NUMBER, columns, leaf, numbered, render, with_places
 from .rowwise import lower_chain
 from .sides import Sides, side_of

@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from ...operators.changes.join import JoinKey
 from .. import ir
-from ..sql.types import arrow_schema
-from ..visit import parts
+from ..ir.arrow_types import arrow_schema
+from ..ir.visit import parts
 from .bounds import matched_by_bound
-from .nodes import ChangeNode, ComputeNode, DifferenceNode, JoinNode, OnlyOneNode, PairCondition, SelectNode
+from .change_nodes import ChangeNode, ComputeNode, DifferenceNode, JoinNode, OnlyOneNode, PairCondition, SelectNode
 from .rendering import columns
 from .rowwise import compute, select
 from .sets import distinct

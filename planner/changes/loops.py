@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...operators.changes.network.graph import Limits, OnLimit
+from ...operators.changes.network.network_graph import Limits, OnLimit
 from .. import ir
-from ..sql.types import arrow_schema
-from .nodes import ChangeNode, LoopNode, SelectNode
+from ..ir.arrow_types import arrow_schema
+from .change_nodes import ChangeNode, LoopNode, SelectNode
 
 ROUNDS: Final = 10_000
 """How many rounds a loop may take that does not say."""

@@ -7,13 +7,13 @@ from typing import Final
 
 import pyarrow as pa
 
+from ...operators.arrays.ordering import Order
 from ...operators.changes.top import Counting
-from ...operators.ordering import Order
 from ...proto.errors import PlanError, Problem
 from .. import ir
-from ..sql.types import arrow_schema
-from ..visit import is_column, subqueries, transform_relations
-from .nodes import ChangeNode, DifferenceNode, TopNode
+from ..ir.arrow_types import arrow_schema
+from ..ir.visit import is_column, subqueries, transform_relations
+from .change_nodes import ChangeNode, DifferenceNode, TopNode
 from .rendering import columns
 from .rowwise import compute, select
 

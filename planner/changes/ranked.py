@@ -14,11 +14,11 @@ from typing import Final
 
 from ...operators.changes.top import Counting
 from .. import ir
-from .. import types as t
-from ..boolean import conjuncts
-from ..structure import Structure
-from ..visit import is_column
-from .nodes import ChangeNode
+from ..analysis.structure import Structure
+from ..ir import types as t
+from ..ir.boolean import conjuncts
+from ..ir.visit import is_column
+from .change_nodes import ChangeNode
 from .orders import Limit, first_rows
 from .reaches import reaching
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from .. import ir
-from .. import types as t
-from ..functions.templates.windows import RANKING
+from ..functions.templates.window_functions import RANKING
+from ..ir import types as t
 
 
 class Carry(enum.Enum):

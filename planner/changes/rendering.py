@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from ...proto.errors import InternalError, PlanError, Problem
 from .. import ir
-from .. import types as t
-from ..sql.statement import Statement
-from ..visit import transform
+from ..ir import types as t
+from ..ir.visit import transform
+from ..sql.select_statement import Statement
 
 NUMBER = t.Integer(bits=64)
 """The type of the column behind a row's own that says which row it is, or whose."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeAlias, TypeGuard
 
-from .. import ir, tree
-from ..sql.types import arrow_schema
-from ..visit import is_column, subqueries
-from .nodes import ChangeNode, ComputeNode, JoinNode, SelectNode
+from .. import ir
+from ..ir import tree
+from ..ir.arrow_types import arrow_schema
+from ..ir.visit import is_column, subqueries
+from .change_nodes import ChangeNode, ComputeNode, JoinNode, SelectNode
 from .rendering import NUMBER, columns, numbered, render
 
 Chained: TypeAlias = ir.Filter | ir.Project | ir.Expand

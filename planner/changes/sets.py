@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ...operators.changes.weigh import Weighing
+from ...operators.changes.distinct_or_set_op import Weighing
 from .. import ir
-from ..sql.types import arrow_schema
-from .nodes import ChangeNode, SelectNode, WeighNode
+from ..ir.arrow_types import arrow_schema
+from .change_nodes import ChangeNode, SelectNode, WeighNode
 
 _WEIGHINGS: Final = {
     ir.SetOperation.UNION_DISTINCT: Weighing.DISTINCT,

@@ -7,10 +7,10 @@ from typing import Final
 
 from ...operators.changes.join import JoinKey
 from .. import ir
-from .. import types as t
-from ..boolean import conjuncts, with_conjuncts
-from ..visit import is_column, parts
-from .nodes import ChangeNode, PairCondition
+from ..ir import types as t
+from ..ir.boolean import conjuncts, with_conjuncts
+from ..ir.visit import is_column, parts
+from .change_nodes import ChangeNode, PairCondition
 from .rendering import NUMBER, columns, numbered, render, with_places
 from .rowwise import compute
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import replace
 
-from .. import ir, tree
-from .. import types as t
-from ..sql.types import arrow_schema
-from ..visit import rebuilt, relations, subqueries
-from ..walk import unroll
-from .nodes import BackNode, ChangeNode, LoopNode, RecomputeNode, SourceNode
+from .. import ir
+from ..ir import tree
+from ..ir import types as t
+from ..ir.arrow_types import arrow_schema
+from ..ir.visit import rebuilt, relations, subqueries
+from ..ir.walk import unroll
+from .change_nodes import BackNode, ChangeNode, LoopNode, RecomputeNode, SourceNode
 from .rendering import render
 
 _WHY = "floats are added up in each of a given number of rounds, which changes about every row"

@@ -9,11 +9,11 @@ from dataclasses import replace
 
 from ...operators.changes.window import NUMBERS, Reach
 from .. import ir
-from ..functions.templates.windows import RANKING
-from ..sql.types import arrow_schema, sql_type
-from ..structure import Structure
-from ..visit import is_column
-from .nodes import ChangeNode, WindowNode
+from ..analysis.structure import Structure
+from ..functions.templates.window_functions import RANKING
+from ..ir.arrow_types import arrow_schema, sql_type
+from ..ir.visit import is_column
+from .change_nodes import ChangeNode, WindowNode
 from .orders import direction_of
 from .reaches import Reaching, reaching
 from .rendering import NUMBER, columns, leaf, render, with_places

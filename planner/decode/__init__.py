@@ -7,6 +7,6 @@ that is wrong.
 
 from __future__ import annotations
 
-from .plan import Decoded, decode_plan
+from .decode_plan import Decoded, decode_plan
 
 __all__ = ["Decoded", "decode_plan"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from .. import types as t
-from ..types import Type
+from ..ir import types as t
+from ..ir.types import Type
 from .poison import is_unknown
 
 _FAMILIES: Final[dict[type, str]] = {

@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import Final
 
 from ..functions import coverage_rows
-from . import expressions, literals, relations, types
-from .pool import pool
-from .relations import extension, local_files, read, write
-from .restored import RESTORED
+from . import expressions, relations
+from . import literal_values as literals
+from .declarations import declared_types as types
+from .encoding.message_classes import pool
+from .encoding.restored import RESTORED
+from .relations import extension, write
+from .relations.reads import local_files, read
 
 _LENGTH: Final = "text that is read is not measured: the length is the source's to keep, and casts keep it"
 

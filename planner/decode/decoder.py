@@ -10,22 +10,23 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
-from ...proto.user_operator import UserOperators
+from ...proto.operator_registration import UserOperators
 from .. import ir
-from ..types import Boolean
-from ..walk import unroll
-from . import expressions, limits, poison, relations
-from .binding import Binder
+from ..ir.types import Boolean
+from ..ir.walk import unroll
+from . import expressions, poison, relations
+from .declarations.declared_types import Types
+from .declarations.extensions import Extensions
+from .declarations.habits import Habits
 from .emit import emit
-from .extensions import Extensions
-from .habits import Habits
-from .literals import Literals
-from .loops import Loops
-from .nodes import Malformed, Message, Nodes
-from .place import Place
+from .enclosing_loops import Loops
+from .encoding import limits
+from .encoding.message_nodes import Malformed, Message, Nodes
+from .function_binding import Binder
+from .literal_values import Literals
+from .plan_path import Place
 from .problems import Problems
 from .scope import Scope
-from .types import Types
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from .nodes import Message
-from .place import Place
+from .encoding.message_nodes import Message
+from .plan_path import Place
 
 if TYPE_CHECKING:
     from .decoder import Decoder

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from .. import ir
-from ..types import Boolean, Type
+from ..ir.types import Boolean, Type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...proto.errors import PlanError, Problem
-from .place import Place
+from .plan_path import Place
 
 MAX_PROBLEMS = 100
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from .. import ir
-from ..types import Type
+from ..ir.types import Type
 
 
 class Windows:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from .. import ir
-from .nodes import Message
-from .place import Place
+from .encoding.message_nodes import Message
+from .plan_path import Place
 from .scope import Scope
 
 if TYPE_CHECKING:

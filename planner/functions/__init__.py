@@ -2,7 +2,7 @@
 
 from .aliases import Argument
 from .binding import Bound, bind, bind_scalar, derived_type
-from .coverage import CoverageRow, coverage_rows
+from .function_coverage import CoverageRow, coverage_rows
 from .patterns import Signature
 
 __all__ = ["Argument", "Bound", "CoverageRow", "Signature", "bind", "bind_scalar", "coverage_rows", "derived_type"]

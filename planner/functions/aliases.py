@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from .. import ir
-from .. import types as t
-from ..types import Type
+from ..ir import types as t
+from ..ir.types import Type
 from .patterns import Signature
 
 Argument: TypeAlias = ir.Expression | Type | Signature | str

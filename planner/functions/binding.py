@@ -21,13 +21,14 @@ from typing import Final
 
 from ...proto.errors import PlanError, Problem
 from .. import ir
-from .. import types as t
-from ..types import Type
-from . import aliases, coercion, names, registry
+from ..ir import types as t
+from ..ir.types import Type
+from . import aliases, coercion, registry
+from . import function_names as names
 from .aliases import Alias, Argument, type_of
+from .argument_types import common_type, convert, fit, match_types
 from .derivation import derive
-from .fitting import common_type, convert, fit, match_types
-from .options import choose
+from .function_options import choose
 from .patterns import ArgumentType, Bindings, Signature
 from .registry import Implementation
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from .. import types as t
 from ..ir import Literal
-from ..types import Type
+from ..ir import types as t
+from ..ir.types import Type
 from .patterns import ArgumentType, Signature
 
 _DIGITS: Final[dict[tuple[int, bool], int]] = {

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from ..types import Type
+from ..ir.types import Type
 from .patterns import Bindings, fill, parse
 
 _TOKEN: Final = re.compile(r"\s*(\d+|[A-Za-z_]\w*|[<>=!]=|[-+*<>?:(),])")

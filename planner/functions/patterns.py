@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Final, TypeAlias
 
-from .. import types as t
-from ..types import Type
+from ..ir import types as t
+from ..ir.types import Type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

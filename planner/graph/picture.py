@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from xml.sax.saxutils import escape
 
-from ..explain_operators import ENDS
+from ..explain.explain_operators import ENDS
 
 CHARACTER: Final = 7.3
 """Width of a character of the font, and a little more."""

@@ -8,10 +8,10 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import types as kinds
 
-from ...operators.batch_function import mapped_schema
-from ...operators.casts import plain, stored
-from ...operators.hashing import hashable
-from ...operators.user_code import shown
+from ...operators.arrays.casts import plain, stored
+from ...operators.arrays.hashing import hashable
+from ...operators.user.batch_function import mapped_schema
+from ...operators.user.user_code import shown
 from ...proto.errors import NodeError, PlanError, Problem
 from ...proto.graph import (
     ByKey,
@@ -27,9 +27,9 @@ from ...proto.graph import (
     StockNode,
     UnionNode,
 )
+from .graph_structure import problem
 from .steps import MergeStep, SqlStep, Step
-from .stock import Schemas, Wrong, sql_step, stock_steps
-from .structure import problem
+from .stock_nodes import Schemas, Wrong, sql_step, stock_steps
 
 _KINDS: Final = (
     (kinds.is_integer, "whole numbers"),

@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from ...operators.ordering import Order
-from ...operators.quoting import identifier
+from ...operators.arrays.ordering import Order
+from ...operators.core.quoting import identifier
 from ...proto.graph import ExecutorNode, Input, MapNode, SourceNode, UnionNode
 
 

@@ -46,14 +46,7 @@ from .expressions import (
     Switch,
     WindowCall,
 )
-from .loops import (
-    AtLimit,
-    Iterate,
-    LoopInput,
-    Recursion,
-    Reference,
-    Rounds,
-)
+from .loop_relations import AtLimit, Iterate, LoopInput, Recursion, Reference, Rounds
 from .plan import (
     MOST_SHARED,
     Plan,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from ..types import Boolean, Type
+from .types import Boolean, Type
 
 if TYPE_CHECKING:
     from .relation import Relation

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from ...operators.user import UserStream
+from ...operators.user.user import UserStream
 from ...proto.graph import Executor
 from .expressions import Direction, Expression, Field, Measure
 from .relations import ColumnOrder, JoinType, Schema

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from .loops import (
-    Iterate,
-    LoopInput,
-    Recursion,
-    Reference,
-    Rounds,
-)
+from .loop_relations import Iterate, LoopInput, Recursion, Reference, Rounds
 from .planned import (
     Exchange,
     FinalAggregate,

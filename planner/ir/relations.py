@@ -6,8 +6,8 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from ..types import Type
 from .expressions import Direction, Expression, Measure, SortKey, WindowCall
+from .types import Type
 
 if TYPE_CHECKING:
     from .relation import Relation

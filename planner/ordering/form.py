@@ -8,11 +8,12 @@ from functools import cached_property
 from typing import Any, overload
 
 from ...proto.errors import PlanError, Problem
-from .. import ir, tree
-from ..loops import steady
-from ..spread.joins import equal_columns
-from ..visit import parts
-from .ordered import ordered
+from .. import ir
+from ..choose.choose_loops import steady
+from ..distribution.joins import equal_columns
+from ..ir import tree
+from ..ir.visit import parts
+from .ordered_form import ordered
 
 Render = Callable[[ir.Relation, Sequence[ir.Relation]], str]
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from .. import ir, tree
-from .. import types as t
+from .. import ir
+from ..ir import tree
+from ..ir import types as t
 from ..rewrite.prune_columns import output_sides
-from .columns import Placed, rearranged
+from .row_positions import Placed, rearranged
 
 
 def kept_sides(relation: ir.Join | ir.LateralJoin | ir.Cross) -> tuple[ir.Relation, ...]:

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Container, Generator
 from typing import assert_never
 
-from .. import ir, tree
-from ..reach import Reach
-from ..visit import parts
-from ..walk import unroll
-from .exact import is_exact, is_one_value
+from .. import ir
+from ..analysis.exact import is_exact, is_one_value
+from ..analysis.outer_references import Reach
+from ..ir import tree
+from ..ir.visit import parts
+from ..ir.walk import unroll
 
 
 class Looseness:

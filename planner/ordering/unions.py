@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from .. import ir
-from .. import types as t
-from .columns import Placed, fields, with_columns
+from ..ir import types as t
+from .row_positions import Placed, fields, with_columns
 
 _BRANCH = t.Integer(bits=32, nullable=False)
 

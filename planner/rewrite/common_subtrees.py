@@ -13,11 +13,12 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from .. import ir, tree
-from ..reach import Reach
-from ..structure import Structure
-from ..visit import rebuilt, subqueries
-from ..walk import unroll
+from .. import ir
+from ..analysis.outer_references import Reach
+from ..analysis.structure import Structure
+from ..ir import tree
+from ..ir.visit import rebuilt, subqueries
+from ..ir.walk import unroll
 
 _COSTLY: Final = (ir.Aggregate, ir.Window)
 

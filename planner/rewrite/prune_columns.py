@@ -16,9 +16,10 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias, assert_never
 
 from ...proto.errors import InternalError
-from .. import ir, tree
-from ..visit import Places, moved, parts, subqueries
-from ..walk import unroll
+from .. import ir
+from ..ir import tree
+from ..ir.visit import Places, moved, parts, subqueries
+from ..ir.walk import unroll
 
 Joining: TypeAlias = ir.Join | ir.LateralJoin | ir.Cross | ir.IndexLookup
 

@@ -15,10 +15,10 @@ from itertools import islice
 from typing import Final
 
 from .. import ir
-from ..boolean import conjuncts, is_and
-from ..reach import Reach
-from ..types import nullable
-from ..visit import is_column, relations, transform_relations
+from ..analysis.outer_references import Reach
+from ..ir.boolean import conjuncts, is_and
+from ..ir.types import nullable
+from ..ir.visit import is_column, relations, transform_relations
 
 _STEPS: Final = 6
 """How many projections and filters there may be between the join and the aggregate."""

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from .. import ir
-from ..boolean import conjuncts, with_conjuncts
-from ..structure import Structure
-from ..visit import is_column, parts, transform, transform_relations
+from ..analysis.structure import Structure
+from ..ir.boolean import conjuncts, with_conjuncts
+from ..ir.visit import is_column, parts, transform, transform_relations
 
 _PROJECTIONS = 4
 """How many projections to look through: emits and pruning leave one or two."""

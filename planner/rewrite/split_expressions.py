@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeGuard
 
 from ...proto.errors import PlanError, Problem
-from .. import ir, tree
-from ..boolean import conjuncts, is_connective, with_conjuncts
-from ..types import nullable
-from ..visit import transform, transform_relations
-from ..walk import unroll
+from .. import ir
+from ..ir import tree
+from ..ir.boolean import conjuncts, is_connective, with_conjuncts
+from ..ir.types import nullable
+from ..ir.visit import transform, transform_relations
+from ..ir.walk import unroll
 
 LEVELS: Final = 100
 """Levels left in one expression. DuckDB's planning time grows with the square of it."""

@@ -13,9 +13,9 @@ from typing import Final, TypeAlias
 
 from ...proto.errors import PlanError
 from .. import ir
-from .. import types as t
-from . import expressions
-from .types import sql_type
+from ..ir import types as t
+from ..ir.arrow_types import sql_type
+from . import expression_writer as expressions
 
 _COUNT: Final = t.Integer(bits=64)
 _DOUBLE: Final = t.Float(bits=64)

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from .. import ir
-from . import expressions
-from .scope import TextScope
+from ..ir.arrow_types import sql_type
+from . import expression_writer as expressions
+from .sql_scope import TextScope
 from .table import Table
-from .types import sql_type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ... import Task
     from ...proto.values import FileSplit
     from ...splits import SplitLike
-    from .progress import State
+    from .progress_line import State
 
 
 def register(commands: common.Subparsers) -> None:
@@ -92,7 +92,7 @@ def register(commands: common.Subparsers) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from .output import open_output, writable
-    from .progress import progress
+    from .progress_line import progress
 
     try:
         target = writable(options.output) if options.output else None
@@ -154,7 +154,7 @@ def _check_names(options: argparse.Namespace) -> None:
 
 def _check_fed(task: Task, options: argparse.Namespace) -> None:
     """A task that goes on from a checkpoint may have the rows of its sources from before."""
-    from ...proto.sources import check_fed
+    from ...proto.source_names import check_fed
     from ...proto.values import Mode
 
     fed = {name for name, _ in options.split}
@@ -167,7 +167,7 @@ def _check_fed(task: Task, options: argparse.Namespace) -> None:
 
 
 def _state(task: Task) -> State:
-    from .progress import State
+    from .progress_line import State
 
     found = task.statistics()
     known = [each for each in found.progress.values() if each.total]
@@ -185,7 +185,7 @@ def _grouped(named: list[tuple[str, str]]) -> dict[str, list[str]]:
 
 def _epochs(options: argparse.Namespace) -> list[dict[str, list[str]]]:
     """The splits of each epoch; one epoch at least."""
-    from ...operators.splits import files_of
+    from ...operators.sources.split_pieces import files_of
 
     size = options.splits_per_epoch
     if size is None:

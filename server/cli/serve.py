@@ -133,19 +133,19 @@ def register(commands: common.Subparsers) -> None:
 def serve(options: argparse.Namespace) -> int:
     import asyncio
 
-    from ...executor.ceilings import Ceilings
-    from ...executor.embedded import open_service
+    from ...executor.runtime.ceilings import Ceilings
+    from ...executor.service.embedded import open_service
     from ...proto.address import UNIX
     from ...proto.allocator import tune_allocator
     from ...proto.errors import InvalidRequest
     from ...proto.values import TaskOptions
-    from ..certificate import Certificate
-    from ..log_lines import log_to_stderr
-    from ..registered import registered
+    from ..access.certificate import Certificate
+    from ..access.tokens import Tokens
     from ..serving import serve as serve_until_ended
-    from ..settings import Settings
-    from ..tokens import Tokens
-    from ..trust import check_apart
+    from ..setup.log_lines import log_to_stderr
+    from ..setup.registered import registered
+    from ..setup.settings import Settings
+    from ..setup.trust import check_apart
 
     log_to_stderr(options.log_level)
     roots = tuple(options.root or [Path.cwd()])

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tidegate.client import Client
-from tidegate.executor.engine import Engine
-from tidegate.executor.plan_engine import PlanEngine
+from tidegate.executor.api.engine import Engine
+from tidegate.executor.service.plan_engine import PlanEngine
 from tidegate.task import Task
 
 from ..executor.fakes import FakeEngine

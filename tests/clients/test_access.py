@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import tidegate
-from tidegate.access import access
 from tidegate.proto.address import is_loopback
+from tidegate.transport.access import access
 
 HERE, THERE = "127.0.0.1:1", "far.example:1"
 GIVEN, FILED, SET, NAMED = (f"the-token-that-was-{how}" for how in ("given", "filed", "set", "named"))

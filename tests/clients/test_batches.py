@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import tidegate
-from tidegate.batches import cut
+from tidegate.batch_reader import cut
 from tidegate.task import Task
 
 from ..executor.fakes import POISON

@@ -11,8 +11,8 @@ import pytest
 
 import tidegate
 from tidegate.client import Client
-from tidegate.executor.plan_engine import PlanEngine
-from tidegate.operators.operator import StateReader, StateWriter
+from tidegate.executor.service.plan_engine import PlanEngine
+from tidegate.operators.core.operator import StateReader, StateWriter
 
 from ..executor.fakes import POISON, FakeEngine, batch
 from . import plans

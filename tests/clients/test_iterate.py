@@ -16,7 +16,7 @@ from substrait.extension_registry import ExtensionRegistry
 import tidegate
 from tidegate.planner import ir
 from tidegate.planner.decode import decode_plan
-from tidegate.planner.visit import relations
+from tidegate.planner.ir.visit import relations
 from tidegate.plans import iterate
 from tidegate.proto.values import PlanBytes
 

@@ -11,7 +11,7 @@ import pytest
 
 import tidegate
 from tidegate.client import Client
-from tidegate.executor.plan_engine import PlanEngine
+from tidegate.executor.service.plan_engine import PlanEngine
 
 from ..executor.plans import joined, plan, read
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tidegate.client import Client
-from tidegate.executor.plan_engine import PlanEngine
+from tidegate.executor.service.plan_engine import PlanEngine
 from tidegate.proto.statistics import SourceProgress
 
 from ..executor.plans import passed_through, plan, read, summed

@@ -14,15 +14,15 @@ import pyarrow as pa
 import pytest
 
 import tidegate
-from tidegate.access import Access
-from tidegate.channel import Line
-from tidegate.executor.engine import Engine
-from tidegate.executor.owning import Ownership, act_for
+from tidegate.executor.api.engine import Engine
+from tidegate.executor.api.ownership import Ownership, act_for
 from tidegate.plans import plan_bytes
 from tidegate.proto.address import placeless
 from tidegate.proto.values import Cursor, TaskOptions
-from tidegate.remote import RemoteService
-from tidegate.server.flight_port import FlightPort
+from tidegate.server.endpoints.flight_port import FlightPort
+from tidegate.transport.access import Access
+from tidegate.transport.channel import Line
+from tidegate.transport.remote import RemoteService
 
 from ..executor.fakes import FakeEngine
 from ..server.running import fake_server, flight_address, manager, served
@@ -224,7 +224,7 @@ def test_a_client_that_has_fed_leaves_no_thread_behind(engine: Engine) -> None:
 
 
 def test_a_client_goes_on_where_the_server_has_ended_its_line(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidegate.server.tasks.LONGEST_FEED", 0.0)
+    monkeypatch.setattr("tidegate.server.endpoints.task_service.LONGEST_FEED", 0.0)
     with fake_server(engine) as address, tidegate.connect(address) as client, client.create_task(PLAN) as task:
         assert [task.run_epoch({"a": numbers(n)}).table()["x"].to_pylist() for n in range(3)] == [[0], [1], [2]]
         assert task.statistics().splits["a"].added == 3

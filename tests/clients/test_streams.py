@@ -17,9 +17,9 @@ from pyarrow import flight
 import tidegate
 from tidegate.proto.address import placeless
 from tidegate.proto.errors import Unavailable
-from tidegate.server.flight import FlightServer
-from tidegate.server.flight_port import FlightPort
-from tidegate.streams import ATTEMPTS
+from tidegate.server.endpoints.flight_port import FlightPort
+from tidegate.server.endpoints.flight_service import FlightServer
+from tidegate.transport.result_streams import ATTEMPTS
 
 from ..executor.fakes import FakeEngine
 from ..server.running import fake_server, flight_address
@@ -81,7 +81,7 @@ def test_a_server_without_flight_is_said_once(caplog: pytest.LogCaptureFixture) 
 def test_flight_that_cannot_be_reached_costs_a_few_seconds_once(
     backlog: int, announced: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("tidegate.streams.CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr("tidegate.transport.result_streams.CONNECT_SECONDS", 0.5)
     with silent(backlog) as elsewhere, fake_server() as address, caplog.at_level(logging.WARNING):
         announced(elsewhere)
         assert read_epochs(address).startswith(f"gRPC: the server's Arrow Flight cannot be reached at {elsewhere} (")
@@ -201,7 +201,7 @@ def test_rows_come_although_the_server_did_not_say_where_its_flight_is(monkeypat
         raise Unavailable("away")
 
     with fake_server() as address:
-        monkeypatch.setattr("tidegate.streams.FlightConnection._address", away)
+        monkeypatch.setattr("tidegate.transport.result_streams.FlightConnection._address", away)
         assert read_epochs(address, 1) == "Flight"
 
 

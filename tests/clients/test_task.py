@@ -308,7 +308,7 @@ def test_a_cancelled_task_says_so(start: Start) -> None:
 
 
 def test_an_epoch_fed_in_several_calls_gives_back_the_one_before(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidegate.feeding.STEP_SPLITS", 1)
+    monkeypatch.setattr("tidegate.transport.feeder.STEP_SPLITS", 1)
     task = start()
     task.run_epoch({"a": numbers(1)})
     assert values(task.run_epoch({"a": [numbers(2), numbers(3)]}).table()) == [2, 3]

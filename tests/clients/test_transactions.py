@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 import tidegate
-from tidegate import remote
 from tidegate.client import Client
-from tidegate.executor.plan_engine import PlanEngine
+from tidegate.executor.service.plan_engine import PlanEngine
 from tidegate.proto.values import FileSplit
+from tidegate.transport import remote
 
 from ..executor.plans import passed_through
 from .conftest import PLAN, Start

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidegate
-from tidegate import remote
 from tidegate.client import Client
-from tidegate.executor.embedded import open_service
-from tidegate.executor.store import SpillSpace
+from tidegate.executor.runtime.batch_store import SpillSpace
+from tidegate.executor.service.embedded import open_service
 from tidegate.proto.values import FileSplit, Split
+from tidegate.transport import remote
 
 from ..executor.fakes import FakeComputation, FakeEngine
 from ..executor.plans import passed_through

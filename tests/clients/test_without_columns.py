@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import tidegate
 from tidegate.client import Client
-from tidegate.executor.plan_engine import PlanEngine
-from tidegate.operators.batches import batch_of
+from tidegate.executor.service.plan_engine import PlanEngine
+from tidegate.operators.core.batches import batch_of
 from tidegate.operators.writing.formats import WRITE_FORMATS
 from tidegate.proto.values import PlanBytes
 

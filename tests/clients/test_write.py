@@ -10,7 +10,7 @@ import pytest
 from pyarrow import csv
 
 from tidegate.client import Client
-from tidegate.executor.plan_engine import PlanEngine
+from tidegate.executor.service.plan_engine import PlanEngine
 from tidegate.proto.errors import InvalidRequest, PlanError
 
 from . import plans

@@ -11,7 +11,7 @@ import pytest
 
 import tidegate
 from tidegate.client import Client
-from tidegate.executor.plan_engine import PlanEngine
+from tidegate.executor.service.plan_engine import PlanEngine
 from tidegate.proto.errors import LONGEST_PLACE, Problem
 
 from .conftest import PLAN, Start

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 import tidegate
+from tidegate.operators.arrays.digest import digest
 from tidegate.operators.changes.network.schedule import InOrder, Work
-from tidegate.operators.digest import digest
 
 from ..loops.queries import QUERIES, SCHEMAS, Looped, Query
 

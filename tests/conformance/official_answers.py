@@ -8,11 +8,11 @@ import duckdb
 import pyarrow as pa
 
 from tidegate.planner import ir
-from tidegate.planner import types as t
 from tidegate.planner.functions import bind, bind_scalar
-from tidegate.planner.sql.expressions import render, render_measure, render_window_call
-from tidegate.planner.sql.literals import literal
-from tidegate.planner.sql.types import sql_type
+from tidegate.planner.ir import types as t
+from tidegate.planner.ir.arrow_types import sql_type
+from tidegate.planner.sql.expression_writer import render, render_measure, render_window_call
+from tidegate.planner.sql.literal_sql import literal
 from tidegate.proto.errors import PlanError
 
 from .official_cases import ERROR, UNDEFINED, Case

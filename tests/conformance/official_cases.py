@@ -19,9 +19,9 @@ from substrait_antlr.func_test_case.FuncTestCaseLexer import FuncTestCaseLexer
 from substrait_antlr.func_test_case.FuncTestCaseParser import FuncTestCaseParser
 
 from tidegate.planner import ir
-from tidegate.planner import types as t
 from tidegate.planner.functions import Signature, bind_scalar
 from tidegate.planner.functions.patterns import Bindings, Pattern, fill, parse
+from tidegate.planner.ir import types as t
 
 ROOT = Path(str(resources.files("substrait_extensions.testcases")))
 ERROR, UNDEFINED = "<!ERROR>", "<!UNDEFINED>"

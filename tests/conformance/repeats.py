@@ -27,8 +27,8 @@ import pyarrow.parquet as pq
 from datafusion.substrait import Serde
 
 import tidegate
-from tidegate.operators.digest import digest
-from tidegate.planner.spread import spreading
+from tidegate.operators.arrays.digest import digest
+from tidegate.planner.distribution import distribute as spreading
 from tidegate.proto.values import PlanBytes
 
 from ..executor import plans

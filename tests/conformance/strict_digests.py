@@ -24,16 +24,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import tidegate
-from tidegate.executor.lookups import LookupThreads
-from tidegate.executor.manager import TaskManager
-from tidegate.executor.options import SMALLEST_MEMORY
-from tidegate.executor.plan_engine import PlanEngine
-from tidegate.operators.digest import digest
+from tidegate.executor.api.checked_options import SMALLEST_MEMORY
+from tidegate.executor.runtime.lookup_threads import LookupThreads
+from tidegate.executor.service.manager import TaskManager
+from tidegate.executor.service.plan_engine import PlanEngine
+from tidegate.operators.arrays.digest import digest
+from tidegate.operators.core.streams import BatchStream
+from tidegate.operators.core.submit import at_once
 from tidegate.operators.index_lookup_join import IndexLookupJoin
-from tidegate.operators.indexes.arrow import ArrowIndex
-from tidegate.operators.streams import BatchStream
-from tidegate.operators.submit import at_once
-from tidegate.planner.spread import spreading
+from tidegate.operators.indexes.arrow_index import ArrowIndex
+from tidegate.planner.distribution import distribute as spreading
 
 from ..server.running import served
 from . import operator_queries as own

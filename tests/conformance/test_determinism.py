@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import tidegate
-from tidegate.executor.options import SMALLEST_MEMORY
+from tidegate.executor.api.checked_options import SMALLEST_MEMORY
 
 from . import loop_queries, operator_queries, strict_digests
 from .strict_digests import Query, Way

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 import tidegate
 from tidegate.operators import kernels
-from tidegate.operators.digest import digest
-from tidegate.planner import fragments
+from tidegate.operators.arrays.digest import digest
+from tidegate.planner.cut import fragments
 
 EDGES: Final[dict[pa.DataType, list[object]]] = {
     pa.bool_(): [None, False, True],

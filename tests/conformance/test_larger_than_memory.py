@@ -22,7 +22,7 @@ import pytest
 from datafusion.substrait import Serde
 
 import tidegate
-from tidegate.operators.digest import digest
+from tidegate.operators.arrays.digest import digest
 
 MEMORY: Final = 48 << 20
 ROWS: Final = 200_000

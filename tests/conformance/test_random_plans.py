@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tidegate
-from tidegate.operators.digest import digest
+from tidegate.operators.arrays.digest import digest
 
 from . import repeats
 

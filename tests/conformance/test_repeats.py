@@ -10,10 +10,11 @@ from typing import Final
 import pytest
 
 import tidegate
-from tidegate.planner import ir, tree
+from tidegate.planner import ir
 from tidegate.planner.decode import decode_plan
+from tidegate.planner.ir import tree
+from tidegate.planner.ir.visit import subqueries
 from tidegate.planner.prepare import prepare
-from tidegate.planner.visit import subqueries
 from tidegate.proto.values import PlanBytes, TaskOptions
 
 from .repeats import SHAPES, Repeated, busy, digests, repeated

@@ -13,7 +13,7 @@ import pytest
 from substrait.proto import Plan
 
 from tidegate.planner.decode import decode_plan
-from tidegate.planner.pipelines import Feed, SourceShape
+from tidegate.planner.physical.pipelines import Feed, SourceShape
 from tidegate.planner.prepare import Prepared, prepare
 from tidegate.proto.values import PlanBytes, TaskOptions
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tidegate.client import Client
-from tidegate.executor.plan_engine import PlanEngine
+from tidegate.executor.service.plan_engine import PlanEngine
 
 from ..server.running import embedded_client, remote_client
 

@@ -12,15 +12,15 @@ from typing import Self
 
 import pyarrow as pa
 
-from tidegate.executor.changes.computation import ContinuousComputation
-from tidegate.executor.changes.making import EntrySource, graph_of
-from tidegate.executor.dataflow import instance_settings
-from tidegate.operators.changes.evaluator import Evaluators
+from tidegate.executor.changes.build_graph import EntrySource, graph_of
+from tidegate.executor.plans.continuous import ContinuousComputation
+from tidegate.executor.plans.dataflow import instance_settings
 from tidegate.operators.changes.network.network import Network
-from tidegate.operators.instances import Instance, InstancePool
-from tidegate.operators.piece import InlinePiece
+from tidegate.operators.changes.values.evaluator import Evaluators
+from tidegate.operators.core.piece import InlinePiece
+from tidegate.operators.duckdb.instances import Instance, InstancePool
 from tidegate.planner import ir
-from tidegate.planner.changes.prepare import PreparedChanges, prepare_changes
+from tidegate.planner.prepare_changes import PreparedChanges, prepare_changes
 from tidegate.proto.values import Mode, OnError, TaskOptions
 
 from .histories import WEIGHT, Changed, table

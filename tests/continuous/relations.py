@@ -9,8 +9,8 @@ from typing import Final
 import pyarrow as pa
 
 from tidegate.planner import ir
-from tidegate.planner import types as t
 from tidegate.planner.ir import JoinType, SetOperation
+from tidegate.planner.ir import types as t
 
 from ..planner.build import (
     F64,

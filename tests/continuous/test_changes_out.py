@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import tidegate
-from tidegate.operators.digest import digest
+from tidegate.operators.arrays.digest import digest
 
 from ..executor.plans import joined, passed_through, plan, read, sorted_by, summed, union
 from .histories import changes, planned, rows_of, table

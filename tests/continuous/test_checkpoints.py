@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import tidegate
 from examples import cheapest_path, connected_components, group_permissions, org_chart, transitive_closure
-from tidegate.operators.digest import digest
+from tidegate.operators.arrays.digest import digest
 
 from ..conformance.test_random_plans import QUERIES, SCHEMA, planned
 from .histories import Epochs, changes
@@ -132,7 +132,7 @@ def sums() -> bytes:
 
 GO_ON = """
 import json, sys, tidegate
-from tidegate.operators.digest import digest
+from tidegate.operators.arrays.digest import digest
 import pyarrow as pa
 
 root, restore, plan = sys.argv[1:]

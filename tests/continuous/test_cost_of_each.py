@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 import pytest
 
 import tidegate
-from tidegate.operators.changes.change import Change, Numbers
 from tidegate.operators.changes.network.network import Network
+from tidegate.operators.changes.values.change import Change, Numbers
 
 from ..loops.queries import Looped, Query
 from ..planner.build import plan

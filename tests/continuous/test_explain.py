@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 import tidegate
-from tidegate.executor.changes.routes import routes_to
+from tidegate.executor.changes.change_routes import routes_to
 from tidegate.planner import ir
-from tidegate.planner.changes.explain import nodes_of, takes_by_key
-from tidegate.planner.changes.prepare import prepare_changes
 from tidegate.planner.decode import decode_plan
+from tidegate.planner.explain.explain_changes import nodes_of, takes_by_key
+from tidegate.planner.prepare_changes import prepare_changes
 from tidegate.proto.values import Mode, PlanBytes, TaskOptions
 
 from ..executor.plans import limited, plan, read, summed

@@ -14,12 +14,12 @@ from typing import Final
 import pyarrow as pa
 import pytest
 
-from tidegate.executor.driver import start_beside
-from tidegate.operators import interrupts
-from tidegate.operators.changes import rows
-from tidegate.operators.changes.network.nodes import OperatorNode
-from tidegate.operators.changes.operator import ChangeOperator
-from tidegate.operators.interrupts import Watch, beside, look, looking, values_of
+from tidegate.executor.tasks.epoch_loop import start_beside
+from tidegate.operators.changes.change_operator import ChangeOperator
+from tidegate.operators.changes.network.channel_nodes import OperatorNode
+from tidegate.operators.changes.values import rows
+from tidegate.operators.core import interrupts
+from tidegate.operators.core.interrupts import Watch, beside, look, looking, values_of
 from tidegate.proto.errors import ExecutionError, TidegateError
 
 from ..planner import build

@@ -10,9 +10,10 @@ from typing import Final, TypeAlias
 import pytest
 
 import tidegate
-from tidegate.operators.changes import keyed, weigh
-from tidegate.operators.changes.change import ManyRounds, Rounds
-from tidegate.operators.changes.columns import Index
+from tidegate.operators.changes import distinct_or_set_op as weigh
+from tidegate.operators.changes import keyed_operator as keyed
+from tidegate.operators.changes.values.change import ManyRounds, Rounds
+from tidegate.operators.changes.values.value_columns import Index
 
 from ..loops.queries import QUERIES, SCHEMAS
 from .histories import Changed, Integral, Row, changes

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from tidegate.operators.changes.change import Change
 from tidegate.operators.changes.network.network import Network
-from tidegate.planner.decode.plan import decode_plan
+from tidegate.operators.changes.values.change import Change
+from tidegate.planner.decode.decode_plan import decode_plan
 from tidegate.proto.values import PlanBytes
 
 from ..loops.queries import QUERIES, SCHEMAS, history

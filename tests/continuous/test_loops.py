@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import tidegate
-from tidegate.executor.manager import TaskManager
-from tidegate.executor.plan_engine import PlanEngine
+from tidegate.executor.service.manager import TaskManager
+from tidegate.executor.service.plan_engine import PlanEngine
 
 from ..loops.queries import QUERIES, SCHEMAS, Query, history
 from ..server.running import served

@@ -15,7 +15,7 @@ from typing import Final
 import pyarrow as pa
 import pytest
 
-from tidegate.operators.changes.keyed import Keyed
+from tidegate.operators.changes.keyed_operator import Keyed
 from tidegate.planner import ir
 from tidegate.planner.ir import JoinType, SetOperation
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from tidegate.planner import ir
-from tidegate.planner.changes.explain import recomputed
+from tidegate.planner.explain.explain_changes import recomputed
 from tidegate.proto.errors import PlanError
 
 from ..planner.build import asc, col, fetch, plan, sort

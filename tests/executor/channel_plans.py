@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tidegate.executor.dataflow import PlanComputation, instance_settings
-from tidegate.executor.lookups import LookupThreads
-from tidegate.executor.manager import TaskManager
-from tidegate.executor.scheduler import Scheduler
-from tidegate.executor.store import SpillSpace
-from tidegate.operators.column import Column
-from tidegate.operators.digest import RowDigest
-from tidegate.operators.instances import InstancePool
-from tidegate.operators.loop_bounds import never
-from tidegate.operators.ordering import Order
-from tidegate.planner.pipelines import (
+from tidegate.executor.plans.dataflow import PlanComputation, instance_settings
+from tidegate.executor.runtime.batch_store import SpillSpace
+from tidegate.executor.runtime.lookup_threads import LookupThreads
+from tidegate.executor.runtime.scheduler import Scheduler
+from tidegate.executor.service.manager import TaskManager
+from tidegate.operators.arrays.digest import RowDigest
+from tidegate.operators.arrays.ordering import Order
+from tidegate.operators.core.column import Column
+from tidegate.operators.duckdb.instances import InstancePool
+from tidegate.operators.duckdb.loop_bounds import never
+from tidegate.planner.physical.pipelines import (
     Exchange,
     FileInput,
     FragmentNode,
@@ -33,7 +33,7 @@ from tidegate.planner.pipelines import (
     Start,
     StreamInput,
 )
-from tidegate.planner.sources import PlannedSource
+from tidegate.planner.physical.sources import PlannedSource
 from tidegate.proto.values import Barrier, Cursor, Data, FileSplit, InlineSplit, PlanBytes, Split, TaskOptions
 
 Node = ScanNode | FragmentNode | KeptNode | ReceiveNode

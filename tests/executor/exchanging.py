@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tidegate.executor.allowance import Allowance
-from tidegate.executor.exchange import Exchange, Slice
-from tidegate.executor.lanes import Answer
-from tidegate.executor.store import Quota, SpillFiles
-from tidegate.operators.routing import HashRouting, Routing
-from tidegate.operators.streams import BatchStream
+from tidegate.executor.exchange.exchange import Exchange, Slice
+from tidegate.executor.exchange.exchange_buffers import Answer
+from tidegate.executor.runtime.allowance import Allowance
+from tidegate.executor.runtime.batch_store import Quota, SpillFiles
+from tidegate.operators.core.streams import BatchStream
+from tidegate.operators.user.routing import HashRouting, Routing
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])
 PLENTY = 1 << 40

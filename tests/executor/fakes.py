@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tidegate.executor.computation import Source
-from tidegate.executor.engine import Engine
-from tidegate.executor.manager import TaskManager
-from tidegate.executor.store import SpillSpace
-from tidegate.operators.operator import StateReader, StateWriter, least_watermark
-from tidegate.operators.piece import FilePiece, FileVersion, InlinePiece, Piece
+from tidegate.executor.api.computation import Source
+from tidegate.executor.api.engine import Engine
+from tidegate.executor.runtime.batch_store import SpillSpace
+from tidegate.executor.service.manager import TaskManager
+from tidegate.operators.core.operator import StateReader, StateWriter, least_watermark
+from tidegate.operators.core.piece import FilePiece, FileVersion, InlinePiece, Piece
 from tidegate.proto.errors import ExecutionError, SplitError
 from tidegate.proto.statistics import LoopStatistics, OperatorStatistics, SourceProgress, StageStatistics
 from tidegate.proto.values import (

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tidegate.executor.embedded import open_service
+from tidegate.executor.service.embedded import open_service
 from tidegate.proto.errors import Refused
 from tidegate.proto.values import START, Cursor, InlineSplit, PlanBytes, TaskOptions
 

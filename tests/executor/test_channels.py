@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tidegate.planner.ir import Routing
-from tidegate.planner.pipelines import PhysicalPlan
+from tidegate.planner.physical.pipelines import PhysicalPlan
 from tidegate.proto.errors import TaskFailed
 from tidegate.proto.values import Cursor, Data, FileSplit, InlineSplit
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tidegate.planner.ir import Routing
-from tidegate.planner.pipelines import PhysicalPlan, Start
+from tidegate.planner.physical.pipelines import PhysicalPlan, Start
 from tidegate.proto.errors import TaskCancelled, TaskFailed
 from tidegate.proto.values import Barrier, Blocked, BlockedState, Cursor, OnError
 

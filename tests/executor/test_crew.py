@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.executor.crew import Crew, Run
-from tidegate.executor.exchange import Exchange, Slice
-from tidegate.executor.scheduler import Scheduler
-from tidegate.operators.routing import Broadcast
+from tidegate.executor.exchange.epoch_scheduler import Crew, Run
+from tidegate.executor.exchange.exchange import Exchange, Slice
+from tidegate.executor.runtime.scheduler import Scheduler
+from tidegate.operators.user.routing import Broadcast
 from tidegate.proto.errors import ExecutionError
 
 from .exchanging import SECONDS, Made, block

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tidegate.executor.clock import context_row
-from tidegate.executor.embedded import open_service
-from tidegate.executor.manager import TaskManager
+from tidegate.executor.pipelines.epoch_clock import context_row
+from tidegate.executor.service.embedded import open_service
+from tidegate.executor.service.manager import TaskManager
 from tidegate.planner.ir import Clock
-from tidegate.planner.size_classes import size_class
+from tidegate.planner.physical.size_classes import size_class
 from tidegate.proto.errors import Forbidden, NotFound, Refused, SplitError, TaskCancelled, TaskFailed
 from tidegate.proto.values import (
     START,

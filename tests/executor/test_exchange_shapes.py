@@ -10,9 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tidegate.executor.exchange import Exchange, Meanwhile
-from tidegate.executor.lanes import Answer
-from tidegate.operators.routing import Broadcast
+from tidegate.executor.exchange.exchange import Exchange, Meanwhile
+from tidegate.executor.exchange.exchange_buffers import Answer
+from tidegate.operators.user.routing import Broadcast
 
 from .exchanging import SECONDS, Made, block, hashed, in_threads, keys_of, pulled, push_all, read, stream
 

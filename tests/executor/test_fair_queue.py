@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.executor.fair_queue import FairQueue
+from tidegate.executor.runtime.fair_queue import FairQueue
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from concurrent.futures import Future, wait
 
 import pytest
 
-from tidegate.executor.lookups import LookupThreads
+from tidegate.executor.runtime.lookup_threads import LookupThreads
 
 
 @pytest.fixture

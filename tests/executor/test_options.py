@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate.executor.options import check_options
+from tidegate.executor.api.checked_options import check_options
 from tidegate.proto.errors import InvalidRequest
 from tidegate.proto.values import Determinism, TaskOptions
 

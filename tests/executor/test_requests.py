@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tidegate.executor.manager import TaskManager
+from tidegate.executor.service.manager import TaskManager
 from tidegate.proto.errors import InvalidRequest, NotFound, Refused
 from tidegate.proto.values import PlanBytes, TaskOptions
 

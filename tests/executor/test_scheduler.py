@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tidegate.executor.scheduler import LENT_SLICE_NS, SLICE_NS, Scheduler, Slot
-from tidegate.executor.timers import Timers
+from tidegate.executor.runtime.scheduler import LENT_SLICE_NS, SLICE_NS, Scheduler, Slot
+from tidegate.executor.runtime.timers import Timers
 
 
 class Steps:

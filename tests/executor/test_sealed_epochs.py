@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.executor.sealed_epochs import SealedEpochs
+from tidegate.executor.ledger.sealed_epochs import SealedEpochs
 
 
 @given(st.lists(st.sampled_from([0, 1, 1, 1, 2, 5]), max_size=40), st.integers(1, 5))

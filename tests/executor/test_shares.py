@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.executor.shares import hands, shares
-from tidegate.operators.column import Column
-from tidegate.operators.piece import FilePiece, FileVersion, InlinePiece, Piece
-from tidegate.operators.scan import Scan
-from tidegate.operators.splits import expand, open_pieces
+from tidegate.executor.pipelines.shares import hands, shares
+from tidegate.operators.core.column import Column
+from tidegate.operators.core.piece import FilePiece, FileVersion, InlinePiece, Piece
+from tidegate.operators.sources.scan import Scan
+from tidegate.operators.sources.split_pieces import expand, open_pieces
 from tidegate.proto.values import FileSplit
 
 SCHEMA = pa.schema([("x", pa.int64())])

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidegate
-from tidegate.operators.digest import digest
+from tidegate.operators.arrays.digest import digest
 from tidegate.proto.errors import TidegateError
 
 from .plans import declared, limited, merged, read, sorted_by, summed

@@ -13,8 +13,8 @@ import pytest
 from pyarrow.fs import PyFileSystem
 
 import tidegate
-from tidegate.operators import scan
-from tidegate.operators.digest import digest
+from tidegate.operators.arrays.digest import digest
+from tidegate.operators.sources import scan
 from tidegate.proto.errors import TidegateError
 from tidegate.proto.statistics import EpochStatistics
 

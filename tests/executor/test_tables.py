@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tidegate.executor.manager import TaskManager
+from tidegate.executor.service.manager import TaskManager
 from tidegate.proto.errors import Exhausted, TaskFailed
 from tidegate.proto.values import FileSplit, InlineSplit
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.executor.epochs import Start
-from tidegate.executor.ledger import Ledger
-from tidegate.executor.source import AcceptedSplit
-from tidegate.executor.store import Quota, SpillFiles
-from tidegate.executor.transactions import MOST_APPLICATIONS, Record, Transactions
-from tidegate.executor.uploads import PassingUploads
+from tidegate.executor.ledger.epoch import Start
+from tidegate.executor.ledger.ledger import Ledger
+from tidegate.executor.ledger.split_book import AcceptedSplit
+from tidegate.executor.ledger.transactions import MOST_APPLICATIONS, Record, Transactions
+from tidegate.executor.runtime.batch_store import Quota, SpillFiles
+from tidegate.executor.tasks.task_uploads import PassingUploads
 from tidegate.proto.errors import Exhausted, InvalidRequest, NotFound, Refused, SplitError, TidegateError
 from tidegate.proto.values import Committed, Cursor, FileSplit, InlineSplit, Split, Transacted, Transaction
 

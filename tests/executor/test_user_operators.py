@@ -12,7 +12,7 @@ import pytest
 import tidegate
 from tidegate.planner.decode import decode_plan
 from tidegate.planner.meaning import meaning as meaning_of
-from tidegate.proto.user_operator import Options
+from tidegate.proto.operator_registration import Options
 from tidegate.proto.values import PlanBytes
 from tidegate.relations import UserOperator
 

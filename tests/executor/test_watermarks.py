@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 import tidegate
-from tidegate.executor.meters import Meter, MeteredStream
-from tidegate.operators.operator import UNBOUNDED, least_watermark
-from tidegate.operators.streams import BatchStream
+from tidegate.executor.runtime.meters import Meter, MeteredStream
+from tidegate.operators.core.operator import UNBOUNDED, least_watermark
+from tidegate.operators.core.streams import BatchStream
 
 from ..loops.queries import QUERIES
 from .plans import crossed, filtered, joined, plan, read, summed, union

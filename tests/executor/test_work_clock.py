@@ -12,10 +12,10 @@ import pytest
 import substrait.dataframe as sub
 
 import tidegate
-from tidegate.executor.ceilings import Ceilings
-from tidegate.executor.owning import act_for
-from tidegate.executor.work_clock import WorkClock
-from tidegate.operators.interrupts import MANY, beside
+from tidegate.executor.api.ownership import act_for
+from tidegate.executor.runtime.ceilings import Ceilings
+from tidegate.executor.runtime.work_clock import WorkClock
+from tidegate.operators.core.interrupts import MANY, beside
 from tidegate.proto.errors import Exhausted, InvalidRequest
 from tidegate.proto.values import Cursor, OnError, TaskOptions
 

@@ -13,9 +13,9 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from tidegate.executor.embedded import open_service
-from tidegate.executor.manager import TaskManager
-from tidegate.operators.writing.folder import OpenFolder
+from tidegate.executor.service.embedded import open_service
+from tidegate.executor.service.manager import TaskManager
+from tidegate.operators.writing.table_folder import OpenFolder
 from tidegate.proto.errors import Forbidden, InvalidRequest, PlanError, TaskFailed
 from tidegate.proto.statistics import EpochStatistics
 from tidegate.proto.values import Barrier, Cursor, OnError, PlanBytes, TaskOptions, TaskState

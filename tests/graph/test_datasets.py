@@ -13,7 +13,7 @@ import pytest
 
 import tidegate
 from tidegate import Client, Dataset, TaskGraph
-from tidegate.executor.datasets import files as dataset_files
+from tidegate.executor.datasets import dataset_files
 from tidegate.proto.dataset import Keyed
 
 from .executors import CALLS, NUMBERS, SUMS, Calls, HashJoin, PassOn, SumByKey, fed, numbers, sums
@@ -209,8 +209,8 @@ def test_a_dataset_is_made_of_any_arrow_data(client: Client) -> None:
 
 
 def test_its_files_are_a_checkpoints(client: Client) -> None:
+    from tidegate.executor.checkpoints.checkpoint_folder import CheckpointFolder
     from tidegate.executor.checkpoints.disk import LocalDisk
-    from tidegate.executor.checkpoints.folder import CheckpointFolder
 
     dataset = made(client, numbers(300_000))
     folder = CheckpointFolder(LocalDisk(), Path(dataset.splits()[0].path).parent)

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 import tidegate
 from tidegate import Client, Hashed, KeyedDataset, Ranged, TaskGraph
-from tidegate.executor.datasets import files, writing
+from tidegate.executor.datasets import dataset_files as files
+from tidegate.executor.datasets import write_dataset as writing
 
 from .executors import NUMBERS, SUMS, PassOn, SumByKey, fed, numbers, sums
 

@@ -11,7 +11,7 @@ import pytest
 
 import tidegate
 from tidegate import Client, TaskGraph
-from tidegate.operators.digest import digest
+from tidegate.operators.arrays.digest import digest
 
 from .executors import NUMBERS, SUMS, HashJoin, PassOn, SumByKey, fed, numbers
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 
 from tidegate import TaskGraph
-from tidegate.operators.fragment import Fragment, StreamSource
-from tidegate.operators.instances import Instance
+from tidegate.operators.duckdb.fragment import Fragment, StreamSource
+from tidegate.operators.duckdb.instances import Instance
+from tidegate.planner.graph.graph_structure import ordered
 from tidegate.planner.graph.schemas import steps_of
 from tidegate.planner.graph.steps import SqlStep, relation
-from tidegate.planner.graph.structure import ordered
 from tidegate.testing import check_operator
 
 from .executors import numbers

@@ -8,7 +8,7 @@ import pytest
 
 from .modules import Module, modules
 
-MAKING = "tidegate.operators.batches"
+MAKING = "tidegate.operators.core.batches"
 INSIDE = [
     module
     for module in modules().values()

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tidegate.server.settings import Settings
+from tidegate.server.setup.settings import Settings
 
 from ..server.certificates import Authority
 from .dockerfile import Dockerfile

@@ -9,10 +9,10 @@ from types import ModuleType
 
 import pytest
 
-from tidegate.operators.batch_function import BatchFunctionOperator
-from tidegate.operators.iterate import Iterate
-from tidegate.operators.operator import Operator
-from tidegate.operators.union import Union
+from tidegate.operators.core.operator import Operator
+from tidegate.operators.user.batch_function import BatchFunctionOperator
+from tidegate.operators.user.iterate import Iterate
+from tidegate.operators.user.union import Union
 
 from ..operators.test_confluence import operators
 from .markdown import Example, documents, examples, links

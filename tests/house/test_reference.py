@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tidegate.planner.decode import limits
+from tidegate.planner.decode.encoding import limits
 from tidegate.proto import errors
 from tidegate.proto.values import GIB, MIB, TaskOptions
 

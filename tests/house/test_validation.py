@@ -28,29 +28,29 @@ LIBRARIES = {"pa", "pq", "orc", "pj", "pc", "ds", "feather", "pyarrow"}
 
 #: Modules in which all rows that are read go through `proto.validation`.
 CHECKED = {
-    "tidegate.spark.staged",
-    "tidegate.executor.checkpoints.folder",
-    "tidegate.executor.datasets.files",
-    "tidegate.executor.spark.files",
-    "tidegate.executor.spark.inbox",
-    "tidegate.executor.spark.parcels",
-    "tidegate.operators.formats.arrow",
-    "tidegate.operators.formats.csv",
-    "tidegate.operators.formats.json",
-    "tidegate.operators.formats.orc",
-    "tidegate.operators.formats.parquet",
-    "tidegate.proto.arrow_ipc",
+    "tidegate.spark.supplies.staged",
+    "tidegate.executor.checkpoints.checkpoint_folder",
+    "tidegate.executor.datasets.dataset_files",
+    "tidegate.executor.spark.staged_files",
+    "tidegate.executor.spark.worker.inbox",
+    "tidegate.executor.spark.worker.parcels",
+    "tidegate.operators.sources.formats.arrow",
+    "tidegate.operators.sources.formats.csv",
+    "tidegate.operators.sources.formats.json",
+    "tidegate.operators.sources.formats.orc",
+    "tidegate.operators.sources.formats.parquet",
+    "tidegate.proto.arrow.arrow_ipc",
 }
 #: Files that this process has written itself, to a folder that is nobody else's, and deletes.
 OWN_FILES = {
-    "tidegate.holding",
-    "tidegate.executor.kept",
-    "tidegate.executor.store",
-    "tidegate.operators.held",
-    "tidegate.operators.held_rows",
+    "tidegate.transport.holding",
+    "tidegate.executor.pipelines.kept_rows",
+    "tidegate.executor.runtime.batch_store",
+    "tidegate.operators.duckdb.held",
+    "tidegate.operators.core.held_rows",
 }
 #: Schemas and footers alone.
-NO_ROWS = {"tidegate.spark.footers", "tidegate.operators.writing.formats"}
+NO_ROWS = {"tidegate.spark.supplies.footers", "tidegate.operators.writing.formats"}
 
 
 def _is_reading(node: ast.AST) -> bool:
@@ -77,4 +77,4 @@ def test_every_place_that_reads_rows_checks_them_or_says_why_not() -> None:
 def test_places_that_check_use_the_one_check() -> None:
     for name in CHECKED:
         used = {each.name for each in modules()[name].imports}
-        assert "tidegate.proto.validation" in used, f"{name} reads rows from outside and does not check them"
+        assert "tidegate.proto.arrow.validation" in used, f"{name} reads rows from outside and does not check them"

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from hypothesis import strategies as st
 
 from tidegate.planner import ir
-from tidegate.planner import types as t
+from tidegate.planner.ir import types as t
 
 from ..planner.build import call, col, combine, cross, eq, filtered, iterate, join, lit, project, read, reference
 from ..planner.relations.naive import Row

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.operators.digest import digest
+from tidegate.operators.arrays.digest import digest
 from tidegate.planner import ir
-from tidegate.planner import types as t
-from tidegate.planner.loops import choose_loops
-from tidegate.planner.pipelines import Feed
+from tidegate.planner.choose.choose_loops import choose_loops
+from tidegate.planner.ir import types as t
+from tidegate.planner.physical.pipelines import Feed
 from tidegate.planner.prepare import prepare
 from tidegate.proto.values import Loops, TaskOptions
 

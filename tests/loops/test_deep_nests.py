@@ -11,9 +11,10 @@ from typing import Final
 import pyarrow as pa
 import pytest
 
-from tidegate.operators.changes.change import Change
-from tidegate.operators.changes.network import build, graph
+from tidegate.operators.changes.network import build
+from tidegate.operators.changes.network import network_graph as graph
 from tidegate.operators.changes.network.network import Network
+from tidegate.operators.changes.values.change import Change
 from tidegate.planner import ir
 
 from ..continuous.histories import table

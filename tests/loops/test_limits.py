@@ -10,8 +10,8 @@ import pytest
 
 import tidegate
 from tidegate.client import Client
-from tidegate.executor.manager import TaskManager
-from tidegate.executor.plan_engine import PlanEngine
+from tidegate.executor.service.manager import TaskManager
+from tidegate.executor.service.plan_engine import PlanEngine
 from tidegate.proto.values import TaskState
 
 from ..continuous.histories import rows_of, table

@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 import tidegate
-from tidegate.executor.changes.computation import ContinuousComputation
+from tidegate.executor.plans.continuous import ContinuousComputation
 from tidegate.operators.changes.network.locking import Locking
 from tidegate.operators.changes.network.network import Network
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 import tidegate
 from benchmarks import loop_plans
 from tidegate.planner import ir
-from tidegate.planner.changes.lower import lower_loop
-from tidegate.planner.changes.nodes import LoopNode
-from tidegate.planner.loops import choose_loops
+from tidegate.planner.changes.change_nodes import LoopNode
+from tidegate.planner.changes.lower_changes import lower_loop
+from tidegate.planner.choose.choose_loops import choose_loops
 from tidegate.proto.values import TaskOptions
 
 from ..planner.build import (

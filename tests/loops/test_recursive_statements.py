@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.planner import ir
-from tidegate.planner.pipelines import Feed
+from tidegate.planner.physical.pipelines import Feed
 from tidegate.planner.prepare import prepare
 from tidegate.proto.values import TaskOptions
 

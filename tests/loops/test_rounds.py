@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.planner import ir
-from tidegate.planner.pipelines import Feed
+from tidegate.planner.physical.pipelines import Feed
 from tidegate.planner.prepare import prepare
 from tidegate.proto.errors import TidegateError
 from tidegate.proto.values import Loops, TaskOptions

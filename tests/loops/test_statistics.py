@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 import tidegate
-from tidegate.operators.changes.change import Change
-from tidegate.operators.changes.network import lanes
-from tidegate.operators.changes.network.lanes import Emitter
-from tidegate.operators.changes.network.loop import LoopNode
-from tidegate.operators.changes.network.messages import Event
+from tidegate.operators.changes.network import link_queues as lanes
+from tidegate.operators.changes.network.link_messages import Event
+from tidegate.operators.changes.network.link_queues import Emitter
+from tidegate.operators.changes.network.network_loop import LoopNode
+from tidegate.operators.changes.values.change import Change
 from tidegate.proto.errors import EpochError
 
 from ..continuous.histories import changes, rows_of, table

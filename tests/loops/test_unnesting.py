@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from tidegate.planner import ir
-from tidegate.planner import types as t
-from tidegate.planner.changes.explain import recomputed
-from tidegate.planner.pipelines import Feed
+from tidegate.planner.explain.explain_changes import recomputed
+from tidegate.planner.ir import types as t
+from tidegate.planner.physical.pipelines import Feed
 from tidegate.planner.prepare import prepare
 from tidegate.proto.values import TaskOptions
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.operators.duckdb_private import PrivateEngine
-from tidegate.operators.engine import Engine, PublicEngine
-from tidegate.operators.instances import Instance, InstancePool, InstanceSettings
+from tidegate.operators.duckdb.duckdb_calls import Engine, PublicEngine
+from tidegate.operators.duckdb.duckdb_private import PrivateEngine
+from tidegate.operators.duckdb.instances import Instance, InstancePool, InstanceSettings
 
 
 @pytest.fixture(params=[PrivateEngine, PublicEngine], ids=["private", "public"])

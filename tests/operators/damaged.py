@@ -23,13 +23,13 @@ import pyarrow.json
 import pyarrow.parquet as pq
 from pyarrow import orc
 
-from tidegate.operators.column import Column
-from tidegate.operators.file_relations import FileSource, native_obstacle
-from tidegate.operators.fragment import Fragment
-from tidegate.operators.instances import InstancePool, InstanceSettings
-from tidegate.operators.piece import Piece
-from tidegate.operators.scan import Scan
-from tidegate.operators.splits import expand, open_pieces
+from tidegate.operators.core.column import Column
+from tidegate.operators.core.piece import Piece
+from tidegate.operators.duckdb.fragment import Fragment
+from tidegate.operators.duckdb.instances import InstancePool, InstanceSettings
+from tidegate.operators.sources.file_relations import FileSource, native_obstacle
+from tidegate.operators.sources.scan import Scan
+from tidegate.operators.sources.split_pieces import expand, open_pieces
 from tidegate.proto.errors import TidegateError
 from tidegate.proto.values import FileSplit
 

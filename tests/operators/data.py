@@ -9,15 +9,15 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tidegate.operators.column import Column
-from tidegate.operators.fragment import Fragment
-from tidegate.operators.inputs import StreamSource
-from tidegate.operators.instances import Instance
-from tidegate.operators.operator import Operator
-from tidegate.operators.piece import FilePiece, Piece
-from tidegate.operators.scan import Scan
-from tidegate.operators.splits import expand, open_pieces
-from tidegate.operators.streams import BatchStream
+from tidegate.operators.core.column import Column
+from tidegate.operators.core.operator import Operator
+from tidegate.operators.core.piece import FilePiece, Piece
+from tidegate.operators.core.streams import BatchStream
+from tidegate.operators.duckdb.fragment import Fragment
+from tidegate.operators.duckdb.instances import Instance
+from tidegate.operators.duckdb.statement_inputs import StreamSource
+from tidegate.operators.sources.scan import Scan
+from tidegate.operators.sources.split_pieces import expand, open_pieces
 from tidegate.proto.values import FileSplit, MissingColumns
 
 Rows = list[dict[str, object]]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from tidegate.operators.changes.evaluator import PLANNED_ROWS, Evaluators, numbered
+from tidegate.operators.changes.distinct_or_set_op import Weigh, Weighing
 from tidegate.operators.changes.join import Join, JoinKey
-from tidegate.operators.changes.network.graph import Back, ByKey, Entry, Graph, Limits, Link, Operate
-from tidegate.operators.changes.network.graph import Loop as LoopVertex
 from tidegate.operators.changes.network.network import Network
+from tidegate.operators.changes.network.network_graph import Back, ByKey, Entry, Graph, Limits, Link, Operate
+from tidegate.operators.changes.network.network_graph import Loop as LoopVertex
 from tidegate.operators.changes.select import Select
-from tidegate.operators.changes.weigh import Weigh, Weighing
-from tidegate.operators.instances import Instance
+from tidegate.operators.changes.values.evaluator import PLANNED_ROWS, Evaluators, numbered
+from tidegate.operators.duckdb.instances import Instance
 from tidegate.operators.loop import Loop
 from tidegate.operators.recomputed_loop import BACK, RecomputedBody, RecomputedLoop
 

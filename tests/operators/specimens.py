@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.operators.operator import Operator, StateReader, StateWriter, Stream
+from tidegate.operators.core.operator import Operator, StateReader, StateWriter, Stream
 from tidegate.testing import Boom
 
 SCHEMA = pa.schema([("x", pa.int64())])

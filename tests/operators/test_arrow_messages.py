@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow.fs import PyFileSystem
 
-from tidegate.operators.formats.arrow_messages import batch_rows
-from tidegate.operators.formats.format import PIECE_ROWS
-from tidegate.operators.scan import Scan
-from tidegate.operators.splits import open_pieces
+from tidegate.operators.sources.formats.arrow_messages import batch_rows
+from tidegate.operators.sources.formats.format import PIECE_ROWS
+from tidegate.operators.sources.scan import Scan
+from tidegate.operators.sources.split_pieces import open_pieces
 from tidegate.proto.errors import SplitError
 
 from .data import column, expanded, pieces_of, rows_of

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow.fs import LocalFileSystem
 
-from tidegate.operators.formats import arrow as arrow_format
-from tidegate.operators.formats import arrow_parts
-from tidegate.operators.formats.arrow_messages import of_file, of_stream
-from tidegate.operators.formats.arrow_parts import LargeBatch, can_be_parted
-from tidegate.operators.piece import FilePiece
-from tidegate.operators.sizes import BATCH_BYTES
+from tidegate.operators.core.piece import FilePiece
+from tidegate.operators.core.sizes import BATCH_BYTES
+from tidegate.operators.sources.formats import arrow as arrow_format
+from tidegate.operators.sources.formats import arrow_parts
+from tidegate.operators.sources.formats.arrow_messages import of_file, of_stream
+from tidegate.operators.sources.formats.arrow_parts import LargeBatch, can_be_parted
 
 from .data import pieces_of
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.operators.blocks import BLOCK_ROWS, blocks
-from tidegate.operators.sizes import row_bytes
+from tidegate.operators.core.blocks import BLOCK_ROWS, blocks
+from tidegate.operators.core.sizes import row_bytes
 
 
 def batches(*sizes: int) -> list[pa.RecordBatch]:

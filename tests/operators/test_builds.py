@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tidegate.operators.file_relations import FileSource
-from tidegate.operators.fragment import Fragment
-from tidegate.operators.inputs import StreamSource
-from tidegate.operators.instances import Instance, InstancePool, InstanceSettings
+from tidegate.operators.duckdb.fragment import Fragment
+from tidegate.operators.duckdb.instances import Instance, InstancePool, InstanceSettings
+from tidegate.operators.duckdb.statement_inputs import StreamSource
+from tidegate.operators.sources.file_relations import FileSource
 from tidegate.proto.errors import ExecutionError
 from tidegate.proto.values import Spill
 

@@ -18,9 +18,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.operators.blocks import BLOCK_ROWS
-from tidegate.operators.canonical_order import in_canonical_order
-from tidegate.operators.held import SpillRoom
+from tidegate.operators.core.blocks import BLOCK_ROWS
+from tidegate.operators.duckdb.canonical_order import in_canonical_order
+from tidegate.operators.duckdb.held import SpillRoom
 from tidegate.proto.errors import ExecutionError
 
 DAY = dt.date(2020, 1, 1)

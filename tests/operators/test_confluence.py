@@ -21,28 +21,28 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tidegate.operators
-from tidegate.operators.batch_function import BatchFunctionOperator
-from tidegate.operators.digest import digest
-from tidegate.operators.fragment import Fragment
-from tidegate.operators.held_rows import Holding
+from tidegate.operators.arrays.digest import digest
+from tidegate.operators.arrays.ordering import Order, Ordering
+from tidegate.operators.arrays.sorted_merge import merged
+from tidegate.operators.core.held_rows import Holding
+from tidegate.operators.core.operator import Operator, Stream
+from tidegate.operators.core.streams import BatchStream
+from tidegate.operators.core.submit import at_once
+from tidegate.operators.duckdb.fragment import Fragment
+from tidegate.operators.duckdb.instances import Instance
 from tidegate.operators.index_lookup_join import IndexLookupJoin
-from tidegate.operators.instances import Instance
-from tidegate.operators.iterate import Iterate
 from tidegate.operators.loop import Loop
 from tidegate.operators.merge_join import MergeJoin
 from tidegate.operators.merging.kinds import MergeJoinType
-from tidegate.operators.operator import Operator, Stream
-from tidegate.operators.ordering import Order, Ordering
 from tidegate.operators.recomputed_loop import RecomputedLoop
-from tidegate.operators.scan import Scan
 from tidegate.operators.select import Select
-from tidegate.operators.sorted_merge import merged
+from tidegate.operators.sources.scan import Scan
 from tidegate.operators.streaming_aggregate import StreamingAggregate
-from tidegate.operators.streams import BatchStream
-from tidegate.operators.submit import at_once
-from tidegate.operators.union import Union
 from tidegate.operators.unnest import Unnest
-from tidegate.operators.user import User, UserStream
+from tidegate.operators.user.batch_function import BatchFunctionOperator
+from tidegate.operators.user.iterate import Iterate
+from tidegate.operators.user.union import Union
+from tidegate.operators.user.user import User, UserStream
 from tidegate.operators.write import Write
 from tidegate.proto.errors import InternalError
 from tidegate.testing import check_operator

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import settings
 from pyarrow import orc
 
-from tidegate.operators import page_checks
-from tidegate.operators.file_relations import FileSource
-from tidegate.operators.fragment import Fragment
-from tidegate.operators.instances import InstancePool, InstanceSettings
+from tidegate.operators.duckdb.fragment import Fragment
+from tidegate.operators.duckdb.instances import InstancePool, InstanceSettings
+from tidegate.operators.sources import page_checks
+from tidegate.operators.sources.file_relations import FileSource
 from tidegate.proto.errors import SplitError
 
 from . import damaged

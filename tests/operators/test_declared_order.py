@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pytest
 
-from tidegate.operators.ordering import Order
-from tidegate.operators.piece import InlinePiece
-from tidegate.operators.scan import Scan
+from tidegate.operators.arrays.ordering import Order
+from tidegate.operators.core.piece import InlinePiece
+from tidegate.operators.sources.scan import Scan
 from tidegate.proto.errors import SplitError
 
 from .data import column

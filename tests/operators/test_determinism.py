@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tidegate.operators.digest import digest
-from tidegate.operators.engine import Engine, default_engine
-from tidegate.operators.fragment import Fragment
-from tidegate.operators.inputs import StreamSource
-from tidegate.operators.instances import Instance, InstancePool, InstanceSettings
-from tidegate.operators.streams import BatchStream
+from tidegate.operators.arrays.digest import digest
+from tidegate.operators.core.streams import BatchStream
+from tidegate.operators.duckdb.duckdb_calls import Engine, default_engine
+from tidegate.operators.duckdb.fragment import Fragment
+from tidegate.operators.duckdb.instances import Instance, InstancePool, InstanceSettings
+from tidegate.operators.duckdb.statement_inputs import StreamSource
 
 Cut = Callable[[pa.Table], Iterator[pa.RecordBatch]]
 
@@ -122,7 +122,7 @@ def test_an_instance_that_was_used_before_gives_the_same_digest(pool: InstancePo
 _PROCESS = """
 import sys
 from tests.operators import test_determinism as t
-from tidegate.operators.instances import InstancePool, InstanceSettings
+from tidegate.operators.duckdb.instances import InstancePool, InstanceSettings
 pool = InstancePool(sys.argv[1])
 instance = pool.take(InstanceSettings(memory_limit=1 << 30))
 tables = [t.pairs(150_000, 30_000, 1), t.pairs(80_000, 30_000, 2)]

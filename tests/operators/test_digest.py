@@ -6,7 +6,7 @@ import decimal
 import pyarrow as pa
 import pytest
 
-from tidegate.operators.digest import digest
+from tidegate.operators.arrays.digest import digest
 from tidegate.operators.testing import CUTS
 
 COLUMNS = {

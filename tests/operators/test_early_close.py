@@ -12,14 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow.fs import FileSelector, FSSpecHandler, LocalFileSystem, PyFileSystem
 
-from tidegate.operators.file_reads import FileReads
-from tidegate.operators.file_relations import FileSource
-from tidegate.operators.fragment import Fragment
-from tidegate.operators.inputs import StreamSource
-from tidegate.operators.instances import Instance, InstancePool, InstanceSettings
-from tidegate.operators.piece import Piece
-from tidegate.operators.scan import Scan
-from tidegate.operators.streams import BatchStream
+from tidegate.operators.core.piece import Piece
+from tidegate.operators.core.streams import BatchStream
+from tidegate.operators.duckdb.fragment import Fragment
+from tidegate.operators.duckdb.instances import Instance, InstancePool, InstanceSettings
+from tidegate.operators.duckdb.statement_inputs import StreamSource
+from tidegate.operators.sources.file_reads import FileReads
+from tidegate.operators.sources.file_relations import FileSource
+from tidegate.operators.sources.scan import Scan
 
 from .data import column, pieces_of, rows_of
 

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tidegate.operators.fragment import Fragment
-from tidegate.operators.inputs import ContextSource, StreamSource
-from tidegate.operators.instances import Instance, InstancePool, InstanceSettings
-from tidegate.operators.streams import BatchStream
+from tidegate.operators.core.streams import BatchStream
+from tidegate.operators.duckdb.fragment import Fragment
+from tidegate.operators.duckdb.instances import Instance, InstancePool, InstanceSettings
+from tidegate.operators.duckdb.statement_inputs import ContextSource, StreamSource
 from tidegate.operators.testing import CHECKS, Case
 from tidegate.proto.errors import ExecutionError, InternalError, SplitError
 

@@ -13,14 +13,14 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from tidegate.operators.column import Column
-from tidegate.operators.file_relations import FileSource, define
-from tidegate.operators.fragment import Fragment
-from tidegate.operators.instances import Instance, InstancePool, InstanceSettings
-from tidegate.operators.operator import Operator
-from tidegate.operators.piece import FilePiece, Piece
-from tidegate.operators.splits import expand, native_obstacle, open_pieces
-from tidegate.operators.statement import Statement
+from tidegate.operators.core.column import Column
+from tidegate.operators.core.operator import Operator
+from tidegate.operators.core.piece import FilePiece, Piece
+from tidegate.operators.duckdb.fragment import Fragment
+from tidegate.operators.duckdb.instances import Instance, InstancePool, InstanceSettings
+from tidegate.operators.duckdb.statement import Statement
+from tidegate.operators.sources.file_relations import FileSource, define
+from tidegate.operators.sources.split_pieces import expand, native_obstacle, open_pieces
 from tidegate.operators.testing import CHECKS, Case
 from tidegate.proto.errors import ExecutionError, SplitError
 from tidegate.proto.values import FileSplit, MissingColumns
@@ -248,7 +248,7 @@ def test_relations_without_columns_still_have_rows(instance: Instance, root: Pat
 
 
 def test_files_and_streams_may_meet(instance: Instance, root: Path) -> None:
-    from tidegate.operators.inputs import StreamSource
+    from tidegate.operators.duckdb.statement_inputs import StreamSource
 
     pieces = pieces_of(write(root / "f.parquet", pa.table({"x": [1, 2]})), root)
     names = pa.table({"x": [2], "name": ["two"]})

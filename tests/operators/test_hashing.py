@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.operators.hashing import channel_of, hash_array, hash_columns, hashable
+from tidegate.operators.arrays.hashing import channel_of, hash_array, hash_columns, hashable
 from tidegate.proto.errors import ExecutionError
 
 M = 1 << 64

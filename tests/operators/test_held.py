@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tidegate.operators.held import HeldRows, SpillRoom
+from tidegate.operators.duckdb.held import HeldRows, SpillRoom
 
 BATCHES = [pa.record_batch({"x": [number]}) for number in range(8)]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tidegate.operators.held_rows import HeldRows, Holding
+from tidegate.operators.core.held_rows import HeldRows, Holding
 from tidegate.proto.errors import Exhausted
 
 SCHEMA = pa.schema([("x", pa.int64()), ("d", pa.dictionary(pa.int8(), pa.string()))])

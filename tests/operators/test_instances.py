@@ -9,9 +9,9 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from tidegate.operators import instances
-from tidegate.operators.engine import PublicEngine, choose, default_engine, works
-from tidegate.operators.instances import Instance, InstancePool, InstanceSettings
+from tidegate.operators.duckdb import instances
+from tidegate.operators.duckdb.duckdb_calls import PublicEngine, choose, default_engine, works
+from tidegate.operators.duckdb.instances import Instance, InstancePool, InstanceSettings
 from tidegate.proto.errors import InternalError, InvalidRequest
 
 from .data import write
@@ -38,8 +38,8 @@ def test_an_instance_of_one_thread_has_the_callers_alone(root: Path) -> None:
     paths = [write(root / f"{name}.parquet", pa.table({"k": range(200_000)}), row_group_size=9_000) for name in "ab"]
     code = f"""
 import os, tempfile
-from tidegate.operators.instances import Instance, InstanceSettings
-from tidegate.operators.engine import default_engine
+from tidegate.operators.duckdb.instances import Instance, InstanceSettings
+from tidegate.operators.duckdb.duckdb_calls import default_engine
 default_engine()
 before = os.listdir("/proc/self/task")
 instance = Instance(InstanceSettings(memory_limit=1 << 28, roots=({str(root)!r},)), tempfile.mkdtemp())
@@ -144,6 +144,8 @@ def test_without_a_working_private_engine_the_public_one_is_chosen() -> None:
 
 def test_no_progress_is_drawn_for_somebody_at_a_prompt() -> None:
     asked = "SELECT current_setting('enable_progress_bar')"
-    code = f'from tidegate.operators.engine import opened; print(opened({{}}).execute("{asked}").fetchone())'
+    code = (
+        f'from tidegate.operators.duckdb.duckdb_calls import opened; print(opened({{}}).execute("{asked}").fetchone())'
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "(False,)\n"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.operators.listing import Bounds, files_below
-from tidegate.proto.calls import work_for
+from tidegate.operators.sources.listing import Bounds, files_below
+from tidegate.proto.current_call import work_for
 from tidegate.proto.errors import Exhausted, InvalidRequest, Unavailable
 
 

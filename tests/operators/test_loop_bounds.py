@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 import pytest
 
-from tidegate.operators.fragment import Fragment
-from tidegate.operators.inputs import StreamSource
-from tidegate.operators.instances import Instance
-from tidegate.operators.loop_bounds import LoopBound, LoopWatch
-from tidegate.operators.streams import BatchStream
+from tidegate.operators.core.streams import BatchStream
+from tidegate.operators.duckdb.fragment import Fragment
+from tidegate.operators.duckdb.instances import Instance
+from tidegate.operators.duckdb.loop_bounds import LoopBound, LoopWatch
+from tidegate.operators.duckdb.statement_inputs import StreamSource
 from tidegate.proto.errors import ExecutionError
 
 from .data import rows_of

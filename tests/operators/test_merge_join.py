@@ -13,14 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow.fs import PyFileSystem
 
-from tidegate.operators.blocks import BLOCK_ROWS
-from tidegate.operators.held_rows import Holding
-from tidegate.operators.instances import Instance
+from tidegate.operators.core.blocks import BLOCK_ROWS
+from tidegate.operators.core.held_rows import Holding
+from tidegate.operators.core.streams import BatchStream
+from tidegate.operators.duckdb.instances import Instance
 from tidegate.operators.merge_join import JoinKey, MergeJoin
 from tidegate.operators.merging.kinds import Comparison, MergeJoinType
 from tidegate.operators.merging.pair_filter import PairCondition
-from tidegate.operators.scan import Scan
-from tidegate.operators.streams import BatchStream
+from tidegate.operators.sources.scan import Scan
 from tidegate.operators.testing import CHECKS, Case, WatchedStream
 from tidegate.proto.errors import ExecutionError, InternalError
 

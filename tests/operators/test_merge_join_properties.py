@@ -17,13 +17,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tidegate.operators.held_rows import Holding
-from tidegate.operators.instances import Instance, InstanceSettings
+from tidegate.operators.core.held_rows import Holding
+from tidegate.operators.core.streams import BatchStream
+from tidegate.operators.duckdb.instances import Instance, InstanceSettings
 from tidegate.operators.merge_join import JoinKey, MergeJoin
-from tidegate.operators.merging import group, pieces, ranges, sorted_input
+from tidegate.operators.merging import key_group as group
+from tidegate.operators.merging import key_ranges as ranges
+from tidegate.operators.merging import pieces, sorted_input
 from tidegate.operators.merging.kinds import Comparison, MergeJoinType
 from tidegate.operators.merging.pair_filter import PairCondition
-from tidegate.operators.streams import BatchStream
 from tidegate.proto.errors import ExecutionError
 
 from .naive_join import Row, TwoMatches, naive_join, sorted_rows

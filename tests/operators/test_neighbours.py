@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.operators.neighbours import differ, starts
+from tidegate.operators.arrays.neighbours import differ, starts
 
 D = decimal.Decimal
 NAN = float("nan")

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tidegate.operators.ordering import Order, Ordering
+from tidegate.operators.arrays.ordering import Order, Ordering
 
 
 @pytest.mark.parametrize("repeated", [None, 1, 63, 64, 65, 199])

@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow.fs import LocalFileSystem
 
-from tidegate.operators.file_relations import native_obstacle
-from tidegate.operators.formats.parquet import ParquetReader
-from tidegate.operators.piece import FilePiece
-from tidegate.operators.sizes import BATCH_BYTES
+from tidegate.operators.core.piece import FilePiece
+from tidegate.operators.core.sizes import BATCH_BYTES
+from tidegate.operators.sources.file_relations import native_obstacle
+from tidegate.operators.sources.formats.parquet import ParquetReader
 
 from .data import column, pieces_of
 

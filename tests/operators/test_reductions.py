@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.operators.digest import digest
+from tidegate.operators.arrays.digest import digest
+from tidegate.operators.arrays.reductions import Reduction, reduce, reducible
+from tidegate.operators.duckdb.instances import Instance
 from tidegate.operators.group_measures import Measure
-from tidegate.operators.instances import Instance
-from tidegate.operators.reductions import Reduction, reduce, reducible
 from tidegate.operators.streaming_aggregate import StreamingAggregate
 from tidegate.proto.errors import ExecutionError
 

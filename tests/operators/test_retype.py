@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from tidegate.operators.retype import retype
+from tidegate.operators.arrays.retype import retype
 from tidegate.operators.writing.formats import WRITE_FORMATS
 from tidegate.proto.errors import ExecutionError
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.operators.hashing import channel_of, hash_columns
-from tidegate.operators.routing import Broadcast, HashRouting, RoundRobinBlocks, RoundRobinRows
+from tidegate.operators.arrays.hashing import channel_of, hash_columns
+from tidegate.operators.user.routing import Broadcast, HashRouting, RoundRobinBlocks, RoundRobinRows
 from tidegate.proto.errors import ExecutionError
 
 KEYS = st.lists(st.tuples(st.none() | st.integers(-5, 5), st.none() | st.text("ab", max_size=2)))

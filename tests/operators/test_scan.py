@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
-from tidegate.operators.column import Column
-from tidegate.operators.formats import csv, json
-from tidegate.operators.operator import Operator
-from tidegate.operators.piece import FilePiece, InlinePiece
-from tidegate.operators.scan import Scan
-from tidegate.operators.splits import expand, open_pieces
+from tidegate.operators.core.column import Column
+from tidegate.operators.core.operator import Operator
+from tidegate.operators.core.piece import FilePiece, InlinePiece
+from tidegate.operators.sources.formats import csv, json
+from tidegate.operators.sources.scan import Scan
+from tidegate.operators.sources.split_pieces import expand, open_pieces
 from tidegate.operators.testing import CHECKS, Case
 from tidegate.proto.errors import ExecutionError, SplitError
 from tidegate.proto.values import FileSplit, MissingColumns

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.operators.ordering import Order, Ordering
-from tidegate.operators.sorted_merge import merged
-from tidegate.operators.streams import BatchStream
+from tidegate.operators.arrays.ordering import Order, Ordering
+from tidegate.operators.arrays.sorted_merge import merged
+from tidegate.operators.core.streams import BatchStream
 from tidegate.proto.errors import InternalError
 
 Row = tuple[object, ...]

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.operators.listing import BOUNDS, Listing
-from tidegate.operators.piece import FilePiece, InlinePiece, Piece
-from tidegate.operators.splits import estimated_rows, expand, native, native_obstacle, open_pieces
+from tidegate.operators.core.piece import FilePiece, InlinePiece, Piece
+from tidegate.operators.sources.listing import BOUNDS, Listing
+from tidegate.operators.sources.split_pieces import estimated_rows, expand, native, native_obstacle, open_pieces
 from tidegate.proto.errors import Forbidden, InvalidRequest, NotFound, SplitError
 from tidegate.proto.values import FileSplit
 

@@ -14,15 +14,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tidegate.operators.blocks import BLOCK_ROWS
-from tidegate.operators.digest import digest
-from tidegate.operators.duckdb_private import PrivateEngine
+from tidegate.operators.arrays.digest import digest
+from tidegate.operators.arrays.ordering import Order
+from tidegate.operators.arrays.reductions import Reduction
+from tidegate.operators.core.blocks import BLOCK_ROWS
+from tidegate.operators.core.streams import BatchStream
+from tidegate.operators.duckdb.duckdb_private import PrivateEngine
+from tidegate.operators.duckdb.instances import Instance, InstanceSettings
 from tidegate.operators.group_measures import Measure
-from tidegate.operators.instances import Instance, InstanceSettings
-from tidegate.operators.ordering import Order
-from tidegate.operators.reductions import Reduction
 from tidegate.operators.streaming_aggregate import StreamingAggregate
-from tidegate.operators.streams import BatchStream
 from tidegate.operators.testing import CHECKS, Case
 from tidegate.proto.errors import ExecutionError, InternalError
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.operators.ordering import Order, Ordering
-from tidegate.operators.stretches import Stretch, code_of
+from tidegate.operators.arrays.ordering import Order, Ordering
+from tidegate.operators.arrays.stretches import Stretch, code_of
 
 SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.string()), ("c", pa.int64())])
 NUMBERS = st.none() | st.integers(-3, 3) | st.sampled_from([2**62, -(2**62), 2**63 - 1, -(2**63)])

@@ -11,14 +11,14 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from tidegate.operators import file_versions
-from tidegate.operators.file_relations import FileSource
-from tidegate.operators.file_versions import HeldFiles
-from tidegate.operators.fragment import Fragment
-from tidegate.operators.instances import InstancePool, InstanceSettings
-from tidegate.operators.piece import FilePiece, Piece
-from tidegate.operators.scan import Scan
-from tidegate.operators.splits import open_pieces
+from tidegate.operators.core.piece import FilePiece, Piece
+from tidegate.operators.duckdb.fragment import Fragment
+from tidegate.operators.duckdb.instances import InstancePool, InstanceSettings
+from tidegate.operators.sources import file_versions
+from tidegate.operators.sources.file_relations import FileSource
+from tidegate.operators.sources.file_versions import HeldFiles
+from tidegate.operators.sources.scan import Scan
+from tidegate.operators.sources.split_pieces import open_pieces
 from tidegate.proto.errors import SplitError
 
 from .data import column, expanded, pieces_of, rows_of, scanned

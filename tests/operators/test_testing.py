@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tidegate.operators import testing
-from tidegate.operators.operator import Operator, Stream
+from tidegate.operators.core.operator import Operator, Stream
 from tidegate.operators.testing import CHECKS, Case, Epoch
 from tidegate.testing import check_operator
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.operators.texts import TextRows, Texts, text_words
+from tidegate.operators.arrays.texts import TextRows, Texts, text_words
 
 BEGINNINGS = st.sampled_from([b"", b"customer#", b"urn:long/enough:for:three:words:", b"\0\0", b"x" * 140])
 ENDS = st.binary(max_size=20) | st.text("ab\0", max_size=18).map(str.encode) | st.binary(min_size=70, max_size=90)

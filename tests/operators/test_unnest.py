@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.operators.streams import BatchStream
+from tidegate.operators.core.streams import BatchStream
 from tidegate.operators.testing import CHECKS, Case
 from tidegate.operators.unnest import Unnest
 from tidegate.proto.errors import ExecutionError, InternalError

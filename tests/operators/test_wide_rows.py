@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
-from tidegate.operators.piece import InlinePiece
-from tidegate.operators.scan import Scan
-from tidegate.operators.sizes import BATCH_BYTES, row_bytes
+from tidegate.operators.core.piece import InlinePiece
+from tidegate.operators.core.sizes import BATCH_BYTES, row_bytes
+from tidegate.operators.sources.scan import Scan
 from tidegate.proto.errors import SplitError
 
 from .data import column, pieces_of

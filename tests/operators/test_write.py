@@ -17,14 +17,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.operators.operator import Operator
-from tidegate.operators.streams import BatchStream
+from tidegate.operators.core.operator import Operator
+from tidegate.operators.core.streams import BatchStream
 from tidegate.operators.testing import CHECKS, Boom, Case, WatchedStream
 from tidegate.operators.write import Write
-from tidegate.operators.writing.folder import OpenFolder, TableFolder
 from tidegate.operators.writing.formats import WRITE_FORMATS
 from tidegate.operators.writing.modes import WriteMode
-from tidegate.operators.writing.staged import Written
+from tidegate.operators.writing.staged_write import Written
+from tidegate.operators.writing.table_folder import OpenFolder, TableFolder
 from tidegate.proto.errors import ExecutionError, Exhausted, Forbidden, InvalidRequest
 
 SCHEMA = pa.schema([("n", pa.int64()), ("s", pa.string())])

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pyarrow as pa
 
 from tidegate.planner import ir
-from tidegate.planner import types as t
 from tidegate.planner.functions import binding
-from tidegate.planner.tree import inputs
+from tidegate.planner.ir import types as t
+from tidegate.planner.ir.tree import inputs
 
 I32 = t.Integer(bits=32)
 I64 = t.Integer(bits=64)

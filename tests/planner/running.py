@@ -16,18 +16,18 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from tidegate.executor.changes.loops import loop_of
-from tidegate.operators.canonical_order import in_canonical_order
-from tidegate.operators.held import SpillRoom
-from tidegate.operators.held_rows import Holding
-from tidegate.operators.instances import Instance, InstanceSettings
+from tidegate.executor.changes.build_loops import loop_of
+from tidegate.operators.core.held_rows import Holding
+from tidegate.operators.core.operator import Operator
+from tidegate.operators.core.streams import BatchStream
+from tidegate.operators.duckdb.canonical_order import in_canonical_order
+from tidegate.operators.duckdb.held import SpillRoom
+from tidegate.operators.duckdb.instances import Instance, InstanceSettings
 from tidegate.operators.merge_join import MergeJoin
-from tidegate.operators.operator import Operator
 from tidegate.operators.select import Select
 from tidegate.operators.streaming_aggregate import StreamingAggregate
-from tidegate.operators.streams import BatchStream
 from tidegate.planner import ir
-from tidegate.planner.pipelines import (
+from tidegate.planner.physical.pipelines import (
     Feed,
     FragmentNode,
     KeptNode,

@@ -6,8 +6,8 @@ import datetime as dt
 from collections.abc import Sequence
 
 from tidegate.planner import ir
-from tidegate.planner import types as t
-from tidegate.planner.pipelines import Feed, FragmentNode, KeptNode, PhysicalPlan, Start
+from tidegate.planner.ir import types as t
+from tidegate.planner.physical.pipelines import Feed, FragmentNode, KeptNode, PhysicalPlan, Start
 from tidegate.planner.prepare import prepare
 from tidegate.proto.values import TaskOptions
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from tidegate.planner import ir
-from tidegate.planner.divide import DEPTH
-from tidegate.planner.pipelines import Feed, FragmentNode, PhysicalPlan, Start
+from tidegate.planner.cut.divide import DEPTH
+from tidegate.planner.physical.pipelines import Feed, FragmentNode, PhysicalPlan, Start
 from tidegate.planner.prepare import prepare
 from tidegate.proto.errors import PlanError
 from tidegate.proto.values import TaskOptions

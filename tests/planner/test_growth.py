@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from tidegate.planner import ir
-from tidegate.planner.changes.prepare import prepare_changes
+from tidegate.planner.prepare_changes import prepare_changes
 from tidegate.proto.values import Mode, TaskOptions
 
 from . import steps

@@ -7,15 +7,15 @@ import json
 import pytest
 
 from tidegate.planner import ir
-from tidegate.planner import types as t
-from tidegate.planner.changes.lower import lower
-from tidegate.planner.changes.nodes import RecomputeNode, SourceNode
-from tidegate.planner.loops import choose_loops, fixed, recursion, repeated, with_fixed
-from tidegate.planner.pipelines import Feed, FragmentNode, SourceShape, walk
+from tidegate.planner.analysis.outer_references import Reach, loops_read
+from tidegate.planner.changes.change_nodes import RecomputeNode, SourceNode
+from tidegate.planner.changes.lower_changes import lower
+from tidegate.planner.choose.choose_loops import choose_loops, fixed, recursion, repeated, with_fixed
+from tidegate.planner.ir import types as t
+from tidegate.planner.ir.visit import relations
+from tidegate.planner.physical.pipelines import Feed, FragmentNode, SourceShape, walk
 from tidegate.planner.prepare import Prepared, prepare
-from tidegate.planner.reach import Reach, loops_read
 from tidegate.planner.rewrite import rewrite
-from tidegate.planner.visit import relations
 from tidegate.proto.errors import PlanError
 from tidegate.proto.values import Loops, TaskOptions
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tidegate.planner import ir
-from tidegate.planner import types as t
-from tidegate.planner.divide import DEPTH
-from tidegate.planner.pipelines import (
+from tidegate.planner.cut.column_selection import selection
+from tidegate.planner.cut.divide import DEPTH
+from tidegate.planner.ir import types as t
+from tidegate.planner.ir.tree import all_of
+from tidegate.planner.physical.pipelines import (
     Feed,
     FragmentNode,
     KeptNode,
@@ -24,8 +26,6 @@ from tidegate.planner.pipelines import (
     walk,
 )
 from tidegate.planner.prepare import prepare
-from tidegate.planner.selection import selection
-from tidegate.planner.tree import all_of
 from tidegate.proto.errors import PlanError
 from tidegate.proto.values import TaskOptions
 

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from tidegate.planner import ir
-from tidegate.planner import types as t
-from tidegate.planner.pipelines import Feed
+from tidegate.planner.ir import types as t
+from tidegate.planner.physical.pipelines import Feed
 from tidegate.planner.prepare import Prepared, prepare
 from tidegate.proto.errors import PlanError
 from tidegate.proto.values import TaskOptions

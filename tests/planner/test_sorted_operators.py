@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from tidegate.planner import ir
-from tidegate.planner import types as t
+from tidegate.planner.choose.sorted_operators import NESTED, use_sorted_operators
+from tidegate.planner.ir import types as t
+from tidegate.planner.ir.visit import relations
 from tidegate.planner.prepare import prepare
-from tidegate.planner.sorted_operators import NESTED, use_sorted_operators
-from tidegate.planner.visit import relations
 from tidegate.proto.values import TaskOptions
 
 from .build import (

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from tidegate.planner import ir
-from tidegate.planner.sorted_operators import use_sorted_operators
-from tidegate.planner.sortedness import SortednessTable
+from tidegate.planner.choose.sorted_operators import use_sorted_operators
+from tidegate.planner.choose.sortedness import SortednessTable
 
 from .build import (
     I64,

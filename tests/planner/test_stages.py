@@ -10,9 +10,17 @@ import pyarrow as pa
 from tests.conformance import tpch
 from tidegate.planner import ir
 from tidegate.planner.decode import decode_plan
-from tidegate.planner.pipelines import Exchange, FragmentNode, PhysicalNode, Pipeline, ReceiveNode, Start, StreamInput
+from tidegate.planner.physical.pipelines import (
+    Exchange,
+    FragmentNode,
+    PhysicalNode,
+    Pipeline,
+    ReceiveNode,
+    Start,
+    StreamInput,
+)
+from tidegate.planner.physical.stages import JobStage, stages_of
 from tidegate.planner.prepare import prepare
-from tidegate.planner.stages import JobStage, stages_of
 from tidegate.proto.values import ExecutorKind, Explanation, PlanBytes, TaskOptions
 
 from .build import I64, aggregate, call, col, eq, filtered, join, lit, measure, plan, read

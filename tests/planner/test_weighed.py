@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidegate.planner import ir
-from tidegate.planner.pipelines import Feed, FragmentNode, SourceShape
+from tidegate.planner.physical.pipelines import Feed, FragmentNode, SourceShape
 from tidegate.planner.prepare import prepare
 from tidegate.proto.values import TaskOptions
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.proto import arrow_ipc
+from tidegate.proto.arrow import arrow_ipc
 from tidegate.proto.errors import Exhausted, InvalidRequest
 
 

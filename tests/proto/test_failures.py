@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tidegate.proto.encoding.error_status import error, failure
 from tidegate.proto.errors import InvalidRequest, PlanError, Problem
-from tidegate.proto.failures import error, failure
 
 
 def test_a_sentence_that_is_no_text_is_told_as_nearly_as_it_can_be() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.proto import flight
+from tidegate.proto.encoding import flight_messages as flight
 from tidegate.proto.errors import InvalidRequest
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
 from tidegate.proto.values import Barrier, Blocked, BlockedState, Cursor, Data, Finished

@@ -6,9 +6,9 @@ from google.protobuf.message import Message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.proto import messages
+from tidegate.proto.encoding import messages
+from tidegate.proto.encoding.frames import FramesEncoder, decode_frames, encode_frames
 from tidegate.proto.errors import InternalError
-from tidegate.proto.frames import FramesEncoder, decode_frames, encode_frames
 from tidegate.proto.statistics import EpochStatistics
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
 from tidegate.proto.values import (

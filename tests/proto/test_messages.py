@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.proto import errors, messages
+from tidegate.proto import errors
+from tidegate.proto.encoding import messages
 from tidegate.proto.statistics import (
     LoopStatistics,
     OperatorStatistics,

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.proto.parquet_footer import Footer, comparable, read_footer
-from tidegate.proto.thrift import BINARY, INTEGER, Damaged, list_of, read, struct_of
+from tidegate.proto.arrow.parquet_footer import Footer, comparable, read_footer
+from tidegate.proto.arrow.thrift import BINARY, INTEGER, Damaged, list_of, read, struct_of
 
 DAY = dt.datetime(2024, 5, 6, 7, 8, 9, tzinfo=dt.UTC)
 TABLE = pa.table(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
+from tidegate.proto.encoding.number_ranges import LARGEST, RANGES, check_request
 from tidegate.proto.errors import InvalidRequest
-from tidegate.proto.ranges import LARGEST, RANGES, check_request
 from tidegate.proto.tidegate.v1 import plans_pb2
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
 

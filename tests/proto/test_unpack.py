@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from tidegate.proto.arrow_ipc import read_untrusted_stream, sendable, stream_bytes
-from tidegate.proto.unpack import packed, unpack, unpacked_type
+from tidegate.proto.arrow.arrow_ipc import read_untrusted_stream, sendable, stream_bytes
+from tidegate.proto.arrow.unpack import packed, unpack, unpacked_type
 from tidegate.proto.values import InlineSplit
 
 CODES = pa.dictionary(pa.int8(), pa.string())

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, reject
 from hypothesis import strategies as st
 
-from tidegate.proto.validation import validated
+from tidegate.proto.arrow.validation import validated
 
 TEXT = pa.array(["ab", None, "", "cdefghijklmnopqrstuvwxyz", "äöü", "z"])
 ARRAYS = [

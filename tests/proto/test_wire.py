@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.proto.wire import fields, varint
+from tidegate.proto.encoding.wire_format import fields, varint
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(0, 10))

@@ -18,7 +18,7 @@ from google.protobuf.descriptor import FieldDescriptor, MethodDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from tidegate.executor.embedded import open_service
+from tidegate.executor.service.embedded import open_service
 from tidegate.proto.tidegate.v1 import plans_pb2
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
 from tidegate.proto.values import PlanBytes, TaskOptions

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from tidegate.proto.address import beside
-from tidegate.proto.flight import SERVICE
+from tidegate.proto.encoding.flight_messages import SERVICE
+from tidegate.proto.encoding.wire_format import fields, varint
 from tidegate.proto.tidegate.v1 import plans_pb2, plans_pb2_grpc, tasks_pb2_grpc
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
-from tidegate.proto.wire import fields, varint
 
 from ..executor.fakes import FakeEngine
 from .running import fake_server

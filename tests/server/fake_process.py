@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tidegate.proto.allocator import tune_allocator
 from tidegate.server.serving import serve
-from tidegate.server.settings import Settings
+from tidegate.server.setup.settings import Settings
 
 from ..executor.fakes import FakeEngine
 from .running import manager

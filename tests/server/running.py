@@ -9,16 +9,16 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
 
-from tidegate.access import Access
 from tidegate.client import Client
-from tidegate.executor.engine import Engine
-from tidegate.executor.manager import TaskManager
+from tidegate.executor.api.engine import Engine
+from tidegate.executor.service.manager import TaskManager
 from tidegate.proto.address import beside
 from tidegate.proto.values import TaskOptions
-from tidegate.remote import RemoteService
-from tidegate.server.backend import Backend
+from tidegate.server.calls.backend import Backend
 from tidegate.server.serving import Server
-from tidegate.server.settings import Settings
+from tidegate.server.setup.settings import Settings
+from tidegate.transport.access import Access
+from tidegate.transport.remote import RemoteService
 
 from ..executor.fakes import FakeEngine, manager_of
 

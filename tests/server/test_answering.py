@@ -12,7 +12,7 @@ import grpc.aio
 import pytest
 
 from tidegate.proto.errors import Refused
-from tidegate.server.answering import streaming
+from tidegate.server.calls.answering import streaming
 
 
 class Connection:

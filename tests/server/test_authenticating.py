@@ -19,10 +19,10 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from pyarrow import flight
 
 import tidegate
-from tidegate.executor.plan_engine import PlanEngine
+from tidegate.executor.service.plan_engine import PlanEngine
 from tidegate.proto.tidegate.v1 import plans_pb2, tasks_pb2, tasks_pb2_grpc
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
-from tidegate.server.tokens import Tokens
+from tidegate.server.access.tokens import Tokens
 
 from ..executor.plans import passed_through
 from .conftest import inline
@@ -282,7 +282,7 @@ def test_no_log_has_a_token_in_it(address: str, alice: tidegate.Client, caplog: 
 @pytest.fixture
 def looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A change of the file is seen by the next call, not a second later."""
-    monkeypatch.setattr("tidegate.server.tokens._LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("tidegate.server.access.tokens._LOOK_SECONDS", 0.0)
 
 
 @pytest.mark.usefixtures("looked_at_once")
@@ -301,7 +301,7 @@ def test_who_has_lost_the_token_feeds_no_longer_than_a_feed_lasts(
     task.run_epoch({"a": pa.table({"x": [1]})})
     tokens_file(tmp_path / "tokens", f"bob {BOB}")
     assert task.run_epoch({"a": pa.table({"x": [2]})}).rows == 1
-    monkeypatch.setattr("tidegate.server.tasks.LONGEST_FEED", 0.0)
+    monkeypatch.setattr("tidegate.server.endpoints.task_service.LONGEST_FEED", 0.0)
     with pytest.raises(tidegate.Unauthenticated):
         task.run_epoch({"a": pa.table({"x": [3]})})
 

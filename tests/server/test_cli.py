@@ -18,7 +18,7 @@ import pytest
 from pyarrow import csv, parquet
 
 import tidegate
-from tidegate.executor.plan_engine import PlanEngine
+from tidegate.executor.service.plan_engine import PlanEngine
 from tidegate.server.cli import main
 
 from ..clients import plans

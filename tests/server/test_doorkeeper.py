@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tidegate.server.doorkeeper import Doorkeeper, most_connections
+from tidegate.server.access.doorkeeper import Doorkeeper, most_connections
 
 
 @pytest.fixture

@@ -13,14 +13,14 @@ import pyarrow as pa
 import pytest
 
 import tidegate
-from tidegate.executor.events import LONGEST, log, refused, tell, without_secrets
-from tidegate.executor.manager import TaskManager
-from tidegate.executor.plan_engine import PlanEngine
+from tidegate.executor.runtime.events import LONGEST, log, refused, tell, without_secrets
+from tidegate.executor.service.manager import TaskManager
+from tidegate.executor.service.plan_engine import PlanEngine
 from tidegate.proto.address import beside
-from tidegate.proto.flight import SERVICE
+from tidegate.proto.encoding.flight_messages import SERVICE
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
-from tidegate.server.log_lines import LogLines
-from tidegate.server.tokens import Tokens
+from tidegate.server.access.tokens import Tokens
+from tidegate.server.setup.log_lines import LogLines
 
 from ..executor.fakes import FakeEngine
 from .running import manager, served

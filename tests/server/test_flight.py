@@ -19,10 +19,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from pyarrow import flight
 
 import tidegate
-from tidegate.executor.manager import TaskManager
-from tidegate.proto.flight import SERVICE
+from tidegate.executor.service.manager import TaskManager
+from tidegate.proto.encoding.flight_messages import SERVICE
 from tidegate.server.serving import Server
-from tidegate.server.settings import Settings
+from tidegate.server.setup.settings import Settings
 
 from ..executor.fakes import POISON, FakeEngine
 from .running import fake_server, flight_address, manager, served

@@ -12,8 +12,8 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from tidegate.server import health
-from tidegate.server.health import CALLS_OF_A_PEER, peer_of
+from tidegate.server.endpoints import health_service as health
+from tidegate.server.endpoints.health_service import CALLS_OF_A_PEER, peer_of
 
 from .conftest import Stubs
 from .fake_process import server_process

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.proto.values import Cursor, Data, Finished
-from tidegate.server.joining import SMALL_BYTES, joined
+from tidegate.server.endpoints.joined_batches import SMALL_BYTES, joined
 
 
 def data(*sizes: int) -> Data:

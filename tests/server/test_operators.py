@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 import tidegate
-from tidegate.proto import failures
+from tidegate.proto.encoding import error_status as failures
 from tidegate.proto.errors import InvalidRequest, NodeError
 from tidegate.relations import UserOperator
 from tidegate.server.cli import main
-from tidegate.server.registered import registered
+from tidegate.server.setup.registered import registered
 
 from ..executor.operated_plans import I64, operated, plan, read
 from .fake_process import server_process

@@ -11,11 +11,11 @@ import pytest
 from google.protobuf.message import Message
 
 import tidegate
-from tidegate.proto.parts import has_more_parts
+from tidegate.proto.encoding.request_parts import has_more_parts
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
-from tidegate.server import reading
-from tidegate.server.plans import Plans
-from tidegate.server.tasks import Tasks
+from tidegate.server.calls import request_reading as reading
+from tidegate.server.endpoints.plan_service import Plans
+from tidegate.server.endpoints.task_service import Tasks
 
 from .conftest import Stubs, inline
 from .running import fake_server

@@ -193,7 +193,7 @@ def _listen(backend: object, listen: str) -> None:
     import asyncio
 
     from tidegate.server.serving import Server
-    from tidegate.server.settings import Settings
+    from tidegate.server.setup.settings import Settings
 
     async def run() -> None:
         async with Server(backend, Settings(listen=listen)):

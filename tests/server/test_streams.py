@@ -14,7 +14,7 @@ from pyarrow import flight
 from tidegate.proto.address import beside
 from tidegate.proto.tidegate.v1 import plans_pb2, plans_pb2_grpc, tasks_pb2_grpc
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
-from tidegate.server.tokens import Tokens
+from tidegate.server.access.tokens import Tokens
 
 from .running import manager, served
 

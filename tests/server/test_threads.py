@@ -11,8 +11,8 @@ from contextvars import ContextVar
 
 import pytest
 
-from tidegate.proto.calls import caller_has_left
-from tidegate.server.threads import Threads
+from tidegate.proto.current_call import caller_has_left
+from tidegate.server.calls.call_threads import Threads
 
 
 @contextmanager

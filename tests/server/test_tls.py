@@ -13,10 +13,10 @@ import pytest
 from pyarrow import flight
 
 import tidegate
-from tidegate.server.certificate import Certificate
+from tidegate.server.access.certificate import Certificate
+from tidegate.server.access.tokens import Tokens
 from tidegate.server.probe import main as probe
-from tidegate.server.tokens import Tokens
-from tidegate.streams import FlightConnection
+from tidegate.transport.result_streams import FlightConnection
 
 from .certificates import Authority
 from .running import flight_address, manager, served

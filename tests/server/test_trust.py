@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.server.certificate import Certificate
+from tidegate.server.access.certificate import Certificate
+from tidegate.server.access.tokens import Tokens
 from tidegate.server.cli import main
-from tidegate.server.settings import Settings
-from tidegate.server.tokens import Tokens
-from tidegate.server.trust import warning
+from tidegate.server.setup.settings import Settings
+from tidegate.server.setup.trust import warning
 
 from .running import fake_server
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import grpc
 import pytest
 
-from tidegate.executor.manager import TaskManager
+from tidegate.executor.service.manager import TaskManager
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
 from tidegate.proto.tidegate.v1 import tasks_pb2_grpc
-from tidegate.server import uploads
+from tidegate.server.endpoints import upload_endpoint as uploads
 
 from ..executor.fakes import PLAN
 from .running import manager, served

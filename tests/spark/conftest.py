@@ -12,7 +12,7 @@ import substrait.dataframe as sub
 
 import tidegate
 from tidegate.client import Client
-from tidegate.executor.plan_engine import PlanEngine
+from tidegate.executor.service.plan_engine import PlanEngine
 from tidegate.task import Task
 
 from ..server.running import remote_client

@@ -11,9 +11,9 @@ import pytest
 
 import tidegate
 import tidegate.spark
-from tidegate.executor.plan_engine import PlanEngine
-from tidegate.server.certificate import Certificate
-from tidegate.server.tokens import Tokens
+from tidegate.executor.service.plan_engine import PlanEngine
+from tidegate.server.access.certificate import Certificate
+from tidegate.server.access.tokens import Tokens
 from tidegate.spark import feed, sweep
 
 from ..server.certificates import Authority

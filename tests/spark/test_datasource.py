@@ -14,10 +14,10 @@ from google.protobuf.json_format import MessageToJson
 import tidegate
 import tidegate.spark
 from tidegate.client import Client
-from tidegate.executor.plan_engine import PlanEngine
+from tidegate.executor.service.plan_engine import PlanEngine
 from tidegate.plans import plan_bytes
 from tidegate.proto.values import PlanBytes
-from tidegate.spark.plan_parts import _names, part_of
+from tidegate.spark.data_source.plan_parts import _names, part_of
 
 from ..clients.plans import rows as frame_of_rows
 from ..clients.test_without_columns import nothing_of

@@ -17,7 +17,7 @@ import pytest
 import tidegate
 import tidegate.spark
 from tidegate.client import Client
-from tidegate.executor.plan_engine import PlanEngine
+from tidegate.executor.service.plan_engine import PlanEngine
 from tidegate.proto.values import TaskInfo
 from tidegate.task import Task
 

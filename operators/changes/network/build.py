@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
-from .graph import Back, ByKey, Entry, Graph, Link, Loop, Operate, Route, links_of
-from .lanes import Emitter, Lane, connect
+from .channel_nodes import Node, OperatorNode, Sink, Source
+from .link_queues import Emitter, Lane, connect
 from .locking import Locked, Locking
-from .loop import Ingress, Inlet, LoopNode
-from .nodes import Node, OperatorNode, Sink, Source
-from .progress import Progress
+from .loop_progress import Progress
+from .network_graph import Back, ByKey, Entry, Graph, Link, Loop, Operate, Route, links_of
+from .network_loop import Ingress, Inlet, LoopNode
 from .schedule import Schedule
 
 MakeLocking = Callable[[Locked, int, Schedule], Locking]

@@ -28,8 +28,8 @@ from __future__ import annotations
 import enum
 from typing import Protocol
 
-from ..change import Rounds
-from .messages import Checkpoint, Event, Gathering, Prepare
+from ..values.change import Rounds
+from .link_messages import Checkpoint, Event, Gathering, Prepare
 from .schedule import Schedule
 
 

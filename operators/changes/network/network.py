@@ -16,20 +16,20 @@ import numpy as np
 import pyarrow as pa
 
 from ....proto.errors import ExecutionError
-from ...operator import UNBOUNDED, Part, StateReader, StateWriter, least_watermark
-from ..canonical import canonical
-from ..change import Change
-from ..consolidate import consolidate
-from ..held_state import HeldState
-from ..operator import ChangeOperator
-from ..rows import Rows
+from ...core.operator import UNBOUNDED, Part, StateReader, StateWriter, least_watermark
+from ..change_operator import ChangeOperator
+from ..kept.held_state import HeldState
+from ..values.canonical_rows import canonical
+from ..values.change import Change
+from ..values.consolidate import consolidate
+from ..values.rows import Rows
 from .build import MakeLocking, Nodes, build
-from .graph import Graph, Loop
+from .channel_nodes import Counters, OperatorNode, Source
 from .locking import Locking
-from .loop import LoopNode
-from .nodes import Counters, OperatorNode, Source
+from .network_graph import Graph, Loop
+from .network_loop import LoopNode
+from .network_statistics import LoopStatistics, NetworkStatistics, OperatorStatistics
 from .schedule import InOrder, Schedule
-from .statistics import LoopStatistics, NetworkStatistics, OperatorStatistics
 
 
 class Network:

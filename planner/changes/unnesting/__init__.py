@@ -14,6 +14,6 @@ filter asks for it alone, a join that filters. A subquery that looks at the row 
 from __future__ import annotations
 
 from .pulling import CannotPull, needs_rewriting
-from .relations import Unnesting
+from .unnest_relations import Unnesting
 
 __all__ = ["CannotPull", "Unnesting", "needs_rewriting"]

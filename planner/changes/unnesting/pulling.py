@@ -12,14 +12,15 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from ... import ir, tree
-from ... import types as t
-from ...boolean import conjuncts
+from ... import ir
+from ...analysis.outer_references import Reach
 from ...functions import bind
-from ...reach import Reach
-from ...visit import is_column, parts, subqueries
+from ...ir import tree
+from ...ir import types as t
+from ...ir.boolean import conjuncts
+from ...ir.visit import is_column, parts, subqueries
 from ..rendering import columns
-from .calls import both, call, is_inner, is_open, placed
+from .bound_calls import both, call, is_inner, is_open, placed
 
 _EQUALITIES: Final = ("equal", "is_not_distinct_from")
 _ZERO: Final = ("count", "approx_count_distinct", "sum0")

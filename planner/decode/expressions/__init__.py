@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ... import ir
-from ..nodes import Message
-from ..place import Place
+from ..encoding.message_nodes import Message
+from ..plan_path import Place
 from ..scope import Scope
 from .cast import convert_cast
 from .context_variable import convert_context_variable

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ... import ir
-from ...types import nullable
+from ...ir.types import nullable
 from .. import poison
 from ..comparing import castable
-from ..nodes import Message
-from ..place import Place
+from ..encoding.message_nodes import Message
+from ..plan_path import Place
 from ..poison import is_unknown
 from ..scope import Scope
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ... import ir
 from .. import poison
-from ..place import Place
+from ..plan_path import Place
 from ..scope import Scope
 
 if TYPE_CHECKING:

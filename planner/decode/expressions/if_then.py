@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from ... import ir
 from .. import poison
-from ..nodes import Message
-from ..place import Place
+from ..encoding.message_nodes import Message
+from ..plan_path import Place
 from ..poison import is_unknown
 from ..scope import Scope
-from .branches import one_type
+from .case_branches import one_type
 
 if TYPE_CHECKING:
     from ..decoder import Decoder, Steps

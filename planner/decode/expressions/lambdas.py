@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from ... import ir
 from .. import poison
-from ..nodes import Message
-from ..place import Place
+from ..encoding.message_nodes import Message
+from ..plan_path import Place
 from ..poison import is_unknown
 from ..scope import Scope
 

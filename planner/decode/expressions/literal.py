@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ... import ir
-from ..place import Place
+from ..plan_path import Place
 from ..scope import Scope
 
 if TYPE_CHECKING:

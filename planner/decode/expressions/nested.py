@@ -7,12 +7,12 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from ... import ir
-from ... import types as t
-from ...types import Type
+from ...ir import types as t
+from ...ir.types import Type
 from .. import poison
 from ..comparing import either_nullable, same_type
-from ..nodes import Message
-from ..place import Place
+from ..encoding.message_nodes import Message
+from ..plan_path import Place
 from ..poison import is_unknown
 from ..scope import Scope
 

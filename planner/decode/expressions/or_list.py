@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ... import ir
-from ...types import Boolean
+from ...ir.types import Boolean
 from .. import poison
 from ..comparing import comparable
-from ..nodes import Message
-from ..place import Place
+from ..encoding.message_nodes import Message
+from ..plan_path import Place
 from ..poison import is_unknown
 from ..scope import Scope
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from ... import ir
 from .. import poison
-from ..calls import Argument, bind_scalar, declared_function, read_arguments, read_options
-from ..extensions import Declared
-from ..nodes import Message
-from ..place import Place
+from ..declarations.extensions import Declared
+from ..encoding.message_nodes import Message
+from ..function_calls import Argument, bind_scalar, declared_function, read_arguments, read_options
+from ..plan_path import Place
 from ..scope import Scope
 
 if TYPE_CHECKING:

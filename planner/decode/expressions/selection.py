@@ -7,15 +7,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ... import ir
-from ... import types as t
-from ...types import Type
+from ...ir import types as t
+from ...ir.types import Type
 from .. import poison
 from ..comparing import comparable
-from ..nodes import Malformed, Message
-from ..place import Place
+from ..declarations.declared_types import MAX_TYPE_DEPTH
+from ..encoding.message_nodes import Malformed, Message
+from ..plan_path import Place
 from ..poison import is_unknown
 from ..scope import Scope, column
-from ..types import MAX_TYPE_DEPTH
 
 if TYPE_CHECKING:
     from ..decoder import Decoder, Steps

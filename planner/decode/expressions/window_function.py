@@ -7,13 +7,13 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from ... import ir
-from ...types import Type, nullable
+from ...ir.types import Type, nullable
 from .. import poison
-from ..binding import Bound
-from ..calls import bind, declared_function, read_arguments, read_options
-from ..nodes import Message
+from ..encoding.message_nodes import Message
+from ..function_binding import Bound
+from ..function_calls import bind, declared_function, read_arguments, read_options
 from ..phases import is_distinct, is_whole
-from ..place import Place
+from ..plan_path import Place
 from ..poison import is_unknown
 from ..scope import Scope
 from ..sorting import convert_sorts

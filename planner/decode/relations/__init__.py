@@ -6,22 +6,22 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ... import ir
-from ..nodes import Message
-from ..place import Place
+from ..encoding.message_nodes import Message
+from ..plan_path import Place
 from ..scope import Scope
 from .aggregate import convert_aggregate
-from .cross import convert_cross
 from .exchange import convert_exchange
 from .expand import convert_expand
 from .extension import convert_extension_leaf, convert_extension_multi, convert_extension_single
 from .fetch import convert_fetch
 from .filter import convert_filter
-from .join import convert_join
-from .lateral_join import convert_lateral_join
-from .nested_loop_join import convert_nested_loop_join
-from .physical_join import convert_hash_join, convert_merge_join
+from .joins.cross import convert_cross
+from .joins.join import convert_join
+from .joins.lateral_join import convert_lateral_join
+from .joins.nested_loop_join import convert_nested_loop_join
+from .joins.physical_join import convert_hash_join, convert_merge_join
 from .project import convert_project
-from .read import convert_read
+from .reads.read import convert_read
 from .reference import convert_reference
 from .set import convert_set
 from .sort import convert_sort

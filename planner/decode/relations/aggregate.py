@@ -6,13 +6,13 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 from ... import ir
-from ... import types as t
-from ...types import Type
+from ...ir import types as t
+from ...ir.types import Type
 from .. import poison
-from ..calls import bind, declared_function, read_arguments, read_options
-from ..nodes import Message
+from ..encoding.message_nodes import Message
+from ..function_calls import bind, declared_function, read_arguments, read_options
 from ..phases import is_distinct, is_whole
-from ..place import Place
+from ..plan_path import Place
 from ..poison import is_unknown
 from ..scope import Scope
 from ..sorting import convert_sorts

@@ -9,14 +9,14 @@ from google.protobuf.message import DecodeError
 
 from ... import ir
 from .. import poison
-from ..details import message_named
-from ..nodes import Message
-from ..place import Place
+from ..declarations.details import message_named
+from ..encoding.message_nodes import Message
+from ..plan_path import Place
 from ..scope import Scope
-from .declared_order import convert_declared_order
-from .index_lookup_join import convert_index_lookup_join
-from .iteration import convert_iteration
-from .iteration_reference import convert_iteration_reference
+from .joins.index_lookup_join import convert_index_lookup_join
+from .loops.iteration import convert_iteration
+from .loops.iteration_reference import convert_iteration_reference
+from .reads.declared_order import convert_declared_order
 from .unnest import convert_unnest
 from .user_operator import convert_user_operator, convert_user_operator_of_several
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ... import ir
-from ...types import Integer, List, Map, Struct, Type, nullable
+from ...ir.types import Integer, List, Map, Struct, Type, nullable
 from .. import poison
-from ..nodes import Message
-from ..place import Place
+from ..encoding.message_nodes import Message
+from ..plan_path import Place
 from ..poison import is_unknown
 from ..scope import Scope, column
 

@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 
-from ....operators.hashing import hashable
-from ....operators.user import UserStream
+from ....operators.arrays.hashing import hashable
+from ....operators.user.user import UserStream
 from ....proto.errors import InvalidRequest
 from ....proto.graph import Broadcast, ByKey, Executor, Partition, Spread
-from ....proto.user_operator import UserOperator
+from ....proto.operator_registration import UserOperator
 from ... import ir
 from ...graph.schemas import hash_kind
-from ...sql.from_arrow import type_of
-from ...sql.types import arrow_schema
+from ...ir.arrow_types import arrow_schema
+from ...ir.from_arrow import type_of
 from .. import poison
-from ..nodes import Message
-from ..place import Place
+from ..encoding.message_nodes import Message
+from ..plan_path import Place
 from ..scope import Scope
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from ... import ir
 from .. import poison
+from ..encoding.message_nodes import Message
 from ..expressions.window_function import convert_call
-from ..nodes import Message
-from ..place import Place
+from ..plan_path import Place
 from ..scope import Scope
 from ..sorting import convert_sorts
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 from ....operators.writing.modes import WriteMode
 from ... import ir
-from ...sql.types import sql_type, unnamed
+from ...ir.arrow_types import sql_type, unnamed
 from .. import poison
-from ..names import count_names
-from ..nodes import Message
-from ..place import Place
+from ..declarations.field_names import count_names
+from ..encoding.message_nodes import Message
+from ..plan_path import Place
 from ..poison import is_unknown
 from ..scope import Scope
-from .read import base_schema
+from .reads.read import base_schema
 
 if TYPE_CHECKING:
     from ..decoder import Decoder, Steps

@@ -8,7 +8,9 @@ from typing import Final
 
 from ...ir import FunctionKind
 from . import (
-    aggregates,
+    aggregate_functions as aggregates,
+)
+from . import (
     arithmetic,
     comparison,
     datetimes,
@@ -18,7 +20,9 @@ from . import (
     regexps,
     rounding,
     strings,
-    windows,
+)
+from . import (
+    window_functions as windows,
 )
 from .refused import REFUSED
 from .use import Entry, Table

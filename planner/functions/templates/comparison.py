@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ... import types as t
+from ...ir import types as t
 from .use import Entry, Table, Template, Use, let_all
 
 

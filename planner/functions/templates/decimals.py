@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from ... import types as t
-from ...sql.types import sql_type
-from ...types import Type
+from ...ir import types as t
+from ...ir.arrow_types import sql_type
+from ...ir.types import Type
 from .use import Entry, Table, Template, Use, error, let
 
 MAX_DIGITS: Final = 38

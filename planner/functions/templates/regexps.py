@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ...sql import quote
+from ...ir import quote
 from .use import Entry, Table, Use, let_all
 
 _OPTIONS: Final = {

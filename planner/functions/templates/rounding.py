@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ... import types as t
+from ...ir import types as t
 from .decimals import decimal, scaled, unscaled
 from .use import Entry, Table, Template, Use, let, let_all
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from typing import Final, NoReturn, TypeAlias
 
 from ....proto.errors import PlanError, Problem
-from ...sql import quote
-from ...sql.types import sql_type
-from ...types import Type
+from ...ir import quote
+from ...ir.arrow_types import sql_type
+from ...ir.types import Type
 from ..patterns import ArgumentType, Signature
 
 _ATOM: Final = re.compile(r"[\w.\"]+|'[^']{0,40}'|CAST\('?[-\w.: ]{0,40}'? AS [\w(), ]{0,24}\)")

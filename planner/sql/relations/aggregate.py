@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from ... import ir
+from ...ir.arrow_types import sql_type
 from ..table import Table, select_list
-from ..types import sql_type
 from ..writer import Writer
 
 _ASKED: Final = 60

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ... import ir
+from ...ir.arrow_types import sql_type
 from ..table import Table, select_list
-from ..types import sql_type
 from ..writer import Writer
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ... import ir
-from ...boolean import is_and, terms
+from ...ir.boolean import is_and, terms
 from ..table import Table, select_list
 from ..writer import Writer
 

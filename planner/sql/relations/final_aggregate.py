@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ... import ir
+from ...ir.arrow_types import sql_type
 from ..states import render_total, states_of
 from ..table import Table, select_list
-from ..types import sql_type
 
 
 def select_final_aggregate(relation: ir.FinalAggregate, table: Table) -> str:

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ....operators.loop_bounds import mark
+from ....operators.duckdb.loop_bounds import mark
 from ... import ir
-from ... import types as t
-from ..quote import text
+from ...ir import types as t
+from ...ir.arrow_types import sql_type
+from ...ir.quote import text
 from ..table import select_list
-from ..types import sql_type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

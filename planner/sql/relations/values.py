@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ... import ir
+from ...ir.arrow_types import sql_type
 from ..table import select_list
-from ..types import sql_type
 from ..writer import Writer
 
 

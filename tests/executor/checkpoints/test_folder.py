@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from tidegate.executor.checkpoints.checkpoint_folder import CheckpointFolder
 from tidegate.executor.checkpoints.disk import LocalDisk
-from tidegate.executor.checkpoints.folder import CheckpointFolder
 from tidegate.executor.checkpoints.manifest import FORMAT, Manifest, Origin
 from tidegate.executor.checkpoints.state import TablesReader, TablesWriter, Written
 from tidegate.proto.errors import CheckpointError, NotFound

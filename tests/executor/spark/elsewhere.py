@@ -22,8 +22,8 @@ from tests.conformance.loop_queries import loop_queries
 from tests.conformance.strict_digests import Query
 from tests.executor.test_user_operators import ROWS, SUMS, Sums, expected, summed, told
 from tidegate import TaskGraph
-from tidegate.planner.spread import spreading
-from tidegate.proto.user_operator import Options
+from tidegate.planner.distribution import distribute as spreading
+from tidegate.proto.operator_registration import Options
 
 from . import graphs
 from .random_plans import differing

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import tidegate
 from tests.graph.executors import CALLS, NUMBERS, SUMS, Calls, First, HashJoin, PassOn, SumByKey, fed, numbers
 from tidegate import Client, TaskGraph
-from tidegate.operators.digest import digest
+from tidegate.operators.arrays.digest import digest
 
 Made = tuple[TaskGraph, Mapping[str, pa.Table]]
 """A graph, and what each of its epochs is fed."""

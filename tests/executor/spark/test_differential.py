@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import tidegate
 from tests.conformance import repeats, tpch
-from tidegate.operators.digest import digest
+from tidegate.operators.arrays.digest import digest
 
 CHANNELS = (1, 2, 3)
 Answer = Callable[..., list[str]]

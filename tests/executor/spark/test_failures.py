@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 import tidegate
 from tests.executor.test_user_operators import ROWS, SUMS, Sums, expected, summed, told
 from tidegate.executor.spark import job
-from tidegate.operators.digest import digest
-from tidegate.proto.user_operator import Options
+from tidegate.operators.arrays.digest import digest
+from tidegate.proto.operator_registration import Options
 
 FEW = ROWS.slice(0, 20_000)
 

@@ -18,8 +18,8 @@ from tests.executor.plans import read as edges_read
 from tests.executor.plans import summed as summed_rows
 from tests.executor.test_loops import PLAN, chain
 from tests.executor.test_user_operators import ROWS, SUMS, Sums, expected, summed, told
+from tidegate.proto.operator_registration import Options
 from tidegate.proto.statistics import OperatorStatistics, SourceProgress, StageStatistics
-from tidegate.proto.user_operator import Options
 
 LOOKED = 0.02
 """Seconds between two looks, which leave the cores to Spark."""

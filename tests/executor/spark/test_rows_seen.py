@@ -16,8 +16,8 @@ from tests.conformance import tpch
 from tests.executor.test_user_operators import ROWS, SUMS, Sums, summed
 from tests.graph.executors import PassOn
 from tidegate import TaskGraph
-from tidegate.executor.spark.files import StagedRows
-from tidegate.operators.instances import Instance, InstancePool, InstanceSettings
+from tidegate.executor.spark.staged_files import StagedRows
+from tidegate.operators.duckdb.instances import Instance, InstancePool, InstanceSettings
 
 QUERY = tpch.plan_bytes("duckdb", "q10")
 """Joins of both kinds, an aggregate and a sort."""

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 import tidegate
 from tests.executor.test_user_operators import ROWS, SUMS, Sums, summed
-from tidegate.executor.spark.cluster import SparkCluster
+from tidegate.executor.spark.spark_cluster import SparkCluster
 
 CHANNELS = (1, 2, 4)
 HEADERS = 0.1

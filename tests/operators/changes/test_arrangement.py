@@ -7,11 +7,11 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.operators.changes.arrangement import Arrangement
-from tidegate.operators.changes.change import Change
-from tidegate.operators.changes.columns import FixedColumn
-from tidegate.operators.changes.consolidate import Entries, consolidated
-from tidegate.operators.changes.rows import Rows
+from tidegate.operators.changes.kept.arrangement import Arrangement
+from tidegate.operators.changes.values.change import Change
+from tidegate.operators.changes.values.consolidate import Entries, consolidated
+from tidegate.operators.changes.values.rows import Rows
+from tidegate.operators.changes.values.value_columns import FixedColumn
 
 TYPES = [pa.int64(), pa.int64()]
 ENTRIES = st.tuples(st.integers(0, 5), st.integers(0, 2), st.sampled_from([1, -1, 2]))

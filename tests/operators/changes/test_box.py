@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.operators.changes.box import Box
-from tidegate.operators.changes.rows import Rows
+from tidegate.operators.changes.kept.packed_key_domain import Box
+from tidegate.operators.changes.values.rows import Rows
 
 TYPES = [pa.int64(), pa.int32()]
 PAIRS = st.lists(st.tuples(st.integers(-50, 50), st.integers(-9, 9)), min_size=1)

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tidegate.operators.changes.canonical import canonical
-from tidegate.operators.changes.change import Change
-from tidegate.operators.changes.rows import Rows
+from tidegate.operators.changes.values.canonical_rows import canonical
+from tidegate.operators.changes.values.change import Change
+from tidegate.operators.changes.values.rows import Rows
 
 NAN = float("nan")
 ORDERED: list[tuple[pa.DataType, list[Any]]] = [

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.operators.changes.change import Change
 from tidegate.operators.changes.group import Count, Extreme, Group, Sum
+from tidegate.operators.changes.values.change import Change
 from tidegate.proto.errors import ExecutionError
 
 from .timed import Bag, Row, Timed, bag_of, change, check_timed, run_epoch, timed_epochs

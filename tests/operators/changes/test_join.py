@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.operators.changes.change import Change, ones
-from tidegate.operators.changes.columns import Mask
 from tidegate.operators.changes.join import Join, JoinKey
-from tidegate.operators.changes.pairs import PAIRS
-from tidegate.operators.changes.rows import Rows
+from tidegate.operators.changes.kept.pairs import PAIRS
+from tidegate.operators.changes.values.change import Change, ones
+from tidegate.operators.changes.values.rows import Rows
+from tidegate.operators.changes.values.value_columns import Mask
 
 from .timed import Bag, Timed, change, check_timed, timed_epochs
 

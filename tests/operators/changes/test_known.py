@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from tidegate.operators.changes.known import Known
+from tidegate.operators.changes.retraction_check import Known
 from tidegate.proto.errors import ExecutionError
 
 from .timed import change, run_epoch

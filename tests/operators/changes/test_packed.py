@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.operators.changes.arrangement import Arrangement
-from tidegate.operators.changes.change import Change, ones
-from tidegate.operators.changes.columns import FixedColumn
-from tidegate.operators.changes.pairs import PAIRS
-from tidegate.operators.changes.rows import Rows
+from tidegate.operators.changes.kept.arrangement import Arrangement
+from tidegate.operators.changes.kept.pairs import PAIRS
+from tidegate.operators.changes.values.change import Change, ones
+from tidegate.operators.changes.values.rows import Rows
+from tidegate.operators.changes.values.value_columns import FixedColumn
 
 TYPES = [pa.int64(), pa.int64()]
 MANY = 5_000

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.operators.changes import arrangement as arrangements
-from tidegate.operators.changes.arrangement import Arrangement
-from tidegate.operators.changes.held_state import HeldState
-from tidegate.operators.changes.packed import PackedRun
-from tidegate.operators.changes.rows import Rows
-from tidegate.operators.changes.state import load_arrangement, save_arrangement
-from tidegate.operators.ordering import Order
+from tidegate.operators.arrays.ordering import Order
+from tidegate.operators.changes.kept import arrangement as arrangements
+from tidegate.operators.changes.kept.arrangement import Arrangement
+from tidegate.operators.changes.kept.held_state import HeldState
+from tidegate.operators.changes.kept.packed_runs import PackedRun
+from tidegate.operators.changes.kept.state_format import load_arrangement, save_arrangement
+from tidegate.operators.changes.values.rows import Rows
 from tidegate.operators.testing import MemoryState
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int32())])

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.operators.changes.evaluator import Evaluator
 from tidegate.operators.changes.regroup import Regroup
-from tidegate.operators.instances import Instance
+from tidegate.operators.changes.values.evaluator import Evaluator
+from tidegate.operators.duckdb.instances import Instance
 
 from .timed import Bag, Row, Timed, check_timed, timed_epochs
 

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tidegate.operators.changes.arrangement import Arrangement
-from tidegate.operators.changes.change import Change
-from tidegate.operators.changes.rows import Rows
-from tidegate.operators.changes.state import VERSION, load_arrangement, save_arrangement
+from tidegate.operators.changes.kept.arrangement import Arrangement
+from tidegate.operators.changes.kept.state_format import VERSION, load_arrangement, save_arrangement
+from tidegate.operators.changes.values.change import Change
+from tidegate.operators.changes.values.rows import Rows
 from tidegate.operators.testing import MemoryState
 from tidegate.proto.errors import CheckpointError
 

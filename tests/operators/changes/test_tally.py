@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.operators.changes.change import Change
-from tidegate.operators.changes.rows import Rows
-from tidegate.operators.changes.tally import Tally
-from tidegate.operators.changes.weigh import Weigh, Weighing
+from tidegate.operators.changes.distinct_or_set_op import Weigh, Weighing
+from tidegate.operators.changes.kept.dense_counts import Tally
+from tidegate.operators.changes.values.change import Change
+from tidegate.operators.changes.values.rows import Rows
 
 SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.int16())])
 ENTRIES = st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 2), st.sampled_from([1, 1, 2, -1])), min_size=1)

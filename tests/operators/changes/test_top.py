@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidegate.operators.arrays.ordering import Order
 from tidegate.operators.changes.top import Top
-from tidegate.operators.ordering import Order
 
 from .timed import Bag, Row, Timed, change, check_timed, run_epoch, timed_epochs
 

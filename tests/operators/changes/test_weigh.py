@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.operators.changes import weigh
-from tidegate.operators.changes.arrangement import Arrangement
-from tidegate.operators.changes.state import save_arrangement
-from tidegate.operators.changes.weigh import Weigh, Weighing
+from tidegate.operators.changes import distinct_or_set_op as weigh
+from tidegate.operators.changes.distinct_or_set_op import Weigh, Weighing
+from tidegate.operators.changes.kept.arrangement import Arrangement
+from tidegate.operators.changes.kept.state_format import save_arrangement
 from tidegate.operators.testing import MemoryState
 from tidegate.proto.errors import CheckpointError
 

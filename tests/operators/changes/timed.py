@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from tidegate.operators.changes.change import Change, Rounds
-from tidegate.operators.changes.operator import ChangeOperator
-from tidegate.operators.changes.rows import Rows
+from tidegate.operators.changes.change_operator import ChangeOperator
+from tidegate.operators.changes.values.change import Change, Rounds
+from tidegate.operators.changes.values.rows import Rows
 
 Row: TypeAlias = tuple[Any, ...]
 Bag: TypeAlias = Counter[Row]

@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tidegate.operators.column import Column
+from tidegate.operators.core.column import Column
+from tidegate.operators.duckdb.instances import Instance
 from tidegate.operators.index_lookup_join import IndexLookupJoin
 from tidegate.operators.indexes import Index, IndexHost, WantedIndex, open_index
 from tidegate.operators.indexes.sql import sqlite
-from tidegate.operators.instances import Instance
 
 from ..data import pieces_of
 

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.operators.hashing import SETTLED_BYTES, hash_columns, one_to_one
-from tidegate.operators.indexes import arrow
-from tidegate.operators.indexes.arrow import ArrowIndex
+from tidegate.operators.arrays.hashing import SETTLED_BYTES, hash_columns, one_to_one
+from tidegate.operators.indexes import arrow_index as arrow
+from tidegate.operators.indexes.arrow_index import ArrowIndex
 from tidegate.proto.errors import ExecutionError, InternalError
 
 VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {

@@ -9,10 +9,10 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from tidegate.operators.engine import Engine
+from tidegate.operators.core.piece import Piece
+from tidegate.operators.duckdb.duckdb_calls import Engine
+from tidegate.operators.duckdb.instances import Instance
 from tidegate.operators.indexes.file import FileIndex
-from tidegate.operators.instances import Instance
-from tidegate.operators.piece import Piece
 from tidegate.proto.errors import ExecutionError, SplitError
 
 from ..data import column, pieces_of, write

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.executor.lookups import LookupThreads
-from tidegate.operators.instances import Instance, InstancePool, InstanceSettings
+from tidegate.executor.runtime.lookup_threads import LookupThreads
+from tidegate.operators.duckdb.instances import Instance, InstancePool, InstanceSettings
 from tidegate.operators.testing import CHECKS, Case
 
 from ..data import stream

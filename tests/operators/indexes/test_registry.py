@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from tidegate.operators import indexes
+from tidegate.operators.duckdb.instances import Instance
 from tidegate.operators.indexes import IndexHost, WantedIndex, kind_named, known, open_index, register
-from tidegate.operators.instances import Instance
 from tidegate.proto.errors import InternalError, InvalidRequest
 from tidegate.proto.values import MissingColumns
 

@@ -13,16 +13,16 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from tidegate.executor.changes.making import EntrySource, graph_of
-from tidegate.operators.changes.change import Change
-from tidegate.operators.changes.evaluator import Evaluators
-from tidegate.operators.changes.network.graph import Entry, Operate
-from tidegate.operators.changes.operator import ChangeOperator
-from tidegate.operators.instances import Instance, InstanceSettings
+from tidegate.executor.changes.build_graph import EntrySource, graph_of
+from tidegate.operators.changes.change_operator import ChangeOperator
+from tidegate.operators.changes.network.network_graph import Entry, Operate
+from tidegate.operators.changes.values.change import Change
+from tidegate.operators.changes.values.evaluator import Evaluators
+from tidegate.operators.duckdb.instances import Instance, InstanceSettings
 from tidegate.planner import ir
-from tidegate.planner.changes.lower import lower
-from tidegate.planner.changes.nodes import ChangeNode, RecomputeNode, inputs_of
-from tidegate.planner.sources import sources
+from tidegate.planner.changes.change_nodes import ChangeNode, RecomputeNode, inputs_of
+from tidegate.planner.changes.lower_changes import lower
+from tidegate.planner.physical.sources import sources
 
 Row: TypeAlias = tuple[Any, ...]
 Epoch: TypeAlias = Mapping[str, Sequence[tuple[Row, int]]]

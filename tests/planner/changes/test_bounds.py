@@ -12,12 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tidegate.operators.changes.change import Change
-from tidegate.operators.changes.columns import Mask
 from tidegate.operators.changes.join import Join
-from tidegate.operators.changes.rows import Rows
+from tidegate.operators.changes.values.change import Change
+from tidegate.operators.changes.values.rows import Rows
+from tidegate.operators.changes.values.value_columns import Mask
 from tidegate.planner import ir
-from tidegate.planner.changes.nodes import GroupNode
+from tidegate.planner.changes.change_nodes import GroupNode
 
 from ..build import I64, call, col, eq, join, lit, plan, read
 from .epochs import Row, nodes, totals

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from tidegate.operators.changes import window as operator
 from tidegate.planner import ir
-from tidegate.planner import types as t
-from tidegate.planner.changes.nodes import TopNode, WindowNode
+from tidegate.planner.changes.change_nodes import TopNode, WindowNode
+from tidegate.planner.ir import types as t
 
 from ..build import F64, I64, TEXT, asc, call, col, filtered, lit, plan, project, read, topn, window, window_call
 from .epochs import Row, Running, nodes, totals

@@ -11,7 +11,7 @@ from google.protobuf import descriptor_pool, json_format, message_factory
 
 from tidegate.planner import ir
 from tidegate.planner.decode import Decoded, decode_plan
-from tidegate.planner.decode.pool import restored_files
+from tidegate.planner.decode.encoding.message_classes import restored_files
 from tidegate.proto.errors import PlanError, Problem
 from tidegate.proto.values import PlanBytes
 

@@ -9,8 +9,8 @@ import pytest
 from google.protobuf.descriptor import Descriptor
 
 from tidegate.planner.decode.coverage import ONEOFS, Oneof, page
-from tidegate.planner.decode.pool import RECURSIVE, pool
-from tidegate.planner.decode.restored import RESTORED
+from tidegate.planner.decode.encoding.message_classes import RECURSIVE, pool
+from tidegate.planner.decode.encoding.restored import RESTORED
 
 
 @pytest.mark.parametrize("oneof", ONEOFS, ids=lambda oneof: oneof.title)

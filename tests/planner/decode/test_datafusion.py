@@ -13,7 +13,7 @@ import pytest
 import tidegate
 from tidegate.planner import ir
 from tidegate.planner.decode import decode_plan
-from tidegate.planner.tree import inputs
+from tidegate.planner.ir.tree import inputs
 from tidegate.proto.values import PlanBytes
 
 from ...continuous.histories import multiset, planned, rows_of

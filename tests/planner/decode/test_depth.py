@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from tidegate.planner import ir
-from tidegate.planner.decode import decode_plan, decoder, wire
-from tidegate.planner.decode.types import MAX_TYPE_DEPTH
+from tidegate.planner.decode import decode_plan, decoder
+from tidegate.planner.decode.declarations.declared_types import MAX_TYPE_DEPTH
+from tidegate.planner.decode.encoding import protobuf_nodes as wire
 from tidegate.proto.errors import PlanError
 from tidegate.proto.values import PlanBytes
 

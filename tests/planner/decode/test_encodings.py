@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tidegate.planner.decode import decode_plan
-from tidegate.planner.decode.json_text import JsonError, parse_json
-from tidegate.planner.decode.looks_like import looks_like
+from tidegate.planner.decode.encoding.json_text import JsonError, parse_json
+from tidegate.planner.decode.encoding.looks_like import looks_like
 from tidegate.proto.errors import PlanError
 from tidegate.proto.values import PlanBytes
 

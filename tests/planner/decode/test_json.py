@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tidegate.planner import ir
 from tidegate.planner.decode import decode_plan
-from tidegate.planner.decode.json_text import JsonError, parse_json
-from tidegate.planner.tree import inputs
+from tidegate.planner.decode.encoding.json_text import JsonError, parse_json
+from tidegate.planner.ir.tree import inputs
 from tidegate.proto.errors import PlanError
 from tidegate.proto.values import PlanBytes
 

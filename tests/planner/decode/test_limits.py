@@ -7,8 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tidegate.planner.decode import counting, decode_plan, json_nodes, limits, wire
-from tidegate.planner.decode.pool import RECURSIVE
+from tidegate.planner.decode import decode_plan
+from tidegate.planner.decode.encoding import counting, json_nodes, limits
+from tidegate.planner.decode.encoding import protobuf_nodes as wire
+from tidegate.planner.decode.encoding.message_classes import RECURSIVE
 from tidegate.proto.errors import PlanError
 from tidegate.proto.values import PlanBytes
 
@@ -101,7 +103,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("hostile", HOSTILE.values(), ids=HOSTILE)
 def test_what_only_costs_is_refused_unread(hostile: PlanBytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidegate.planner.decode.plan.read_json", None)
+    monkeypatch.setattr("tidegate.planner.decode.decode_plan.read_json", None)
     with pytest.raises(PlanError) as refused:
         decode_plan(hostile)
     assert refused.value.reason == "PLAN_TOO_LARGE"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate.planner.decode.place import Place
+from tidegate.planner.decode.plan_path import Place
 from tidegate.planner.decode.problems import MAX_PROBLEMS
 
 from .plans import (

@@ -8,7 +8,7 @@ import pytest
 
 from tidegate.planner import ir
 from tidegate.planner.decode import Decoded, decode_plan
-from tidegate.planner.tree import inputs
+from tidegate.planner.ir.tree import inputs
 from tidegate.proto.values import PlanBytes
 
 PLANS = Path(__file__).parents[2] / "conformance" / "plans"

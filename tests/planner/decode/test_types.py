@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.planner import ir
-from tidegate.planner import types as t
+from tidegate.planner.ir import types as t
 
 from .plans import I64, TEXT, Node, decode, decode_binary, only, plan, problem, project, table
 

@@ -7,10 +7,11 @@ import weakref
 
 import pytest
 
-from tidegate.planner.decode import decode_plan, nodes
-from tidegate.planner.decode.limits import BYTES
-from tidegate.planner.decode.nodes import Malformed
-from tidegate.planner.decode.wire import WireNodes
+from tidegate.planner.decode import decode_plan
+from tidegate.planner.decode.encoding import message_nodes as nodes
+from tidegate.planner.decode.encoding.limits import BYTES
+from tidegate.planner.decode.encoding.message_nodes import Malformed
+from tidegate.planner.decode.encoding.protobuf_nodes import WireNodes
 from tidegate.proto.errors import PlanError
 from tidegate.proto.values import PlanBytes
 

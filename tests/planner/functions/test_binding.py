@@ -3,8 +3,8 @@
 import pytest
 
 from tidegate.planner import ir
-from tidegate.planner import types as t
 from tidegate.planner.functions import bind, bind_scalar
+from tidegate.planner.ir import types as t
 from tidegate.proto.errors import PlanError
 
 SCALAR, AGGREGATE = ir.FunctionKind.SCALAR, ir.FunctionKind.AGGREGATE

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.planner import ir
-from tidegate.planner import types as t
 from tidegate.planner.functions import bind_scalar
-from tidegate.planner.sql.expressions import render
+from tidegate.planner.ir import types as t
+from tidegate.planner.sql.expression_writer import render
 
 CONNECTION = duckdb.connect(config={"threads": 1})
 I64 = t.Integer(bits=64, nullable=False)

@@ -6,15 +6,15 @@ import duckdb
 import pytest
 
 from tidegate.planner import ir
-from tidegate.planner import types as t
 from tidegate.planner.functions import Signature, bind, coverage_rows, registry
-from tidegate.planner.functions.options import choose
+from tidegate.planner.functions.function_options import choose
 from tidegate.planner.functions.patterns import Bindings, fill
 from tidegate.planner.functions.templates import TABLES, entry
 from tidegate.planner.functions.templates.refused import REFUSED
 from tidegate.planner.functions.templates.use import Use
-from tidegate.planner.sql.expressions import render, render_measure, render_window_call
-from tidegate.planner.sql.types import sql_type
+from tidegate.planner.ir import types as t
+from tidegate.planner.ir.arrow_types import sql_type
+from tidegate.planner.sql.expression_writer import render, render_measure, render_window_call
 
 NUMBERS = {"P": 6, "S": 2, "P1": 8, "S1": 2, "P2": 6, "S2": 1, "L1": 5, "L2": 3, "L3": 2}
 LITERALS = {"precision": (6, 8), "n": (4, 64), "occurrence": (1, 64), "position": (1, 64), "group": (0, 64)}

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tidegate.operators.digest import digest
+from tidegate.operators.arrays.digest import digest
 from tidegate.planner import ir
-from tidegate.planner.pipelines import Feed
+from tidegate.planner.physical.pipelines import Feed
 from tidegate.planner.prepare import prepare
 from tidegate.proto.errors import PlanError
 from tidegate.proto.values import TaskOptions

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.planner import ir
-from tidegate.planner.pipelines import Feed, SourceShape
+from tidegate.planner.physical.pipelines import Feed, SourceShape
 from tidegate.planner.prepare import prepare
 from tidegate.proto.values import TaskOptions
 

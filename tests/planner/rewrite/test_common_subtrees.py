@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tidegate.planner import ir
+from tidegate.planner.ir.visit import relations
 from tidegate.planner.rewrite.common_subtrees import share_common_subtrees
-from tidegate.planner.visit import relations
 
 from ..build import (
     I64,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tidegate.planner import ir
+from tidegate.planner.ir.visit import relations
 from tidegate.planner.rewrite.reduce_aggregates import reduce_aggregates
-from tidegate.planner.visit import relations
 
 from ..build import (
     I64,

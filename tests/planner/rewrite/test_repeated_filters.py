@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tidegate.planner import ir
+from tidegate.planner.ir.visit import relations
 from tidegate.planner.rewrite.repeated_filters import drop_repeated_filters
-from tidegate.planner.visit import relations
 
 from ..build import I64, call, col, eq, filtered, lit, plan, project, read, subquery
 

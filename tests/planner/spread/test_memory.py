@@ -8,8 +8,8 @@ from typing import Final
 import pytest
 
 from tidegate.planner import ir
-from tidegate.planner.memory import instance_memory, least
-from tidegate.planner.pipelines import Feed, PhysicalPlan, SourceShape
+from tidegate.planner.physical.memory import instance_memory, least
+from tidegate.planner.physical.pipelines import Feed, PhysicalPlan, SourceShape
 from tidegate.planner.prepare import Prepared, prepare
 from tidegate.proto.values import TaskOptions
 

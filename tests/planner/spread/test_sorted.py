@@ -9,9 +9,17 @@ from types import MappingProxyType
 import pytest
 
 from tidegate.planner import ir
-from tidegate.planner.pipelines import Feed, PhysicalPlan, ReceiveNode, ScanNode, SelectNode, SourceShape, walk
+from tidegate.planner.distribution import alternatives as ways
+from tidegate.planner.physical.pipelines import (
+    Feed,
+    PhysicalPlan,
+    ReceiveNode,
+    ScanNode,
+    SelectNode,
+    SourceShape,
+    walk,
+)
 from tidegate.planner.prepare import prepare
-from tidegate.planner.spread import ways
 from tidegate.proto.values import TaskOptions
 
 from ..build import I64, aggregate, asc, col, desc, eq, filtered, join, lit, measure, plan, read, sort, topn

@@ -9,7 +9,16 @@ from collections.abc import Iterator, Mapping, Sequence
 import pytest
 
 from tidegate.planner import ir
-from tidegate.planner.pipelines import Feed, FileInput, FragmentNode, PhysicalPlan, Pipeline, SourceShape, Start, walk
+from tidegate.planner.physical.pipelines import (
+    Feed,
+    FileInput,
+    FragmentNode,
+    PhysicalPlan,
+    Pipeline,
+    SourceShape,
+    Start,
+    walk,
+)
 from tidegate.planner.prepare import prepare
 from tidegate.proto.values import TaskOptions
 

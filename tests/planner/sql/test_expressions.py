@@ -6,9 +6,9 @@ import duckdb
 import pytest
 
 from tidegate.planner import ir
-from tidegate.planner import types as t
 from tidegate.planner.functions import bind, bind_scalar
-from tidegate.planner.sql.expressions import render, render_measure, render_window_call
+from tidegate.planner.ir import types as t
+from tidegate.planner.sql.expression_writer import render, render_measure, render_window_call
 
 BOOLEAN = t.Boolean(nullable=False)
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.planner import types as t
-from tidegate.planner.sql.literals import literal
-from tidegate.planner.sql.types import UnsupportedType, arrow_type, rename, schema, sql_type
+from tidegate.planner.ir import types as t
+from tidegate.planner.ir.arrow_types import UnsupportedType, arrow_type, rename, schema, sql_type
+from tidegate.planner.sql.literal_sql import literal
 
 CONNECTION = duckdb.connect(config={"threads": 1})
 CONNECTION.execute("SET TimeZone = 'UTC'")

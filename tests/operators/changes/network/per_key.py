@@ -11,15 +11,15 @@ from typing import Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from tidegate.operators.changes.change import Change, Rounds
+from tidegate.operators.arrays.ordering import Order
+from tidegate.operators.changes.change_operator import ChangeOperator
 from tidegate.operators.changes.group import Count, Extreme, Group, GroupMeasure, Sum
-from tidegate.operators.changes.network.graph import ByKey
-from tidegate.operators.changes.operator import ChangeOperator
+from tidegate.operators.changes.network.network_graph import ByKey
 from tidegate.operators.changes.recompute import Recompute
 from tidegate.operators.changes.regroup import Regroup
 from tidegate.operators.changes.top import Top
-from tidegate.operators.operator import StateReader, StateWriter
-from tidegate.operators.ordering import Order
+from tidegate.operators.changes.values.change import Change, Rounds
+from tidegate.operators.core.operator import StateReader, StateWriter
 
 Pair: TypeAlias = tuple[int, int]
 Bag: TypeAlias = Counter[Pair]

@@ -10,11 +10,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from tidegate.operators.changes.change import Change
+from tidegate.operators.changes.kept.state_format import description, layout_of
 from tidegate.operators.changes.network.network import Network
 from tidegate.operators.changes.network.schedule import Work
-from tidegate.operators.changes.rows import Rows
-from tidegate.operators.changes.state import description, layout_of
+from tidegate.operators.changes.values.change import Change
+from tidegate.operators.changes.values.rows import Rows
 from tidegate.operators.testing import MemoryState
 
 from .per_key import PAIRS, Bag, Pair

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tidegate.operators.changes.change import Change
+from tidegate.operators.changes.change_operator import ChangeOperator
+from tidegate.operators.changes.distinct_or_set_op import Weigh, Weighing
 from tidegate.operators.changes.join import Join as JoinOperator
 from tidegate.operators.changes.join import JoinKey
-from tidegate.operators.changes.network.graph import (
+from tidegate.operators.changes.network.network_graph import (
     Back,
     ByKey,
     Entry,
@@ -23,8 +24,7 @@ from tidegate.operators.changes.network.graph import (
     Route,
     Vertex,
 )
-from tidegate.operators.changes.operator import ChangeOperator
-from tidegate.operators.changes.weigh import Weigh, Weighing
+from tidegate.operators.changes.values.change import Change
 
 from .per_key import KINDS, PAIRS, Bag
 

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tidegate.operators.changes.change import Change
-from tidegate.operators.changes.network import lanes
+from tidegate.operators.changes.network import link_queues as lanes
 from tidegate.operators.changes.network.network import Network
-from tidegate.operators.changes.rows import Rows
+from tidegate.operators.changes.values.change import Change
+from tidegate.operators.changes.values.rows import Rows
 from tidegate.proto.errors import ExecutionError
 
 from .running import change, network_of

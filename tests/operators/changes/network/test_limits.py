@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tidegate.operators.changes.change import Change
-from tidegate.operators.changes.network.graph import Limits
-from tidegate.operators.changes.network.nodes import OperatorNode
-from tidegate.operators.changes.network.progress import Progress
+from tidegate.operators.changes.change_operator import ChangeOperator
+from tidegate.operators.changes.network.channel_nodes import OperatorNode
+from tidegate.operators.changes.network.loop_progress import Progress
+from tidegate.operators.changes.network.network_graph import Limits
 from tidegate.operators.changes.network.schedule import InOrder, Watched
-from tidegate.operators.changes.operator import ChangeOperator
+from tidegate.operators.changes.values.change import Change
 from tidegate.proto.errors import ExecutionError
 
 from .running import change, feed, network_of, run_epochs

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
+from tidegate.operators.changes.network.link_messages import Prepare
 from tidegate.operators.changes.network.locking import Locking, Phase
-from tidegate.operators.changes.network.messages import Prepare
 from tidegate.operators.changes.network.network import Network
 
 from .per_key import Bag, Pair

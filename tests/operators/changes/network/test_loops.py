@@ -8,10 +8,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tidegate.operators.changes import weigh
-from tidegate.operators.changes.change import ManyRounds, Rounds
-from tidegate.operators.changes.columns import Index
-from tidegate.operators.changes.history import again
+from tidegate.operators.changes import distinct_or_set_op as weigh
+from tidegate.operators.changes.kept.history import again
+from tidegate.operators.changes.values.change import ManyRounds, Rounds
+from tidegate.operators.changes.values.value_columns import Index
 
 from .random_terms import RandomTerms, ends, random_history
 from .running import Changes, check_continuous, check_per_epoch

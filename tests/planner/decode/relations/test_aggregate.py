@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidegate.planner import ir
-from tidegate.planner import types as t
+from tidegate.planner.ir import types as t
 
 from ..plans import (
     I64,

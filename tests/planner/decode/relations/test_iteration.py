@@ -11,9 +11,9 @@ from substrait.plan_pb2 import Plan
 from substrait.type_pb2 import Type
 
 from tidegate.planner import ir
-from tidegate.planner import types as t
 from tidegate.planner.decode import decode_plan
-from tidegate.planner.visit import relations
+from tidegate.planner.ir import types as t
+from tidegate.planner.ir.visit import relations
 from tidegate.proto.values import PlanBytes
 
 from ..plans import (

@@ -7,7 +7,7 @@ import base64
 import pytest
 
 from tidegate.planner import ir
-from tidegate.planner import types as t
+from tidegate.planner.ir import types as t
 
 from ..plans import (
     I64,

@@ -1,0 +1,68 @@
+"""How a stream's rows are dealt to the channels of a node, in the forms a user may say it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from .proto.errors import InvalidRequest
+from .proto.graph import Broadcast, ByFunction, ByKey, Choose, Partition, Spread
+
+SPREAD: Final = Spread()
+"""Any channel will do."""
+
+PartitionLike: TypeAlias = str | Sequence[str] | Choose | Partition | None
+
+
+class Unsaid:
+    """A partition that nobody gave, which is not the same as None."""
+
+
+UNSAID: Final = Unsaid()
+
+
+def partition_of(node: str, stream: str, given: Any, channels: int) -> Partition:
+    """None is broadcast, a name or several are keys, a function gives channels' numbers."""
+    match given:
+        case Unsaid() if channels == 1:
+            return SPREAD
+        case Unsaid():
+            raise InvalidRequest(
+                f"node {node!r} has {channels} channels, so partition has to say which of them get the rows of stream "
+                f"{stream!r}: a column's name, several, None for all rows to all channels, a function, or "
+                "tidegate.SPREAD where any will do",
+                reason="PARTITION_MISSING",
+            )
+        case None:
+            return Broadcast()
+        case str():
+            return ByKey((given,))
+        case Spread() | Broadcast() | ByKey() | ByFunction():
+            return given
+        case Sequence() if all(isinstance(each, str) for each in given):
+            return ByKey(tuple(given))
+        case _ if callable(given):
+            return ByFunction(given)
+        case _:
+            raise InvalidRequest(
+                f"node {node!r}: the partition of stream {stream!r} is a column's name, several, None, a function or "
+                f"tidegate.SPREAD, not {given!r}",
+                reason="NOT_A_PARTITION",
+            )
+
+
+def partitions_of(node: str, streams: Sequence[str], given: Any, channels: int) -> Mapping[str, Partition]:
+    """Of each stream; `given` is one for each by name, or one for all."""
+    if not isinstance(given, Mapping):
+        return {stream: partition_of(node, stream, given, channels) for stream in streams}
+    check_streams(node, "partition", given, streams)
+    return {stream: partition_of(node, stream, given.get(stream, UNSAID), channels) for stream in streams}
+
+
+def check_streams(node: str, what: str, given: Mapping[str, object], streams: Sequence[str]) -> None:
+    """Refuses what is said of streams that the node has not."""
+    if unknown := sorted(set(given) - set(streams)):
+        raise InvalidRequest(
+            f"node {node!r}: {what} names {', '.join(map(repr, unknown))}; its streams are: {', '.join(streams)}",
+            reason="UNKNOWN_STREAM",
+        )

@@ -1,0 +1,1 @@
+"""The Spark data source `tidegate`, to read results and to write to a task."""

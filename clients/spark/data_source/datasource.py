@@ -1,0 +1,173 @@
+"""The data source `tidegate`: a plan's result as a DataFrame, and a source of a task as a sink.
+
+Nothing here runs in the user's own process: Spark plans, reads and writes in Python workers of driver and executors, so
+all that they share is options, partitions and messages, and all of them reach the service by its address.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping, MutableMapping
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamWriter, DataSourceWriter
+from pyspark.sql.types import StructType
+
+from ...plans import plan_bytes
+from ...proto.errors import InvalidRequest
+from ...proto.values import FileSplit, PlanBytes, TaskOptions
+from ...task_options import chosen
+from ...transport.access import Access, access
+from .reading import EpochReader, PlanReader, ResultOf
+from .writing import Sink, StreamSinkWriter, TableWriter
+
+SERVER: Final = "TIDEGATE_SERVER"
+_REACHING: Final = {"server", "tokenfile", "tls", "plaintexttoken", "timeout"}
+_READING: Final = _REACHING | {"plan", "task", "epoch", "columns", "limit", "partitions", "path"}
+_WRITING: Final = _REACHING | {
+    "task",
+    "source",
+    "seals",
+    "txnappid",
+    "txnversion",
+    "wait",
+    "path",
+    "checkpointlocation",
+}
+_NUMBERS: Final = ("channels", "memory_limit", "spill_quota", "output_bytes")
+_TABLE: Final = "table."
+
+
+def register(session: SparkSession) -> None:
+    """Make `spark.read.format("tidegate")` and the writers known to a session."""
+    session.dataSource.register(TidegateSource)
+
+
+class TidegateSource(DataSource):  # type: ignore[misc]  # PySpark is not looked into
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self._given = {name.lower(): value for name, value in options.items()}
+
+    @classmethod
+    def name(cls) -> str:
+        return "tidegate"
+
+    def schema(self) -> StructType:
+        return self._result().spark_schema()
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        result = self._result()
+        return EpochReader(result, schema) if result.task is not None else PlanReader(result, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: ARG002
+        options = self._checked(_WRITING)
+        if overwrite:
+            raise InvalidRequest("a task is fed, what it has is not overwritten: write with mode('append')")
+        job = secrets.token_hex(8)
+        version = _number(options, "txnversion", 0)
+        if ("txnversion" in options) != ("txnappid" in options):
+            raise InvalidRequest("txnAppId and txnVersion belong together: give both, or neither")
+        return TableWriter(_sink(options), job, options.get("txnappid", f"spark-write-{job}"), version)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, N802
+        options = self._checked(_WRITING - {"txnversion"})
+        return StreamSinkWriter(_sink(options), secrets.token_hex(8), options.get("txnappid"))
+
+    def _result(self) -> ResultOf:
+        options = self._checked(_READING | set(_NUMBERS) | {"time_zone", "idle_seconds"})
+        task, plan = options.get("task"), options.get("plan", options.get("path"))
+        if (task is None) == (plan is None):
+            raise InvalidRequest("what is read is the result of a `plan`, or of a `task` that runs: give one of them")
+        columns = options.get("columns")
+        limit = _number(options, "limit") if "limit" in options else None
+        return ResultOf(
+            access=_access(options),
+            plan=None if plan is None else _plan(plan),
+            task=task,
+            epoch=_number(options, "epoch") if "epoch" in options else None,
+            tables=_tables(options),
+            options=_task_options(options),
+            columns=None if columns is None else tuple(name.strip() for name in columns.split(",")),
+            limit=limit,
+            partitions=max(1, _number(options, "partitions", _number(options, "channels", 1))),
+            timeout=_timeout(options),
+        )
+
+    def _checked(self, known: set[str]) -> Mapping[str, str]:
+        for name in self._given:
+            if name not in known and not name.startswith(_TABLE):
+                raise InvalidRequest(
+                    f"{name!r} is no option here; there are: {', '.join(sorted(known - {'path'}))} and table.NAME",
+                    reason="UNKNOWN_OPTION",
+                )
+        return self._given
+
+
+def _access(options: Mapping[str, str]) -> Access:
+    """Without a token, which is in a file or in the environment of each process that wants it."""
+    address = options.get("server", os.environ.get(SERVER))
+    if not address:
+        raise InvalidRequest(f"name the server: option('server', 'HOST:PORT'), or {SERVER} in the environment")
+    tls = options.get("tls")
+    return access(
+        address,
+        token_file=options.get("tokenfile"),
+        tls=None if tls is None else {"true": True, "false": False}.get(tls.lower(), tls),
+        plaintext_token=_flag(options, "plaintexttoken", False),
+    )
+
+
+def _plan(text: str) -> PlanBytes:
+    """JSON as it is, else a file of the driver's machine."""
+    return plan_bytes(text if text.lstrip().startswith("{") else Path(text))
+
+
+def _tables(options: Mapping[str, str]) -> Mapping[str, FileSplit]:
+    return {name[len(_TABLE) :]: FileSplit(path) for name, path in options.items() if name.startswith(_TABLE)}
+
+
+def _task_options(options: Mapping[str, str]) -> TaskOptions:
+    given: dict[str, Any] = {name: _number(options, name) for name in _NUMBERS if name in options}
+    if "time_zone" in options:
+        given["time_zone"] = options["time_zone"]
+    return chosen({**given, "idle_seconds": float(options.get("idle_seconds", "600"))})
+
+
+def _number(options: Mapping[str, str], name: str, default: int = 0) -> int:
+    text = options.get(name)
+    if text is None:
+        return default
+    if not text.strip().isdecimal():
+        raise InvalidRequest(f"{name}={text!r} is no whole number")
+    return int(text)
+
+
+def _timeout(options: Mapping[str, str]) -> float:
+    seconds = _number(options, "timeout", 300)
+    if not seconds:
+        raise InvalidRequest("timeout is for how many seconds an answer is waited for, 1 at least")
+    return float(seconds)
+
+
+def _flag(options: Mapping[str, str], name: str, default: bool) -> bool:
+    text = options.get(name, str(default)).lower()
+    if text not in ("true", "false"):
+        raise InvalidRequest(f"{name}={text!r} is neither true nor false")
+    return text == "true"
+
+
+def _sink(options: Mapping[str, str]) -> Sink:
+    for name in ("task", "source"):
+        if name not in options:
+            raise InvalidRequest(f"name the {name} that is fed: option({name!r}, ...)")
+    return Sink(
+        access=_access(options),
+        task=options["task"],
+        source=options["source"],
+        seals=_flag(options, "seals", True),
+        wait=float(_number(options, "wait", 300)),
+        timeout=_timeout(options),
+    )

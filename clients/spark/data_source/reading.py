@@ -1,0 +1,204 @@
+"""Reading: a partition is a range of the result's rows, and the partitions in their order are the result in its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from ...proto.errors import EpochError, InvalidRequest, Refused, TaskFailed
+from ...proto.values import Barrier, Cursor, Data, FileSplit, Finished, PlanBytes, TaskInfo, TaskOptions, TaskState
+from ...transport.access import Access
+from ...transport.remote import RemoteService
+from ..uploading import RETRY_SECONDS
+from .plan_parts import part_of
+
+_WAIT: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultOf:
+    """What is read: of a plan that is run for it, or of an epoch of a task."""
+
+    access: Access
+    plan: PlanBytes | None
+    task: str | None
+    epoch: int | None
+    tables: Mapping[str, FileSplit]
+    options: TaskOptions
+    columns: tuple[str, ...] | None
+    limit: int | None
+    partitions: int
+    timeout: float
+
+    def service(self) -> closing[RemoteService]:
+        return closing(RemoteService(self.access, RETRY_SECONDS, answer_seconds=self.timeout))
+
+    def spark_schema(self) -> StructType:
+        """Of the columns that are read; InvalidRequest naming one that Spark has no type for."""
+        with self.service() as service:
+            schema = service.get_task(self.task).schema if self.task is not None else self._plan_schema(service)
+        return spark_schema(self.selected(schema))
+
+    def selected(self, schema: pa.Schema) -> pa.Schema:
+        if self.columns is None:
+            return schema
+        missing = [name for name in self.columns if name not in schema.names]
+        if missing:
+            raise InvalidRequest(
+                f"the result has no column {missing[0]!r}; it has: {', '.join(schema.names)}", reason="COLUMN_MISSING"
+            )
+        return pa.schema([schema.field(name) for name in self.columns])
+
+    def _plan_schema(self, service: RemoteService) -> pa.Schema:
+        info = self.create(service, self.plan)
+        service.delete_task(info.id)
+        return info.schema
+
+    def create(self, service: RemoteService, plan: PlanBytes | None) -> TaskInfo:
+        if plan is None:
+            raise AssertionError("a task is made of a plan")
+        info = service.create_task(plan, self.options, {name: [split] for name, split in self.tables.items()})
+        fed = [source.name for source in info.sources if not source.static]
+        if fed:
+            service.delete_task(info.id)
+            raise InvalidRequest(
+                f"the plan reads {fed[0]!r}, which is no table: name its files with option('table.{fed[0]}', PATH), or "
+                "feed a task and read that"
+            )
+        return info
+
+    def begin(self, service: RemoteService) -> str:
+        """A task of the part of the plan that is read, whose one epoch is sealed; nobody need delete it."""
+        plan = self.plan
+        if plan is not None and (self.columns is not None or self.limit is not None):
+            plan = part_of(plan, self._plan_schema(service), self.columns, self.limit)
+        info = self.create(service, plan)
+        service.request_barrier(info.id, 1)
+        return info.id
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    fields = []
+    for field in schema:
+        try:
+            fields += from_arrow_schema(pa.schema([field])).fields
+        except Exception as unknown:
+            raise InvalidRequest(
+                f"column {field.name!r} is {field.type}, which Spark has no type for: cast it in the plan, or leave it "
+                "out with option('columns', ...)",
+                reason="UNSUPPORTED_COLUMN",
+            ) from unknown
+    return StructType(fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """From `first` to before `end`, if there is one, of an epoch of a task."""
+
+    task: str
+    epoch: int
+    first: int
+    end: int | None
+
+
+class PlanReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not looked into
+    """Runs the plan when Spark plans the query, on the service, and cuts its rows into ranges once they are known."""
+
+    def __init__(self, result: ResultOf, schema: StructType) -> None:
+        self._result = result
+        self._schema = schema
+
+    def partitions(self) -> list[InputPartition]:
+        with self._result.service() as service:
+            task = self._result.begin(service)
+            rows = _rows(service, task)
+        count = self._result.partitions
+        bounds = [rows * part // count for part in range(count + 1)]
+        return [InputPartition(Rows(task, 1, *bounds[part : part + 2])) for part in range(count)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        yield from _read(self._result, partition.value, self._schema)
+
+
+class EpochReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not looked into
+    """An epoch of a task, as often as it is read until somebody acknowledges it."""
+
+    def __init__(self, result: ResultOf, schema: StructType) -> None:
+        self._result = result
+        self._schema = schema
+
+    def partitions(self) -> list[InputPartition]:
+        task = self._result.task or ""
+        with self._result.service() as service:
+            info = service.get_task(task)
+            epoch = self._result.epoch or info.completed_epoch or min(info.sealed_epoch, 1)  # made as it is read
+        if not epoch:
+            raise Refused(
+                f"task {task} has completed no epoch yet: name the one to wait for with option('epoch', ...)",
+                reason="NO_EPOCH_YET",
+            )
+        return [InputPartition(Rows(task, epoch, 0, self._result.limit))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        yield from _read(self._result, partition.value, self._schema)
+
+
+def _rows(service: RemoteService, task: str) -> int:
+    """How many the epoch has, once it is complete."""
+    while True:
+        info = service.get_task(task)
+        if info.state is TaskState.FAILED:
+            raise TaskFailed(info.error.message if info.error is not None else "the task has failed")
+        place = Cursor(1, info.statistics.output_rows)
+        try:
+            frames = service.next(task, place, max_bytes=1, wait=_WAIT)
+        except Refused as refused:
+            if refused.reason != "OUTPUT_FULL":
+                raise
+            raise Refused(
+                "the result is larger than what the server keeps of it until all have read: raise "
+                f"option('spill_quota', ...), which is {info.options.spill_quota} bytes",
+                reason="OUTPUT_FULL",
+            ) from None
+        for frame in frames:
+            if isinstance(frame, Barrier):
+                _check(frame)
+                return frame.rows
+
+
+def _check(barrier: Barrier) -> None:
+    if barrier.error is not None:
+        raise EpochError(barrier.error.message, epoch=barrier.epoch, reason=barrier.error.reason)
+
+
+def _read(result: ResultOf, rows: Rows, schema: StructType) -> Iterator[pa.RecordBatch]:
+    wanted: pa.Schema = to_arrow_schema(schema, timezone="UTC")
+    with result.service() as service:
+        for batch in _batches(service, rows):
+            yield batch.select(wanted.names).cast(wanted) if len(wanted) else batch.select([])
+
+
+def _batches(service: RemoteService, rows: Rows) -> Iterator[pa.RecordBatch]:
+    row = rows.first
+    while rows.end is None or row < rows.end:
+        frame: Any
+        for frame in service.next(rows.task, Cursor(rows.epoch, row), wait=_WAIT):
+            match frame:
+                case Data():
+                    for batch in frame.batches:
+                        left = batch.num_rows if rows.end is None else max(0, min(batch.num_rows, rows.end - row))
+                        if left:
+                            yield batch.slice(0, left)
+                        row += batch.num_rows
+                case Barrier():
+                    _check(frame)
+                    return
+                case Finished():
+                    return

@@ -1,0 +1,123 @@
+"""Writing: the executors upload, named by their attempts, and the driver adds what the job's winners say as one
+transaction.
+
+An upload is not a split yet: a failed attempt, speculation or an aborted job leaves uploads of the job's group that no
+split names, and those are dropped with the group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from ...proto.values import FileSplit, Transaction
+from ...transport.access import Access
+from ...transport.remote import RemoteService
+from ..uploading import RETRY_SECONDS, in_uploads, upload
+from ..wait_for_readers import once_read
+
+_QUERY: Final = "sql.streaming.queryId"
+_BATCH: Final = "streaming.sql.batchId"
+
+
+@dataclass
+class Sent(WriterCommitMessage):  # type: ignore[misc]  # PySpark is not looked into
+    """The uploads of a partition, in order, and of which streaming query it is."""
+
+    partition: int
+    paths: tuple[str, ...]
+    query: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sink:
+    """The source of a task that is fed."""
+
+    access: Access
+    task: str
+    source: str
+    seals: bool
+    wait: float
+    timeout: float
+
+    def service(self) -> closing[RemoteService]:
+        return closing(RemoteService(self.access, RETRY_SECONDS, answer_seconds=self.timeout))
+
+    def send(self, batches: Iterator[pa.RecordBatch], group: str) -> Sent:
+        """Runs in an executor."""
+        context = TaskContext.get()
+        partition, attempt = (0, 0) if context is None else (context.partitionId(), context.taskAttemptId())
+        query = None if context is None else context.getLocalProperty(_QUERY)
+        paths = []
+        with self.service() as service:
+            for index, held in enumerate(in_uploads(batches)):
+                name = f"{group}-{partition}-{attempt}-{index}.arrow"
+                paths.append(upload(service, self.task, name, held, group))
+        return Sent(partition, tuple(paths), query)
+
+    def commit(
+        self, messages: Sequence[WriterCommitMessage | None], application: str, version: int, group: str
+    ) -> None:
+        """Add what was sent, in the order of partitions; what nobody answered for goes."""
+        sent = sorted((each for each in messages if isinstance(each, Sent)), key=lambda each: each.partition)
+        splits = [(self.source, FileSplit(path, format="inline")) for each in sent for path in each.paths]
+        named = Transaction(application=application, version=version)
+        with self.service() as service:
+            once_read(partial(service.transact, self.task, named, splits, barrier=self.seals), self.wait)
+            service.drop_uploads(self.task, group)
+
+    def abort(self, group: str) -> None:
+        with self.service() as service:
+            service.drop_uploads(self.task, group)
+
+
+class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]  # PySpark is not looked into
+    """`df.write`: a transaction."""
+
+    def __init__(self, sink: Sink, job: str, application: str, version: int) -> None:
+        self._sink = sink
+        self._job = job
+        self._application = application
+        self._version = version
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return self._sink.send(iterator, self._job)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        self._sink.commit(messages, self._application, self._version, self._job)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
+        self._sink.abort(self._job)
+
+
+class StreamSinkWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  # PySpark is not looked into
+    """`writeStream`: each batch is a transaction, whose version is its id and whose application is the query."""
+
+    def __init__(self, sink: Sink, job: str, application: str | None) -> None:
+        self._sink = sink
+        self._job = job
+        self._application = application
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        context = TaskContext.get()
+        return self._sink.send(iterator, self._group(None if context is None else context.getLocalProperty(_BATCH)))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        queries = [each.query for each in messages if isinstance(each, Sent) and each.query]
+        if self._application is None and not queries:
+            return  # a batch of no partitions: there is nothing to add, and nobody to add it
+        application = self._application or f"spark-query-{queries[0]}"
+        self._sink.commit(messages, application, batchId, self._group(batchId))
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
+        self._sink.abort(self._group(batchId))
+
+    def _group(self, batch: object) -> str:
+        return f"{self._job}-{batch}"

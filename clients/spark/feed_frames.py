@@ -1,0 +1,306 @@
+"""`feed`: the rows of a DataFrame become splits of a task, by the cheapest way that keeps them exactly."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import DataFrame
+
+from ..proto.errors import Forbidden, InvalidRequest, NotFound, Refused
+from ..proto.source_names import fed_source
+from ..proto.values import MIB, FileSplit, MissingColumns
+from ..task import Task
+from ..task_options import member
+from .add_supplies import Request, Supply, Unreadable, added
+from .data_frames import as_frame, case_sensitive, estimated_bytes, is_classic, order_of, setting
+from .epoch_units import EpochBy, check_epoch_by, parts
+from .frame_columns import wanted_columns
+from .report import Fed, Order, Way
+from .supplies.by_reference import Referenced, folders_of, referenced
+from .supplies.pushed import obstacle, pushed
+from .supplies.spark_listing import NotPlain
+from .supplies.staged import check_key, staged
+from .supplies.staged_transactions import (
+    Manifest,
+    User,
+    own_folder,
+    service_name,
+    staging_folder,
+    sweep,
+    transaction_name,
+)
+
+SMALL_BYTES: Final = 32 * MIB
+"""What Spark takes to be no larger than this is pushed where it can be: writing and naming files takes longer."""
+
+STAGING_SETTING: Final = "spark.tidegate.staging"
+
+
+def feed(
+    data: DataFrame | str | os.PathLike[str],
+    task: Task,
+    source: str,
+    *,
+    how: Way | str | None = None,
+    order_by: str | Sequence[str] = (),
+    epoch_by: EpochBy = None,
+    staging: str | os.PathLike[str] | None = None,
+    transaction: str | None = None,
+    change_column: str | None = None,
+    missing_columns: MissingColumns | str | None = None,
+    wait: float = 0.0,
+) -> Fed:
+    """Feed a source of a task with the rows of a DataFrame (or of a path that the active session loads).
+
+    `how` is "reference", "staged" or "pushed"; without it the cheapest one is taken, and `Fed.why` says why.
+    `order_by` names columns by which all rows are sorted; the others decide where those are equal. With `epoch_by`, a
+    column's name, a number of splits or `Bytes(n)`, barriers are requested: one epoch for each value of the column, in
+    their order, or whenever so much has been added. Without it the splits are in the open epoch: the caller seals.
+
+    `staging` is a folder that driver, executors and the service see under one path (or the session's setting
+    spark.tidegate.staging). With a name of one's own for the `transaction`, the feed happens once: what was staged
+    under the name is fed again as it is, and what the task has of it already is not added again. `wait` is for how many
+    seconds each barrier may wait until somebody has read. `change_column` is for continuous tasks. Types are exact, or
+    refused with the column named, before anything is run; so is a column that the plan reads and the DataFrame does not
+    have, unless `missing_columns`, here or as the task's option, is "null".
+    """
+    asked = _way(how)
+    request = _checked(
+        as_frame(data), task, source, order_by, epoch_by, staging, transaction, change_column, missing_columns, wait
+    )
+    supply = _supply(request, asked, _not_by_reference(request, asked))
+    try:
+        return added(request, supply)
+    except Unreadable as unreadable:
+        if asked is not None or supply.way is not Way.REFERENCE:
+            raise unreadable.error from None
+        return added(request, _supply(request, None, f"the service cannot read the files: {unreadable.error}"))
+
+
+def prepared(
+    frame: DataFrame,
+    task: Task,
+    source: str,
+    name: str,
+    *,
+    staging: str | os.PathLike[str] | None = None,
+    change_column: str | None = None,
+    missing_columns: MissingColumns | str | None = None,
+) -> Sequence[FileSplit]:
+    """The rows of a DataFrame, staged or pushed, as splits that the caller adds; `settled` is what he calls then.
+
+    They have a name: what was staged under it before is taken as it is, and what was pushed under it goes first. So a
+    caller who is killed in between prepares the same again and leaves nothing behind.
+    """
+    request = _checked(frame, task, source, (), None, staging, None, change_column, missing_columns, 0.0)
+    small = _worth_pushing(request)
+    supply = _staged(replace(request, transaction=name), "") if small is None else _pushed(request, small, name)
+    return [split for part in parts(supply.units, None, supply.groups, change_column) for split in part.splits]
+
+
+def settled(
+    frame: DataFrame, task: Task, name: str, epoch: int | None, *, staging: str | os.PathLike[str] | None = None
+) -> None:
+    """What was `prepared` under a name is in this epoch, or None: in none yet. What no split names goes."""
+    if obstacle(task) is None:
+        task.service.drop_uploads(task.id, name)
+    place = _staging(frame, staging)
+    if place is None and task.address is not None:
+        return
+    folder = (own_folder() if place is None else staging_folder(place)) / transaction_name(name)
+    if (manifest := Manifest.read(folder)) is not None:
+        manifest.used(folder, User(service=service_name(task), task=task.id, epoch=epoch))
+
+
+def _way(how: Way | str | None) -> Way | None:
+    if how is None or isinstance(how, Way):
+        return how
+    known = [way.value for way in Way]
+    if how not in known:
+        raise InvalidRequest(f"how is one of {', '.join(known)}, not {how!r}", reason="UNKNOWN_WAY")
+    return Way(how)
+
+
+def _checked(
+    frame: DataFrame,
+    task: Task,
+    source: str,
+    order_by: str | Sequence[str],
+    epoch_by: EpochBy,
+    staging: str | os.PathLike[str] | None,
+    transaction: str | None,
+    change_column: str | None,
+    missing_columns: MissingColumns | str | None,
+    wait: float,
+) -> Request:
+    check_epoch_by(epoch_by)
+    info = task.info()
+    static = {each.name for each in info.sources if each.static}
+    source = fed_source(source, {each.name for each in info.sources} - static, static)
+    wanted = next(each.schema for each in info.sources if each.name == source)
+    order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
+    key = (epoch_by,) if isinstance(epoch_by, str) else ()
+    more = [*key, *order, *([change_column] if change_column is not None else [])]
+    missing = info.options.missing_columns
+    if missing_columns is not None:
+        missing = member("missing_columns", MissingColumns, missing_columns)
+    sensitive = case_sensitive(frame.sparkSession)
+    columns = wanted_columns(frame.schema, source, wanted, more, missing=missing, case_sensitive=sensitive)
+    have = {column.name.casefold() for column in columns}
+    if isinstance(epoch_by, str):
+        check_key(next(column for column in columns if column.name.casefold() == epoch_by.casefold()))
+    return Request(
+        frame=frame,
+        task=task,
+        source=source,
+        columns=columns,
+        absent=tuple(name for name in wanted.names if name.casefold() not in have),
+        order_by=order,
+        epoch_by=epoch_by,
+        staging=_staging(frame, staging),
+        transaction=transaction,
+        change_column=change_column,
+        wait=wait,
+    )
+
+
+# Which way
+
+
+def _staging(frame: DataFrame, given: str | os.PathLike[str] | None) -> str | None:
+    return os.fspath(given) if given is not None else setting(frame.sparkSession, STAGING_SETTING)
+
+
+def _not_by_reference(request: Request, asked: Way | None) -> str | None:
+    """What speaks against it before the plan has been looked at; "" where another way was asked for."""
+    if asked not in (None, Way.REFERENCE):
+        return ""
+    if not is_classic(request.frame):
+        return "over Spark Connect nobody can see which files the DataFrame reads"
+    if request.order_by:
+        return "order_by sorts the rows, which files read as they are are not"
+    if request.transaction is not None:
+        return "a transaction with a name keeps what it has written"
+    return None
+
+
+def _supply(request: Request, asked: Way | None, why_not: str | None) -> Supply:
+    """By the way that was asked for, or the cheapest. Over Connect, by reference becomes staged whoever asks for it."""
+    if why_not is None:
+        try:
+            return _by_reference(request)
+        except NotPlain as computed:
+            why_not = str(computed)
+    if asked is Way.REFERENCE and is_classic(request.frame):
+        raise Refused(f"the DataFrame cannot be fed by reference: {why_not}", reason="NOT_BY_REFERENCE")
+    if asked is Way.PUSHED:
+        return _pushed(request, "it was asked for")
+    if asked is None and (small := _worth_pushing(request)) is not None:
+        return _pushed(request, f"{why_not}; {small}")
+    return _staged(request, why_not or "it was asked for")
+
+
+def _worth_pushing(request: Request) -> str | None:
+    if obstacle(request.task) or isinstance(request.epoch_by, str) or request.transaction is not None:
+        return None
+    if request.staging is None:
+        return "no staging folder was given"
+    size = estimated_bytes(request.frame)
+    return f"Spark takes it to be {size:,} bytes at most" if size is not None and size <= SMALL_BYTES else None
+
+
+def _by_reference(request: Request) -> Supply:
+    found = referenced(request.frame, request.columns, request.absent, request.epoch_by)
+    _check_seen(request, found)
+    return Supply(
+        way=Way.REFERENCE,
+        why=f"the DataFrame is {len(found.groups)} files as they are, of which Tidegate reads what is wanted",
+        order=Order.FILES,
+        order_why="by the files' paths, and within them by row",
+        units=found.units,
+        groups=found.groups,
+    )
+
+
+def _check_seen(request: Request, found: Referenced) -> None:
+    """The service takes columns from the folders below its roots alone: those that tell some must be there."""
+    for path in found.telling:
+        try:
+            [file] = request.task.find_files(request.source, path)
+        except (Forbidden, NotFound) as error:
+            raise NotPlain(f"the service cannot read the files: {error}") from error
+        if unseen := found.told - {column.casefold() for column, _ in file.folders}:
+            raise NotPlain(
+                f"partition column {min(unseen)!r} comes from a folder above {path}, where the service does not look"
+            )
+
+
+def _pushed(request: Request, why: str, job: str | None = None) -> Supply:
+    if isinstance(request.epoch_by, str):
+        raise InvalidRequest(
+            f"epoch_by={request.epoch_by!r} needs rows apart by their values, which only files are: leave how out, or "
+            "take how='staged'",
+            reason="EPOCH_BY",
+        )
+    if request.transaction is not None and request.epoch_by is not None:
+        raise InvalidRequest(
+            "rows that are pushed are computed anew by each feed, so that a transaction of several epochs cannot go on "
+            "with them: leave epoch_by out, or take how='staged'",
+            reason="EPOCH_BY",
+        )
+    sent = pushed(request.frame, request.columns, request.task, request.order_by, job)
+    order, order_why = order_of(request.frame, request.order_by, ())
+    return Supply(
+        way=Way.PUSHED, why=why, order=order, order_why=order_why, units=sent.units, groups={}, transaction=sent.job
+    )
+
+
+def _staged(request: Request, why: str) -> Supply:
+    root = _root(request)
+    sweep(root, request.task)
+    key = request.epoch_by if isinstance(request.epoch_by, str) else None
+    written = staged(
+        request.frame,
+        request.columns,
+        request.task,
+        root=root,
+        transaction=transaction_name(request.transaction),
+        order_by=request.order_by,
+        epoch_by=key,
+    )
+    again = "" if written.written else f"; transaction {request.transaction!r} was staged before and is fed as it is"
+    order, order_why = written.order
+    return Supply(
+        way=Way.STAGED,
+        why=why + again,
+        order=order,
+        order_why=order_why,
+        units=written.units,
+        groups=written.groups,
+        transaction=written.manifest.transaction,
+        staged=written,
+    )
+
+
+def _root(request: Request) -> Path:
+    if request.staging is not None:
+        root = staging_folder(request.staging)
+        told = {name.casefold() for name, _ in folders_of(f"{root}{os.sep}")}
+        if taken := [name for name in request.absent if name.casefold() in told]:
+            raise InvalidRequest(
+                f"staging={root} is in a folder that is called like column {taken[0]!r}, which the DataFrame does not "
+                "have: the service would take its values from there",
+                reason="STAGING_FOLDER",
+            )
+        return root
+    if request.task.address is None:
+        return own_folder()
+    raise InvalidRequest(
+        "rows are staged in a folder that the service, the driver and the executors see under one path: name it with "
+        f"staging=, or in the session's setting {STAGING_SETTING}",
+        reason="STAGING_FOLDER",
+    )

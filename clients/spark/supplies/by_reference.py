@@ -1,0 +1,161 @@
+"""By reference: the files that Spark would read are named, and Tidegate reads them.
+
+Spark only plans: which files there are, and which of them partition filters leave. A DataFrame goes this way where each
+of its columns that the source takes is a column of the files or of their folders' names, under the same name, with the
+same values, and where what is left of its filters keeps all or none of each row group, as the files' statistics prove.
+Everything else is computed by Spark, and so is not by reference: the rows are the DataFrame's, always.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import unquote
+
+from pyarrow import types as kinds
+from pyspark.sql import DataFrame
+
+from ...proto.errors import Refused
+from ..epoch_units import EpochBy, Unit
+from ..frame_columns import Column
+from .catalyst import PlainScan, plain_scan
+from .footers import Footer, Questions, folder_value, read_footer
+from .spark_listing import ListedFile, NotPlain
+
+_THREADS: Final = 8
+_HIVE_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(frozen=True, slots=True)
+class Referenced:
+    """`groups` is how many row groups each file has; `told` the columns that come from folders' names, and `telling` a
+    file for each folder that has such.
+    """
+
+    units: tuple[Unit, ...]
+    groups: dict[str, int]
+    told: frozenset[str]
+    telling: tuple[str, ...]
+
+
+def referenced(frame: DataFrame, columns: Sequence[Column], absent: Sequence[str], epoch_by: EpochBy) -> Referenced:
+    """The files of these columns of a classic DataFrame, by path; raises `NotPlain`, and `Refused` where a file has
+    changed since Spark listed it. `absent` are columns that the source has and the DataFrame has not.
+    """
+    scan = plain_scan(frame, columns)
+    in_folders = {name.casefold() for name in scan.partition_columns}
+    key = epoch_by if isinstance(epoch_by, str) else None
+    asked = Questions(
+        columns=[column for column in columns if column.name.casefold() not in in_folders],
+        absent=absent,
+        filters=scan.filters,
+        key=None if key is None or key.casefold() in in_folders else key,
+    )
+    for file in scan.files:
+        _check_listed(file)
+        _check_folders(file, scan, columns, absent)
+    with ThreadPoolExecutor(_THREADS) as threads:
+        footers = list(threads.map(lambda file: read_footer(file.path, scan.format, asked), scan.files))
+    units = tuple(
+        unit
+        for file, footer in zip(scan.files, footers, strict=True)
+        for unit in _units(file, footer, scan, columns, epoch_by)
+    )
+    telling = {_above(file.path, in_folders): file.path for file in scan.files} if in_folders else {}
+    return Referenced(
+        units, {footer.path: footer.count for footer in footers}, frozenset(in_folders), tuple(telling.values())
+    )
+
+
+def _above(path: str, told: set[str]) -> str:
+    """The folder that has the outermost of those that tell the columns `told`."""
+    parts = os.path.dirname(path).split(os.sep)
+    first = next(
+        at for at, part in enumerate(parts) if any(name.casefold() in told for name, _ in folders_of(f"{part}/"))
+    )
+    return os.sep.join(parts[:first]) or os.sep
+
+
+def _check_listed(file: ListedFile) -> None:
+    try:
+        status = os.stat(file.path)
+    except OSError as error:
+        raise Refused(
+            f"{file.path}, which the DataFrame reads, cannot be found any more ({error.strerror}): make the DataFrame "
+            "anew",
+            reason="FILE_MISSING",
+        ) from error
+    if (status.st_size, status.st_mtime_ns // 1_000_000) != (file.size, file.modified_ms):
+        raise Refused(
+            f"{file.path} has changed since Spark listed it for the DataFrame: make the DataFrame anew",
+            reason="FILE_CHANGED",
+        )
+
+
+def _check_folders(file: ListedFile, scan: PlainScan, columns: Sequence[Column], absent: Sequence[str]) -> None:
+    """The service takes columns from folders' names, wherever they stand: they must be those that Spark takes."""
+    found: dict[str, list[str | None]] = {}
+    for name, value in folders_of(file.path):
+        found.setdefault(name.casefold(), []).append(value)
+    partition = {name.casefold(): value for name, value in zip(scan.partition_columns, file.partition, strict=True)}
+    for column in columns:
+        name = column.name.casefold()
+        if name not in partition:
+            if name in found:
+                raise NotPlain(f"a folder of {file.path} is called like column {column.name!r}, and is none for Spark")
+            continue
+        _check_folder_types(column)
+        if len(found.get(name, ())) != 1 or not _tells(found[name][0], column, partition[name]):
+            raise NotPlain(f"the folders of {file.path} do not tell the value of partition column {column.name!r}")
+    if others := [name for name in absent if name.casefold() in found]:
+        raise NotPlain(f"the plan reads column {others[0]!r}, which the folders have and the DataFrame has not")
+
+
+def _check_folder_types(column: Column) -> None:
+    for type_ in (column.type, column.wanted or column.type):
+        if not (kinds.is_string(type_) or kinds.is_integer(type_) or kinds.is_date(type_)):
+            raise NotPlain(f"partition column {column.name!r} is {type_}, of which texts have several forms")
+
+
+def _tells(text: str | None, column: Column, value: int | str | None) -> bool:
+    """A table may have a partition in any folder, also one that is called like another partition."""
+    try:
+        return bool(folder_value(text, column.type) == value)
+    except ValueError:
+        return False
+
+
+def folders_of(path: str) -> Iterator[tuple[str, str | None]]:
+    """What the folders of a file tell, those called `column=value`: names and values, None for null."""
+    for part in os.path.dirname(path).split(os.sep):
+        name, equals, value = part.partition("=")
+        if equals and name:
+            yield unquote(name), None if value == _HIVE_NULL else unquote(value)
+
+
+def _units(
+    file: ListedFile, footer: Footer, scan: PlainScan, columns: Sequence[Column], epoch_by: EpochBy
+) -> Iterator[Unit]:
+    """The row groups that are kept, or the file where it has none."""
+    by_folder = isinstance(epoch_by, str) and epoch_by.casefold() in {
+        name.casefold() for name in scan.partition_columns
+    }
+    key = _folder_key(file, columns, epoch_by) if isinstance(epoch_by, str) and by_folder else None
+    for group in footer.groups:
+        yield Unit(
+            path=file.path,
+            format=scan.format,
+            groups=(group.index,) if scan.format == "parquet" else None,
+            rows=group.rows,
+            stored=group.stored,
+            key=key if by_folder else group.key,
+        )
+
+
+def _folder_key(file: ListedFile, columns: Sequence[Column], name: str) -> Any:
+    column = next(column for column in columns if column.name.casefold() == name.casefold())
+    [text] = [value for folder, value in folders_of(file.path) if folder.casefold() == name.casefold()]
+    return folder_value(text, column.type)

@@ -1,0 +1,204 @@
+"""Looks into a classic DataFrame's plan: is it files read as they are, which files, and what is kept of them.
+
+Spark's plan is read, nothing is run. Only what is recognized is trusted: any node, expression, option or setting that
+is not on a list here makes the DataFrame one that has to be computed, with a sentence that says why.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+
+from ..data_frames import elements, setting
+from ..frame_columns import Column, quoted
+from .conditions import SIGNS, Both, Compare, Condition, Either, Null, Value
+from .spark_listing import ListedFile, NotPlain, listed
+
+_FORMATS: Final = {
+    "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat": "parquet",
+    "org.apache.spark.sql.execution.datasources.orc.OrcFileFormat": "orc",
+}
+_TEXT: Final = ("csv", "json", "text", "xml", "avro")
+#: What a session may say that makes Spark read other rows than are in the files, and what it has to say instead.
+_SETTINGS: Final = {
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.parquet.fieldId.read.enabled": "false",
+}
+_PLAIN_OPTIONS: Final = {"path", "paths", "mergeschema", "basepath", "recursivefilelookup", "serialization.format"}
+_DEFAULTS: Final = ("EXISTS_DEFAULT", "CURRENT_DEFAULT")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainScan:
+    """Files read as they are: by path; `filters` are left to be decided. `partition_columns` are those wanted ones that
+    folders tell, and each file has their values.
+    """
+
+    format: str
+    files: tuple[ListedFile, ...]
+    filters: tuple[tuple[Condition, str], ...]
+    partition_columns: tuple[str, ...]
+
+
+def plain_scan(frame: DataFrame, columns: Sequence[Column]) -> PlainScan:
+    """Of these columns of a classic DataFrame; raises `NotPlain`."""
+    session = frame.sparkSession
+    for name, plain in _SETTINGS.items():
+        if (found := setting(session, name)) not in (plain, None):
+            raise NotPlain(f"the session has {name}={found}")
+    scan, conditions = _walk(_with_these_alone(frame, columns)._jdf.queryExecution().sparkPlan())
+    names = {attribute.exprId().id(): attribute.name() for attribute in elements(scan.output())} if conditions else {}
+    relation = scan.relation()
+    format_ = _format(relation)
+    filters = tuple((_condition(each, names), each.sql()) for condition in conditions for each in _conjuncts(condition))
+    partition = _check_fields(relation, columns, session)
+    return PlainScan(format=format_, files=listed(scan, partition), filters=filters, partition_columns=partition)
+
+
+def _with_these_alone(frame: DataFrame, columns: Sequence[Column]) -> Any:
+    """The DataFrame itself, whose plan Spark keeps, where it has no others."""
+    chosen = [column.name for column in columns]
+    return frame if sorted(frame.schema.names) == sorted(chosen) else frame.select(*map(quoted, chosen))
+
+
+def _walk(node: Any) -> tuple[Any, list[Any]]:
+    """The scan below projections and filters, and the filters' conditions."""
+    conditions = []
+    output = node.output()
+    wanted: dict[int, str] | None = None
+    while (kind := node.getClass().getSimpleName()) != "FileSourceScanExec":
+        if kind == "ProjectExec":
+            wanted = wanted or {attribute.exprId().id(): attribute.name() for attribute in elements(output)}
+            _check_projection(node, wanted)
+        elif kind == "FilterExec":
+            conditions.append(node.condition())
+        else:
+            raise NotPlain(f"the DataFrame is computed ({kind.removesuffix('Exec')})")
+        node = node.children().apply(0)
+    return node, conditions
+
+
+def _check_projection(node: Any, wanted: Mapping[int, str]) -> None:
+    for expression in elements(node.projectList()):
+        name = wanted.get(expression.exprId().id())
+        if name is not None and expression.getClass().getSimpleName() != "AttributeReference":
+            raise NotPlain(f"column {name!r} is computed ({expression.sql()})")
+
+
+def _format(relation: Any) -> str:
+    kind = relation.fileFormat().getClass().getName()
+    if kind not in _FORMATS:
+        name = relation.fileFormat().toString().lower()
+        if name in _TEXT:
+            raise NotPlain(f"Spark reads {name.upper()} files by rules and options of its own")
+        raise NotPlain(f"the files are read by {kind.rpartition('.')[2].removesuffix('$')}")
+    for pair in elements(relation.options().toSeq()):
+        if pair._1().lower() not in _PLAIN_OPTIONS:
+            raise NotPlain(f"the files are read with option {pair._1()}={pair._2()}")
+    return _FORMATS[kind]
+
+
+def _check_fields(relation: Any, columns: Sequence[Column], session: Any) -> tuple[str, ...]:
+    """No default for what a file has not; no column that both folders and files may have. Those that folders have."""
+    wanted = {column.name.casefold() for column in columns}
+    data = {field["name"].casefold(): field["metadata"] for field in _fields(relation.dataSchema())}
+    folders = [field["name"] for field in _fields(relation.partitionSchema())]
+    partition = tuple(name for name in folders if name.casefold() in wanted)
+    for name in partition:
+        if name.casefold() in data:
+            raise NotPlain(f"column {name!r} is in the folders' names and in the files")
+    for name in sorted(wanted & data.keys()):
+        if any(key in data[name] for key in _DEFAULTS):
+            raise NotPlain(f"column {name!r} has a default value where a file does not have it")
+    if any(column.temporal for column in columns):
+        for name in ("datetimeRebaseModeInRead", "int96RebaseModeInRead"):
+            mode = setting(session, f"spark.sql.parquet.{name}")
+            if mode not in ("CORRECTED", None):
+                raise NotPlain(f"the session has spark.sql.parquet.{name}={mode}")
+    return partition
+
+
+def _fields(schema: Any) -> list[dict[str, Any]]:
+    """Of a schema of the JVM's, in one call however many there are."""
+    found: list[dict[str, Any]] = json.loads(schema.json())["fields"]
+    return found
+
+
+def _conjuncts(condition: Any) -> Iterator[Any]:
+    if condition.getClass().getSimpleName() == "And":
+        for child in elements(condition.children()):
+            yield from _conjuncts(child)
+    else:
+        yield condition
+
+
+def _condition(expression: Any, names: Mapping[int, str]) -> Condition:
+    kind = expression.getClass().getSimpleName()
+    children = list(elements(expression.children()))
+    match kind:
+        case "And":
+            return Both(_condition(children[0], names), _condition(children[1], names))
+        case "Or":
+            return Either(_condition(children[0], names), _condition(children[1], names))
+        case "IsNotNull" | "IsNull" if (name := _attribute(children[0], names)) is not None:
+            return Null(name, is_null=kind == "IsNull")
+        case "In" if (name := _attribute(children[0], names)) is not None:
+            return _one_of(name, [_literal(child) for child in children[1:]], expression)
+        case _ if kind in SIGNS:
+            return _comparison(expression, children, SIGNS[kind], names)
+        case _:
+            raise _undecidable(expression)
+
+
+def _comparison(
+    expression: Any, children: Sequence[Any], signs: tuple[str, str], names: Mapping[int, str]
+) -> Condition:
+    for (attribute, literal), sign in zip((children, children[::-1]), signs, strict=True):
+        name, value = _attribute(attribute, names), _literal(literal)
+        if name is not None and value is not None:
+            return Compare(name, sign, value)
+    raise _undecidable(expression)
+
+
+def _one_of(name: str, values: Sequence[Value | None], expression: Any) -> Condition:
+    found: Condition | None = None
+    for value in values:
+        if value is None:
+            raise _undecidable(expression)
+        each = Compare(name, "=", value)
+        found = each if found is None else Either(found, each)
+    if found is None:
+        raise _undecidable(expression)
+    return found
+
+
+def _undecidable(expression: Any) -> NotPlain:
+    return NotPlain(f"the filter {expression.sql()} has to be computed")
+
+
+def _attribute(expression: Any, names: Mapping[int, str]) -> str | None:
+    if expression.getClass().getSimpleName() != "AttributeReference":
+        return None
+    name: str | None = names.get(expression.exprId().id())
+    return name
+
+
+def _literal(expression: Any) -> Value | None:
+    """Of the types that have one order for Spark and for statistics of files; None of others."""
+    if expression.getClass().getSimpleName() != "Literal" or expression.value() is None:
+        return None
+    kind = expression.dataType().catalogString()
+    value = expression.value()
+    if kind in ("tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz"):
+        return int(value)
+    if kind == "string":
+        return str(value.toString())
+    if kind.startswith("decimal"):
+        return Decimal(value.toString())
+    return None

@@ -1,0 +1,167 @@
+"""What a file's footer proves: that its columns are those of the DataFrame, and which row groups a filter keeps."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.orc as orc
+import pyarrow.parquet as pq
+from pyarrow import types as kinds
+
+from ...proto.arrow.parquet_footer import INT96, RowGroup, comparable
+from ...proto.arrow.parquet_footer import Footer as ParquetFooter
+from ...proto.arrow.parquet_footer import read_footer as read_parquet_footer
+from ..frame_columns import Column, fits
+from .conditions import Bounds, Condition, Kept, kept
+from .conditions import comparable as comparable_value
+from .spark_listing import NotPlain
+
+_LEGACY: Final = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+_SPARK_VERSION: Final = b"org.apache.spark.version"
+_FIRST_PROLEPTIC: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A row group: `key` is the one value that a column has in all of it, where that was asked for."""
+
+    index: int
+    rows: int
+    stored: int
+    key: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """`groups` are those that the filters keep, of `count` in the file; an ORC file is one group."""
+
+    path: str
+    groups: tuple[Group, ...]
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Questions:
+    """What is asked of every file: its columns as the DataFrame has them, `absent` ones that it must not have."""
+
+    columns: Sequence[Column]
+    absent: Sequence[str]
+    filters: Sequence[tuple[Condition, str]]
+    key: str | None
+
+
+def read_footer(path: str, format_: str, asked: Questions) -> Footer:
+    """Raises `NotPlain` where the file does not mean for Tidegate what it means for Spark, or cannot be read."""
+    try:
+        if format_ == "orc":
+            return _orc(path, asked)
+        with pa.OSFile(path) as file:
+            footer = read_parquet_footer(file)
+        metadata = pq.read_metadata(path)
+        schema = metadata.schema.to_arrow_schema()
+        _check_storage(path, footer, metadata.metadata or {}, asked.columns)
+        _check_columns(path, schema, asked)
+        return Footer(path, tuple(_kept_groups(path, footer, schema, asked)), len(footer.groups))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise NotPlain(f"{path} cannot be read here: {' '.join(str(error).split())}") from error
+
+
+def _orc(path: str, asked: Questions) -> Footer:
+    file = orc.ORCFile(path)
+    _check_columns(path, file.schema, asked)
+    if asked.filters:
+        raise NotPlain(f"the filter {asked.filters[0][1]} has to be computed: ORC files are read as a whole")
+    if strange := [column.name for column in asked.columns if column.temporal or kinds.is_nested(column.type)]:
+        raise NotPlain(f"column {strange[0]!r} has a type of which ORC has several forms")
+    if asked.key is not None:
+        raise NotPlain(f"the values of {asked.key!r} in ORC files are known only once they are read")
+    return Footer(path, (Group(0, file.nrows, file.content_length),), 1)
+
+
+def _check_columns(path: str, schema: pa.Schema, asked: Questions) -> None:
+    for column in asked.columns:
+        named = [field for field in schema if field.name.casefold() == column.name.casefold()]
+        if len(named) > 1:
+            raise NotPlain(f"{path} has more than one column called {column.name!r}")
+        if named and not fits(named[0].type, column.type):
+            raise NotPlain(f"column {column.name!r} is {named[0].type} in {path} and {column.type} in the DataFrame")
+    names = {name.casefold() for name in schema.names}
+    for name in asked.absent:
+        if name.casefold() in names:
+            raise NotPlain(f"the plan reads column {name!r}, which is in {path} and not in the DataFrame")
+
+
+def _check_storage(path: str, footer: ParquetFooter, written: Mapping[bytes, bytes], columns: Sequence[Column]) -> None:
+    """Dates and timestamps only as they are stored today: no INT96, no calendar that ends in 1582."""
+    temporal = {column.name.casefold() for column in columns if column.temporal}
+    if not temporal:
+        return
+    for leaf in footer.leaves:
+        if leaf.physical == INT96 and leaf.path[0].casefold() in temporal:
+            raise NotPlain(f"column {'.'.join(leaf.path)!r} of {path} has timestamps in the old form INT96")
+    version = written.get(_SPARK_VERSION, b"3").split(b".")[0]
+    if any(key in written for key in _LEGACY) or not version.isdigit() or int(version) < _FIRST_PROLEPTIC:
+        raise NotPlain(f"{path} has dates or timestamps in the calendar of Spark 2")
+
+
+def _kept_groups(path: str, footer: ParquetFooter, schema: pa.Schema, asked: Questions) -> Iterator[Group]:
+    for index, group in enumerate(footer.groups):
+        bounds = _Statistics(footer, group, schema)
+        verdicts = [(kept(condition, bounds), text) for condition, text in asked.filters]
+        if any(verdict is Kept.NONE for verdict, _ in verdicts):
+            continue
+        for verdict, text in verdicts:
+            if verdict is not Kept.ALL and group.rows:
+                raise NotPlain(f"the filter {text} keeps a part of row group {index} of {path}, as far as one can tell")
+        key = None if asked.key is None else _only_value(path, index, asked.key, bounds)
+        yield Group(index, group.rows, sum(chunk.compressed for chunk in group.chunks), key)
+
+
+def _only_value(path: str, index: int, name: str, statistics: _Statistics) -> Any:
+    found = statistics.bounds(name)
+    if found is None or found.low is None or found.low != found.high or found.nulls != 0:
+        raise NotPlain(f"row group {index} of {path} has several values of {name!r}, as far as one can tell")
+    return found.low
+
+
+class _Statistics(Mapping[str, Bounds]):
+    """The bounds of a row group's columns, found when they are asked for."""
+
+    def __init__(self, footer: ParquetFooter, group: RowGroup, schema: pa.Schema) -> None:
+        self._footer = footer
+        self._group = group
+        self._schema = schema
+        self._places = {name.casefold(): at for name, at in footer.places.items()}
+
+    def __getitem__(self, name: str) -> Bounds:
+        found = self.bounds(name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def bounds(self, name: str) -> Bounds | None:
+        at = self._places.get(name.casefold())
+        if at is None:
+            return None
+        leaf = self._footer.leaves[at]
+        found = self._footer.bounds(self._group, at)
+        type_ = self._schema.field(leaf.path[0]).type
+        low, high = (None, None) if found is None else (comparable(each, leaf, type_) for each in found)
+        return Bounds(low, high, self._group.chunks[at].nulls)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+def folder_value(text: str | None, type_: pa.DataType) -> Any:
+    """A partition's value as `Group.key` has it."""
+    if text is None or kinds.is_string(type_):
+        return text
+    return comparable_value(dt.date.fromisoformat(text)) if kinds.is_date(type_) else int(text)

@@ -1,0 +1,73 @@
+"""The files that a scan of Spark's reads, as its index lists them.
+
+No job runs, nothing of the scan is compiled, and a folder is a few calls into the JVM, however many files are in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ..data_frames import elements
+
+_STATUS: Final = re.compile(
+    r"FileStatusWithMetadata\(\w+\{path=(.*?); isDirectory=false; length=(\d+);.*?; modification_time=(\d+);", re.DOTALL
+)
+"""How the JVM writes a file that was listed. One text tells of all files of a folder; asked one by one for path, size
+and time, each would take longer than its footer does.
+"""
+
+
+class NotPlain(Exception):
+    """The DataFrame is not files read as they are; the message is a sentence for the report."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFile:
+    """A file that Spark would read, as it was when Spark listed it. `partition` are the values that Spark takes for the
+    partition columns that were asked for: numbers, days since 1970, texts.
+    """
+
+    path: str
+    size: int
+    modified_ms: int
+    partition: tuple[int | str | None, ...]
+
+
+def listed(scan: Any, wanted: Sequence[str]) -> tuple[ListedFile, ...]:
+    """Those that filters of partitions leave, by path, with the values of the `wanted` partition columns."""
+    if not scan.subqueries().isEmpty():
+        raise NotPlain("a filter has a subquery, which has to be computed")
+    relation = scan.relation()
+    fields = {field.name(): (at, field.dataType()) for at, field in enumerate(relation.partitionSchema().fields())}
+    places = [fields[name] for name in wanted]
+    found: list[ListedFile] = []
+    for folder in elements(relation.location().listFiles(scan.partitionFilters(), scan.dataFilters())):
+        values = folder.values() if places else None
+        partition = tuple(_value(values, at, type_) for at, type_ in places)
+        found.extend(_files(folder.files(), partition))
+    return tuple(sorted(found, key=lambda file: file.path.encode().split(b"/")))
+
+
+def _files(statuses: Any, partition: tuple[int | str | None, ...]) -> Iterator[ListedFile]:
+    """Those that are not empty: Spark reads nothing of the others, whatever their format."""
+    read = _STATUS.findall(statuses.mkString("\n"))
+    if len(read) != statuses.size():
+        raise NotPlain("Spark lists the files in a way that is not known here")
+    for path, size, modified in read:
+        if int(size):
+            yield ListedFile(_local(path), int(size), int(modified), partition)
+
+
+def _value(values: Any, at: int, type_: Any) -> int | str | None:
+    value = values.get(at, type_)
+    return value if value is None or isinstance(value, int) else str(value)
+
+
+def _local(path: str) -> str:
+    scheme, _, place = path.partition(":")
+    if scheme != "file" or not place.startswith("/") or (place.startswith("//") and not place.startswith("///")):
+        raise NotPlain(f"the files are in {path}, which is no file system of this machine")
+    return place.removeprefix("//")

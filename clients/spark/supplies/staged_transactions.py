@@ -1,0 +1,204 @@
+"""Staged transactions: folders of files that executors wrote, each with a manifest that says what they are for.
+
+``STAGING/<transaction>/_manifest.json`` lists the files in the order in which they are fed, and who uses them:
+services, tasks, and the epochs they are in. A transaction stays as long as one of its epochs may be read or replayed:
+until it is acknowledged, and behind the task's newest checkpoint if it has any; or until the task is gone. `sweep`, at
+the start of every staged feed into the folder, removes the others: those of drivers that were killed as well.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import re
+import secrets
+import shutil
+import socket
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from ...client import Client
+from ...proto.errors import InvalidRequest, NotFound, Refused
+from ...proto.service import Service
+from ...task import Task
+
+MANIFEST: Final = "_manifest.json"
+_VERSION: Final = 1
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedFile:
+    """`path` is below the transaction's folder; `partition` and `file` are its place in the order; `groups` its row
+    groups' (rows, stored bytes); `key` what tells its epoch, where a column does.
+    """
+
+    path: str
+    partition: int
+    file: int
+    groups: tuple[tuple[int, int], ...]
+    key: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class User:
+    """A task that was fed with the files, and the last epoch they are in; None while that is not known."""
+
+    service: str
+    task: str
+    epoch: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """`files` is None until all are written. `schema` and `epoch_by` are those they were written for."""
+
+    transaction: str
+    users: tuple[User, ...]
+    schema: str = ""
+    epoch_by: str | None = None
+    order: str = ""
+    order_why: str = ""
+    files: tuple[StagedFile, ...] | None = None
+
+    def write(self, folder: Path) -> None:
+        """All of it or nothing."""
+        content = json.dumps({"version": _VERSION, **asdict(self)}, indent=1)
+        draft = folder / f"{MANIFEST}.{secrets.token_hex(4)}"
+        draft.write_text(content, encoding="utf-8")
+        draft.replace(folder / MANIFEST)
+
+    @classmethod
+    def read(cls, folder: Path) -> Manifest | None:
+        """None where there is none that this version knows."""
+        try:
+            found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        if not isinstance(found, dict) or found.pop("version", None) != _VERSION:
+            return None
+        try:
+            return cls(**{**found, "users": _users(found["users"]), "files": _files(found["files"])})
+        except (KeyError, TypeError):
+            return None
+
+    def used(self, folder: Path, user: User) -> Manifest:
+        """The manifest with what this task uses of the files."""
+        others = tuple(each for each in self.users if (each.service, each.task) != (user.service, user.task))
+        made = replace(self, users=(*others, user))
+        made.write(folder)
+        return made
+
+
+def _users(found: Sequence[Mapping[str, Any]]) -> tuple[User, ...]:
+    return tuple(User(**each) for each in found)
+
+
+def _files(found: Sequence[Mapping[str, Any]] | None) -> tuple[StagedFile, ...] | None:
+    if found is None:
+        return None
+    return tuple(
+        StagedFile(**{**each, "groups": tuple((rows, size) for rows, size in each["groups"])}) for each in found
+    )
+
+
+def staging_folder(root: str | os.PathLike[str]) -> Path:
+    """The root as a folder of this machine; what a file: URI names, too."""
+    text = os.fspath(root).removeprefix("file://")
+    if "://" in text:
+        raise InvalidRequest(
+            f"staging={text}: the service reads files of a file system; name a folder that it, the driver and the "
+            "executors see under one path",
+            reason="STAGING_FOLDER",
+        )
+    return Path(os.path.abspath(text))
+
+
+def transaction_name(name: str | None) -> str:
+    """One that is given, or a new one."""
+    if name is None:
+        return secrets.token_hex(12)
+    if not _NAME.fullmatch(name):
+        raise InvalidRequest(
+            f"a transaction's name is letters, digits, '.', '-' and '_', not {name!r}", reason="TRANSACTION_NAME"
+        )
+    return name
+
+
+def service_name(user: Client | Task) -> str:
+    """Which service this is of: its address, or this process and the object in it. Principals of one server see each
+    other's tasks as little as those of another server's, so each is a service of its own.
+    """
+    if user.address is None:
+        return f"{_here()}:{id(user.service):x}"
+    principal = user.service.principal
+    return f"{user.address} as {principal}" if principal else user.address
+
+
+def _here() -> str:
+    return f"process:{socket.gethostname()}:{os.getpid()}"
+
+
+def sweep(staging: str | os.PathLike[str], client: Client | Task) -> list[str]:
+    """Remove the transactions in a staging folder that this client's service needs no more; returns their names.
+
+    What other services use is left to them, except that of services in processes of this machine that have ended.
+    """
+    root = staging_folder(staging)
+    name = service_name(client)
+    removed = []
+    for folder in sorted(root.iterdir()) if root.is_dir() else ():
+        manifest = Manifest.read(folder)
+        if manifest is not None and not any(_needs(user, name, client.service) for user in manifest.users):
+            shutil.rmtree(folder, ignore_errors=True)
+            removed.append(folder.name)
+    return removed
+
+
+def _needs(user: User, name: str, service: Service) -> bool:
+    if user.service != name:
+        return not _process_ended(user.service)
+    try:
+        info = service.get_task(user.task)
+    except NotFound:
+        info = None
+    if info is not None and (user.epoch is None or info.acknowledged.epoch <= user.epoch):
+        return True
+    return user.epoch is not None and _replayable(service, user.task, user.epoch)
+
+
+def _replayable(service: Service, task: str, epoch: int) -> bool:
+    """Whether a task that restores the newest checkpoint would have to be fed the epoch again."""
+    try:
+        checkpoints = service.list_checkpoints(task)
+    except (NotFound, Refused):
+        return False
+    return bool(checkpoints) and max(each.epoch for each in checkpoints) < epoch
+
+
+def _process_ended(service: str) -> bool:
+    kind, _, rest = service.partition(":")
+    host, _, process = rest.partition(":")
+    if kind != "process" or host != socket.gethostname():
+        return False
+    number = int(process.partition(":")[0])
+    with suppress(PermissionError):
+        try:
+            os.kill(number, 0)
+        except ProcessLookupError:
+            return True
+    return False
+
+
+@cache
+def own_folder() -> Path:
+    """A staging folder for services inside this process, which goes with it."""
+    folder = Path(tempfile.mkdtemp(prefix="tidegate-staged-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder

@@ -1,0 +1,1 @@
+"""Carries the client's calls: channels, streams, reading ahead, reconnecting."""

@@ -1,0 +1,148 @@
+"""How a server is reached: where it is, over TLS or not, and with whose token.
+
+A token comes from a file, from the environment of the process that calls, or from the caller, and then it stays in that
+process: an `Access` that is shown or pickled has none in it. One that is unpickled elsewhere, in an executor of Spark's
+say, takes the token from the file of the same name there or from the environment there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+
+from ..proto.address import is_address, is_loopback
+from ..proto.errors import InvalidRequest, Unauthenticated
+
+TOKEN: Final = "TIDEGATE_TOKEN"  # noqa: S105 (names, as the next)
+TOKEN_FILE: Final = "TIDEGATE_TOKEN_FILE"  # noqa: S105
+TLS: Final = "TIDEGATE_TLS"
+
+_PLAIN: Final = re.compile(r"[\x21-\x7e]+")
+
+Metadata = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Access:
+    """`authorities` is a file of the certificates that the server's is checked against, those that gRPC knows unless it
+    is given. A token goes over a connection without TLS to this machine only, unless `plaintext_token` says otherwise.
+    """
+
+    address: str
+    token: str | None = field(default=None, repr=False)
+    token_file: str | None = None
+    tls: bool = False
+    authorities: str | None = None
+    plaintext_token: bool = False
+    withheld: bool = False
+    """Whether there was a token that has stayed in another process."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        shipped = {**vars(self), "token": None, "withheld": self.withheld or self.token is not None}
+        return _unpacked, (shipped,)
+
+    def metadata(self) -> Metadata | None:
+        """What goes with each call. Raises `InvalidRequest` where that would give a token away."""
+        token = self._found()
+        if token is None:
+            return None
+        if not (self.tls or self.plaintext_token or is_loopback(self.address)):
+            raise InvalidRequest(
+                f"a token would travel to {self.address} for everybody on the way to read: use TLS (tls=True, --tls), "
+                "or say plaintext_token=True (--plaintext-token) where that is what you want",
+                reason="PLAINTEXT_TOKEN",
+            )
+        return (("authorization", f"Bearer {token}"),)
+
+    def channel(self, options: Sequence[tuple[str, Any]]) -> grpc.Channel:
+        if not self.tls:
+            return grpc.insecure_channel(self.address, options=options)
+        return grpc.secure_channel(
+            self.address, grpc.ssl_channel_credentials(self.authorities_bytes()), options=options
+        )
+
+    def authorities_bytes(self) -> bytes | None:
+        """Their certificates, where it is not those that gRPC knows."""
+        return None if self.authorities is None else _bytes(self.authorities, "the authorities' certificates")
+
+    def _found(self) -> str | None:
+        if self.token is not None:
+            return _checked(self.token, "the token that was given")
+        if self.token_file is not None:
+            return _in_file(self.token_file)
+        if TOKEN in os.environ:
+            return _checked(os.environ[TOKEN], f"what {TOKEN} has")
+        if TOKEN_FILE in os.environ:
+            return _in_file(os.environ[TOKEN_FILE])
+        if self.withheld:
+            raise Unauthenticated(
+                "the token was given to the client as text, which is not sent to other processes: give it as a file "
+                f"that they see (token_file), or set {TOKEN_FILE} or {TOKEN} in their environment",
+                reason="TOKEN_MISSING",
+            )
+        return None
+
+
+def _unpacked(fields: dict[str, Any]) -> Access:
+    return Access(**fields)
+
+
+def access(
+    address: str,
+    *,
+    token: str | None = None,
+    token_file: str | os.PathLike[str] | None = None,
+    tls: bool | str | os.PathLike[str] | None = None,
+    plaintext_token: bool = False,
+) -> Access:
+    """To the server at HOST:PORT or unix:PATH. `tls` is whether, or the authorities' file; the environment's
+    TIDEGATE_TLS where it is not given. Raises `InvalidRequest`.
+    """
+    if not is_address(address):
+        raise InvalidRequest(f"a server's address is HOST:PORT, with a port up to 65535, or unix:PATH, not {address!r}")
+    if token is not None and token_file is not None:
+        raise InvalidRequest("a token and a token_file: give one of them")
+    made = Access(
+        address=address,
+        token=token,
+        token_file=None if token_file is None else os.path.abspath(token_file),
+        plaintext_token=plaintext_token,
+    )
+    match _of_environment(os.environ.get(TLS)) if tls is None else tls:
+        case bool(wanted):
+            return replace(made, tls=wanted)
+        case authorities:
+            return replace(made, tls=True, authorities=os.path.abspath(authorities))
+
+
+def _of_environment(text: str | None) -> bool | str:
+    """true, false, or the authorities' file."""
+    return {"": False, "false": False, "true": True}.get((text or "").lower(), text or "")
+
+
+def _in_file(path: str) -> str:
+    try:
+        text = _bytes(path, "the token").decode()
+    except UnicodeDecodeError:
+        text = ""
+    return _checked(text.strip(), f"what {path} has in it")
+
+
+def _checked(token: str, what: str) -> str:
+    """Here, because gRPC would show what it refuses."""
+    if not _PLAIN.fullmatch(token):
+        raise InvalidRequest(f"{what} is no token, which is one word of ASCII characters", reason="BAD_TOKEN")
+    return token
+
+
+def _bytes(path: str, what: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise InvalidRequest(f"{what} cannot be read: {path}: {error.strerror}", reason="FILE_UNREADABLE") from error

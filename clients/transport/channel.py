@@ -1,0 +1,217 @@
+"""A gRPC channel that raises Tidegate's errors and outlives a broken connection."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from queue import SimpleQueue
+from typing import Any, Final, Protocol, TypeVar
+
+import grpc
+from google.protobuf.message import Message
+
+from ..proto.allocator import tune_allocator
+from ..proto.encoding.error_status import error, is_ours
+from ..proto.errors import Exhausted, TidegateError, Unavailable
+from ..proto.tls import TROUBLES, trouble
+from .access import Access
+
+A = TypeVar("A")
+
+FIRST_PAUSE: Final = 0.05
+LONGEST_PAUSE: Final = 1.0
+_TOO_LARGE: Final = "larger than max"  # how gRPC says it
+
+OPTIONS: Final = (
+    ("grpc.max_receive_message_length", -1),  # the server's answers are bounded by what we ask for
+    ("grpc.max_send_message_length", -1),  # what is too much, the server says
+    ("grpc.http2.max_frame_size", 1 << 20),
+    ("SingleThreadedUnaryStream", 1),  # who reads a stream takes it from the network: no other thread hands it on
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.http2.max_pings_without_data", 0),
+)
+
+
+class Answers(Protocol):
+    """A call that is being answered many times."""
+
+    def __iter__(self) -> Iterator[bytes]: ...
+    def __next__(self) -> bytes: ...
+    def cancel(self) -> bool: ...
+
+
+class Line:
+    """A call that stays open for many requests, each answered in turn. For one thread at a time."""
+
+    def __init__(self, call: Callable[[Iterator[bytes]], Answers]) -> None:
+        self._requests: SimpleQueue[bytes | None] = SimpleQueue()
+        self._answers = call(iter(self._requests.get, None))
+        self.close = weakref.finalize(self, _hang_up, self._answers, self._requests)
+
+    def ask(self, request: bytes) -> bytes | None:
+        """The answer, or None where the server has ended the call before it took the request. The line is closed then,
+        and where this raises, be it `grpc.RpcError` or somebody's interrupt.
+        """
+        self._requests.put(request)
+        answer = None
+        try:
+            answer = next(self._answers, None)
+        finally:
+            if answer is None:
+                self.close()
+        return answer
+
+
+def _hang_up(answers: Answers, requests: SimpleQueue[bytes | None]) -> None:
+    answers.cancel()
+    requests.put(None)  # gRPC's thread waits there
+
+
+class Channel:
+    """Calls by name. `retry_seconds` is how long a broken connection is tried again, `answer_seconds` how long the
+    answer of a unary call is waited for, if not for as long as the connection stands.
+    """
+
+    def __init__(self, access: Access, retry_seconds: float, answer_seconds: float | None = None) -> None:
+        tune_allocator()
+        self.access = access
+        self._retry_seconds = retry_seconds
+        self._answer_seconds = answer_seconds
+        self.metadata = access.metadata()
+        self.authorities = access.authorities_bytes()
+        self._channel = access.channel(OPTIONS)
+        # A call that is open at the end of the process has to end before gRPC's threads do, who are waited for else.
+        self._close = weakref.finalize(self, self._channel.close)
+        self._methods: dict[str, Callable[..., Any]] = {}
+        self._closed = threading.Event()
+        self._line: Line | None = None
+        self._on_line = threading.Lock()
+
+    def call(self, method: str, request: Message, answer: Callable[[bytes], A], *, again: bool = True) -> A:
+        """A unary call; one that may be made `again` is, as long as the server cannot be reached."""
+        send = self._method(method, self._channel.unary_unary)
+
+        def once() -> A:
+            return answer(send(request.SerializeToString(), metadata=self.metadata, timeout=self._answer_seconds))
+
+        return self._retried(once, again)
+
+    def converse(self, method: str, line: str, request: Message, answer: Callable[[bytes], A]) -> A:
+        """As `call`, but on an open line to the method `line`, where a message costs half of what a call does; unless
+        another thread is on it.
+        """
+        if self._answer_seconds is not None or not self._on_line.acquire(blocking=False):
+            return self.call(method, request, answer)
+        try:
+            return self._retried(lambda: answer(self._ask(line, request.SerializeToString())), again=True)
+        finally:
+            self._on_line.release()
+
+    def _ask(self, method: str, request: bytes) -> bytes:
+        """On the line that is open; on a new one where there is none, or the server has had enough of that."""
+        call = self._method(method, self._channel.stream_stream)
+        line, self._line = self._line, None
+        answer = None if line is None else line.ask(request)
+        if line is None or answer is None:
+            line = Line(lambda requests: call(requests, metadata=self.metadata))
+            answer = line.ask(request)
+        if answer is None:
+            raise Unavailable(f"the server {self.access.address} has ended a call without an answer")
+        self._line = line
+        return answer
+
+    def send(self, method: str, requests: Callable[[], Iterator[Message]], answer: Callable[[bytes], A]) -> A:
+        """A call with many messages, made again from the first of them."""
+        send = self._method(method, self._channel.stream_unary)
+        return self._retried(lambda: answer(send(map(_encoded, requests()), metadata=self.metadata)), again=True)
+
+    def post(self, method: str, request: Message) -> grpc.Future[bytes]:
+        """A call whose answer nobody waits for."""
+        future: grpc.Future[bytes] = self._future(method)(request.SerializeToString(), metadata=self.metadata)
+        return future
+
+    def stream(self, method: str, request: Message) -> Answers:
+        """The answers of a streaming call as bytes; iterating raises `grpc.RpcError`, for `failed` to tell apart."""
+        call = self._method(method, self._channel.unary_stream)
+        stream: Answers = call(request.SerializeToString(), metadata=self.metadata)
+        return stream
+
+    def _method(self, name: str, kind: Callable[..., Any]) -> Callable[..., Any]:
+        if self._closed.is_set():
+            raise Unavailable("this client has been closed", reason="CLOSED")
+        if name not in self._methods:
+            self._methods[name] = kind(name)
+        return self._methods[name]
+
+    def _future(self, name: str) -> Callable[..., Any]:
+        future: Callable[..., Any] = self._method(name, self._channel.unary_unary).future  # type: ignore[attr-defined]
+        return future
+
+    def _retried(self, call: Callable[[], A], again: bool) -> A:
+        deadline = time.monotonic() + self._retry_seconds
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                return call()
+            except grpc.RpcError as broken:
+                failed = self.failed(broken)
+                hopeful = isinstance(failed, Unavailable) and failed.reason not in TROUBLES
+                if not again or not hopeful or time.monotonic() + pause > deadline:
+                    raise failed from None
+            self._closed.wait(pause * random.uniform(0.5, 1.0))  # noqa: S311 (spreads clients, hides nothing)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def failed(self, broken: grpc.RpcError) -> TidegateError:
+        """What the server said, or that it could not be reached."""
+        if not isinstance(broken, grpc.Call):
+            return Unavailable(str(broken))
+        status, sentence, metadata = broken.code().name, broken.details() or "", broken.trailing_metadata() or ()
+        address = self.access.address
+        if status == "DEADLINE_EXCEEDED" and self._answer_seconds is not None:
+            sentence = f"the server {address} has not answered within {self._answer_seconds:g} seconds"
+        elif status in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED") and not is_ours(metadata):
+            return self._unreached(status, sentence)
+        elif status == "RESOURCE_EXHAUSTED" and not is_ours(metadata):  # gRPC's own limits, so nobody asked us
+            return _beyond_grpc(address, sentence)
+        return error(status, sentence, metadata)
+
+    def _unreached(self, status: str, said: str) -> TidegateError:
+        """What gRPC says, or what is found out about TLS, which does not go away by trying again."""
+        access = self.access
+        found = trouble(access.address, tls=access.tls, authorities=self.authorities, file=access.authorities)
+        if found is not None:
+            return Unavailable(f"the server {access.address} cannot be reached: {found.sentence}", reason=found.reason)
+        start = f"`tidegate serve --listen {access.address}` starts one"
+        return error(status, f"the server {access.address} cannot be reached: {said}; {start}", ())
+
+    def close(self) -> None:
+        self._closed.set()
+        if self._line is not None:
+            self._line.close()
+        self._close()
+
+
+def _encoded(message: Message) -> bytes:
+    return message.SerializeToString()
+
+
+def _beyond_grpc(address: str, said: str) -> Exhausted:
+    """What gRPC refuses before the server sees it."""
+    if _TOO_LARGE not in said:
+        return Exhausted(
+            f"the server {address} takes no more calls at the same time ({said}): try again later, or let it take more "
+            "(tidegate serve --max-calls N)",
+            reason="TOO_MANY_CALLS",
+        )
+    return Exhausted(
+        f"the server {address} takes no call of this size ({said}): give data as files, in uploads or in smaller "
+        "splits, or let it take more (tidegate serve --max-message-bytes SIZE)",
+        reason="REQUEST_TOO_LARGE",
+    )

@@ -1,0 +1,198 @@
+"""The feeding half of a task's client: numbers the splits and remembers what is sealed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from ..numbers import from_one, last_numbers
+from ..proto.errors import InvalidRequest, Refused
+from ..proto.service import Service
+from ..proto.source_names import fed_source
+from ..proto.values import (
+    MIB,
+    Added,
+    Cursor,
+    Frame,
+    InlineSplit,
+    MissingColumns,
+    Split,
+    TaskInfo,
+    TaskState,
+    Transacted,
+    Transaction,
+)
+from ..splits import SplitLike, Uploader, by_source, split
+from .sending import Sending
+
+STEP_BYTES: Final = 8 * MIB  # of inline data in one call
+STEP_SPLITS: Final = 1000
+
+Numbered = tuple[str, Split, int | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Splits that go into one call; with `through` it is the last one and seals."""
+
+    splits: Sequence[Numbered]
+    through: Mapping[str, int] | None
+
+
+def checkpoint_name(checkpoint: bool | str) -> str | None:
+    """As the service takes it: none, one that it names itself, or one of this name."""
+    if isinstance(checkpoint, bool):
+        return "" if checkpoint else None
+    if not isinstance(checkpoint, str) or not checkpoint:
+        raise InvalidRequest(f"checkpoint is True or a name, not {checkpoint!r}", reason="CHECKPOINT_NAME")
+    return checkpoint
+
+
+class Feed:
+    """`sealed` is the last sealed epoch this client knows of."""
+
+    def __init__(self, service: Service, info: TaskInfo) -> None:
+        self._service = service
+        self._task = info.id
+        self._lock = threading.RLock()
+        self._take(info)
+
+    def _take(self, info: TaskInfo) -> None:
+        self.sealed = info.sealed_epoch
+        fed = [source for source in info.sources if not source.static]
+        self._static = {source.name for source in info.sources if source.static}
+        self._last = {source.name: source.last_added for source in fed}
+        self._unsealed = {source.name for source in fed if source.last_added > source.last_sealed}
+
+    def refresh(self) -> bool:
+        """Learn what others have added and sealed, and whether the task still runs."""
+        with self._lock:
+            info = self._service.get_task(self._task)
+            self._take(info)
+            return info.state is TaskState.RUNNING
+
+    def add(
+        self,
+        source: str,
+        data: SplitLike,
+        *,
+        sequence: int | None,
+        epoch: int | None,
+        watermark: int | None,
+        change_column: str | None,
+        missing_columns: MissingColumns | str | None,
+    ) -> Added:
+        from_one("sequence", sequence)
+        from_one("epoch", epoch)
+        with self._lock:
+            source = fed_source(source, self._last, self._static)
+            number = self._last[source] + 1 if sequence is None else sequence
+            with self.sending() as send:
+                made = split(
+                    data, send, watermark=watermark, change_column=change_column, missing_columns=missing_columns
+                )
+                added, _ = self._service.add_splits(self._task, [(source, made, number)], epoch=epoch)
+                if added[0].duplicate:
+                    send.drop()
+            self._last[source] = max(number, self._last[source])
+            if added[0].epoch > self.sealed:
+                self._unsealed.add(source)
+            return added[0]
+
+    def seal(self, epoch: int | None, through: Mapping[str, int] | None, checkpoint: str | None) -> int:
+        from_one("epoch", epoch)
+        last_numbers(through)
+        with self._lock:
+            number = self._service.request_barrier(self._task, epoch, through, checkpoint)
+            if number > self.sealed:
+                self.sealed = number
+                self._unsealed.clear()
+            return number
+
+    def transact(
+        self,
+        transaction: Transaction,
+        splits: Mapping[str, SplitLike | Sequence[SplitLike]],
+        *,
+        seals: bool,
+        checkpoint: str | None,
+    ) -> Transacted:
+        with self._lock:
+            fed = [(fed_source(name, self._last, self._static), given) for name, given in by_source(splits).items()]
+            with self.sending() as send:
+                made = [(source, split(each, send)) for source, given in fed for each in given]
+                transacted = self._service.transact(
+                    self._task, transaction, made, barrier=seals, checkpoint=checkpoint if seals else None
+                )
+                if transacted.replayed:
+                    send.drop()
+                else:
+                    self._take_transacted(made, transacted, seals=seals)
+            return transacted
+
+    def _take_transacted(self, made: Sequence[tuple[str, Split]], transacted: Transacted, *, seals: bool) -> None:
+        for (source, _), added in zip(made, transacted.added, strict=True):
+            self._last[source] = max(added.sequence, self._last[source])
+            self._unsealed.add(source)
+        if seals:
+            self.sealed = max(self.sealed, transacted.epoch or 0)
+            self._unsealed.clear()
+
+    def sending(self, before: Callable[[], None] | None = None) -> Sending:
+        return Sending(self._service, self._task, before)
+
+    def steps(self, splits: Mapping[str, SplitLike | Sequence[SplitLike]], send: Uploader) -> Iterator[Step]:
+        """The splits in calls of a fair size, of which the last is to seal them. Each may be made again."""
+        if self._unsealed:
+            names = ", ".join(sorted(self._unsealed))
+            raise Refused(
+                f"splits of {names} are not sealed yet: request_barrier() and read_epoch() first",
+                reason="UNSEALED_SPLITS",
+            )
+        fed = [(fed_source(name, self._last, self._static), given) for name, given in by_source(splits).items()]
+        last = dict(self._last)
+        held: list[Numbered] = []
+        size = 0
+        for source, given in fed:
+            for each in given:
+                if size >= STEP_BYTES or len(held) >= STEP_SPLITS:
+                    yield Step(splits=held, through=None)
+                    held, size = [], 0
+                made = split(each, send)
+                last[source] += 1
+                held.append((source, made, last[source]))
+                size += sum(map(pa.ipc.get_record_batch_size, made.batches)) if isinstance(made, InlineSplit) else 0
+        # Naming the last number of every source refuses to seal what somebody else has added meanwhile.
+        yield Step(splits=held, through=last)
+
+    def take(
+        self, step: Step, number: int, cursor: Cursor, acknowledge: Cursor | None, checkpoint: str | None
+    ) -> Sequence[Frame]:
+        """Add a step's splits to epoch `number`; the last one acknowledges, asks for the checkpoint, and brings the
+        frames at `cursor`.
+        """
+        with self._lock:
+            if step.through is None:
+                self._service.add_splits(self._task, step.splits, epoch=number)
+                frames: Sequence[Frame] = ()
+            else:
+                frames = self._service.run_epoch(
+                    self._task,
+                    step.splits,
+                    cursor,
+                    epoch=number,
+                    through=step.through,
+                    acknowledge=acknowledge,
+                    checkpoint=checkpoint,
+                )
+            for source, _, sequence in step.splits:
+                self._last[source] = sequence or self._last[source]
+                self._unsealed.add(source)
+            if step.through is not None:
+                self.sealed = number
+                self._unsealed.clear()
+            return frames

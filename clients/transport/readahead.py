@@ -1,0 +1,88 @@
+"""The rest of a large epoch as a stream: the server sends ahead what `next` is about to ask for."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+
+import grpc
+import pyarrow as pa
+
+from ..proto.encoding import messages
+from ..proto.tidegate.v1 import tasks_pb2 as pb
+from ..proto.values import Blocked, Cursor, Data, Frame, after
+from .channel import Channel
+from .result_streams import BrokenError, Streams
+
+ACKNOWLEDGE = "/tidegate.v1.TaskService/Acknowledge"
+
+
+class ReadAhead:
+    """A stream of results that follows `frames`. It is `done` at the epoch's barrier, and when anything goes wrong.
+
+    The server ends it; `close` is for who stops before. gRPC keeps a little of each call that was cancelled (of those
+    read by one thread, see `Channel`) until the channel is closed, so that is not what is done at every barrier.
+    """
+
+    def __init__(
+        self, channel: Channel, streams: Streams, task: str, schema: pa.Schema, frames: Sequence[Frame]
+    ) -> None:
+        self._channel = channel
+        self._task = task
+        self._cursor = after(frames[-1], Cursor(0, 0))
+        self._unsaid: Cursor | None = None
+        self._saying: grpc.Future[bytes] | None = None
+        self.done = False
+        request = pb.ResultsRequest(task=task, ready=True)
+        getattr(request, "from").CopyFrom(messages.cursor_message(self._cursor))
+        self._stream = streams.open(request, schema)
+
+    @staticmethod
+    def worthwhile(frames: Sequence[Frame]) -> bool:
+        """Whether an answer ended because it was full: there is more."""
+        return bool(frames) and isinstance(frames[-1], Data)
+
+    def take(self, cursor: Cursor, acknowledge: Cursor | None) -> Sequence[Frame]:
+        """The next frames, if they are those at `cursor`; nothing when they have to be asked for after all."""
+        if cursor != self._cursor:
+            self.close()
+            return ()
+        self._acknowledge(acknowledge)
+        try:
+            frames = next(self._stream)
+        except (BrokenError, StopIteration):
+            self.done = True  # asking for them says why, or comes through again
+            return ()
+        if isinstance(frames[-1], Blocked):
+            self.end()
+            return frames[:-1]
+        self._cursor = after(frames[-1], self._cursor)
+        if not self.worthwhile(frames):
+            self._acknowledge(None, last=True)
+            self.end()
+        return frames
+
+    def _acknowledge(self, cursor: Cursor | None, *, last: bool = False) -> None:
+        """Said without waiting; while one is on its way, the newest is kept for later."""
+        self._unsaid = self.unsaid(cursor)
+        if self._unsaid is not None and (last or self._saying is None or self._saying.done()):
+            request = pb.AcknowledgeRequest(task=self._task, cursor=messages.cursor_message(self._unsaid))
+            self._saying = self._channel.post(ACKNOWLEDGE, request)
+            self._unsaid = None
+
+    def unsaid(self, cursor: Cursor | None) -> Cursor | None:
+        """The newest of `cursor` and what has not been acknowledged yet."""
+        return max((each for each in (cursor, self._unsaid) if each is not None), default=None)
+
+    def end(self) -> None:
+        """Once the server has ended it, or is about to: take what is left of it."""
+        self.done = True
+        with suppress(BrokenError):
+            deque(self._stream, maxlen=0)
+
+    def close(self) -> None:
+        """Stop the server where it is."""
+        if not self.done:
+            self.done = True
+            self._stream.cancel()

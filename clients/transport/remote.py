@@ -1,0 +1,473 @@
+"""The service over gRPC."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Final
+
+import pyarrow as pa
+
+from ..proto.arrow.arrow_ipc import sendable
+from ..proto.encoding import messages
+from ..proto.encoding.frames import decode_frames, decode_read
+from ..proto.errors import Exhausted, InvalidRequest, NotFound, Problem, Refused, RequestError
+from ..proto.graph import GraphService
+from ..proto.tidegate.v1 import plans_pb2 as plans
+from ..proto.tidegate.v1 import tasks_pb2 as pb
+from ..proto.values import (
+    MIB,
+    Added,
+    Capabilities,
+    Checkpoint,
+    Committed,
+    Cursor,
+    Explanation,
+    FileSplit,
+    FoundFile,
+    Frame,
+    InlineSplit,
+    PlanBytes,
+    Split,
+    TaskInfo,
+    TaskOptions,
+    Transacted,
+    Transaction,
+)
+from ..splits import CHUNK_BYTES
+from ..task_options import ChosenOptions
+from .access import Access
+from .channel import Channel
+from .readahead import ReadAhead
+from .result_streams import Streams
+
+TASKS: Final = "/tidegate.v1.TaskService/"
+PLANS: Final = "/tidegate.v1.PlanService/"
+INLINE_BYTES: Final = 16 * MIB  # a split of more Arrow data than this travels as a file
+MESSAGE_BYTES: Final = 48 * MIB  # of one that has to go into a message: a server takes 64 MiB unless told otherwise
+POLL_BYTES: Final = 2 * MIB
+LONGEST_WAIT: Final = 3600.0  # seconds; servers wait less
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """An inline split that went ahead as a file, the only one of its group."""
+
+    split: InlineSplit
+    file: FileSplit
+    group: str
+
+
+class RemoteService:
+    """Implements `proto.service.Service`. Calls that may be repeated are, while the server cannot be reached.
+
+    With `answer_seconds` one whose answer does not come in time raises `Unavailable`.
+    """
+
+    def __init__(
+        self, access: Access, retry_seconds: float, *, flight: bool = True, answer_seconds: float | None = None
+    ) -> None:
+        self._channel = Channel(access, retry_seconds, answer_seconds)
+        self._streams = Streams(self._channel, use_flight=flight)
+        self._schemas: dict[str, pa.Schema] = {}
+        self._ahead: dict[str, ReadAhead] = {}
+        self._sent: dict[tuple[str, str, int | None], _Sent] = {}
+
+    @property
+    def address(self) -> str:
+        return self._channel.access.address
+
+    @property
+    def access(self) -> Access:
+        """How the server is reached, which other processes may do too."""
+        return self._channel.access
+
+    @cached_property
+    def principal(self) -> str:
+        return self.capabilities().principal
+
+    @property
+    def large_results(self) -> str:
+        """How they come: "Flight", or "gRPC: " and why."""
+        return self._streams.way
+
+    @property
+    def graphs(self) -> GraphService:
+        raise Refused(
+            "a graph's executors are code of this process, which does not travel to a server: run the graph with "
+            "tidegate.local()",
+            reason="GRAPH_NOT_LOCAL",
+        )
+
+    def adopt_spark(self, session: object) -> str:  # noqa: ARG002 - whatever it is, it is not the server's
+        raise _spark_is_the_servers()
+
+    def create_task(
+        self, plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]], *, restore: str = ""
+    ) -> TaskInfo:
+        if options.spark:
+            raise _spark_is_the_servers()
+        given = options.given if isinstance(options, ChosenOptions) else messages.OPTIONS
+        request = pb.CreateTaskRequest(
+            plan=messages.plan_message(plan),
+            options=messages.options_message(options, given),
+            tables={name: pb.Table(splits=map(_table_message, splits)) for name, splits in tables.items()},
+            restore=restore,
+            request=secrets.token_hex(16),  # so that the task of a lost answer is found again
+        )
+        with _sides(split for splits in tables.values() for split in splits):
+            answer = self._channel.call(TASKS + "CreateTask", request, pb.CreateTaskResponse.FromString)
+        return self._known(messages.task_value(answer.task))
+
+    def add_splits(
+        self,
+        task: str,
+        splits: Iterable[tuple[str, Split, int | None]],
+        *,
+        epoch: int | None = None,
+        barrier: bool = False,
+        through: Mapping[str, int] | None = None,
+        checkpoint: str | None = None,
+    ) -> tuple[list[Added], int | None]:
+        splits = tuple(splits)
+        seal = pb.Seal(through=through, checkpoint=checkpoint) if barrier else None
+        request = self._adding(task, splits, epoch, seal)
+        again = barrier or all(each.sequence for each in request.splits)
+        with _sides(split for _, split, _ in splits):
+            answer = self._channel.call(TASKS + "AddSplits", request, pb.AddSplitsResponse.FromString, again=again)
+        self._added(request)
+        return list(map(messages.added_value, answer.splits)), answer.epoch if answer.HasField("epoch") else None
+
+    def transact(
+        self,
+        task: str,
+        transaction: Transaction,
+        splits: Iterable[tuple[str, Split]],
+        *,
+        epoch: int | None = None,
+        barrier: bool = False,
+        checkpoint: str | None = None,
+    ) -> Transacted:
+        splits = tuple(splits)
+        request = pb.AddSplitsRequest(
+            task=task,
+            epoch=epoch,
+            barrier=pb.Seal(checkpoint=checkpoint) if barrier else None,
+            transaction=messages.transaction_message(transaction),
+        )
+        group, room, sent = secrets.token_hex(16), INLINE_BYTES, False
+        for source, split in splits:
+            if isinstance(split, InlineSplit):
+                split = sendable(split)  # noqa: PLW2901
+                size = sum(batch.nbytes for batch in split.batches)
+                if sent := sent or size > room:
+                    split = self._in_file(task, split, group)  # noqa: PLW2901
+                room -= size
+            request.splits.add(source=source, split=messages.split_message(split))
+        try:
+            with _sides(split for _, split in splits):
+                answer = self._channel.call(TASKS + "AddSplits", request, pb.AddSplitsResponse.FromString)
+        except RequestError:
+            if sent:
+                self.drop_uploads(task, group)
+            raise
+        transacted = messages.transacted_value(answer)
+        if sent and transacted.replayed:
+            self.drop_uploads(task, group)
+        return transacted
+
+    def find_files(self, task: str, source: str, split: FileSplit) -> Sequence[FoundFile]:
+        request = pb.FindFilesRequest(task=task, source=source, file=messages.split_message(split).file)
+        answer = self._channel.call(TASKS + "FindFiles", request, pb.FindFilesResponse.FromString)
+        return tuple(map(messages.found_value, answer.files))
+
+    def last_transaction(self, task: str, application: str) -> Committed | None:
+        request = pb.GetTransactionRequest(task=task, application=application)
+        answer = self._channel.call(TASKS + "GetTransaction", request, pb.GetTransactionResponse.FromString)
+        return Committed(version=answer.version, epoch=answer.epoch) if answer.HasField("version") else None
+
+    def run_epoch(
+        self,
+        task: str,
+        splits: Iterable[tuple[str, Split, int | None]],
+        cursor: Cursor,
+        *,
+        epoch: int,
+        through: Mapping[str, int] | None = None,
+        acknowledge: Cursor | None = None,
+        checkpoint: str | None = None,
+    ) -> Sequence[Frame]:
+        splits = tuple(splits)
+        request = self._adding(task, splits, epoch, pb.Seal(through=through, checkpoint=checkpoint))
+        getattr(request.read, "from").CopyFrom(messages.cursor_message(cursor))
+        if acknowledge is not None:
+            request.read.acknowledge.CopyFrom(messages.cursor_message(acknowledge))
+        schema = self._schema(task)
+        with _sides(split for _, split, _ in splits):
+            read = partial(decode_read, schema=schema)
+            frames = self._channel.converse(TASKS + "AddSplits", TASKS + "Feed", request, read)
+        self._added(request)
+        return frames
+
+    def _adding(
+        self, task: str, splits: Iterable[tuple[str, Split, int | None]], epoch: int | None, barrier: pb.Seal | None
+    ) -> pb.AddSplitsRequest:
+        return pb.AddSplitsRequest(
+            task=task,
+            splits=[
+                pb.SplitOfSource(
+                    source=source,
+                    split=messages.split_message(self._travelling(task, source, split, number)),
+                    sequence=number or 0,
+                )
+                for source, split, number in splits
+            ],
+            epoch=epoch,
+            barrier=barrier,
+        )
+
+    def _added(self, request: pb.AddSplitsRequest) -> None:
+        if self._sent:
+            for each in request.splits:
+                self._sent.pop((request.task, each.source, each.sequence or None), None)
+
+    def _travelling(self, task: str, source: str, split: Split, number: int | None) -> Split:
+        """The split as it goes into a message: much data is sent ahead as a file, once however often it is added.
+
+        Where the task has no room for a file, its memory may have: then it goes as it is, and the server says.
+        """
+        if not isinstance(split, InlineSplit):
+            return split
+        plain = sendable(split)
+        size = sum(batch.nbytes for batch in plain.batches)
+        if size <= INLINE_BYTES:
+            return plain
+        place = (task, source, number)
+        if (sent := self._sent.get(place)) is not None and sent.split is not split:  # that one was refused
+            self.drop_uploads(task, sent.group)
+            sent = None
+        if sent is None:
+            group = secrets.token_hex(16)
+            try:
+                sent = self._sent[place] = _Sent(split, self._in_file(task, plain, group), group)
+            except Exhausted as full:
+                if full.reason == "UPLOAD_TOO_LARGE" and size <= MESSAGE_BYTES:
+                    return plain
+                raise
+        return sent.file
+
+    def _in_file(self, task: str, split: InlineSplit, group: str) -> FileSplit:
+        path = self.upload(task, "inline.arrow", ArrowFile(split), group=group)
+        return FileSplit(
+            path,
+            format="inline",
+            watermark=split.watermark,
+            change_column=split.change_column,
+            missing_columns=split.missing_columns,
+        )
+
+    def upload(self, task: str, name: str, chunks: Iterable[bytes], *, group: str = "") -> str:
+        def requests() -> Iterator[pb.UploadRequest]:
+            yield pb.UploadRequest(task=task, name=name, group=group)
+            for chunk in chunks:
+                yield pb.UploadRequest(data=chunk)
+
+        return self._channel.send(TASKS + "Upload", requests, pb.UploadResponse.FromString).path
+
+    def drop_uploads(self, task: str, group: str) -> None:
+        request = pb.DropUploadsRequest(task=task, group=group)
+        self._channel.call(TASKS + "DropUploads", request, pb.DropUploadsResponse.FromString)
+
+    def no_more_splits(self, task: str, source: str | None = None, through: Mapping[str, int] | None = None) -> None:
+        request = pb.NoMoreSplitsRequest(task=task, source=source, through=through)
+        self._channel.call(TASKS + "NoMoreSplits", request, pb.NoMoreSplitsResponse.FromString)
+
+    def request_barrier(
+        self,
+        task: str,
+        epoch: int | None = None,
+        through: Mapping[str, int] | None = None,
+        checkpoint: str | None = None,
+    ) -> int:
+        # Made again without a number it joins what the first one sealed, unless somebody added or read meanwhile.
+        request = pb.RequestBarrierRequest(task=task, epoch=epoch, through=through, checkpoint=checkpoint)
+        return self._channel.call(TASKS + "RequestBarrier", request, pb.RequestBarrierResponse.FromString).epoch
+
+    def list_checkpoints(self, task: str) -> Sequence[Checkpoint]:
+        request = pb.ListCheckpointsRequest(task=task)
+        answer = self._channel.call(TASKS + "ListCheckpoints", request, pb.ListCheckpointsResponse.FromString)
+        return [messages.checkpoint_value(each) for each in answer.checkpoints]
+
+    def next(
+        self,
+        task: str,
+        cursor: Cursor,
+        *,
+        acknowledge: Cursor | None = None,
+        max_bytes: int | None = None,
+        wait: float = 0.0,
+    ) -> Sequence[Frame]:
+        ahead = self._ahead.pop(task, None)
+        if ahead is not None and max_bytes is None:
+            if frames := ahead.take(cursor, acknowledge):
+                if not ahead.done:
+                    self._ahead[task] = ahead
+                return frames
+            acknowledge = ahead.unsaid(acknowledge)
+        elif ahead is not None:
+            ahead.close()
+        request = pb.NextRequest(
+            task=task,
+            acknowledge=messages.cursor_message(acknowledge) if acknowledge else None,
+            max_bytes=POLL_BYTES if max_bytes is None else max_bytes,
+            wait_ms=int(min(wait, LONGEST_WAIT) * 1000),
+            **{"from": messages.cursor_message(cursor)},
+        )
+        schema = self._schema(task)
+        frames = self._channel.call(TASKS + "Next", request, partial(decode_frames, schema=schema))
+        if max_bytes is None and ReadAhead.worthwhile(frames):
+            self._ahead[task] = ReadAhead(self._channel, self._streams, task, schema, frames)
+        return frames
+
+    def acknowledge(self, task: str, cursor: Cursor) -> None:
+        request = pb.AcknowledgeRequest(task=task, cursor=messages.cursor_message(cursor))
+        self._channel.call(TASKS + "Acknowledge", request, pb.AcknowledgeResponse.FromString)
+
+    def get_task(self, task: str) -> TaskInfo:
+        answer = self._channel.call(TASKS + "GetTask", pb.GetTaskRequest(task=task), pb.Task.FromString)
+        return self._known(messages.task_value(answer))
+
+    def list_tasks(self) -> Sequence[TaskInfo]:
+        answer = self._channel.call(TASKS + "ListTasks", pb.ListTasksRequest(), pb.ListTasksResponse.FromString)
+        return [messages.task_value(each) for each in answer.tasks]
+
+    def cancel_task(self, task: str) -> None:
+        self._channel.call(TASKS + "CancelTask", pb.CancelTaskRequest(task=task), pb.CancelTaskResponse.FromString)
+
+    def delete_task(self, task: str) -> None:
+        ahead = self._ahead.pop(task, None)
+        self._schemas.pop(task, None)
+        self._sent = {place: sent for place, sent in self._sent.items() if place[0] != task}
+        try:
+            self._channel.call(TASKS + "DeleteTask", pb.DeleteTaskRequest(task=task), pb.DeleteTaskResponse.FromString)
+            if ahead is not None:
+                ahead.end()  # with its task
+        finally:
+            if ahead is not None:
+                ahead.close()
+
+    def validate(self, plan: PlanBytes, options: TaskOptions) -> tuple[Sequence[Problem], Sequence[str]]:
+        given = options.given if isinstance(options, ChosenOptions) else messages.OPTIONS
+        request = plans.ValidateRequest(
+            plan=messages.plan_message(plan), options=messages.options_message(options, given)
+        )
+        answer = self._channel.call(PLANS + "Validate", request, plans.ValidateResponse.FromString)
+        return messages.problems_value(answer), list(answer.warnings)
+
+    def explain(
+        self,
+        plan: PlanBytes,
+        options: TaskOptions,
+        static_sources: Sequence[str] = (),
+        rows: Mapping[str, int] | None = None,
+    ) -> Explanation:
+        given = options.given if isinstance(options, ChosenOptions) else messages.OPTIONS
+        request = plans.ExplainRequest(
+            plan=messages.plan_message(plan),
+            options=messages.options_message(options, given),
+            static_sources=static_sources,
+            rows=rows,
+        )
+        answer = self._channel.call(PLANS + "Explain", request, plans.ExplainResponse.FromString)
+        return Explanation(text=answer.text, json=answer.json)
+
+    def capabilities(self) -> Capabilities:
+        request = plans.CapabilitiesRequest()
+        return messages.capabilities_value(
+            self._channel.call(PLANS + "Capabilities", request, plans.CapabilitiesResponse.FromString)
+        )
+
+    def close(self) -> None:
+        for ahead in self._ahead.values():
+            ahead.close()
+        self._ahead.clear()
+        self._streams.close()
+        self._channel.close()
+
+    def _known(self, task: TaskInfo) -> TaskInfo:
+        self._schemas[task.id] = task.schema
+        return task
+
+    def _schema(self, task: str) -> pa.Schema:
+        if task not in self._schemas:
+            self.get_task(task)
+        return self._schemas[task]
+
+
+@contextmanager
+def _sides(splits: Iterable[Split]) -> Iterator[None]:
+    """Where the server misses a file that this machine has, say so: paths are the server's."""
+    try:
+        yield
+    except NotFound as missing:
+        here = [split.path for split in splits if isinstance(split, FileSplit) and os.path.exists(split.path)]
+        if missing.reason != "FILE_NOT_FOUND" or not any(path in missing.message for path in here):
+            raise
+        sentence = f"{missing.message}; it is on this machine, the client's: tidegate.upload(path) sends it"
+        raise NotFound(sentence, reason=missing.reason) from None
+
+
+class ArrowFile:
+    """Inline data as an Arrow IPC stream, in chunks, from its beginning each time."""
+
+    def __init__(self, split: InlineSplit) -> None:
+        self._split = split
+
+    def __iter__(self) -> Iterator[bytes]:
+        sink = _Chunks()
+        with pa.ipc.new_stream(sink, self._split.schema) as writer:
+            for batch in self._split.batches:
+                writer.write_batch(batch)
+                yield from sink.take(CHUNK_BYTES)
+        yield from sink.take(1)
+
+
+class _Chunks:
+    """A file to write to, of which whole chunks are taken out."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+
+    def write(self, data: bytes) -> int:
+        self._held += memoryview(data)
+        return len(data)
+
+    def flush(self) -> None:
+        """Nothing lies between."""
+
+    def close(self) -> None:
+        """What is held can still be taken."""
+
+    def take(self, least: int) -> Iterator[bytes]:
+        if len(self._held) >= least:
+            whole, self._held = bytes(self._held), bytearray()
+            for start in range(0, len(whole), CHUNK_BYTES):
+                yield whole[start : start + CHUNK_BYTES]
+
+
+def _table_message(split: Split) -> pb.Split:
+    return messages.split_message(sendable(split) if isinstance(split, InlineSplit) else split)
+
+
+def _spark_is_the_servers() -> InvalidRequest:
+    return InvalidRequest(
+        "spark is no option of a task on a server: it runs on the Spark that the server is set up with (tidegate serve "
+        '--spark MASTER); leave spark out and keep executor="spark"',
+        reason="SPARK_OF_SERVER",
+    )

@@ -1,0 +1,230 @@
+"""Two ways to read a stream of results: over Arrow Flight, and over gRPC where that cannot be had.
+
+Both are the same frames. Flight is C++ on both sides and hands on the bytes that came from the network; gRPC for Python
+copies them on both.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final, Protocol
+
+import grpc
+import pyarrow as pa
+
+from ..proto.address import UNIX, beside
+from ..proto.encoding import messages
+from ..proto.encoding.flight_messages import read_frame, results_ticket
+from ..proto.encoding.frames import decode_frames
+from ..proto.errors import TidegateError
+from ..proto.tidegate.v1 import plans_pb2 as plans
+from ..proto.tidegate.v1 import tasks_pb2 as pb
+from ..proto.tls import trouble
+from ..proto.values import Capabilities, Frame
+from .channel import OPTIONS, Answers, Channel
+
+if TYPE_CHECKING:
+    from pyarrow import flight
+
+log = logging.getLogger("tidegate.client")
+
+RESULTS: Final = "/tidegate.v1.TaskService/Results"
+CAPABILITIES: Final = "/tidegate.v1.PlanService/Capabilities"
+BUSY: Final = b"FLIGHT_BUSY"  # the reason of a stream that has no place, though others are served
+ATTEMPTS: Final = 3  # of opening a stream over Flight in a row, while gRPC gets through in between
+CONNECT_SECONDS: Final = 3.0
+
+
+class BrokenError(Exception):
+    """A stream that ended before its end; what it had sent is good. Asking for what follows says why."""
+
+
+class Frames(Protocol):
+    """A stream's frames, as they come; raises `BrokenError`."""
+
+    def __iter__(self) -> Iterator[Sequence[Frame]]: ...
+    def __next__(self) -> Sequence[Frame]: ...
+    def cancel(self) -> None: ...
+
+
+class Streams:
+    """Streams of results from a server. `way` is how they come, and why not over Flight if they do not."""
+
+    def __init__(self, channel: Channel, *, use_flight: bool = True) -> None:
+        self._channel = channel
+        self._flight = FlightConnection(channel)
+        self._why_not = "" if use_flight else "as was asked for"
+        self._failed = 0
+        self._busy = False
+
+    @property
+    def way(self) -> str:
+        return f"gRPC: {self._why_not}" if self._why_not else "Flight"
+
+    def open(self, request: pb.ResultsRequest, schema: pa.Schema) -> Frames:
+        """Starts now; fails, if it does, when it is read."""
+        return self._over_flight(request) or GrpcFrames(self._channel.stream(RESULTS, request), schema)
+
+    def _over_flight(self, request: pb.ResultsRequest) -> Frames | None:
+        if self._why_not:
+            return None
+        try:
+            frames = self._flight.open(request)
+        except NoFlightError as never:
+            self._do_without(str(never))
+        except (TidegateError, pa.ArrowException) as broken:
+            if getattr(broken, "extra_info", b"") == BUSY:
+                self._say_busy()
+            else:
+                self._failed += 1
+                self._flight.close()
+                if self._failed >= ATTEMPTS:
+                    self._do_without(f"Arrow Flight does not get through ({_first_line(broken)})")
+        else:
+            self._failed = 0
+            return frames
+        return None
+
+    def _say_busy(self) -> None:
+        if not self._busy:
+            self._busy = True
+            log.warning("the server has as many streams of Arrow Flight open as it takes: %s", _SLOWER)
+
+    def _do_without(self, why: str) -> None:
+        self._why_not = why
+        self._flight.close()
+        log.warning("%s: %s", why, _SLOWER)
+
+    def close(self) -> None:
+        self._flight.close()
+
+
+_FLIGHT_OPTIONS: Final = (
+    ("grpc.min_reconnect_backoff_ms", int(1000 * CONNECT_SECONDS)),  # how long an attempt to connect may take
+    ("grpc.keepalive_time_ms", 310_000),  # Flight's server ends connections that ask more often than every 5 minutes
+)
+
+_SLOWER: Final = "large results are read over gRPC, which is slower"
+
+
+class NoFlightError(Exception):
+    """Trying again would not help."""
+
+
+class FlightConnection:
+    """To where the server says that it has Flight; made when it is needed, and again after `close`."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._client: flight.FlightClient | None = None
+        self._options: flight.FlightCallOptions | None = None
+        self._was_there = False
+
+    def open(self, request: pb.ResultsRequest) -> FlightFrames:
+        """Raises `NoFlightError`, or what has failed."""
+        try:
+            from pyarrow import flight
+        except ImportError:
+            raise NoFlightError("this build of pyarrow has no pyarrow.flight") from None
+        if self._client is None:
+            self._client = self._connected(request.task)
+        return FlightFrames(self._client.do_get(flight.Ticket(results_ticket(request)), self._options))
+
+    def _connected(self, task: str) -> flight.FlightClient:
+        """One that has been answered there about a task: a stream, whose length nobody knows, has no deadline."""
+        from pyarrow import flight
+
+        access, address = self._channel.access, self._address()
+        headers = [(name.encode(), value.encode()) for name, value in self._channel.metadata or ()]
+        self._options = flight.FlightCallOptions(headers=headers)
+        in_time = flight.FlightCallOptions(headers=headers, timeout=CONNECT_SECONDS)
+        client = flight.connect(
+            _location(address, tls=access.tls),
+            generic_options=[*OPTIONS, *_FLIGHT_OPTIONS],
+            tls_root_certs=self._channel.authorities,
+        )
+        try:
+            client.get_flight_info(flight.FlightDescriptor.for_path(task, "1"), in_time)
+        except (flight.FlightUnavailableError, flight.FlightTimedOutError) as unreachable:
+            client.close()
+            if self._was_there:
+                raise
+            found = trouble(address, tls=access.tls, authorities=self._channel.authorities, file=access.authorities)
+            why = _first_line(unreachable) if found is None else found.sentence
+            raise NoFlightError(f"the server's Arrow Flight cannot be reached at {address} ({why})") from None
+        except BaseException:
+            client.close()
+            raise
+        self._was_there = True
+        return client
+
+    def _address(self) -> str:
+        answer = self._channel.call(CAPABILITIES, plans.CapabilitiesRequest(), _capabilities, again=False)
+        if not answer.flight:
+            raise NoFlightError("the server has no Arrow Flight")
+        reached = self._channel.access.address
+        address = beside(reached, answer.flight)
+        if address is None:
+            raise NoFlightError(f"the server's Arrow Flight is at {answer.flight}, which cannot be told from {reached}")
+        return address
+
+    def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+
+def _capabilities(answer: bytes) -> Capabilities:
+    return messages.capabilities_value(plans.CapabilitiesResponse.FromString(answer))
+
+
+def _location(address: str, *, tls: bool) -> str:
+    if address.startswith(UNIX):
+        return f"grpc+unix://{os.path.abspath(address.removeprefix(UNIX))}"
+    return f"grpc+{'tls' if tls else 'tcp'}://{address}"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0][:200]
+
+
+class GrpcFrames:
+    """Answers of `Results`."""
+
+    def __init__(self, answers: Answers, schema: pa.Schema) -> None:
+        self._answers = answers
+        self._schema = schema
+
+    def __iter__(self) -> Iterator[Sequence[Frame]]:
+        return self
+
+    def __next__(self) -> Sequence[Frame]:
+        try:
+            return decode_frames(next(self._answers), self._schema)
+        except grpc.RpcError as broken:
+            raise BrokenError from broken
+
+    def cancel(self) -> None:
+        self._answers.cancel()
+
+
+class FlightFrames:
+    """Answers of `DoGet`."""
+
+    def __init__(self, reader: flight.FlightStreamReader) -> None:
+        self._reader = reader
+
+    def __iter__(self) -> Iterator[Sequence[Frame]]:
+        return self
+
+    def __next__(self) -> Sequence[Frame]:
+        try:
+            chunk = self._reader.read_chunk()
+        except pa.ArrowException as broken:
+            raise BrokenError from broken
+        return (read_frame(chunk.data, chunk.app_metadata.to_pybytes()),)
+
+    def cancel(self) -> None:
+        self._reader.cancel()

@@ -1,0 +1,93 @@
+"""What a task may be asked to do: options are checked once, when the task is made, with a sentence each."""
+
+from __future__ import annotations
+
+import zoneinfo
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Final
+
+from ...operators.writing.formats import WRITE_FORMATS
+from ...proto.encoding.number_ranges import RANGES, check_number
+from ...proto.errors import InvalidRequest
+from ...proto.values import Determinism, ExecutorKind, Mode, Spill, TaskOptions
+
+SMALLEST_MEMORY = 32 << 20
+"""For each channel."""
+NUMBERS: Final = tuple(field.name for field in fields(TaskOptions) if field.name in RANGES)
+
+
+def check_options(options: TaskOptions) -> TaskOptions:
+    """The options themselves, or InvalidRequest naming the one that cannot be."""
+    for name in NUMBERS:
+        check_number(name, getattr(options, name))
+    _check_channels(options)
+    _check_executor(options)
+    if options.mode is Mode.CONTINUOUS:
+        _check_continuous(options)
+    least = SMALLEST_MEMORY * options.channels
+    if options.memory_limit < least:
+        raise InvalidRequest(f"memory_limit={options.memory_limit} must be at least {least} bytes, 32 MiB a channel")
+    if options.write_format not in WRITE_FORMATS:
+        raise InvalidRequest(
+            f"write_format={options.write_format!r} is not one of {', '.join(WRITE_FORMATS)}", reason="UNKNOWN_FORMAT"
+        )
+    _check_time_zone(options.time_zone)
+    return options
+
+
+def check_rows(rows: Mapping[str, int]) -> Mapping[str, int]:
+    """The numbers of sources' rows themselves, or InvalidRequest."""
+    for source, count in rows.items():
+        RANGES["rows"].check(f"rows[{source!r}]", count)
+    return rows
+
+
+def _check_channels(options: TaskOptions) -> None:
+    if options.channels > 1 and options.determinism is Determinism.RELAXED:
+        raise InvalidRequest(
+            f"channels={options.channels}: a relaxed task runs one channel on every core; leave channels out, or ask "
+            "for a strict task",
+            reason="UNSUPPORTED_CHANNELS",
+        )
+
+
+def _check_executor(options: TaskOptions) -> None:
+    if options.executor is ExecutorKind.LOCAL:
+        if options.spark:
+            raise InvalidRequest(
+                'spark is given, but the task is not to run there: ask for it with executor="spark"', reason="NO_SPARK"
+            )
+        return
+    if options.mode is Mode.CONTINUOUS:
+        raise InvalidRequest(
+            'executor="spark" runs tasks with mode="per_epoch" alone: what a continuous task keeps from epoch to epoch '
+            "is in the memory of its service, so leave executor out",
+            reason="NOT_ON_SPARK",
+        )
+    if options.determinism is Determinism.RELAXED:
+        raise InvalidRequest(
+            'executor="spark" runs strict tasks alone: what relaxed ones give up their order for, every core for one '
+            "channel, channels have there anyway; leave determinism out",
+            reason="NOT_ON_SPARK",
+        )
+
+
+def _check_continuous(options: TaskOptions) -> None:
+    """What a continuous task has no use for is refused, so that nobody relies on it."""
+    refused = {
+        "spill": (options.spill is not Spill.AUTO, "its joins keep their rows as state and do not spill; leave it out"),
+        "broadcast": (bool(options.broadcast), "its joins route every row by its key; leave it out"),
+    }
+    for name, (given, why) in refused.items():
+        if given:
+            raise InvalidRequest(f"{name} is no option of a continuous task: {why}", reason="PER_EPOCH_OPTION")
+
+
+def _check_time_zone(name: str) -> None:
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise InvalidRequest(
+            f"time_zone={name!r} is not a zone of the IANA database; it looks like 'Europe/Paris' or 'UTC'"
+        ) from error

@@ -1,0 +1,202 @@
+"""A graph for a network, from a plan's nodes.
+
+A node is in the innermost loop whose references it reads, however far below; what it reads from outside that loop comes
+in as an entry of the loop's body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from ...operators.changes.network.network_graph import Back, ByKey, Entry, Graph, Link, Loop, Operate, Vertex
+from ...operators.changes.retraction_check import Known
+from ...operators.changes.values.evaluator import Evaluators
+from ...planner.changes.change_nodes import (
+    BackNode,
+    ChangeNode,
+    ComputeNode,
+    LoopNode,
+    SelectNode,
+    SourceNode,
+    inputs_of,
+)
+from ...planner.ir.walk import unroll
+from .change_routes import Operated, routes_to
+from .operator_factory import Workbench
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EntrySource:
+    """A source as it is fed: its number among the network's entries, and all columns that the plan uses, by name.
+    Where it is `checked`, deleting a row of it that is not there is an error.
+    """
+
+    port: int
+    schema: pa.Schema
+    checked: bool = True
+
+
+def graph_of(
+    root: ChangeNode, sources: Mapping[str, EntrySource], evaluators: Evaluators, *, counted: bool = True
+) -> Graph:
+    """The nodes as a network's graph. Their statements are those of `evaluators`. The outermost loops' rounds are
+    `counted` where there is a later epoch that may change what was found in them.
+    """
+    workbench = Workbench(evaluators, {name: source.schema for name, source in sources.items()})
+    making = _Making(workbench=workbench, loops_read=_loops_read(root), counted=counted)
+    outside = _Level(loop=None, parent=None, depth=0)
+    for name, source in sources.items():
+        making.entries[name] = _enter(outside, name, source)
+    result = unroll(making.step, (outside, root))
+    return outside.graph(result)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Level:
+    """A graph being made: that of a loop's body, or of what is in no loop. `depth` rounds are counted in it,
+    its own among them if it is `counted`."""
+
+    loop: int | None
+    parent: _Level | None
+    depth: int
+    counted: bool = True
+    vertices: list[Vertex] = field(default_factory=list)
+    places: dict[int, int] = field(default_factory=dict)
+    """Of nodes, by their id."""
+    inputs: list[Link] = field(default_factory=list)
+    _entered: dict[int, int] = field(default_factory=dict)
+
+    def add(self, vertex: Vertex) -> int:
+        self.vertices.append(vertex)
+        return len(self.vertices) - 1
+
+    def graph(self, result: int) -> Graph:
+        return Graph(vertices=tuple(self.vertices), result=result)
+
+    def from_outside(self, vertex: int, schema: pa.Schema) -> int:
+        """The entry for a vertex of the graph around this one."""
+        if vertex not in self._entered:
+            self._entered[vertex] = self.add(Entry(port=len(self.inputs), schema=schema))
+            self.inputs.append(Link(vertex))
+        return self._entered[vertex]
+
+
+_Wanted: TypeAlias = tuple[_Level, ChangeNode]
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Making:
+    """A node becomes a vertex once, however many read it. A step's result is the node's place in the wanted level."""
+
+    workbench: Workbench
+    loops_read: Mapping[int, frozenset[int]]
+    counted: bool
+    entries: dict[str, int] = field(default_factory=dict)
+
+    def step(self, wanted: _Wanted) -> Generator[_Wanted, int, int]:
+        level, node = wanted
+        if level.parent is not None and level.loop not in self.loops_read[id(node)]:
+            return level.from_outside((yield level.parent, node), node.schema)
+        if id(node) not in level.places:
+            level.places[id(node)] = yield from self._made(level, node)
+        return level.places[id(node)]
+
+    def _made(self, level: _Level, node: ChangeNode) -> Generator[_Wanted, int, int]:
+        match node:
+            case BackNode():
+                return level.add(Back(schema=node.schema))
+            case LoopNode():
+                return (yield from self._loop(level, node))
+            case SourceNode():
+                entry = self.entries[node.source]
+                if self.workbench.has_all(node):
+                    return entry
+                return level.add(self._operated(level, node, (entry,)))
+            case _:
+                inputs = []
+                for each in inputs_of(node):
+                    inputs.append((yield level, each))  # noqa: PERF401 (a comprehension cannot yield)
+                return level.add(self._operated(level, node, tuple(inputs)))
+
+    def _loop(self, level: _Level, node: LoopNode) -> Generator[_Wanted, int, int]:
+        counted = self.counted or level.parent is not None
+        body = _Level(loop=node.loop, parent=level, depth=level.depth + counted, counted=counted)
+        result = yield body, node.body
+        entering = None if node.entering is None else Link((yield level, node.entering))
+        return level.add(
+            Loop(
+                name=node.name,
+                body=body.graph(result),
+                inputs=tuple(body.inputs),
+                entering=entering,
+                limits=node.limits,
+                counted=counted,
+                schema=node.schema,
+                place=node.place,
+            )
+        )
+
+    def _operated(self, level: _Level, node: Operated, inputs: tuple[int, ...]) -> Operate:
+        depth, late, once = level.depth, self._late(level, node), not self.counted
+        links = tuple(Link(vertex, route) for vertex, route in zip(inputs, routes_to(node), strict=True))
+        return Operate(
+            make=lambda channel: self.workbench.operator(node, channel, depth, late, once=once),
+            inputs=links,
+            schema=node.schema,
+            place=node.place,
+        )
+
+    def _late(self, level: _Level, node: Operated) -> int | None:
+        """The input that has rows only once all others have ended for good, if there is one: in a loop whose rounds are
+        not counted what came back, beside inputs that all come from outside of the loop.
+        """
+        if level.counted or level.loop is None:
+            return None
+        inside = [at for at, each in enumerate(inputs_of(node)) if level.loop in self.loops_read[id(each)]]
+        return inside[0] if len(inside) == 1 and _comes_back(inputs_of(node)[inside[0]], level.loop) else None
+
+
+def _comes_back(node: ChangeNode, loop: int) -> bool:
+    """Whether all of a node's rows are made of what came back in this loop."""
+    stack = [node]
+    while stack:
+        match stack.pop():
+            case BackNode() as back if back.loop == loop:
+                pass
+            case ComputeNode() | SelectNode() as made:
+                stack.extend(inputs_of(made))
+            case _:
+                return False
+    return True
+
+
+def _loops_read(root: ChangeNode) -> Mapping[int, frozenset[int]]:
+    """By a node's id, the loops whose references it reads and that it is inside of."""
+    found: dict[int, frozenset[int]] = {}
+
+    def step(node: ChangeNode) -> Generator[ChangeNode, frozenset[int], frozenset[int]]:
+        if id(node) not in found:
+            loops: frozenset[int] = frozenset({node.loop}) if isinstance(node, BackNode) else frozenset()
+            for each in inputs_of(node):
+                loops |= yield each
+            found[id(node)] = loops - {node.loop} if isinstance(node, LoopNode) else loops
+        return found[id(node)]
+
+    unroll(step, root)
+    return found
+
+
+def _enter(level: _Level, name: str, source: EntrySource) -> int:
+    """Rows come in by their hash, so that a row's deletions meet its insertions."""
+    entry = level.add(Entry(port=source.port, schema=source.schema))
+    if not source.checked:
+        return entry
+    every = ByKey(tuple(range(len(source.schema))))
+    known = Operate(
+        make=lambda _: Known(source.schema, name), inputs=(Link(entry, every),), schema=source.schema, place=name
+    )
+    return level.add(known)

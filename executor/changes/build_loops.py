@@ -1,0 +1,53 @@
+"""The operator of a loop that goes round by round in every epoch."""
+
+from __future__ import annotations
+
+from ...operators.changes.network.network import Network
+from ...operators.changes.values.evaluator import Evaluators, numbered
+from ...operators.duckdb.instances import Instance
+from ...operators.loop import Loop
+from ...operators.recomputed_loop import BACK, RecomputedBody, RecomputedLoop
+from ...planner.changes.change_nodes import ChangeNode, LoopNode, RecomputeNode, SourceNode
+from ...planner.changes.lower_changes import input_name
+from ...planner.physical.pipelines import RoundsNode
+from .build_graph import EntrySource, graph_of
+
+_COPIES = 3
+"""Rows that are kept may be there so often for a moment: they are merged into new ones, and statements copy them."""
+
+
+def loop_of(node: RoundsNode, instance: Instance, channels: int) -> Loop | RecomputedLoop:
+    """On so many channels of its own; one that is computed anew in every round, on one. No epoch goes back to an
+    earlier round, so that rounds are not counted.
+    """
+    evaluators = Evaluators(instance)
+    memory = instance.settings.memory_limit * channels // _COPIES
+    match node.root:
+        case LoopNode(whole=True, body=RecomputeNode() as body) as loop:
+            inputs = [(numbered(each.schema), each.size_class) for each in node.inputs]
+            return RecomputedLoop(node.schema, _body(loop, body, len(inputs)), inputs, evaluators, memory=memory)
+        case root:
+            sources = {
+                input_name(port): EntrySource(port=port, schema=numbered(each.schema), checked=False)
+                for port, each in enumerate(node.inputs)
+            }
+            graph = graph_of(root, sources, evaluators, counted=False)
+            return Loop(
+                node.schema, lambda schedule: Network(graph, channels, schedule=schedule), evaluators, memory=memory
+            )
+
+
+def _body(loop: LoopNode, body: RecomputeNode, inputs: int) -> RecomputedBody:
+    ports = {input_name(port): port for port in range(inputs)}
+
+    def port(node: ChangeNode) -> int:
+        return ports[node.source] if isinstance(node, SourceNode) else BACK
+
+    return RecomputedBody(
+        name=loop.name,
+        sql=body.sql,
+        reads=tuple(map(port, body.inputs)),
+        entering=None if loop.entering is None else port(loop.entering),
+        limits=loop.limits,
+        place=loop.place,
+    )

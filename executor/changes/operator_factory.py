@@ -1,0 +1,175 @@
+"""Operators on changes, from a plan's nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import assert_never
+
+import numpy as np
+import pyarrow as pa
+
+from ...operators.changes.change_operator import ChangeOperator
+from ...operators.changes.compute import Compute
+from ...operators.changes.constant import Constant
+from ...operators.changes.difference import Difference
+from ...operators.changes.distinct_or_set_op import Weigh
+from ...operators.changes.group import Group
+from ...operators.changes.join import Join
+from ...operators.changes.only_one import OnlyOne
+from ...operators.changes.recompute import Recompute
+from ...operators.changes.regroup import Regroup
+from ...operators.changes.select import Select
+from ...operators.changes.top import Top
+from ...operators.changes.values.evaluator import NUMBER, Evaluator, Evaluators
+from ...operators.changes.values.rows import Rows
+from ...operators.changes.values.value_columns import Mask
+from ...operators.changes.window import Window, WindowByRound, read_by_windows
+from ...planner.changes.change_nodes import (
+    ComputeNode,
+    ConstantNode,
+    DifferenceNode,
+    GroupNode,
+    JoinNode,
+    OnlyOneNode,
+    PairCondition,
+    RecomputeNode,
+    RegroupNode,
+    SelectNode,
+    SourceNode,
+    TopNode,
+    WeighNode,
+    WindowNode,
+)
+from .change_routes import Operated
+
+
+class Workbench:
+    """Makes operators, of one network. `sources` are the columns of each source's entry."""
+
+    def __init__(self, evaluators: Evaluators, sources: Mapping[str, pa.Schema]) -> None:
+        self._evaluators = evaluators
+        self._sources = sources
+
+    def has_all(self, node: SourceNode) -> bool:
+        """Whether it is its source's entry as it stands: the same columns, in the same order."""
+        names: list[str] = self._sources[node.source].names
+        return names == list(node.columns)
+
+    def operator(  # noqa: C901 (a line per node)
+        self, node: Operated, channel: int, depth: int, late: int | None = None, *, once: bool = False
+    ) -> ChangeOperator:
+        """The operator of a channel, where rows have `depth` rounds. Its input `late` has rows only once the others
+        have ended, for good. `once` says that there is but one epoch.
+        """
+        match node:
+            case SourceNode():
+                places = {name: at for at, name in enumerate(self._sources[node.source].names)}
+                return Select(node.schema, [places[column] for column in node.columns])
+            case ConstantNode():
+                return Constant(node.schema, self._constant(node) if channel == 0 else (), depth=depth)
+            case SelectNode():
+                return Select(node.schema, node.columns)
+            case ComputeNode():
+                return Compute(node.input.schema, node.schema, self._computing(node))
+            case DifferenceNode():
+                return Difference(node.schema)
+            case JoinNode():
+                condition = None if node.condition is None else self._condition(node, node.condition)
+                kept = (late != 0, late != 1)
+                return Join(
+                    node.left.schema,
+                    node.right.schema,
+                    node.keys,
+                    node.output,
+                    condition=condition,
+                    kept=kept,
+                    depth=depth,
+                )
+            case OnlyOneNode():
+                return OnlyOne(node.schema, node.left.schema, place=node.place, depth=depth)
+            case WeighNode():
+                return Weigh(node.schema, node.weighing, inputs=len(node.inputs), depth=depth, once=once)
+            case GroupNode():
+                return Group(
+                    node.input.schema,
+                    node.key,
+                    node.measures,
+                    node.schema,
+                    place=node.place,
+                    depth=depth,
+                    always=not node.key and channel == 0,
+                )
+            case TopNode():
+                return Top(
+                    node.input.schema,
+                    node.key,
+                    node.orders,
+                    offset=node.offset,
+                    count=node.count,
+                    counting=node.counting,
+                    depth=depth,
+                )
+            case RegroupNode():
+                return self._regroup(node, channel, depth)
+            case WindowNode():
+                return self._window(node, depth)
+            case RecomputeNode():
+                schemas = [each.schema for each in node.inputs]
+                evaluate = self._evaluator(node.sql, schemas, node.schema, node.place)
+                return Recompute(schemas, node.schema, evaluate, place=node.place, depth=depth, always=channel == 0)
+            case _:
+                assert_never(node)
+
+    def _regroup(self, node: RegroupNode, channel: int, depth: int) -> Regroup:
+        behind = pa.schema(list(node.schema)[len(node.key) :]).append(NUMBER)
+        read = [node.input.schema.append(NUMBER)]
+        nothing = None if node.nothing is None else self._evaluator(node.nothing, read, behind, node.place)
+        return Regroup(
+            node.input.schema,
+            node.key,
+            node.schema,
+            self._evaluator(node.sql, read, behind, node.place),
+            place=node.place,
+            evaluate_nothing=nothing,
+            depth=depth,
+            always=nothing is not None and channel == 0,
+        )
+
+    def _window(self, node: WindowNode, depth: int) -> Window | WindowByRound:
+        answers = pa.schema(list(node.schema)[len(node.input.schema) :])
+        read = read_by_windows(node.input.schema, answers, node.reach)
+        evaluate = self._evaluator(node.sql, [read], answers.append(NUMBER), node.place)
+        given = (node.input.schema, node.keys, node.orders, node.schema, node.reach, evaluate)
+        return WindowByRound(*given, place=node.place, depth=depth) if depth else Window(*given, place=node.place)
+
+    def _computing(self, node: ComputeNode) -> Evaluator:
+        read = node.input.schema.append(NUMBER)
+        return self._evaluator(node.sql, [read], node.schema.append(NUMBER), node.place)
+
+    def _constant(self, node: ConstantNode) -> Sequence[pa.RecordBatch]:
+        return (self._evaluator(node.sql, [], node.schema, node.place)(),)
+
+    def _condition(self, node: JoinNode, condition: PairCondition) -> Pairs:
+        both = [*node.left.schema, *node.right.schema]
+        read = pa.schema([both[at] for at in condition.columns]).append(NUMBER)
+        evaluate = self._evaluator(condition.sql, [read], pa.schema([NUMBER]), node.place)
+        return Pairs(evaluate, condition.columns, read)
+
+    def _evaluator(self, sql: str, inputs: Sequence[pa.Schema], schema: pa.Schema, place: str) -> Evaluator:
+        return self._evaluators.of(sql, inputs, schema, place)
+
+
+class Pairs:
+    """A join's condition: which of its pairs a statement gives the numbers of."""
+
+    def __init__(self, evaluate: Evaluator, columns: Sequence[int], read: pa.Schema) -> None:
+        self._evaluate = evaluate
+        self._columns = tuple(columns)
+        self._read = read
+
+    def __call__(self, pairs: Rows) -> Mask:
+        rows = pairs.select(self._columns).to_batch(self._read, pa.array(np.arange(len(pairs))))
+        [numbers] = self._evaluate(rows).columns
+        matches = np.zeros(len(pairs), dtype=np.bool_)
+        matches[numbers.to_numpy(zero_copy_only=False)] = True
+        return matches

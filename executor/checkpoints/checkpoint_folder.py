@@ -1,0 +1,205 @@
+"""One task's checkpoints: files named by the digest of their bytes, and a manifest for each checkpoint.
+
+A file is written under another name, synced and renamed, so that what has its name is whole; a checkpoint is there once
+its manifest is, which comes last. What no manifest names is removed. Whatever happens in between, there is what there
+was before, or that and the new checkpoint.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import pyarrow as pa
+
+from ...proto.arrow.validation import validated
+from ...proto.errors import InvalidRequest, NotFound
+from .disk import Disk
+from .manifest import Manifest, Part, damaged, decode, encode
+
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+_MANIFEST: Final = ".json"
+_WRITING: Final = ".writing"
+
+
+class CheckpointFolder:
+    """Written by one task, on one thread at a time; others may read."""
+
+    def __init__(self, disk: Disk, path: Path) -> None:
+        self._disk = disk
+        self._path = path
+        self._sizes: dict[str, int] | None = None
+        self._needed: dict[str, frozenset[str]] | None = None
+        self._numbers = itertools.count(1)
+
+    # -------------------------------------------------------------------------------------------------- reading
+
+    def names(self) -> list[str]:
+        """Of the checkpoints there are."""
+        return sorted(name.removesuffix(_MANIFEST) for name in self._disk.sizes(self._path) if _is_manifest(name))
+
+    def manifest(self, name: str) -> Manifest:
+        what = self._what(name)
+        try:
+            data = self._disk.read(self._path / f"{name}{_MANIFEST}")
+        except FileNotFoundError as error:
+            raise unknown(what, self.names()) from error
+        except OSError as error:
+            raise damaged(what, f"its manifest cannot be read ({error})") from error
+        return decode(data.to_pybytes(), what)
+
+    def table(self, manifest: Manifest, part: Part) -> pa.Table:
+        """The rows of a part, once its bytes are known to be those that were written."""
+        what = self._what(manifest.name)
+        try:
+            data = self._disk.read(self._path / part.file)
+        except FileNotFoundError as error:
+            raise damaged(what, f"its file {part.file} is missing") from error
+        except OSError as error:
+            raise damaged(what, f"its file {part.file} cannot be read ({error})") from error
+        if data.size != part.size:
+            raise damaged(what, f"its file {part.file} has {data.size} bytes instead of {part.size}")
+        if hashlib.blake2b(data, digest_size=32).hexdigest() != part.digest:
+            raise damaged(what, f"the bytes of its file {part.file} are not those that were written")
+        try:
+            return validated(pa.ipc.open_file(data).read_all())
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise damaged(what, f"its file {part.file} holds no valid rows ({error})") from error
+
+    # -------------------------------------------------------------------------------------------------- writing
+
+    def has(self, part: Part) -> bool:
+        return self._known().get(part.file) == part.size
+
+    def put(self, table: pa.Table) -> Part:
+        """The table as a part of this folder; its name outlives a crash once a manifest that names it has been put."""
+        digest = _Digest()
+        write_table(table, digest)
+        part = digest.part(table.num_rows)
+        if not self.has(part):
+            self._write(lambda: part.file, lambda sink: write_table(table, sink))
+        return part
+
+    def add(self, table: pa.Table) -> Part:
+        """The same, in one pass, for a table that is hardly there."""
+        digest = _Digest()
+
+        def fill(sink: BinaryIO) -> None:
+            digest.sink = sink
+            write_table(table, digest)
+
+        self._write(lambda: digest.part(table.num_rows).file, fill)
+        return digest.part(table.num_rows)
+
+    def commit(self, manifest: Manifest) -> None:
+        """From here on there is this checkpoint, in the place of another of its name; all its parts have been put."""
+        needed, self._needed = self._needed, None  # should this break off, only the disk knows what there is
+        self._disk.make_folder(self._path)
+        self._disk.sync_names(self._path)
+        data = encode(manifest)
+        self._write(lambda: f"{manifest.name}{_MANIFEST}", lambda sink: sink.write(data))
+        self._disk.sync_names(self._path)
+        if needed is not None:
+            self._needed = {**needed, manifest.name: _files(manifest)}
+
+    def collect(self) -> None:
+        """Remove what is no part of any checkpoint: what one left that was not finished, or that has been replaced."""
+        if self._needed is None:
+            self._needed = {name: _files(self.manifest(name)) for name in self.names()}
+        needed: frozenset[str] = frozenset().union(*self._needed.values())
+        for name in tuple(self._known()):
+            if name not in needed and not _is_manifest(name):
+                self._disk.remove(self._path / name)
+                self._known().pop(name)
+
+    def _write(self, named: Callable[[], str], fill: Callable[[BinaryIO], object]) -> None:
+        """The file appears under its name when it is whole and synced; only then need it be known what it is named."""
+        self._disk.make_folder(self._path)
+        temporary = self._path / f"{next(self._numbers)}{_WRITING}"
+        with suppress(FileNotFoundError):
+            self._disk.remove(temporary)
+        try:
+            with self._disk.create(temporary) as sink:
+                fill(sink)
+                self._disk.sync(sink)
+                size = sink.tell()
+            name = named()
+            self._disk.rename(temporary, self._path / name)
+        except BaseException:
+            with suppress(OSError):
+                self._disk.remove(temporary)
+            raise
+        self._known()[name] = size
+
+    def _known(self) -> dict[str, int]:
+        if self._sizes is None:
+            self._sizes = dict(self._disk.sizes(self._path))
+        return self._sizes
+
+    def _what(self, name: str) -> str:
+        return f"'{self._path.name}/{name}'"
+
+
+def unknown(what: str, names: Sequence[str]) -> NotFound:
+    there = ", ".join(names) or "none"
+    return NotFound(f"there is no checkpoint {what}; of this task there are: {there}", reason="UNKNOWN_CHECKPOINT")
+
+
+def check_name(name: str) -> str:
+    """The name itself, if it can be a checkpoint's."""
+    if NAME.fullmatch(name) is None:
+        raise InvalidRequest(
+            f"{name!r} is no name for a checkpoint: up to 100 letters, digits, - and _, and a letter or digit first",
+            reason="CHECKPOINT_NAME",
+        )
+    return name
+
+
+def _is_manifest(name: str) -> bool:
+    return name.endswith(_MANIFEST) and NAME.fullmatch(name.removesuffix(_MANIFEST)) is not None
+
+
+def _files(manifest: Manifest) -> frozenset[str]:
+    return frozenset(part.file for part in manifest.parts)
+
+
+def write_table(table: pa.Table, sink: object) -> None:
+    """The rows as a file of a checkpoint: the same rows in the same batches have the same bytes."""
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+
+
+class _Digest:
+    """A file that keeps the digest of what is written to it, and hands it on to `sink` if there is one."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self.sink: BinaryIO | None = None
+        self._digest = hashlib.blake2b(digest_size=32)
+        self._size = 0
+
+    def part(self, rows: int) -> Part:
+        """What was written."""
+        return Part(digest=self._digest.hexdigest(), rows=rows, size=self._size)
+
+    def write(self, data: bytes) -> int:
+        if self.sink is not None:
+            self.sink.write(data)
+        self._digest.update(data)
+        self._size += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self._size
+
+    def flush(self) -> None:
+        """Nothing lies between."""
+
+    def close(self) -> None:
+        """There is nothing to close."""

@@ -1,0 +1,97 @@
+"""Whether a task that is to be made is the one that a checkpoint was taken of."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+from collections.abc import Mapping
+from typing import Any
+
+from ...proto.errors import CheckpointError
+from ...proto.values import Mode, PlanBytes, TaskOptions
+from ..api.computation import Computation
+from ..api.engine import Engine
+from ..ledger.epoch import Start
+from .manifest import Manifest, Origin
+from .root import Found
+
+
+def origin_of(plan: PlanBytes, options: TaskOptions, computation: Computation, engine: Engine) -> Origin:
+    """Of a task that is made from these."""
+    text = plan.json.encode() if plan.json is not None else plan.binary or b""
+    return Origin(
+        plan=hashlib.blake2b(text, digest_size=32).hexdigest(),
+        meaning=engine.meaning(plan),
+        options=_options(options),
+        tables=dict(sorted(computation.static_sizes().items())),
+        engines={"tidegate": importlib.metadata.version("tidegate"), **engine.versions()},
+    )
+
+
+def restored(found: Found, origin: Origin, computation: Computation) -> tuple[Start, tuple[str, ...]]:
+    """Puts a computation that has not begun where the checkpoint was taken; and what there is to warn of."""
+    check_fits(found.manifest, origin)
+    reader = found.reader()
+    computation.load(reader)
+    reader.check_all_read()
+    manifest = found.manifest
+    start = Start(manifest.epoch, manifest.sources, manifest.transactions)
+    return start, upgrades(manifest, origin)
+
+
+def check_fits(manifest: Manifest, origin: Origin) -> None:
+    """CheckpointError that says what differs, if anything on which rows depend does."""
+    then = manifest.origin
+    if then.plan != origin.plan and then.meaning != origin.meaning:
+        raise CheckpointError(
+            f"checkpoint {manifest.name!r} is of another plan (its digest is {then.plan[:12]}..., that of this one "
+            f"{origin.plan[:12]}...): give the plan of its task",
+            reason="CHECKPOINT_OTHER_PLAN",
+        )
+    for name in {**then.options, **origin.options}:
+        before, now = then.options.get(name), origin.options.get(name)
+        if before != now:
+            raise CheckpointError(
+                f"checkpoint {manifest.name!r} is of a task with {name}={before!r}, and this one has {name}={now!r}: "
+                f"give {name}={before!r}",
+                reason="CHECKPOINT_OTHER_OPTIONS",
+            )
+    for name in {**then.tables, **origin.tables}:
+        if then.tables.get(name) != origin.tables.get(name):
+            raise CheckpointError(
+                f"checkpoint {manifest.name!r} is of a task whose static source {name!r} {_sized(then, name)}, and in "
+                f"this one it {_sized(origin, name)}: give the same tables",
+                reason="CHECKPOINT_OTHER_TABLES",
+            )
+
+
+def upgrades(manifest: Manifest, origin: Origin) -> tuple[str, ...]:
+    """A warning for each engine whose version is another now."""
+    then = manifest.origin.engines
+    return tuple(
+        f"checkpoint {manifest.name!r} was taken with {name} {then[name]} and goes on with {name} {version}: the order "
+        "of rows and the last bits of floats may be other ones from here on"
+        for name, version in origin.engines.items()
+        if name in then and then[name] != version
+    )
+
+
+def _options(options: TaskOptions) -> Mapping[str, Any]:
+    """Those that rows depend on, as JSON has them."""
+    known: dict[str, Any] = {
+        "mode": options.mode.value,
+        "determinism": options.determinism.value,
+        "channels": options.channels,
+        "time_zone": options.time_zone,
+    }
+    if options.mode is Mode.PER_EPOCH:
+        known |= {
+            "memory_limit": options.memory_limit,
+            "spill": options.spill.value,
+            "broadcast": list(options.broadcast),
+        }
+    return known
+
+
+def _sized(origin: Origin, name: str) -> str:
+    return f"has {origin.tables[name]} rows" if name in origin.tables else "is none"

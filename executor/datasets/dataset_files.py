@@ -1,0 +1,242 @@
+"""The files of a Dataset, in the checkpoint store's format; of a small Dataset their rows, until files are asked for.
+
+A small one, as a round of a loop makes it, would cost more to put on disk than to make. However many Datasets there are
+and however large they are, what they keep in memory has a bound.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import pyarrow as pa
+
+from ...operators.core.sizes import batch_bytes
+from ...proto.arrow.validation import validated
+from ...proto.errors import Exhausted, InternalError, Refused
+from ..checkpoints.checkpoint_folder import CheckpointFolder, write_table
+from ..checkpoints.disk import LocalDisk
+from ..checkpoints.manifest import Manifest, Origin, Part, StateTable
+from ..runtime.batch_store import Quota
+from .place import new_folder
+
+MOST_IN_MEMORY: Final = 8 << 20
+"""Bytes of a Dataset that stay in memory. Of a larger one no file does."""
+
+MOST_TOGETHER: Final = 64 << 20
+"""Bytes that all Datasets of this process keep in memory."""
+
+NAME: Final = "dataset"
+TABLE: Final = "rows"
+VERSION: Final = 1
+
+
+memory: Final = Quota(MOST_TOGETHER)
+
+
+@dataclass(slots=True, eq=False)
+class DatasetFile:
+    """Some rows, of `size` bytes: a `part` once they are on disk. `batches` are in memory, or are mapped there."""
+
+    rows: int
+    size: int
+    part: Part | None = None
+    batches: Sequence[pa.RecordBatch] | None = None
+
+
+class DatasetFiles:
+    """`put` files, `commit` those that are the Dataset's, `read` and `remove` them. From any thread once committed."""
+
+    def __init__(self, parent: Path) -> None:
+        self._parent = parent
+        self._lock = threading.RLock()
+        self._held: list[DatasetFile] = []
+        self._tables: Sequence[Sequence[DatasetFile]] | None = None
+        self._disk: _OnDisk | None = None
+        self._removed = False
+
+    def put(self, table: pa.Table, *, own: bool) -> DatasetFile:
+        """A file of these rows. If they are not the Dataset's `own`, somebody may change them later."""
+        with self._lock:
+            batches = table.to_batches()
+            size = sum(map(batch_bytes, batches))
+            if self._disk is None and self._size() + size <= MOST_IN_MEMORY and memory.take(size):
+                file = DatasetFile(table.num_rows, size, batches=batches if own else _copied(table))
+                self._held.append(file)
+                return file
+            part = self._on_disk().put(table)
+            return DatasetFile(part.rows, part.size, part=part)
+
+    def adopt(self, folder: Path, files: Sequence[DatasetFile]) -> None:
+        """Files that others have written to a folder of theirs, from where they are taken."""
+        with self._lock:
+            self._on_disk().adopt(folder, files)
+
+    def commit(self, tables: Sequence[Sequence[DatasetFile]]) -> None:
+        """These are the Dataset's tables; files of none are removed."""
+        with self._lock:
+            self._tables = tables
+            needed = {id(file) for files in tables for file in files}
+            self._let_go([file for file in self._held if id(file) not in needed])
+            if self._disk is not None:
+                self._disk.commit(tables)
+
+    def read(self, file: DatasetFile) -> Sequence[pa.RecordBatch]:
+        """Its batches, which are opened once; those of a file on disk are mapped into memory."""
+        with self._lock:
+            self.check()
+            if file.batches is None:
+                file.batches = self._on_disk().read(file)
+            return file.batches
+
+    def path(self, file: DatasetFile) -> Path:
+        """Where it is on disk; if it was in memory, from now on."""
+        with self._lock:
+            self.check()
+            return self._on_disk().path(file)
+
+    def check(self) -> None:
+        if self._removed:
+            raise Refused("the Dataset was closed, and its rows are gone: make it again", reason="DATASET_CLOSED")
+
+    def remove(self) -> None:
+        """More than once is harmless. What was read stays good."""
+        with self._lock:
+            self._removed = True
+            self._let_go(self._held)
+            for file in (file for files in self._tables or () for file in files):
+                file.batches = None
+            if self._disk is not None:
+                self._disk.remove()
+
+    # ---------------------------------------------------------------------------------------------------- inside
+
+    def _size(self) -> int:
+        return sum(file.size for file in self._held)
+
+    def _let_go(self, files: Sequence[DatasetFile]) -> None:
+        """Files that are not in memory any more."""
+        for file in tuple(files):
+            self._held.remove(file)
+            file.batches = None
+            memory.give(file.size)
+
+    def _on_disk(self) -> _OnDisk:
+        """Where all files are from now on."""
+        if self._disk is None:
+            disk = _OnDisk(*new_folder(self._parent))
+            for file in self._held:
+                file.part = disk.put(pa.Table.from_batches(self.read(file)))
+            if self._tables is not None:
+                disk.commit(self._tables)
+            self._let_go(self._held)
+            self._disk = disk
+        return self._disk
+
+
+class ChannelFiles:
+    """Those that one channel writes of a Dataset of another process's, in a folder that is nobody else's."""
+
+    def __init__(self, folder: Path) -> None:
+        self._disk = _OnDisk(folder, lambda: None)
+
+    def put(self, table: pa.Table, *, own: bool) -> DatasetFile:  # noqa: ARG002 - none stays in memory
+        part = self._disk.put(table)
+        return DatasetFile(part.rows, part.size, part=part)
+
+    def read(self, file: DatasetFile) -> Sequence[pa.RecordBatch]:
+        return self._disk.read(file)
+
+
+class _OnDisk:
+    """A folder in the checkpoint store's format, with a manifest once it has been committed."""
+
+    def __init__(self, path: Path, remove: Callable[[], None]) -> None:
+        self._path = path
+        self.remove = remove
+        self._folder = CheckpointFolder(_Scratch(), self._path)
+
+    def put(self, table: pa.Table) -> Part:
+        with _told():
+            return self._folder.add(table)
+
+    def adopt(self, folder: Path, files: Sequence[DatasetFile]) -> None:
+        with _told():
+            self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for name in {file.part.file for file in files if file.part}:
+                (folder / name).replace(self._path / name)
+
+    def read(self, file: DatasetFile) -> Sequence[pa.RecordBatch]:
+        with pa.memory_map(str(self.path(file))) as source:
+            return _batches(source)
+
+    def commit(self, tables: Sequence[Sequence[DatasetFile]]) -> None:
+        """From here on the folder says what is in it, and has nothing else."""
+        named = [
+            StateTable(name=f"{TABLE}{at}", version=VERSION, parts=tuple(file.part for file in files if file.part))
+            for at, files in enumerate(tables)
+        ]
+        with _told():
+            self._folder.commit(_manifest(tuple(named)))
+            self._folder.collect()
+
+    def path(self, file: DatasetFile) -> Path:
+        if file.part is None:
+            raise InternalError("a file of a Dataset is neither in memory nor on disk")
+        return self._path / file.part.file
+
+
+class _Scratch(LocalDisk):
+    """Files that go with the process need not outlive a crash."""
+
+    def sync(self, file: BinaryIO) -> None:
+        file.flush()
+
+    def sync_names(self, folder: Path) -> None:
+        """Nobody looks for them after a crash."""
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """A disk that is full or fails."""
+    try:
+        yield
+    except OSError as error:
+        raise Exhausted(f"a Dataset cannot be written: {error}", reason="SPILL_FAILED") from error
+
+
+def _copied(table: pa.Table) -> Sequence[pa.RecordBatch]:
+    sink = pa.BufferOutputStream()
+    write_table(table, sink)
+    return _batches(sink.getvalue())
+
+
+def _batches(file: pa.Buffer | pa.NativeFile) -> Sequence[pa.RecordBatch]:
+    reader = pa.ipc.open_file(file)
+    return [validated(reader.get_batch(at)) for at in range(reader.num_record_batches)]
+
+
+@cache
+def _version() -> str:
+    return importlib.metadata.version("tidegate")
+
+
+def _manifest(tables: tuple[StateTable, ...]) -> Manifest:
+    engines = {"tidegate": _version(), "pyarrow": pa.__version__}
+    origin = Origin(plan="", meaning="", options={}, tables={}, engines=engines)
+    return Manifest(
+        name=NAME,
+        epoch=1,
+        taken_us=time.time_ns() // 1000,
+        watermark=None,
+        sources={},
+        origin=origin,
+        tables=tables,
+    )

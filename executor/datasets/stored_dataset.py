@@ -1,0 +1,69 @@
+"""A Dataset over its files."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from ...proto.dataset import Dataset
+from ...proto.values import FileSplit
+from .dataset_files import DatasetFile, DatasetFiles
+
+
+class KeptDataset(Dataset):
+    """Its rows are those of `files`, one after the other. They are removed when nothing refers to the Dataset any more,
+    and when the process ends.
+    """
+
+    def __init__(self, schema: pa.Schema, store: DatasetFiles, files: Sequence[DatasetFile]) -> None:
+        self.schema = schema
+        self.rows = sum(file.rows for file in files)
+        self._store = store
+        self._files = tuple(files)
+        self._remove = weakref.finalize(self, store.remove)
+
+    @property
+    def size(self) -> int:
+        return sum(file.size for file in self._files)
+
+    @property
+    def files(self) -> int:
+        return len(self._files)
+
+    @property
+    def closed(self) -> bool:
+        return not self._remove.alive
+
+    def partitions(self) -> Sequence[Sequence[pa.RecordBatch]]:
+        self._check()
+        return [self._batches_of(self._files)]
+
+    def partition_files(self) -> Sequence[Sequence[str]]:
+        self._check()
+        return [self._paths(self._files)]
+
+    def splits(self) -> Sequence[FileSplit]:
+        self._check()
+        return [FileSplit(path, format="arrow") for path in self._paths(self._files)]
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        self._check()
+        return self._batches()
+
+    def close(self) -> None:
+        self._remove()
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        for file in self._files:
+            yield from self._store.read(file)
+
+    def _batches_of(self, files: Sequence[DatasetFile]) -> Sequence[pa.RecordBatch]:
+        return [batch for file in files for batch in self._store.read(file)]
+
+    def _paths(self, files: Sequence[DatasetFile]) -> Sequence[str]:
+        return [str(self._store.path(file)) for file in files]
+
+    def _check(self) -> None:
+        self._store.check()

@@ -1,0 +1,222 @@
+"""Who runs what in an epoch of several channels: any number of threads, and the rows never show how many.
+
+Each channel of each pipeline is a *run*: a generator that takes a step (about a block) each time it is resumed, pulls
+what it needs from the exchanges that it reads and pushes what it makes into those that it feeds. Runs are advanced in
+two ways:
+
+- *On demand*: who waits for a slice advances the run that it waits for, on its own thread, unless another thread has
+  just that run in hand. Then it advances another one above, where that is of use, or waits.
+- *Ahead*: a few threads of the scheduler help. They take the run nearest to the result that can go on, so that rows
+  are consumed rather than piled up, and rest where an exchange is crowded.
+
+Waiting always points upstream: a thread has only runs in hand that are below the one it waits for, in a graph without
+circles. So one thread runs any plan, and no number of threads can get stuck. What a run yields does not depend on who
+advances it, or when.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+
+from ...operators.core.interrupts import Watch, current, looking
+from ...proto.errors import ExecutionError, TidegateError
+from ..runtime.scheduler import Scheduler, Slot
+from .exchange import Exchange, Meanwhile
+
+_log = logging.getLogger(__name__)
+_INTERRUPT_AGAIN_SECONDS = 0.05
+
+
+class Run:
+    """One channel of one pipeline in one epoch.
+
+    `steps` reports its errors to the exchanges that it feeds and raises none. `inlets` are the exchanges' ends it
+    reads, `outlets` those it feeds as producer of that number, `above` all runs that it may have to wait for, nearest
+    first.
+    """
+
+    def __init__(
+        self,
+        steps: Generator[None],
+        *,
+        inlets: Sequence[tuple[Exchange, int]],
+        outlets: Sequence[tuple[Exchange, int]],
+        above: Sequence[Run],
+        interrupt: Callable[[], None],
+    ) -> None:
+        self.steps = steps
+        self.inlets = tuple(inlets)
+        self.outlets = tuple(outlets)
+        self.above = tuple(above)
+        self.interrupt = interrupt
+        self.busy = False
+        self.done = False
+
+    @property
+    def wanted(self) -> bool:
+        return any(exchange.wanted(producer) for exchange, producer in self.outlets)
+
+    @property
+    def worthwhile(self) -> bool:
+        """Whether to advance it before anybody waits for it. One that nobody reads any more is to be closed."""
+        return not self.wanted or not any(exchange.crowded for exchange, _ in self.outlets)
+
+
+class Crew:
+    """`add` every run after those above it, `start`, read the result, and `close`."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        starter = current()
+        self._starter = starter
+        self._watch = Watch(self._look, None if starter is None else starter.start)
+        self._lock = threading.Condition()
+        self._runs: list[Run] = []
+        self._resting: list[Slot] = []
+        self._closed = False
+
+    def add(self, run: Run) -> None:
+        self._runs.append(run)
+
+    def lender(self, producers: Sequence[Run], above: Sequence[Run]) -> Meanwhile:
+        """For who reads an exchange of these producers: lends the waiting thread to the one that is waited for, else
+        to any other above.
+        """
+
+        def lend(awaited: int) -> bool:
+            if self._claim(producers[awaited]):
+                self._step(producers[awaited])
+                return True
+            for run in above:
+                if self._claim(run, ahead=True):
+                    self._step(run)
+                    return True
+            return False
+
+        return lend
+
+    def start(self) -> None:
+        """Ask the scheduler's threads for help."""
+        for _ in range(min(self._scheduler.helpers, len(self._runs) - 1)):
+            self._scheduler.submit(_Helper(self).slot)
+
+    def offer(self) -> None:
+        """There may be something to do ahead: get a helper that rests to look."""
+        with self._lock:
+            if self._closed or not self._resting or self._ahead() is None:
+                return
+            slot = self._resting.pop()
+        self._scheduler.submit(slot)
+
+    def close(self) -> None:
+        """Stop the runs that other threads have in hand, then close all. By the thread that reads the result."""
+        with self._lock:
+            self._closed = True
+            self._resting.clear()
+        self._cancel()
+        while True:
+            with self._lock:
+                busy = [run for run in self._runs if run.busy]
+            if not busy:
+                break
+            for run in busy:
+                run.interrupt()
+            with self._lock:
+                if any(run.busy for run in busy):  # an interrupt just before a statement starts is lost: again, then
+                    self._lock.wait(_INTERRUPT_AGAIN_SECONDS)
+        for run in reversed(self._runs):
+            _close(run)
+
+    def take(self, helper: Slot) -> Run | None:
+        """A run to advance ahead, now in the helper's hand; None: it rests until there is one."""
+        with self._lock:
+            if self._closed:
+                return None
+            run = self._ahead()
+            if run is None:
+                self._resting.append(helper)
+            else:
+                run.busy = True
+            return run
+
+    def advance(self, run: Run) -> None:
+        """One step of a run that `take` gave."""
+        self._step(run)
+
+    # ---------------------------------------------------------------------------------------------------- inside
+
+    def _ahead(self) -> Run | None:
+        """Under the lock: the run nearest to the result that is of use ahead."""
+        for run in reversed(self._runs):
+            if not run.busy and not run.done and run.worthwhile:
+                return run
+        return None
+
+    def _claim(self, run: Run, *, ahead: bool = False) -> bool:
+        with self._lock:
+            if self._closed or run.busy or run.done or (ahead and not run.worthwhile):
+                return False
+            run.busy = True
+            return True
+
+    def _step(self, run: Run) -> None:
+        ended = True
+        try:
+            self._scheduler.shake()
+            if run.wanted:
+                with looking(self._watch):
+                    ended = next(run.steps, run) is run
+            else:
+                _close(run)
+        finally:
+            if ended:
+                for exchange, consumer in run.inlets:
+                    exchange.close(consumer)
+            with self._lock:
+                run.busy, run.done = False, ended
+                self._lock.notify_all()
+            for exchange, _ in run.outlets:
+                exchange.wake()
+            self.offer()
+
+    def _look(self) -> None:
+        """What a run in its steps looks at: whether the crew ends, and what who started it looks at."""
+        if self._closed:
+            raise ExecutionError("the epoch has ended", reason="INTERRUPTED")
+        if self._starter is not None:
+            self._starter.look()
+
+    def _cancel(self) -> None:
+        error = ExecutionError("the epoch has ended", reason="INTERRUPTED")
+        for run in self._runs:
+            for exchange, _ in run.outlets:
+                exchange.cancel(error)
+
+
+class _Helper:
+    """The work of a thread that helps a crew."""
+
+    def __init__(self, crew: Crew) -> None:
+        self.slot = Slot(self)
+        self._crew = crew
+
+    def step(self, until_ns: int) -> bool:
+        while (run := self._crew.take(self.slot)) is not None:
+            self._crew.advance(run)
+            if time.monotonic_ns() > until_ns:
+                return True
+        return False
+
+
+def _close(run: Run) -> None:
+    """What goes wrong now is no row's error any more."""
+    run.done = True
+    try:
+        run.steps.close()
+    except TidegateError:
+        _log.debug("closing a channel failed", exc_info=True)
+    except Exception:  # noqa: BLE001
+        _log.exception("closing a channel failed of a bug")

@@ -1,0 +1,397 @@
+"""One exchange in one epoch: what P producer channels hand to C consumer channels, whatever the timing.
+
+Contract. A producer pushes the blocks of its stream; each becomes one slice for each consumer, numbered (producer,
+epoch, block). A consumer reads them in (block, producer) order: block 0 of producer 0, block 0 of producer 1, ...,
+block 1 of producer 0, and so on; producers that have ended are skipped. Or it reads each producer's *lane* by itself,
+to merge them. So what it reads depends on the producers' streams alone.
+
+A producer never waits: blocks beyond `memory_limit` go to files of the task's folder while the quota for them has room,
+and else stay in memory. That is why no plan can deadlock: only consumers wait, and for producers alone, which are never
+downstream of them. What bounds both is the `allowance`: all that is pushed counts, whatever has to wait, and beyond it
+`push` fails with an error that says so. An exchange whose producers run for its one consumer alone needs none: it holds
+no more than runs ahead of that one.
+
+A producer's error reaches each consumer in its place, after the blocks before it. A consumer that has closed gets
+nothing more, and `push` says when nobody reads a producer's blocks any more.
+
+All methods may be called from any thread; a producer and a consumer are each one thread at a time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from ...operators.arrays.ordering import Ordering
+from ...operators.arrays.sorted_merge import merged
+from ...operators.core.blocks import blocks
+from ...operators.core.operator import Stream
+from ...operators.user.routing import Routing
+from ...proto.errors import ExecutionError, TaskCancelled
+from ..runtime.allowance import Allowance
+from ..runtime.batch_store import Quota, SpillFiles, Store
+from ..runtime.meters import Counts
+from .exchange_buffers import Answer, Block, Lanes
+
+Meanwhile: TypeAlias = Callable[[int], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Block number `block` (from 0) of a producer's stream, as far as it is one consumer's."""
+
+    producer: int
+    epoch: int
+    block: int
+    rows: pa.RecordBatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExchangeStatistics:
+    """What was pushed for consumers that were open, bytes of files that were written, and the most that was in memory.
+
+    A block that goes to all counts once.
+    """
+
+    blocks: int
+    rows: int
+    bytes: int
+    spilled_bytes: int
+    peak_bytes: int
+
+
+class Exchange:
+    """`on_change` is called, without any lock, whenever a waiting consumer may find something, a producer lost all its
+    readers, or the exchange is no longer crowded. `counts`, if any, are one for each producer: they
+    count what it pushed, at once.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        routing: Routing,
+        *,
+        producers: int,
+        epoch: int,
+        memory_limit: int,
+        quota: Quota,
+        files: SpillFiles,
+        allowance: Allowance | None = None,
+        on_change: Callable[[], None] | None = None,
+        counts: Sequence[Counts] = (),
+    ) -> None:
+        self.schema = schema
+        self.epoch = epoch
+        self.producers = producers
+        self.consumers = routing.channels
+        self._routing = routing
+        self._files = files
+        self._allowance = allowance
+        self._store = Store(memory_limit, quota)
+        self._on_change = on_change
+        self._lanes = Lanes(producers, routing.channels, self._store)
+        self._changed = threading.Condition()
+        self._spilling = threading.Lock()
+        self._changes = 0
+        self._stopped: Exception | None = None
+        self._counts = tuple(counts)
+        self._blocks = self._rows = self._bytes = self._spilled = self._peak = 0
+
+    # ------------------------------------------------------------------------------------------------- producers
+
+    def push(self, producer: int, block: pa.RecordBatch) -> bool:
+        """Take the next block of this producer's stream. False: nobody reads it any more, and it may stop."""
+        with self._changed:
+            self._check_stopped()
+            if self._lanes.ended(producer):
+                raise RuntimeError(f"producer {producer} pushed a block after its end")
+            wanted, number = self._lanes.wanted(producer), self._lanes.count(producer)
+        if not any(wanted):
+            return False
+        made = Block(self._routing.slices(block, producer, number), wanted)
+        if self._allowance is not None:
+            self._allowance.take(made.holding.size)
+        if not self._keep(producer, made):
+            self._spill(producer, made)
+        self._notify()
+        return True
+
+    def end(self, producer: int, watermark: int | None = None) -> None:
+        """The producer has reached its barrier."""
+        with self._changed:
+            self._lanes.end(producer, watermark=watermark)
+        self._notify()
+
+    def fail(self, producer: int, error: Exception) -> None:
+        """The producer's stream ends here with an error. It may be one that `push` raised."""
+        with self._changed:
+            self._lanes.end(producer, error=error)
+        self._notify()
+
+    def feed(self, producer: int, stream: Stream) -> Generator[None]:
+        """Push a whole stream: a block at each step of the iterator, in the end the stream's end or its error.
+
+        The stream is closed in any case, and early where nobody reads it any more.
+        """
+        try:
+            with closing(stream):
+                for block in blocks(stream):
+                    if not self.push(producer, block):
+                        break
+                    yield
+                watermark = stream.watermark
+            self.end(producer, watermark)
+        except Exception as error:  # noqa: BLE001 - it is raised where the stream is read
+            self.fail(producer, error)
+        except BaseException:
+            self.fail(producer, ExecutionError("a producer of an exchange was interrupted", reason="INTERRUPTED"))
+            raise
+
+    def wanted(self, producer: int) -> bool:
+        """Whether anyone still reads this producer's blocks."""
+        with self._changed:
+            return self._stopped is None and any(self._lanes.wanted(producer))
+
+    @property
+    def crowded(self) -> bool:
+        """Memory is full or something is on disk already: better to wait with the next block until consumers read."""
+        with self._changed:
+            return self._full
+
+    @property
+    def complete(self) -> bool:
+        """All producers have ended: no consumer waits any more."""
+        with self._changed:
+            return self._lanes.complete
+
+    # ------------------------------------------------------------------------------------------------- consumers
+
+    def ready(self, consumer: int, producer: int | None = None) -> bool:
+        """Whether `pull` has anything but WAIT to say."""
+        with self._changed:
+            return self._stopped is not None or self._lanes.find(consumer, producer) is not Answer.WAIT
+
+    def pull(self, consumer: int, producer: int | None = None) -> Slice | Answer:
+        """The consumer's next slice, of all producers or of one; raises the error that is next instead."""
+        with self._changed:
+            self._check_stopped()
+            found = self._lanes.find(consumer, producer)
+            if isinstance(found, Answer):
+                return found
+            number, block = self._lanes.advance(consumer, found)
+        try:
+            # Read without the lock, for it may be in a file. It is not freed meanwhile: this is one of its readers.
+            rows = block.holding.batch(block.place(consumer))
+        except (OSError, pa.ArrowException) as error:
+            lost = ExecutionError(f"what an exchange spilled cannot be read back: {error}", reason="SPILL_FAILED")
+            self.cancel(lost)  # or the next pull would go on behind the lost rows
+            raise lost from error
+        finally:
+            with self._changed:
+                crowded = self._full
+                self._lanes.release(consumer, found, number)
+                crowded = crowded and not self._full
+            if crowded and self._on_change is not None:
+                self._on_change()
+        return Slice(found, self.epoch, number, rows)
+
+    def take(self, consumer: int, producer: int | None = None, meanwhile: Meanwhile | None = None) -> Slice | None:
+        """The next slice, None at the end. Waits for it.
+
+        `meanwhile` lends the waiting thread: given the producer that is waited for it does some work for the producers,
+        if there is any that no other thread does, and says whether it did. Without it producers must have threads of
+        their own or have ended.
+        """
+        while True:
+            seen = self._changes  # before the look: what changes after it is not missed
+            found = self.pull(consumer, producer)
+            if isinstance(found, Slice):
+                return found
+            if found is Answer.END:
+                return None
+            if meanwhile is None or not meanwhile(self._awaited(consumer, producer)):
+                with self._changed:
+                    while self._changes == seen:
+                        self._changed.wait()
+
+    def wake(self) -> None:
+        """Have those who wait in `take` look again; for whoever makes new work for `meanwhile`."""
+        with self._changed:
+            self._changes += 1
+            self._changed.notify_all()
+
+    def stream(self, consumer: int, meanwhile: Meanwhile | None = None) -> ExchangeStream:
+        """The consumer's rows in (block, producer) order. The only reader of this consumer's slices."""
+        return ExchangeStream(self, consumer, None, meanwhile)
+
+    def lanes(self, consumer: int, meanwhile: Meanwhile | None = None) -> tuple[ExchangeStream, ...]:
+        """The consumer's rows as a stream for each producer, to be merged. The only readers of its slices."""
+        return tuple(ExchangeStream(self, consumer, producer, meanwhile) for producer in range(self.producers))
+
+    def merged(self, consumer: int, ordering: Ordering, meanwhile: Meanwhile | None = None) -> LanesStream:
+        """The consumer's rows in this order, ties by producer, each producer's stream being so sorted."""
+        return LanesStream(self, consumer, merged(self.lanes(consumer, meanwhile), ordering))
+
+    def gathered(self, consumer: int, meanwhile: Meanwhile | None = None) -> LanesStream:
+        """The consumer's rows producer after producer: those of the first one come first."""
+        return LanesStream(self, consumer, _chained(self.lanes(consumer, meanwhile)))
+
+    def close(self, consumer: int, producer: int | None = None) -> None:
+        """The consumer wants no more rows, or no more of one producer. At any time, more than once."""
+        with self._changed:
+            self._lanes.close(consumer, range(self.producers) if producer is None else (producer,))
+        self._notify()
+
+    @property
+    def watermark(self) -> int | None:
+        """The least of the producers' watermarks, once all have ended; None where one of them has none."""
+        with self._changed:
+            return self._lanes.watermark
+
+    # -------------------------------------------------------------------------------------------------- the whole
+
+    def cancel(self, error: Exception | None = None) -> None:
+        """End it for everyone: whoever waits, pushes or pulls gets this error. What is held is freed."""
+        with self._changed:
+            if self._stopped is None:
+                self._stopped = error or TaskCancelled("the task was cancelled")
+        for consumer in range(self.consumers):
+            self.close(consumer)
+
+    def statistics(self) -> ExchangeStatistics:
+        with self._changed:
+            return ExchangeStatistics(
+                blocks=self._blocks,
+                rows=self._rows,
+                bytes=self._bytes,
+                spilled_bytes=self._spilled,
+                peak_bytes=self._peak,
+            )
+
+    # ---------------------------------------------------------------------------------------------------- inside
+
+    @property
+    def _full(self) -> bool:
+        return self._store.memory >= self._store.memory_limit or self._store.disk > 0
+
+    def _awaited(self, consumer: int, producer: int | None) -> int:
+        if producer is not None:
+            return producer
+        with self._changed:
+            return self._lanes.turn(consumer)
+
+    def _check_stopped(self) -> None:
+        if self._stopped is not None:
+            raise self._stopped
+
+    def _keep(self, producer: int, block: Block) -> bool:
+        """In memory, if there is room."""
+        with self._changed:
+            if not self._store.fits(block.holding):
+                return False
+            self._put(producer, block)
+            return True
+
+    def _put(self, producer: int, block: Block) -> None:
+        self._store.put(block.holding)
+        self._peak = max(self._peak, self._store.memory)
+        self._publish(producer, block)
+
+    def _spill(self, producer: int, block: Block) -> None:
+        """To disk if there is room, with the newest of what is in memory where that makes a better file; one producer
+        at a time.
+        """
+        with self._spilling:
+            with self._changed:
+                run = self._store.take_run(block.holding)
+                if run is None:
+                    self._put(producer, block)
+                    return
+            try:
+                file = self._files.write(run)
+            except BaseException:
+                with self._changed:
+                    self._store.give_back(run)
+                raise
+            with self._changed:
+                self._store.spilled(run, file)
+                self._spilled += file.size
+                self._publish(producer, block)
+
+    def _publish(self, producer: int, block: Block) -> None:
+        self._blocks += 1
+        rows, size = block.holding.rows, block.holding.size
+        self._rows += rows
+        self._bytes += size
+        if self._counts:
+            self._counts[producer].rows_in += rows
+            self._counts[producer].bytes_in += size
+        self._lanes.publish(producer, block)
+
+    def _notify(self) -> None:
+        self.wake()
+        if self._on_change is not None:
+            self._on_change()
+
+
+class ExchangeStream:
+    """A consumer's side as a stream; slices without rows are passed over. Closing it closes that side."""
+
+    def __init__(self, exchange: Exchange, consumer: int, producer: int | None, meanwhile: Meanwhile | None) -> None:
+        self.schema = exchange.schema
+        self._exchange = exchange
+        self._consumer = consumer
+        self._producer = producer
+        self._meanwhile = meanwhile
+
+    @property
+    def watermark(self) -> int | None:
+        return self._exchange.watermark
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        while True:
+            found = self._exchange.take(self._consumer, self._producer, self._meanwhile)
+            if found is None:
+                raise StopIteration
+            if found.rows.num_rows:
+                return found.rows
+
+    def close(self) -> None:
+        self._exchange.close(self._consumer, self._producer)
+
+
+def _chained(lanes: Sequence[ExchangeStream]) -> Generator[pa.RecordBatch]:
+    for lane in lanes:
+        yield from lane
+
+
+class LanesStream:
+    """A consumer's side as one stream, made from its lanes. Closing it closes that side."""
+
+    def __init__(self, exchange: Exchange, consumer: int, rows: Generator[pa.RecordBatch]) -> None:
+        self.schema = exchange.schema
+        self._exchange = exchange
+        self._consumer = consumer
+        self._rows = rows
+
+    @property
+    def watermark(self) -> int | None:
+        return self._exchange.watermark
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        return next(self._rows)
+
+    def close(self) -> None:
+        self._rows.close()
+        self._exchange.close(self._consumer)

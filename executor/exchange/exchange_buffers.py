@@ -1,0 +1,162 @@
+"""The books of an exchange: what each producer has pushed, and how far each consumer has read. Used under its lock."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ...operators.user.routing import Slices
+from ..runtime.batch_store import Holding, Store
+
+
+class Answer(enum.Enum):
+    """What a consumer is told instead of a slice."""
+
+    WAIT = enum.auto()
+    END = enum.auto()
+
+
+class Block:
+    """A block's slices in one holding; what all consumers share is there once. `readers` have yet to take theirs."""
+
+    __slots__ = ("_places", "holding", "readers")
+
+    def __init__(self, slices: Slices, wanted: list[bool]) -> None:
+        self.readers: set[int] = set()
+        if all(each is slices[0] for each in slices):
+            self.holding = Holding((slices[0],))
+            self._places = (0,) * len(slices)
+        else:
+            kept = [each if want else each.slice(0, 0) for each, want in zip(slices, wanted, strict=True)]
+            self.holding = Holding(tuple(kept))
+            self._places = tuple(range(len(kept)))
+
+    def place(self, consumer: int) -> int:
+        """Which of the holding's batches is this consumer's slice."""
+        return self._places[consumer]
+
+
+@dataclass(slots=True, eq=False)
+class _Lane:
+    """One producer's blocks by number, those that somebody has yet to read, and how it ended."""
+
+    blocks: dict[int, Block] = field(default_factory=dict)
+    count: int = 0
+    ended: bool = False
+    error: Exception | None = None
+    watermark: int | None = None
+
+
+@dataclass(slots=True, eq=False)
+class _Reader:
+    """One consumer's next block of each producer, whether it wants any, and whose turn it is."""
+
+    next: list[int]
+    open: list[bool]
+    turn: int = 0
+
+
+class Lanes:
+    """Blocks are freed in the store when their last reader has released or left them."""
+
+    def __init__(self, producers: int, consumers: int, store: Store) -> None:
+        self._lanes = [_Lane() for _ in range(producers)]
+        self._readers = [_Reader([0] * producers, [True] * producers) for _ in range(consumers)]
+        self._store = store
+
+    # ------------------------------------------------------------------------------------------------- producers
+
+    def wanted(self, producer: int) -> list[bool]:
+        """Which consumers still read this producer."""
+        return [reader.open[producer] for reader in self._readers]
+
+    def publish(self, producer: int, block: Block) -> None:
+        """The block is the producer's next, and in the store."""
+        lane = self._lanes[producer]
+        block.readers = {consumer for consumer, wants in enumerate(self.wanted(producer)) if wants}
+        if block.readers:
+            lane.blocks[lane.count] = block
+        else:
+            self._store.free(block.holding)
+        lane.count += 1
+
+    def end(self, producer: int, *, watermark: int | None = None, error: Exception | None = None) -> None:
+        """Its stream is over; said again, this changes nothing."""
+        lane = self._lanes[producer]
+        if not lane.ended:
+            lane.ended, lane.watermark, lane.error = True, watermark, error
+
+    def ended(self, producer: int) -> bool:
+        return self._lanes[producer].ended
+
+    def count(self, producer: int) -> int:
+        """How many blocks it has pushed."""
+        return self._lanes[producer].count
+
+    @property
+    def complete(self) -> bool:
+        return all(lane.ended for lane in self._lanes)
+
+    @property
+    def watermark(self) -> int | None:
+        """The least of the producers', once all have ended with one."""
+        known = [lane.watermark for lane in self._lanes if lane.watermark is not None]
+        return min(known) if len(known) == len(self._lanes) else None
+
+    # ------------------------------------------------------------------------------------------------- consumers
+
+    def find(self, consumer: int, only: int | None) -> int | Answer:
+        """The producer whose block, or error, is next in (block, producer) order, or of the only one that is asked for.
+
+        Those that ended before it are passed over for good.
+        """
+        reader = self._readers[consumer]
+        if only is not None:
+            return self._at(reader, only)
+        for _ in self._lanes:
+            found = self._at(reader, reader.turn)
+            if found is not Answer.END:
+                return found
+            reader.turn = (reader.turn + 1) % len(self._lanes)
+        return Answer.END
+
+    def turn(self, consumer: int) -> int:
+        """The producer whose block is next in (block, producer) order."""
+        return self._readers[consumer].turn
+
+    def advance(self, consumer: int, producer: int) -> tuple[int, Block]:
+        """The block that `find` found and its number, to be read and then released; or its error."""
+        lane, reader = self._lanes[producer], self._readers[consumer]
+        number = reader.next[producer]
+        if number == lane.count and lane.error is not None:
+            raise lane.error
+        reader.next[producer] = number + 1
+        reader.turn = (producer + 1) % len(self._lanes)
+        return number, lane.blocks[number]
+
+    def release(self, consumer: int, producer: int, number: int) -> None:
+        """The consumer has its slice of this block, or will never want it."""
+        lane = self._lanes[producer]
+        block = lane.blocks[number]
+        block.readers.discard(consumer)
+        if not block.readers:
+            del lane.blocks[number]
+            self._store.free(block.holding)
+
+    def close(self, consumer: int, producers: Iterable[int]) -> None:
+        """The consumer reads these no more. A block it has advanced to and not released stays until it does."""
+        reader = self._readers[consumer]
+        for producer in producers:
+            if reader.open[producer]:
+                reader.open[producer] = False
+                for number in range(reader.next[producer], self._lanes[producer].count):
+                    self.release(consumer, producer, number)
+
+    def _at(self, reader: _Reader, producer: int) -> int | Answer:
+        lane = self._lanes[producer]
+        if not reader.open[producer]:
+            return Answer.END
+        if reader.next[producer] < lane.count or lane.error is not None:
+            return producer
+        return Answer.END if lane.ended else Answer.WAIT

@@ -1,0 +1,306 @@
+"""An epoch of a plan with several channels: its exchanges, the runs of its channels, and the order of its result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from ...operators.arrays.ordering import Ordering
+from ...operators.core.batches import joined
+from ...operators.core.blocks import blocks
+from ...operators.core.operator import Stream
+from ...operators.user import routing
+from ...planner.ir import Routing
+from ...planner.physical import pipelines as planned
+from ...planner.physical.pipelines import Pipeline, Start
+from ...proto.errors import ExecutionError
+from ..pipelines.channel_pipelines import Pipelines
+from ..pipelines.key_shares import cuts_of, key_shares
+from ..pipelines.pipeline import Pieces, PipelineInstance, Read, Supply
+from ..pipelines.turns import in_hands, turns
+from ..runtime.allowance import Allowance
+from ..runtime.batch_store import SpillSpace
+from ..runtime.meters import Counts, Meters
+from ..runtime.scheduler import Scheduler
+from .epoch_scheduler import Crew, Run
+from .exchange import Exchange, Meanwhile
+from .routings import places_of, routing_of
+
+Rows: TypeAlias = Generator[pa.RecordBatch]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What the epochs of a task share. `run` is the rows of an instance, which a cancellation interrupts. `space` is
+    for what waits between channels alone, so that nobody's reading decides how much room there is.
+    """
+
+    scheduler: Scheduler
+    space: SpillSpace
+    exchange_bytes: int
+    result_bytes: int
+    meters: Meters
+    run: Callable[[PipelineInstance, Supply], Rows]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Fed:
+    """An exchange and the runs that feed it."""
+
+    exchange: Exchange
+    order: Ordering | None
+    gathers: bool = False
+    producers: list[Run] = field(default_factory=list)
+
+    @property
+    def above(self) -> tuple[Run, ...]:
+        """All that its rows may have to wait for, nearest first. The channels of a pipeline read the same exchanges."""
+        return (*self.producers, *self.producers[0].above)
+
+    def stream(self, consumer: int, meanwhile: Meanwhile) -> Stream:
+        if self.order is not None:
+            return self.exchange.merged(consumer, self.order, meanwhile)
+        if self.gathers:
+            return self.exchange.gathered(consumer, meanwhile)
+        return self.exchange.stream(consumer, meanwhile)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Result:
+    """The rows of a pipeline that feeds no exchange: channel after channel, or hand after hand as they were dealt."""
+
+    fed: _Fed
+    hands: int | None
+
+
+class ParallelRun:
+    """The pipelines from `first` to `last` over some pieces. `rows` is used up once; `supply` says what all share."""
+
+    def __init__(
+        self, made: Pipelines, first: int, last: int, *, epoch: int, supply: Supply, surroundings: Surroundings
+    ) -> None:
+        self._made = made
+        self._epoch = epoch
+        self._supply = supply
+        self._surroundings = surroundings
+        self._crew = Crew(surroundings.scheduler)
+        self._fed: dict[int, _Fed] = {}
+        self._results: list[_Result] = []
+        self._reads: list[Read] = []
+        self._allowance = Allowance(surroundings.exchange_bytes + surroundings.space.quota.limit)
+        chosen = made.physical.pipelines[first:last]
+        exchanges = [each for pipeline in chosen for each in pipeline.into]
+        room = surroundings.exchange_bytes // max(len(exchanges), 1)
+        places = places_of(chosen)
+        self._noted = [
+            (self._exchange(each, chosen, room, places.get(each.number, "")), places.get(each.number, ""))
+            for each in exchanges
+        ]
+        cuts = cuts_of(chosen)
+        most = max((pipeline.channels for pipeline in chosen), default=1)
+        self._cut = key_shares(cuts, supply.whole, most) if cuts else []
+        self._result_room = surroundings.result_bytes // max(sum(not each.into for each in chosen), 1)
+        for index, pipeline in enumerate(chosen, first):
+            self._add(index, pipeline)
+
+    def rows(self) -> Rows:
+        """The result. However it ends, nothing is running or open after it."""
+        try:
+            self._crew.start()
+            for result in self._results:
+                yield from self._read(result)
+        finally:
+            self._crew.close()
+            self._count()
+
+    # -------------------------------------------------------------------------------------------------- exchanges
+
+    def _exchange(self, each: planned.Exchange, chosen: Sequence[Pipeline], room: int, place: str) -> Exchange:
+        producer = next(pipeline for pipeline in chosen if each in pipeline.into)
+        waits = each.consumers > 1 or len(producer.into) > 1
+        exchange = self._new(
+            each.schema,
+            routing_of(each),
+            producer.channels,
+            room,
+            self._allowance if waits else None,
+            [self._surroundings.meters.of("Exchange", place, channel) for channel in range(producer.channels)],
+        )
+        self._fed[each.number] = _Fed(
+            exchange, Ordering(each.order) if each.order else None, each.routing is Routing.GATHER
+        )
+        return exchange
+
+    def _new(
+        self,
+        schema: pa.Schema,
+        how: routing.Routing,
+        producers: int,
+        room: int,
+        allowance: Allowance | None = None,
+        counts: Sequence[Counts] = (),
+    ) -> Exchange:
+        return Exchange(
+            schema,
+            how,
+            producers=producers,
+            epoch=self._epoch,
+            memory_limit=room,
+            quota=self._surroundings.space.quota,
+            files=self._surroundings.space.files,
+            allowance=allowance,
+            on_change=self._crew.offer,
+            counts=counts,
+        )
+
+    # ------------------------------------------------------------------------------------------------------- runs
+
+    def _add(self, index: int, pipeline: Pipeline) -> None:
+        """The runs of a pipeline's channels, and where it feeds no exchange the gather of its result."""
+        if pipeline.into:
+            fed = [self._fed[each.number] for each in pipeline.into]
+        else:
+            gather = self._new(pipeline.root.schema, routing.Broadcast(1), pipeline.channels, self._result_room)
+            fed = [_Fed(gather, None)]
+        given = turns(pipeline, self._supply.whole)
+        if not pipeline.into:
+            self._results.append(_Result(fed[0], sum(map(len, given)) if in_hands(pipeline) else None))
+        for number, mine in enumerate(given):
+            run = self._run(pipeline, self._channel(index, number), mine, fed)
+            self._crew.add(run)
+            for each in fed:
+                each.producers.append(run)
+
+    def _channel(self, index: int, number: int) -> _Channel:
+        read = Read()
+        self._reads.append(read)
+        cut = self._cut[number] if self._cut else {}
+        supply = replace(self._supply, receive=lambda exchange: self._receive(exchange, number), read=read, cut=cut)
+        return _Channel(number, lambda: self._made.get(index, number), supply, self._surroundings.run)
+
+    def _run(self, pipeline: Pipeline, channel: _Channel, turns: Sequence[Pieces], fed: Sequence[_Fed]) -> Run:
+        received = [self._fed[number] for number in planned.received_by(pipeline.root)]
+        outlets = [(each.exchange, channel.number) for each in fed]
+        passed = self._supply.watermarks
+        watermark = passed.exchanges[pipeline.into[0].number] if pipeline.into else passed.result
+        if pipeline.into:
+            rows = _in_blocks(channel, turns)
+        elif pipeline.start is Start.PIECE:
+            rows = _in_hands(channel, turns, _empty(pipeline.root.schema))
+        else:
+            rows = _as_they_come(channel, turns)
+        return Run(
+            _steps(rows, outlets, watermark),
+            inlets=[(each.exchange, channel.number) for each in received],
+            outlets=outlets,
+            above=tuple(dict.fromkeys(run for each in received for run in each.above)),
+            interrupt=channel.interrupt,
+        )
+
+    def _receive(self, number: int, channel: int) -> Stream:
+        fed = self._fed[number]
+        return fed.stream(channel, self._crew.lender(fed.producers, fed.above))
+
+    # ----------------------------------------------------------------------------------------------------- result
+
+    def _read(self, result: _Result) -> Iterator[pa.RecordBatch]:
+        exchange = result.fed.exchange
+        lend = self._crew.lender(result.fed.producers, result.fed.above)
+        if result.hands is None:
+            for lane in exchange.lanes(0, lend):
+                yield from lane
+            return
+        for hand in range(result.hands):
+            producer = hand % exchange.producers
+            while (found := exchange.take(0, producer, lend)) is not None and found.rows.num_rows:
+                yield found.rows
+
+    def _count(self) -> None:
+        for read in self._reads:
+            self._supply.read.add(read)
+        for exchange, place in self._noted:
+            self._surroundings.meters.of("Exchange", place).spilled_bytes += exchange.statistics().spilled_bytes
+
+
+class _Channel:
+    """One channel of one pipeline: its instance, made when it first runs."""
+
+    def __init__(
+        self,
+        number: int,
+        make: Callable[[], PipelineInstance],
+        supply: Supply,
+        run: Callable[[PipelineInstance, Supply], Rows],
+    ) -> None:
+        self.number = number
+        self._make = make
+        self._supply = supply
+        self._run = run
+        self._instance: PipelineInstance | None = None
+
+    def rows(self, pieces: Pieces) -> Rows:
+        self._instance = self._make()
+        return self._run(self._instance, replace(self._supply, pieces=pieces))
+
+    def interrupt(self) -> None:
+        if self._instance is not None:
+            self._instance.interrupt()
+
+
+def _as_they_come(channel: _Channel, turns: Sequence[Pieces]) -> Rows:
+    for pieces in turns:
+        with closing(channel.rows(pieces)) as batches:
+            yield from batches
+
+
+def _in_blocks(channel: _Channel, turns: Sequence[Pieces]) -> Rows:
+    with closing(_as_they_come(channel, turns)) as batches:
+        yield from blocks(batches)
+
+
+def _in_hands(channel: _Channel, turns: Sequence[Pieces], end: pa.RecordBatch) -> Rows:
+    """An empty batch ends each hand, and there is no other."""
+    for pieces in turns:
+        with closing(channel.rows(pieces)) as batches:
+            for batch in batches:
+                if batch.num_rows:
+                    yield batch
+        yield end
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    return joined([], schema)
+
+
+def _steps(rows: Rows, outlets: Sequence[tuple[Exchange, int]], watermark: int | None) -> Generator[None]:
+    """Push the rows, a batch at a step, until nobody reads them any more; in the end their end, or their error."""
+    try:
+        with closing(rows):
+            for batch in rows:
+                if not _push(outlets, batch):
+                    break
+                yield
+        for exchange, producer in outlets:
+            exchange.end(producer, watermark)
+    except Exception as error:  # noqa: BLE001 - it is raised where the rows are read
+        _fail(outlets, error)
+    except BaseException:
+        _fail(outlets, ExecutionError("a channel was interrupted", reason="INTERRUPTED"))
+        raise
+
+
+def _push(outlets: Sequence[tuple[Exchange, int]], batch: pa.RecordBatch) -> bool:
+    """Into all of them; whether anybody wants more."""
+    wanted = False
+    for exchange, producer in outlets:
+        wanted |= exchange.push(producer, batch)
+    return wanted
+
+
+def _fail(outlets: Sequence[tuple[Exchange, int]], error: Exception) -> None:
+    for exchange, producer in outlets:
+        exchange.fail(producer, error)

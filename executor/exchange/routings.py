@@ -1,0 +1,34 @@
+"""Exchanges as the planner has them, as what moves their rows, and where in the plan they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import assert_never
+
+from ...operators.user import routing
+from ...planner.ir import Routing
+from ...planner.physical import pipelines as planned
+from ...planner.physical.pipelines import Pipeline
+
+
+def places_of(chosen: Sequence[Pipeline]) -> Mapping[int, str]:
+    """Where in the plan each exchange is."""
+    nodes = (node for pipeline in chosen for node in planned.walk(pipeline.root))
+    return {node.exchange: node.place for node in nodes if isinstance(node, planned.ReceiveNode)}
+
+
+def routing_of(exchange: planned.Exchange) -> routing.Routing:
+    match exchange.routing:
+        case Routing.HASH:
+            return routing.HashRouting(exchange.schema, exchange.keys, exchange.consumers)
+        case Routing.BROADCAST | Routing.GATHER:
+            return routing.Broadcast(exchange.consumers)
+        case Routing.ROUND_ROBIN:
+            return routing.RoundRobinBlocks(exchange.consumers)
+        case Routing.FORWARD:
+            return routing.Forward(exchange.consumers)
+        case Routing.FUNCTION:
+            assert exchange.choose is not None
+            return routing.FunctionRouting(exchange.schema, exchange.choose, exchange.consumers, exchange.place)
+        case _:
+            assert_never(exchange.routing)

@@ -1,0 +1,24 @@
+"""A prepared graph as a computation: the pipelines of plans, run as those are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from ...proto.statistics import OperatorStatistics
+from ..pipelines.build_operators import RunNode
+from ..plans.dataflow import PlanComputation
+from .statements import statement_told
+
+
+class GraphComputation(PlanComputation):
+    """Statistics are told of each channel for itself. A statement that fails is told
+    as executors are: with its node, its channel and the epoch.
+    """
+
+    def watched(self, node: RunNode, channel: int, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return statement_told(node, channel, rows)
+
+    def operators(self) -> tuple[OperatorStatistics, ...]:
+        return self.meters.by_channel()

@@ -1,0 +1,41 @@
+"""Files as the end of a graph."""
+
+from __future__ import annotations
+
+import os
+
+import pyarrow as pa
+
+from ...operators.write import Write
+from ...operators.writing.formats import WRITE_FORMATS
+from ...operators.writing.modes import WriteMode
+from ...operators.writing.table_folder import TableFolder
+from ...proto.errors import InvalidRequest
+from ...proto.graph import FileTarget
+
+_PLACE = "result"
+
+
+def file_effect(target: FileTarget, schema: pa.Schema, task: str, quota: int) -> Write:
+    """What writes a graph's rows, of this schema; `task` is a name that no other task has."""
+    above, name = os.path.split(target.folder)
+    if not os.path.isdir(above):
+        raise InvalidRequest(f"{target.folder} cannot be made: there is no folder {above}", reason="NO_SUCH_FOLDER")
+    if target.format not in WRITE_FORMATS:
+        raise InvalidRequest(
+            f"files are written as {', '.join(WRITE_FORMATS)}, not {target.format!r}", reason="UNKNOWN_FORMAT"
+        )
+    modes = {each.value: each for each in WriteMode}
+    if target.mode not in modes:
+        raise InvalidRequest(f"mode is one of {', '.join(modes)}, not {target.mode!r}", reason="UNKNOWN_MODE")
+    return Write(
+        pa.schema([]),
+        table=schema,
+        returned=None,
+        folder=TableFolder(above, (name,)),
+        format_=WRITE_FORMATS[target.format],
+        mode=modes[target.mode],
+        writer=task,
+        quota=quota,
+        place=_PLACE,
+    )

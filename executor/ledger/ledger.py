@@ -1,0 +1,405 @@
+"""The book of a task: which splits there are, which epoch each belongs to, what is sealed, what has ended.
+
+A plain state machine: no locks, no threads, no data. Its contract is the task lifecycle of the design; every refusal
+leaves it as it was.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from ...proto.encoding.number_ranges import LARGEST
+from ...proto.errors import Exhausted, InvalidRequest, Refused
+from ...proto.source_names import fed_source
+from ...proto.values import Added, Transaction
+from ..api.computation import Source
+from .epoch import Epoch, Start
+from .split_book import AcceptedSplit, SourceLedger
+from .transactions import Record, Transactions
+
+
+class Ledger:
+    """`epochs` holds the sealed epochs that are not finished, oldest first; `open` is the next. There are at most
+    `most_splits` splits whose epoch is not acknowledged.
+    """
+
+    def __init__(
+        self, sources: Sequence[Source], max_pending_epochs: int, start: Start, most_splits: int = LARGEST
+    ) -> None:
+        self.static = tuple(source.name for source in sources if source.static)
+        self.fed = {source.name: SourceLedger(source.name) for source in sources if not source.static}
+        self.transactions = Transactions(start.transactions)
+        self.max_pending_epochs = max_pending_epochs
+        self._most_splits = most_splits
+        self.epochs: list[Epoch] = []
+        self.sealed = self.finished = self.barrier_read = start.epoch
+        self._start = start.epoch
+        self.ended = False
+        self._all_ended = False
+        self._bounds: dict[int, dict[str, int]] = {}
+        self._checkpoints: dict[int, str] = {}
+        for name, sequence in start.sources.items():
+            self.fed[name].go_on_after(sequence, start.epoch)
+        self.open = self._next_epoch()
+
+    def _next_epoch(self) -> Epoch:
+        first = {name: source.sealed + 1 for name, source in self.fed.items()}
+        last = {name: source.sealed for name, source in self.fed.items()}
+        return Epoch(self.sealed + 1, first, last)
+
+    # ------------------------------------------------------------------------------------------------ sources
+
+    def source(self, name: str) -> SourceLedger:
+        """The fed source of this name: exactly, else without regard to case where that is unambiguous."""
+        return self.fed[fed_source(name, self.fed, self.static)]
+
+    def _resolve(self, through: Mapping[str, int] | None) -> dict[str, int]:
+        resolved = {}
+        for name, last in (through or {}).items():
+            if last < 0:
+                raise InvalidRequest(f"through[{name!r}]={last} must be 0 or a split's number")
+            resolved[self.source(name).name] = last
+        return resolved
+
+    # ------------------------------------------------------------------------------------------------- splits
+
+    def place(self, name: str, sequence: int | None, epoch: int | None) -> tuple[SourceLedger, int, int]:
+        """The source, number and epoch that a split of this description has, if it may be added or is a duplicate."""
+        source = self.source(name)
+        number = source.highest + 1 if sequence is None else sequence
+        if not 1 <= number <= LARGEST:
+            raise InvalidRequest(f"split {number} of source {source.name!r}: numbers are from 1 to {LARGEST}")
+        belongs = self._epoch_of(source, number)
+        if epoch is not None and epoch < belongs == self._start:
+            belongs = epoch  # the epochs before its start a task does not know
+        if epoch is not None and epoch != belongs:
+            raise Refused(
+                f"split {number} of source {source.name!r} names epoch {epoch}, but it belongs to epoch {belongs}",
+                reason="WRONG_EPOCH",
+            )
+        if not source.has(number):
+            self._may_add(source, number, belongs)
+        return source, number, belongs
+
+    def _may_add(self, source: SourceLedger, number: int, epoch: int) -> None:
+        if source.end is not None and number > source.end:
+            raise Refused(
+                f"source {source.name!r} has ended with split {source.end}: split {number} is beyond it",
+                reason="SOURCE_ENDED",
+            )
+        if self.max_pending_epochs == 1 and epoch == self.open.number and self.pending:
+            raise Refused(
+                f"epoch {self.sealed} is at its barrier and max_pending_epochs is 1: read its BARRIER, then add",
+                reason="BARRIER_IN_PROGRESS",
+            )
+        self.check_room(1)
+
+    def check_room(self, splits: int) -> None:
+        """Exhausted where so many more splits are too many; a task with none takes as many as a request has."""
+        held = sum(len(source.splits) for source in self.fed.values())
+        if not held or held + splits <= self._most_splits:
+            return
+        waits = f"{held:,} splits wait, whatever is in them, and queue_bytes lets {self._most_splits:,} do so"
+        if self.has_unsealed:
+            raise Exhausted(f"{waits}: request a barrier, or raise queue_bytes", reason="WAITS_FOR_SEAL")
+        raise Exhausted(f"{waits}: read and acknowledge, then add more", reason="OUTPUT_UNREAD")
+
+    def _epoch_of(self, source: SourceLedger, number: int) -> int:
+        return self.open.number if number > source.sealed else source.epochs.of(number)
+
+    def add(self, split: AcceptedSplit) -> Added:
+        """Record a split that `place` has allowed."""
+        added = self._enter(split)
+        self._end_if_all_ended()
+        return added
+
+    def _enter(self, split: AcceptedSplit) -> Added:
+        source = self.fed[split.source]
+        source.add(split)
+        epoch = self._epoch_of(source, split.sequence)
+        if epoch == self.open.number and self.open.clock_us is None:
+            self.open.clock_us = _now_us()
+        return Added(sequence=split.sequence, duplicate=False, epoch=epoch)
+
+    # -------------------------------------------------------------------------------------------- transactions
+
+    def may_commit(self, splits: Sequence[AcceptedSplit], epoch: int | None, *, seals: bool) -> bool:
+        """Refused where the transaction must not be; False if its splits' numbers are not the next of the open epoch
+        (any more).
+        """
+        if epoch is not None and epoch != self.open.number:
+            raise Refused(f"epoch {epoch} is named, but the open epoch is {self.open.number}", reason="WRONG_EPOCH")
+        following = {name: source.last + 1 for name, source in self.fed.items()}
+        for split in splits:
+            self._may_add(self.fed[split.source], split.sequence, self.open.number)
+            if split.sequence != following[split.source]:
+                return False
+            following[split.source] += 1
+        if seals:
+            self._may_seal()
+        return True
+
+    def commit(
+        self,
+        transaction: Transaction,
+        splits: Sequence[AcceptedSplit],
+        digest: str,
+        checkpoint: str | None,
+        *,
+        seals: bool,
+    ) -> tuple[Record, list[Added]]:
+        """Do all of a transaction that `may_commit` has allowed."""
+        first: dict[str, int] = {}
+        for split in splits:
+            first.setdefault(split.source, split.sequence)
+        record = Record(
+            application=transaction.application,
+            version=transaction.version,
+            epoch=self.open.number,
+            digest=digest,
+            first=first,
+        )
+        added = [self._enter(split) for split in splits]
+        if seals:
+            self._seal({name: source.last for name, source in self.fed.items()}, checkpoint)
+        self.transactions.record(record, self.finished)
+        self._end_if_all_ended()
+        return record, added
+
+    # ------------------------------------------------------------------------------------------------ barriers
+
+    @property
+    def pending(self) -> int:
+        """Sealed epochs whose BARRIER has not been read."""
+        return self.sealed - self.barrier_read
+
+    @property
+    def has_unsealed(self) -> bool:
+        return any(source.highest > source.sealed for source in self.fed.values())
+
+    def request_barrier(
+        self, epoch: int | None, through: Mapping[str, int] | None, checkpoint: str | None = None
+    ) -> tuple[int, bool]:
+        """The number of the epoch that the request seals or joins, and whether it sealed it. At its barrier a
+        `checkpoint` of this name is taken.
+        """
+        if epoch is not None:
+            if epoch < 1:
+                raise InvalidRequest(f"epoch={epoch}: epochs count from 1")
+            if epoch <= self.sealed:
+                return self._join(epoch, checkpoint), False
+            if epoch > self.open.number:
+                raise Refused(
+                    f"epoch {epoch} cannot be sealed: the open epoch is {self.open.number}", reason="EPOCH_AHEAD"
+                )
+        bounds = self._bounds_through(through)
+        self._check_not_ended()
+        if (
+            epoch is None
+            and self.pending
+            and all(bounds[name] <= source.sealed for name, source in self.fed.items())
+            and self._can_take(self.sealed, checkpoint)
+        ):
+            return self._join(self.sealed, checkpoint), False
+        self._may_seal()
+        return self._seal(bounds, checkpoint), True
+
+    def _check_not_ended(self) -> None:
+        if self.ended:
+            raise Refused(
+                f"all sources have ended; epoch {self.sealed} was the last, there is no barrier after it",
+                reason="TASK_ENDED",
+            )
+
+    def _may_seal(self) -> None:
+        self._check_not_ended()
+        if self.pending >= self.max_pending_epochs:
+            raise Exhausted(
+                f"{self.pending} sealed epochs are unread and max_pending_epochs is {self.max_pending_epochs}: "
+                f"read to the BARRIER of epoch {self.barrier_read + 1}, then seal",
+                reason="TOO_MANY_PENDING_EPOCHS",
+            )
+
+    def checkpoint(self, epoch: int) -> str | None:
+        """The name of the one to be taken at the barrier of this epoch."""
+        return self._checkpoints.get(epoch)
+
+    def _can_take(self, epoch: int, checkpoint: str | None) -> bool:
+        """Whether a sealed epoch has a checkpoint that goes by this name, or can still have one."""
+        taken = self._checkpoints.get(epoch)
+        if checkpoint is None or taken is not None:
+            return checkpoint in (None, "", taken)
+        return any(each.number == epoch for each in self.epochs)
+
+    def _join(self, epoch: int, checkpoint: str | None) -> int:
+        if not self._can_take(epoch, checkpoint):
+            raise Refused(
+                f"no such checkpoint can be taken at the barrier of epoch {epoch}: it has been reached, or has one of "
+                "another name; ask for it with a later barrier",
+                reason="CHECKPOINT_TOO_LATE",
+            )
+        if checkpoint is not None:
+            self._checkpoints.setdefault(epoch, _name(epoch, checkpoint))
+        return epoch
+
+    def _bounds_through(self, through: Mapping[str, int] | None) -> dict[str, int]:
+        """The last number of each source that a seal takes."""
+        bounds = {name: source.last for name, source in self.fed.items()}
+        for name, last in self._resolve(through).items():
+            source = self.fed[name]
+            if last < source.last:
+                raise Refused(
+                    f"through[{name!r}]={last}, but split {source.last} of it is already in "
+                    f"{'the open epoch' if source.highest > source.sealed else 'a sealed epoch'}",
+                    reason="THROUGH_BELOW_ACCEPTED",
+                )
+            if source.end is not None and last > source.end:
+                raise Refused(
+                    f"through[{name!r}]={last}, but the source has ended with split {source.end}", reason="SOURCE_ENDED"
+                )
+            bounds[name] = last
+        return bounds
+
+    def _seal(self, bounds: dict[str, int], checkpoint: str | None = None) -> int:
+        epoch = self.open
+        epoch.last = bounds
+        if checkpoint is not None:
+            self._checkpoints[epoch.number] = _name(epoch.number, checkpoint)
+        ends = ((name, source.end) for name, source in self.fed.items())
+        epoch.ended = frozenset(name for name, end in ends if end is not None and bounds[name] >= end)
+        epoch.sealed_ns = time.monotonic_ns()
+        if epoch.clock_us is None:
+            epoch.clock_us = _now_us()
+        self.epochs.append(epoch)
+        self._bounds[epoch.number] = bounds
+        self.sealed = epoch.number
+        for name, source in self.fed.items():
+            source.seal(epoch.number, bounds[name])
+        self.open = self._next_epoch()
+        return epoch.number
+
+    # ----------------------------------------------------------------------------------------------------- end
+
+    def no_more_splits(self, name: str | None, through: Mapping[str, int] | None) -> None:
+        """End one source, or all; with `through`, at the numbers it names."""
+        resolved = self._resolve(through)
+        ending = [self.source(name)] if name is not None else list(self.fed.values())
+        stray = [other for other in resolved if other not in {source.name for source in ending}]
+        if stray:
+            raise InvalidRequest(f"through names {stray[0]!r}, but the call ends only {name!r}")
+        ends = {source.name: self._end_of(source, resolved.get(source.name)) for source in ending}
+        for source in ending:
+            source.end = ends[source.name]
+        self._all_ended = self._all_ended or name is None
+        self._end_if_all_ended()
+
+    def _end_of(self, source: SourceLedger, through: int | None) -> int:
+        if source.end is not None:
+            if through is not None and through != source.end:
+                raise Refused(
+                    f"source {source.name!r} has already ended with split {source.end}, not {through}",
+                    reason="SOURCE_ENDED",
+                )
+            return source.end
+        if through is None:
+            return source.last
+        if through < source.last:
+            raise Refused(
+                f"source {source.name!r} cannot end at {through}: split {source.last} is already there",
+                reason="THROUGH_BELOW_ACCEPTED",
+            )
+        return through
+
+    def _end_if_all_ended(self) -> None:
+        """Once every source is whole to its end: seal what is unsealed, and end."""
+        if self.ended or not (self._all_ended or self.fed) or not all(source.whole for source in self.fed.values()):
+            return
+        if self.has_unsealed or (not self.sealed and self.static_alone_unread):
+            self._seal({name: source.last for name, source in self.fed.items()})
+        self.ended = True
+
+    @property
+    def static_alone_unread(self) -> bool:
+        """Nothing was sealed, so nothing that is static has been seen."""
+        return bool(self.static) or not self.fed
+
+    def waits_for(self) -> dict[str, tuple[int, ...]]:
+        """The numbers that the oldest unfinished seal waits for, or else the end."""
+        if self.epochs:
+            return self.missing(self.epochs[0])
+        if self.fed and all(source.end is not None for source in self.fed.values()):
+            return _some({name: source.missing(source.end or 0) for name, source in self.fed.items()})
+        return {}
+
+    def missing(self, epoch: Epoch) -> dict[str, tuple[int, ...]]:
+        """The numbers that this seal waits for."""
+        if all(source.complete >= epoch.last[name] for name, source in self.fed.items()):
+            return {}
+        return _some({name: source.missing(epoch.last[name]) for name, source in self.fed.items()})
+
+    # ------------------------------------------------------------------------------------------------ progress
+
+    def current(self) -> Epoch:
+        """The oldest epoch that is not finished: sealed, or the open one."""
+        return self.epochs[0] if self.epochs else self.open
+
+    def available(
+        self, epoch: Epoch, name: str, *, after: int = 0, at_most: int | None = None
+    ) -> tuple[AcceptedSplit, ...]:
+        """The splits of a source in this epoch that follow number `after` without a gap."""
+        source = self.fed[name]
+        first = max(after + 1, epoch.first[name])
+        last = min(epoch.last[name], source.complete) if epoch.sealed else source.complete
+        if at_most is not None:
+            last = min(last, first + at_most - 1)
+        return tuple(source.splits[number] for number in range(first, last + 1))
+
+    def splits_of(self, epoch: Epoch) -> list[AcceptedSplit]:
+        """Of a sealed epoch whose splits are all there."""
+        return [
+            source.splits[number]
+            for name, source in self.fed.items()
+            for number in range(epoch.first[name], epoch.last[name] + 1)
+        ]
+
+    def finish(self, epoch: Epoch) -> list[AcceptedSplit]:
+        """The epoch has reached its barrier: its splits, whose data nothing needs any more."""
+        self.epochs.remove(epoch)
+        self.finished = epoch.number
+        for name, source in self.fed.items():
+            source.finished = epoch.last[name]
+        return self.splits_of(epoch)
+
+    def read(self, epoch: int) -> None:
+        """The BARRIER of this epoch has been handed out."""
+        self.barrier_read = max(self.barrier_read, epoch)
+
+    def forget(self, epoch: int) -> list[AcceptedSplit]:
+        """Every epoch below this one is acknowledged: their splits, which leave the book."""
+        gone: list[AcceptedSplit] = []
+        for number in [number for number in self._bounds if number < epoch]:
+            bounds = self._bounds.pop(number)
+            self._checkpoints.pop(number, None)
+            for name, source in self.fed.items():
+                gone += source.forget(bounds[name])
+        self.read(epoch - 1)
+        return gone
+
+    @property
+    def done(self) -> bool:
+        """Ended, and every epoch has reached its barrier."""
+        return self.ended and not self.epochs
+
+
+def _name(epoch: int, checkpoint: str) -> str:
+    """A checkpoint's name: its epoch's where nobody has named it."""
+    return checkpoint or f"epoch-{epoch}"
+
+
+def _some(missing: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    return {name: numbers for name, numbers in missing.items() if numbers}
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1000

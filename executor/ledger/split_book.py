@@ -1,0 +1,124 @@
+"""The splits of one source: numbered from 1 for the task's life, in the order of their numbers."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from ...operators.core.piece import FilePiece, InlinePiece, Piece
+from ...proto.values import InlineSplit, MissingColumns
+from ..runtime.batch_store import Holding
+from .sealed_epochs import SealedEpochs
+from .split_digest import inline_digest
+
+_NAMED_AT_MOST = 100
+
+
+@dataclass(slots=True, eq=False)
+class AcceptedSplit:
+    """A split that the task answers for: the pieces of its files, or its rows in `inline`."""
+
+    source: str
+    sequence: int
+    origin: str
+    watermark: int | None
+    change_column: str | None = None
+    missing_columns: MissingColumns | None = None
+    digest: bytes | None = None
+    files: tuple[FilePiece, ...] = ()
+    schema: pa.Schema | None = None
+    inline: Holding | None = None
+
+    def pieces(self) -> tuple[Piece, ...]:
+        if self.inline is None:
+            return self.files
+        return (
+            InlinePiece(
+                batches=self.inline.batches(),
+                schema=self.schema,
+                origin=self.origin,
+                row_count=self.inline.rows,
+                change_column=self.change_column,
+                missing_columns=self.missing_columns,
+            ),
+        )
+
+    def batches(self) -> tuple[pa.RecordBatch, ...]:
+        return self.inline.batches() if self.inline is not None else ()
+
+    def inline_digest(self, batches: Sequence[pa.RecordBatch]) -> bytes:
+        """Of the split, if these are its rows."""
+        return inline_digest(self.schema, batches, self.watermark, self.change_column, self.missing_columns)
+
+
+def rowless(split: InlineSplit, origin: str) -> InlinePiece:
+    """What can be said of a split's columns without its rows."""
+    return InlinePiece(
+        batches=(), schema=split.schema, origin=origin, row_count=0, missing_columns=split.missing_columns
+    )
+
+
+@dataclass(slots=True)
+class SourceLedger:
+    """`complete` is the last number up to which all are there; `sealed` the last that belongs to a sealed epoch.
+
+    `end`, once known, is the last there will be. `finished` is the last whose epoch has reached its barrier,
+    `forgotten` the last whose epoch is acknowledged.
+    """
+
+    name: str
+    splits: dict[int, AcceptedSplit] = field(default_factory=dict)
+    highest: int = 0
+    complete: int = 0
+    sealed: int = 0
+    finished: int = 0
+    forgotten: int = 0
+    added: int = 0
+    end: int | None = None
+    epochs: SealedEpochs = field(default_factory=SealedEpochs)
+
+    def go_on_after(self, sequence: int, epoch: int) -> None:
+        """As if the splits up to this number had come, the last of them in this epoch, and all were acknowledged."""
+        self.highest = self.complete = self.sealed = self.finished = self.forgotten = self.added = sequence
+        self.epochs.add(epoch, sequence)
+
+    def seal(self, epoch: int, last: int) -> None:
+        """The splits that are not sealed yet, up to number `last`, are this epoch's."""
+        self.sealed = last
+        self.epochs.add(epoch, last)
+
+    def add(self, split: AcceptedSplit) -> None:
+        self.splits[split.sequence] = split
+        self.added += 1
+        self.highest = max(self.highest, split.sequence)
+        while self.complete + 1 in self.splits:
+            self.complete += 1
+
+    def has(self, sequence: int) -> bool:
+        return sequence <= self.forgotten or sequence in self.splits
+
+    @property
+    def last(self) -> int:
+        """The number at which a seal without `through` ends."""
+        return max(self.highest, self.sealed)
+
+    @property
+    def whole(self) -> bool:
+        """The source has ended, and all up to its end is there."""
+        return self.end is not None and self.complete >= self.end
+
+    def missing(self, through: int) -> tuple[int, ...]:
+        """The first numbers up to `through` that are not there."""
+        return tuple(itertools.islice(self._missing(through), _NAMED_AT_MOST))
+
+    def _missing(self, through: int) -> Iterator[int]:
+        return (number for number in range(self.complete + 1, through + 1) if number not in self.splits)
+
+    def forget(self, through: int) -> list[AcceptedSplit]:
+        """The epoch of the splits up to `through` is acknowledged: take them out."""
+        numbers = range(self.forgotten + 1, through + 1)
+        self.forgotten = max(self.forgotten, through)
+        return [self.splits.pop(number) for number in numbers]

@@ -1,0 +1,104 @@
+"""What applications have done to a task in transactions, so that each happens once.
+
+A transaction is splits, and the seal that may go with them, under a version of an application's. Versions of an
+application go up; one that is not above its last is a repetition and changes nothing. What is remembered is the last
+version of each application, and the last in each epoch that has not reached its barrier, which is what a checkpoint at
+that barrier needs. Of applications beyond `MOST_APPLICATIONS` the one is forgotten that was there least recently.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ...proto.errors import InvalidRequest, Refused
+from ...proto.values import Split, Transaction
+from .split_digest import split_digest
+
+MOST_APPLICATIONS: Final = 1000
+LONGEST_NAME: Final = 200
+LARGEST_VERSION: Final = (1 << 63) - 1
+
+Additions = Sequence[tuple[str, Split]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A transaction that has happened, as a part of `epoch`. `first` is the number of its first split, per source."""
+
+    application: str
+    version: int
+    epoch: int
+    digest: str
+    first: Mapping[str, int] = field(default_factory=dict)
+
+
+class Transactions:
+    def __init__(self, records: Iterable[Record] = ()) -> None:
+        self._records: dict[str, tuple[Record, ...]] = {each.application: (each,) for each in records}
+
+    def last(self, application: str) -> Record | None:
+        records = self._records.get(application)
+        return records[-1] if records else None
+
+    def repeated(self, transaction: Transaction) -> Record | None:
+        """The application's last, if this one has been there before. Refused if it leaves one out that it follows."""
+        last = self.last(transaction.application)
+        if last is not None and transaction.version <= last.version:
+            return last
+        follows = transaction.follows
+        if follows is not None and (last is None or last.version != follows):
+            known = "it has none of it" if last is None else f"the last that it has of it is {last.version}"
+            raise Refused(
+                f"version {transaction.version} of application {transaction.application!r} follows version {follows} "
+                f"in this task, but {known}: what lies between would be lost. Let the application go on from where "
+                "this task is, or restore the checkpoint of the task that has what the application has done",
+                reason="TRANSACTION_GAP",
+            )
+        return None
+
+    def record(self, record: Record, finished: int) -> None:
+        """`finished` is the last epoch that has reached its barrier, so that no checkpoint of it is yet to come."""
+        before = [each for each in self._records.pop(record.application, ()) if each.epoch != record.epoch]
+        needed = before[max(0, sum(each.epoch <= finished for each in before) - 1) :]
+        self._records[record.application] = (*needed, record)
+        if len(self._records) > MOST_APPLICATIONS:
+            del self._records[next(iter(self._records))]
+
+    def by(self, epoch: int) -> tuple[Record, ...]:
+        """The last of each application by the barrier of this epoch, which is the next to be reached."""
+        lasts = (
+            next((each for each in reversed(records) if each.epoch <= epoch), None)
+            for records in self._records.values()
+        )
+        return tuple(last for last in lasts if last is not None)
+
+
+def check_transaction(transaction: Transaction) -> None:
+    """InvalidRequest where it can never be one."""
+    name, version, follows = transaction.application, transaction.version, transaction.follows
+    if not 1 <= len(name) <= LONGEST_NAME:
+        raise InvalidRequest(
+            f"the application of a transaction has a name of 1 to {LONGEST_NAME} characters, not {len(name)}",
+            reason="BAD_TRANSACTION",
+        )
+    if not 0 <= version <= LARGEST_VERSION:
+        raise InvalidRequest(
+            f"version {version} of application {name!r} is not from 0 to {LARGEST_VERSION}", reason="BAD_TRANSACTION"
+        )
+    if follows is not None and not 0 <= follows < version:
+        raise InvalidRequest(
+            f"version {version} of application {name!r} cannot follow version {follows}: versions go up",
+            reason="BAD_TRANSACTION",
+        )
+
+
+def content_digest(splits: Additions, *, seals: bool) -> str:
+    """Of what a transaction does, to tell another one under the same version."""
+    digest = hashlib.blake2b(b"seals" if seals else b"adds", digest_size=16)
+    for source, split in splits:
+        name = source.casefold().encode()
+        digest.update(len(name).to_bytes(8, "little") + name + split_digest(split))
+    return digest.hexdigest()

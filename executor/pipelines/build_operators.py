@@ -1,0 +1,317 @@
+"""Operators made from the planner's physical nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias, assert_never
+
+import pyarrow as pa
+
+from ...operators.core.held_rows import Holding
+from ...operators.core.operator import Operator, ReadsPieces
+from ...operators.core.piece import Piece
+from ...operators.core.submit import Submit, at_once
+from ...operators.duckdb.fragment import Fragment
+from ...operators.duckdb.instances import Instance
+from ...operators.duckdb.loop_bounds import Later
+from ...operators.duckdb.statement_inputs import ContextSource, StreamSource
+from ...operators.index_lookup_join import IndexLookupJoin, Retries
+from ...operators.indexes import Index, IndexHost, open_index
+from ...operators.indexes.sql import Database
+from ...operators.kernels import Kernels
+from ...operators.merge_join import MergeJoin
+from ...operators.select import Select
+from ...operators.sources.file_relations import FileSource
+from ...operators.sources.scan import Scan
+from ...operators.streaming_aggregate import StreamingAggregate
+from ...operators.unnest import Unnest
+from ...operators.user.batch_function import BatchFunctionOperator
+from ...operators.user.iterate import Iterate
+from ...operators.user.union import Union
+from ...operators.user.user import User
+from ...planner.ir import Clock
+from ...planner.physical.pipelines import (
+    FileInput,
+    FragmentNode,
+    LookupNode,
+    MergeJoinNode,
+    OperatorNode,
+    PhysicalNode,
+    ReceiveNode,
+    RoundsNode,
+    ScanNode,
+    SelectNode,
+    StreamingAggregateNode,
+    UnnestNode,
+    inputs,
+)
+from ...planner.physical.user_nodes import BatchFunctionNode, IterateNode, UnionNode, UserNode, UserOperatorNode
+from ...proto.values import Spill
+from ..changes.build_loops import loop_of
+from ..runtime.batch_store import SpillSpace
+from ..runtime.meters import Meter
+from .epoch_clock import RELATION, context_schema
+from .key_shares import Cut
+
+_HELD_SHARE: Final = 16
+"""Of an instance's memory, the part that rows of one key may take before they go to disk."""
+
+RunNode: TypeAlias = ScanNode | FragmentNode | OperatorNode
+"""What an operator of its own is made for; the other nodes are streams that are there."""
+
+Watched: TypeAlias = Callable[[RunNode, int, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""What becomes of the rows that a node's operator yields on a channel in an epoch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Workshop:
+    """What operators are made with. `take` gives the DuckDB instance of the channel, made when the first operator wants
+    it. `index` gives a kept index by its name; `tables` and `databases` are what others
+    are opened from, with as many look-ups at a time as `lane` is asked for. What does not fit into memory goes to
+    `space`. `meter` gives an operator's counters by its name and place. Statements with loops must have their first row
+    within `loop_seconds`, if these are not 0; `later` makes calls at a later time. Loops that go round by round have
+    `channels` of their own. The operators are those of `channel`. What a node's operator yields there goes through
+    `watched`. A row may have as many bytes as the task's `memory_limit`.
+    """
+
+    take: Callable[[], Instance]
+    strict: bool
+    spill: Spill
+    meter: Callable[[str, str], Meter]
+    index: Callable[[str], Index]
+    tables: Mapping[str, Sequence[Piece]]
+    databases: Mapping[str, Database]
+    lane: Callable[[int], Submit]
+    space: SpillSpace
+    loop_seconds: float
+    later: Later
+    channels: int
+    watched: Watched
+    memory_limit: int
+    channel: int = 0
+
+    @property
+    def instance(self) -> Instance:
+        return self.take()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadSource:
+    """A source that an operator reads itself; a fragment calls it `relation`. Of `part` the pieces of the partition of
+    this number are read.
+    """
+
+    name: str
+    relation: str | None
+    whole: bool
+    cut: Cut | None = None
+    part: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Made:
+    """An operator, what it reads from, and what it reads from sources itself (as `reader`, or by relations). What a
+    `leaf` yields is what it has read.
+    """
+
+    node: RunNode
+    operator: Operator
+    meter: Meter
+    inputs: tuple[PhysicalNode, ...]
+    sources: tuple[ReadSource, ...] = ()
+    clocks: tuple[Clock, ...] = ()
+    reader: ReadsPieces | None = None
+    leaf: bool = False
+
+
+def make(node: RunNode, workshop: Workshop) -> Made:
+    match node:
+        case ScanNode():
+            part = workshop.channel if node.parted else None
+            source = ReadSource(node.source, None, node.whole, _cut(node), part)
+            scan = Scan(node.source, node.columns, order=node.order, largest=workshop.memory_limit)
+            return Made(node, scan, workshop.meter("Scan", node.place), (), (source,), reader=scan, leaf=True)
+        case FragmentNode():
+            sources = tuple(map(_file_source, node.files))
+            meter = workshop.meter("Fragment", node.place)
+            return Made(node, _fragment(node, workshop), meter, inputs(node), sources, node.context)
+        case UnnestNode():
+            return Made(node, _unnest(node), workshop.meter("Unnest", node.place), inputs(node))
+        case LookupNode():
+            return Made(node, _lookup(node, workshop), workshop.meter("IndexLookupJoin", node.place), inputs(node))
+        case MergeJoinNode():
+            return Made(node, _merge_join(node, workshop), workshop.meter("MergeJoin", node.place), inputs(node))
+        case StreamingAggregateNode():
+            aggregate = _streaming_aggregate(node, workshop)
+            return Made(node, aggregate, workshop.meter("StreamingAggregate", node.place), inputs(node))
+        case SelectNode():
+            select = Select(node.input.schema, columns=node.columns, schema=node.schema, place=node.place)
+            return Made(node, select, workshop.meter("Select", node.place), inputs(node))
+        case RoundsNode():
+            return Made(
+                node,
+                loop_of(node, workshop.instance, workshop.channels),
+                workshop.meter("Loop", node.place),
+                inputs(node),
+            )
+        case UserNode() | BatchFunctionNode() | UnionNode() | IterateNode():
+            return _of_users(node, workshop)
+        case _:
+            assert_never(node)
+
+
+def _of_users(node: UserOperatorNode, workshop: Workshop) -> Made:
+    operator: Operator
+    match node:
+        case UserNode():
+            operator = User(
+                node.name,
+                node.streams,
+                schema=node.schema,
+                make=node.make,
+                channel=workshop.channel,
+                recut=workshop.strict,
+            )
+            return Made(node, operator, workshop.meter("User", node.place), inputs(node))
+        case BatchFunctionNode():
+            operator = BatchFunctionOperator(
+                node.place,
+                node.function,
+                schema=node.schema,
+                channel=workshop.channel,
+                stride=node.stride,
+                recut=workshop.strict,
+            )
+            return Made(node, operator, workshop.meter("BatchFunction", node.place), inputs(node))
+        case UnionNode():
+            return Made(node, Union(node.schema), workshop.meter("Union", node.place), inputs(node))
+        case IterateNode():
+            source = node.source
+            operator = Iterate(
+                source.name,
+                source.items,
+                schema=node.schema,
+                epoch_rows=source.epoch_rows,
+                channel=workshop.channel,
+                stride=source.stride,
+            )
+            return Made(node, operator, workshop.meter("Iterate", node.place), (), leaf=True)
+        case _:
+            assert_never(node)
+
+
+def _fragment(node: FragmentNode, workshop: Workshop) -> Fragment:
+    return Fragment(
+        node.sql,
+        schema=node.schema,
+        instance=workshop.instance,
+        streams=[
+            StreamSource(
+                relation=each.relation,
+                schema=each.node.schema,
+                size_class=each.node.size_class,
+                replayed=each.replayed,
+                rows=each.node.rows if isinstance(each.node, ReceiveNode) else None,
+            )
+            for each in node.streams
+        ],
+        files=[
+            FileSource(source=each.source, relation=each.relation, columns=each.columns, weighed=each.weighed)
+            for each in node.files
+        ],
+        context=ContextSource(relation=RELATION, schema=context_schema(node.context)) if node.context else None,
+        strict=workshop.strict,
+        ordered=node.ordered,
+        spill=workshop.spill,
+        lazy=node.lazy,
+        row_wise=node.row_wise,
+        loops=node.loops,
+        result=node.result,
+        loop_seconds=workshop.loop_seconds,
+        later=workshop.later,
+        kernels=None if node.kernels is None else Kernels(node.kernels),
+        place=node.place,
+    )
+
+
+def _unnest(node: UnnestNode) -> Unnest:
+    return Unnest(
+        node.input.schema,
+        lists=node.lists,
+        keep=node.keep,
+        schema=node.schema,
+        ordinality=node.ordinality,
+        outer=node.outer,
+        place=node.place,
+    )
+
+
+def _lookup(node: LookupNode, workshop: Workshop) -> IndexLookupJoin:
+    index, prefetch, retries, submit = _index(node, workshop)
+    return IndexLookupJoin(
+        schema=node.schema,
+        probe=node.input.schema,
+        keys=node.keys,
+        index=index,
+        join=node.join,
+        prefetch=prefetch,
+        retries=retries,
+        submit=submit,
+        place=node.place,
+    )
+
+
+def _merge_join(node: MergeJoinNode, workshop: Workshop) -> MergeJoin:
+    return MergeJoin(
+        left=node.left.schema,
+        right=node.right.schema,
+        keys=node.keys,
+        type=node.type,
+        schema=node.schema,
+        holding=_holding(workshop),
+        condition=node.condition,
+        instance=workshop.instance,
+        place=node.place,
+    )
+
+
+def _holding(workshop: Workshop) -> Holding:
+    """For the rows of one key."""
+    space = workshop.space
+    return Holding(
+        memory_limit=workshop.instance.settings.memory_limit // _HELD_SHARE,
+        folder=space.files.folder,
+        take=space.quota.take,
+        give=space.quota.give,
+    )
+
+
+def _streaming_aggregate(node: StreamingAggregateNode, workshop: Workshop) -> StreamingAggregate:
+    return StreamingAggregate(
+        node.input.schema,
+        keys=node.keys,
+        measures=node.measures,
+        schema=node.schema,
+        instance=workshop.instance,
+        order=node.order,
+        place=node.place,
+    )
+
+
+def _index(node: LookupNode, workshop: Workshop) -> tuple[Index, int, Retries, Submit]:
+    """A kept index is there already and never waits; any other is the operator's own."""
+    if isinstance(node.index, str):
+        return workshop.index(node.index), 0, Retries(), at_once
+    wanted = node.index
+    host = IndexHost(tables=workshop.tables, instance=workshop.instance, databases=workshop.databases)
+    submit = workshop.lane(wanted.prefetch + 1) if wanted.prefetch else at_once
+    return open_index(wanted.kind, wanted.wanted, host), wanted.prefetch, Retries(count=wanted.retries), submit
+
+
+def _file_source(file: FileInput) -> ReadSource:
+    return ReadSource(file.source, file.relation, file.whole, _cut(file))
+
+
+def _cut(read: FileInput | ScanNode) -> Cut | None:
+    return None if read.cut is None else (read.source, *read.cut)

@@ -1,0 +1,79 @@
+"""A physical plan's pipelines made ready, channel by channel, each when it first runs.
+
+A plan of one channel and without exchanges runs one pipeline after the other, on one DuckDB instance with all of the
+task's memory. In any other each channel of each pipeline has an instance and a fixed share of the memory of its own,
+so that nothing that runs beside it can change what it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
+
+from ...operators.changes.network.network_statistics import LoopStatistics, OperatorStatistics
+from ...planner.physical.memory import instance_memory
+from ...planner.physical.pipelines import PhysicalNode, PhysicalPlan
+from .input_progress import InputRead, reads_of
+from .pipeline import PipelineInstance
+
+Make: TypeAlias = Callable[[PhysicalNode, int, int, int], PipelineInstance]
+"""A root, the number of its channel, the bytes that are its instance's, and which one of the instances of so many."""
+
+
+class Pipelines:
+    def __init__(self, physical: PhysicalPlan, memory_limit: int, make: Make) -> None:
+        self.physical = physical
+        self.parallel = physical.parallel
+        self._make = make
+        self._made: dict[tuple[int, int], PipelineInstance] = {}
+        self._reads: dict[tuple[int, int], tuple[InputRead, ...]] = {}
+        self._memory = instance_memory(physical, memory_limit)
+        self._first = tuple(_numbers(physical, self._memory))
+
+    def __len__(self) -> int:
+        return len(self.physical.pipelines)
+
+    def get(self, index: int, channel: int = 0) -> PipelineInstance:
+        """From any thread, but for one channel by one thread at a time."""
+        made = self._made.get((index, channel))
+        if made is None:
+            root = self.physical.pipelines[index].root
+            made = self._make(root, channel, self._memory[index], self._number(index, channel))
+            self._made[index, channel] = made
+        return made
+
+    def reads(self, first: int, last: int) -> tuple[InputRead, ...]:
+        """Where the pipelines from `first` to `last` read their inputs."""
+        found = self._reads.get((first, last))
+        if found is None:
+            found = self._reads[first, last] = reads_of(self.physical.pipelines[first:last])
+        return found
+
+    def _number(self, index: int, channel: int) -> int:
+        """Which instance of its size a channel has; they are used again by the pipelines of other shapes."""
+        return channel + self._first[index] if self.parallel else 0
+
+    @property
+    def plans(self) -> int:
+        return sum(made.plans for made in tuple(self._made.values()))
+
+    @property
+    def loops(self) -> tuple[LoopStatistics, ...]:
+        return tuple(each for made in tuple(self._made.values()) for each in made.loops)
+
+    @property
+    def bodies(self) -> tuple[OperatorStatistics, ...]:
+        return tuple(each for made in tuple(self._made.values()) for each in made.bodies)
+
+    def close(self) -> None:
+        for made in self._made.values():
+            made.close()
+
+
+def _numbers(physical: PhysicalPlan, memory: Sequence[int]) -> Iterator[int]:
+    """For each pipeline, how many instances of its size those before it have."""
+    before: dict[int, int] = {}
+    for pipeline, size in zip(physical.pipelines, memory, strict=True):
+        first = before.get(size, 0)
+        yield first
+        before[size] = first + pipeline.channels

@@ -1,0 +1,179 @@
+"""How far the inputs of a plan or a graph are read in an epoch.
+
+What a scan or an iterable reads is counted as it gives its rows. A statement that reads files itself gives its first
+rows late; of these count as many as DuckDB estimates to be behind it, and all once it has ended.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import pyarrow as pa
+
+from ...operators.core.piece import Piece
+from ...planner.physical.pipelines import FragmentNode, PhysicalNode, Pipeline, ScanNode, walk
+from ...planner.physical.user_nodes import IterateNode
+from ...proto.graph import IterableSource
+from ...proto.statistics import SourceProgress
+from ..runtime.meters import Meters
+
+Total: TypeAlias = int | None
+Meter: TypeAlias = tuple[str, str]
+
+
+class Statements(Protocol):
+    """Is told of statements that read files themselves."""
+
+    def statement(self, rows: Mapping[str, int], share: Callable[[], float | None]) -> AbstractContextManager[None]: ...
+
+
+class EndedStatements:
+    """How many rows of each source statements have read, in a process that nobody asks while they run."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, int] = {}
+
+    @contextmanager
+    def statement(
+        self,
+        rows: Mapping[str, int],
+        share: Callable[[], float | None],  # noqa: ARG002
+    ) -> Generator[None]:
+        yield
+        for name, count in rows.items():
+            self.rows[name] = self.rows.get(name, 0) + count
+
+
+class InputProgress:
+    """`begin` comes before the pipelines of an epoch that read some pieces, perhaps several times in it."""
+
+    def __init__(self, meters: Meters) -> None:
+        self._meters = meters
+        self._lock = threading.Lock()
+        self._begin(0)
+
+    def _begin(self, epoch: int) -> None:
+        self._epoch = epoch
+        self._totals: dict[str, Total] = {}
+        self._before: dict[str, dict[Meter, int]] = {}
+        self._ended: dict[str, float] = {}
+        self._running: dict[int, _Statement] = {}
+
+    def begin(self, epoch: int, reads: Sequence[InputRead], pieces: Mapping[str, Sequence[Piece]]) -> None:
+        """No other epoch is running."""
+        with self._lock:
+            if epoch != self._epoch:
+                self._begin(epoch)
+            for read in reads:
+                known, total = self._totals.get(read.source, 0), read.total(pieces)
+                self._totals[read.source] = None if known is None or total is None else known + total
+                if read.meter is not None:
+                    before = self._before.setdefault(read.source, {})
+                    before.setdefault(read.meter, self._meters.rows_out(*read.meter))
+
+    @contextmanager
+    def statement(self, rows: Mapping[str, int], share: Callable[[], float | None]) -> Generator[None]:
+        """Inside the context a statement reads so many rows of sources' files; `share` says how much it has done."""
+        statement = _Statement(rows, share)
+        with self._lock:
+            self._running[id(statement)] = statement
+        done = 0.0
+        try:
+            yield
+            done = 1.0
+        finally:
+            with self._lock:
+                self._running.pop(id(statement), None)
+                for name, count in rows.items():
+                    self._ended[name] = self._ended.get(name, 0.0) + count * (done or statement.done)
+
+    def ended(self, rows: Mapping[str, int]) -> None:
+        """Statements of other processes have read so many rows of sources' files."""
+        with self._lock:
+            for name, count in rows.items():
+                self._ended[name] = self._ended.get(name, 0.0) + count
+
+    def progress(self) -> Mapping[str, SourceProgress]:
+        """Of each input that is read, from any thread."""
+        with self._lock:
+            running = tuple(self._running.values())
+            shares = {id(each): each.ask() for each in running}
+            return {name: self._of(name, total, running, shares) for name, total in self._totals.items()}
+
+    def _of(
+        self, name: str, total: Total, running: Sequence[_Statement], shares: Mapping[int, float]
+    ) -> SourceProgress:
+        found = sum(self._meters.rows_out(*meter) - rows for meter, rows in self._before.get(name, {}).items())
+        found += int(self._ended.get(name, 0.0) + sum(each.rows.get(name, 0) * shares[id(each)] for each in running))
+        return SourceProgress(rows=found if total is None else min(found, total), total=total)
+
+
+class _Statement:
+    """One that runs. `done` is how much of it at least: an estimate may fall, and a statement run again."""
+
+    def __init__(self, rows: Mapping[str, int], share: Callable[[], float | None]) -> None:
+        self.rows = rows
+        self.done = 0.0
+        self._share = share
+
+    def ask(self) -> float:
+        self.done = max(self.done, self._share() or 0.0)
+        return self.done
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputRead:
+    """A place where an input is read. `meter` counts its rows, those of files that a statement reads aside. The pieces
+    of `source` are read `times` in all channels; an `iterable` has none.
+    """
+
+    source: str
+    meter: Meter | None = None
+    times: int = 1
+    iterable: IterableSource | None = None
+
+    def total(self, pieces: Mapping[str, Sequence[Piece]]) -> Total:
+        """How many rows all channels read there."""
+        if self.iterable is not None:
+            return _iterated(self.iterable)
+        rows = _sum(piece.row_count for piece in pieces.get(self.source, ()))
+        return None if rows is None else rows * self.times
+
+
+def reads_of(pipelines: Sequence[Pipeline]) -> tuple[InputRead, ...]:
+    """Where pipelines read their inputs."""
+    return tuple(read for pipeline in pipelines for node in walk(pipeline.root) for read in _reads(node, pipeline))
+
+
+def _reads(node: PhysicalNode, pipeline: Pipeline) -> Iterator[InputRead]:
+    match node:
+        case ScanNode():
+            times = pipeline.channels if node.whole else 1
+            yield InputRead(source=node.source, meter=("Scan", node.place), times=times)
+        case FragmentNode():
+            for file in node.files:
+                yield InputRead(source=file.source, times=pipeline.channels if file.whole else 1)
+        case IterateNode(source=source):
+            yield InputRead(source=source.name, meter=("Iterate", source.name), iterable=source)
+        case _:
+            pass
+
+
+def _iterated(source: IterableSource) -> Total:
+    """Arrow data that was given as a list tells it; anything else may end anywhere."""
+    if not isinstance(source.items, list) or source.epoch_rows is not None:
+        return None
+    return _sum(each.num_rows if isinstance(each, pa.RecordBatch) else None for each in source.items)
+
+
+def _sum(counts: Iterable[Total]) -> Total:
+    total = 0
+    for count in counts:
+        if count is None:
+            return None
+        total += count
+    return total

@@ -1,0 +1,68 @@
+"""Sources cut by the values of a key: each channel reads the rows in its range, so that equal keys meet there.
+
+The ranges of a number are the same for all sources cut by them. They follow the source that has most rows, so that
+each channel has about as many of its rows; a function of what the files' footers say, and of nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import TypeAlias
+
+from ...operators.core.piece import FilePiece, KeyRange, Piece
+from ...planner.physical.pipelines import Pipeline, read_from_sources, walk
+from .shapes import bound_of, key_bounds
+
+Cut: TypeAlias = tuple[str, str, int]
+"""A source, its key, and the number of the ranges."""
+
+CutPieces: TypeAlias = Mapping[Cut, Sequence[Piece]]
+
+
+def cuts_of(pipelines: Iterable[Pipeline]) -> frozenset[Cut]:
+    """What these pipelines read by ranges of keys."""
+    nodes = (node for each in pipelines for node in walk(each.root))
+    reads = (read for node in nodes for read in read_from_sources(node))
+    return frozenset((read.source, *read.cut) for read in reads if read.cut is not None)
+
+
+def key_shares(cuts: Iterable[Cut], whole: Mapping[str, Sequence[Piece]], channels: int) -> list[CutPieces]:
+    """For each channel, the pieces of every cut with its range of the key."""
+    given: list[dict[Cut, Sequence[Piece]]] = [{} for _ in range(channels)]
+    numbered = sorted(cuts, key=lambda cut: (cut[2], cut[0], cut[1]))
+    for _, together in groupby(numbered, key=lambda cut: cut[2]):
+        alike = list(together)
+        bounds = _bounds(alike, whole, channels)
+        for cut in alike:
+            for channel, (low, high) in enumerate(zip((None, *bounds), (*bounds, None), strict=True)):
+                given[channel][cut] = tuple(_in_range(whole[cut[0]], cut[1], low, high))
+    return list(given)
+
+
+def _bounds(alike: Sequence[Cut], whole: Mapping[str, Sequence[Piece]], channels: int) -> list[int]:
+    """Where the ranges after the first one start: after pieces, as even in rows as those are."""
+    known = [found for source, key, _ in alike if (found := key_bounds(whole[source], key))]
+    if not known:
+        return [0] * (channels - 1)
+    pieces = sorted(max(known, key=lambda found: sum(rows for _, _, rows in found)))
+    total = sum(rows for _, _, rows in pieces)
+    starts: list[int] = []
+    passed = 0
+    for _, high, rows in pieces:
+        passed += rows
+        while len(starts) < channels - 1 and passed * channels >= total * (len(starts) + 1):
+            starts.append(high + 1)
+    return starts
+
+
+def _in_range(pieces: Sequence[Piece], key: str, low: int | None, high: int | None) -> Iterator[Piece]:
+    """The files that have values in the range, whole; pieces without any are not counted."""
+    for _, group in groupby(pieces, key=lambda piece: piece.path if isinstance(piece, FilePiece) else ""):
+        file = [(piece, bound) for piece in group if isinstance(piece, FilePiece) and (bound := bound_of(piece, key))]
+        met = [(low is None or most >= low) and (high is None or least < high) for _, (_, least, most) in file]
+        if any(met):
+            for (piece, (name, _, _)), meets in zip(file, met, strict=True):
+                rows = piece.row_count if meets else 0
+                yield replace(piece, keys=KeyRange(column=name, low=low, high=high), row_count=rows)

@@ -1,0 +1,243 @@
+"""A pipeline made ready to run: the operators of a tree of physical nodes, made once and run epoch after epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+
+from ...operators.changes.network.network_statistics import LoopStatistics, OperatorStatistics
+from ...operators.core.operator import UNBOUNDED, Stream
+from ...operators.core.piece import Piece
+from ...operators.duckdb.fragment import Fragment
+from ...operators.loop import Loop
+from ...operators.recomputed_loop import RecomputedLoop
+from ...planner.physical.pipelines import KeptNode, PhysicalNode, ReceiveNode, inputs
+from ..runtime.meters import Meter, MeteredStream
+from .build_operators import Made, ReadSource, RunNode, Workshop, make
+from .epoch_clock import context_row
+from .input_progress import Statements
+from .kept_rows import Rows
+from .key_shares import CutPieces
+from .watermarks import Passed
+
+Pieces: TypeAlias = Mapping[str, Sequence[Piece]]
+
+_NONE: Final = Passed()
+
+
+@dataclass(slots=True)
+class Read:
+    """Rows and bytes that an epoch has read from splits and tables."""
+
+    rows_in: int = 0
+    bytes_in: int = 0
+    at_least: bool = False
+
+    def add(self, other: Read) -> None:
+        self.rows_in += other.rows_in
+        self.bytes_in += other.bytes_in
+        self.at_least |= other.at_least
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Supply:
+    """What a run reads: the pieces of its channel, those of all channels, those of its ranges of keys, exchanges, and
+    the clock. It is counted in `read`; `inputs` are told of statements that read files.
+    """
+
+    pieces: Pieces
+    whole: Pieces
+    receive: Callable[[int], Stream]
+    clock_us: int
+    time_zone: str
+    read: Read
+    cut: CutPieces = field(default_factory=dict)
+    inputs: Statements | None = None
+    watermarks: Passed = _NONE
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Run:
+    """The streams of one run, by what they come from. Of what has several readers the rows are held."""
+
+    supply: Supply
+    stack: ExitStack
+    streams: dict[object, MeteredStream] = field(default_factory=dict)
+    held: dict[object, list[pa.RecordBatch]] = field(default_factory=dict)
+
+
+class PipelineInstance:
+    """`run` is one epoch (or some pieces of one); the last run must have ended or been closed."""
+
+    def __init__(
+        self,
+        root: PhysicalNode,
+        *,
+        workshop: Workshop,
+        kept: Callable[[str], Rows],
+    ) -> None:
+        self._root = root
+        self._workshop = workshop
+        self._kept = kept
+        self._made: list[Made] = []
+        self._uses: dict[object, int] = {}
+        try:
+            for node in _innermost_first(root, self._uses):
+                self._made.append(make(node, workshop))
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def plans(self) -> int:
+        return sum(
+            made.operator.plans for made in self._made if isinstance(made.operator, Fragment | Loop | RecomputedLoop)
+        )
+
+    @property
+    def loops(self) -> tuple[LoopStatistics, ...]:
+        """Those that go round by round, and the loops inside of them."""
+        loops = (made.operator for made in self._made if isinstance(made.operator, Loop | RecomputedLoop))
+        return tuple(each for loop in loops for each in loop.loops)
+
+    @property
+    def bodies(self) -> tuple[OperatorStatistics, ...]:
+        """The operators in the bodies of those loops that follow changes."""
+        loops = (made.operator for made in self._made if isinstance(made.operator, Loop))
+        return tuple(each for loop in loops for each in loop.body)
+
+    def run(self, supply: Supply) -> Generator[pa.RecordBatch]:
+        """The rows of what is supplied."""
+        with ExitStack() as stack:
+            run = _Run(supply, stack)
+            for made in self._made:
+                if made.sources:
+                    stack.callback(_release, made, supply.read)
+                    rows = _assign(made, supply)
+                    if isinstance(made.operator, Fragment) and supply.inputs is not None:
+                        stack.enter_context(supply.inputs.statement(rows, made.operator.share))
+                if made.clocks and isinstance(made.operator, Fragment):
+                    made.operator.set_context(context_row(made.clocks, supply.clock_us, supply.time_zone))
+                streams = [self._stream(each, run, made.meter) for each in made.inputs]
+                batches = self._workshop.watched(made.node, self._workshop.channel, made.operator.run(streams))
+                watermarks = supply.watermarks.sources
+                stream = MeteredStream(made.operator.schema, batches, made.meter, inputs=streams)
+                stream.reads(watermarks.get(each.name, UNBOUNDED) for each in made.sources)
+                if made.leaf:
+                    stream.readers += (made.meter, supply.read)
+                stack.callback(stream.close)
+                run.streams[_key(made.node)] = stream
+            yield from self._stream(self._root, run, None)
+
+    def interrupt(self) -> None:
+        for made in self._made:
+            made.operator.interrupt()
+
+    def close(self) -> None:
+        for made in self._made:
+            made.operator.close()
+
+    # -------------------------------------------------------------------------------------------------- running
+
+    def _stream(self, node: PhysicalNode, run: _Run, reader: Meter | None) -> Stream:
+        match node:
+            case KeptNode():
+                stream = MeteredStream(node.schema, self._kept(node.name).read(), Meter("Kept", node.name))
+            case ReceiveNode():
+                stream = self._replayed(node, self._received(node, run), run)
+            case _:
+                stream = self._replayed(node, run.streams[_key(node)], run)
+        if reader is not None:
+            stream.readers.append(reader)
+        return stream
+
+    def _received(self, node: ReceiveNode, run: _Run) -> MeteredStream:
+        """The channel's end of an exchange, opened once."""
+        key = _key(node)
+        if key not in run.streams:
+            rows = run.supply.receive(node.exchange)
+            stream = run.streams[key] = MeteredStream(
+                node.schema, rows, self._workshop.meter("Exchange", node.place), inputs=[rows]
+            )
+            run.stack.callback(stream.close)
+        return run.streams[key]
+
+    def _replayed(self, node: PhysicalNode, stream: MeteredStream, run: _Run) -> MeteredStream:
+        key = _key(node)
+        if self._uses[key] == 1:
+            return stream
+        return MeteredStream(stream.schema, _replay(stream, run.held, key), Meter("Shared", ""), inputs=[stream])
+
+
+def _key(node: PhysicalNode) -> object:
+    """What a node's rows go by: there is one end of an exchange, however many nodes read it."""
+    return ("exchange", node.exchange) if isinstance(node, ReceiveNode) else id(node)
+
+
+def _replay(stream: Stream, held: dict[object, list[pa.RecordBatch]], key: object) -> Iterator[pa.RecordBatch]:
+    if key not in held:
+        held[key] = list(stream)
+    yield from held[key]
+
+
+def _assign(made: Made, supply: Supply) -> Mapping[str, int]:
+    """How many rows of each source that is, as far as it is known."""
+    rows: dict[str, int] = {}
+    for source in made.sources:
+        pieces = _pieces(source, supply)
+        _give(made, source, pieces)
+        rows[source.name] = rows.get(source.name, 0) + sum(piece.row_count or 0 for piece in pieces)
+    return rows
+
+
+def _pieces(source: ReadSource, supply: Supply) -> Sequence[Piece]:
+    if source.cut is not None:
+        return supply.cut[source.cut]
+    if source.part is not None:
+        return [each for each in supply.whole[source.name] if each.part == source.part]
+    return (supply.whole if source.whole else supply.pieces)[source.name]
+
+
+def _give(made: Made, source: ReadSource, pieces: Sequence[Piece]) -> None:
+    if source.relation is not None and isinstance(made.operator, Fragment):
+        made.operator.assign_to(source.relation, pieces)
+    elif made.reader is not None:
+        made.reader.assign(source.name, pieces)
+
+
+def _release(made: Made, read: Read) -> None:
+    """Count what a fragment has read of files itself. An operator outlives the epoch; its splits need not."""
+    for source in made.sources:
+        _give(made, source, ())
+    if isinstance(made.operator, Fragment):
+        reads = made.operator.reads
+        for counts in (read, made.meter):
+            counts.rows_in += reads.rows
+            counts.bytes_in += reads.bytes
+            counts.at_least |= reads.at_least
+
+
+def _innermost_first(root: PhysicalNode, uses: dict[object, int]) -> Iterator[RunNode]:
+    """Every operator once, after those it reads from; `uses` counts readers. Plans may be deep: no recursion."""
+    done: set[object] = set()
+    stack: list[tuple[PhysicalNode, bool]] = [(root, False)]
+    while stack:
+        node, below_done = stack.pop()
+        if isinstance(node, KeptNode):
+            continue
+        key = _key(node)
+        if not below_done:
+            uses[key] = uses.get(key, 0) + 1
+        if isinstance(node, ReceiveNode) or key in done:
+            continue
+        below = inputs(node)
+        if below_done or not below:
+            done.add(key)
+            yield node
+        elif uses[key] == 1:
+            stack.append((node, True))
+            stack.extend((each, False) for each in reversed(below))

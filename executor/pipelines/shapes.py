@@ -1,0 +1,84 @@
+"""How a source is fed in an epoch: what the planner makes pipelines for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Final
+
+from ...operators.core.column import Column
+from ...operators.core.piece import FilePiece, Piece
+from ...operators.sources.split_pieces import estimated_rows, native
+from ...planner.physical.pipelines import Feed, SourceShape
+from ...planner.physical.size_classes import size_class
+
+NOTHING = SourceShape(feed=Feed.STREAM, size_class=0)
+
+_FEWEST_PIECES: Final = 2
+_MOST_OVERLAP: Final = 1.25
+
+
+def shape_of(pieces: Sequence[Piece], columns: Sequence[Column], channels: int = 1) -> SourceShape:
+    """The shape of opened pieces. It depends on them and on the number of channels alone: over several, sources are
+    weighed against each other, and powers of ten are too coarse for that.
+    """
+    if not pieces:
+        return NOTHING
+    feed = _feed(pieces, columns)
+    clustered = clusters(pieces, columns) if feed is Feed.FILES else frozenset[str]()
+    rising = frozenset(name for name in clustered if _rises(key_bounds(pieces, name)))
+    rows = estimated_rows(pieces)
+    return SourceShape(feed=feed, size_class=size_class(rows, channels), clustered=clustered, rising=rising)
+
+
+def clusters(pieces: Sequence[Piece], columns: Sequence[Column]) -> frozenset[str]:
+    """The keys by which the pieces are nearly apart: a range of values is in few of them."""
+    return frozenset(column.name for column in columns if column.key and _clustered(key_bounds(pieces, column.name)))
+
+
+def key_bounds(pieces: Sequence[Piece], key: str) -> list[tuple[int, int, int]] | None:
+    """The least and greatest value of a key in each piece, and its rows; None where a piece does not tell."""
+    found = []
+    for piece in pieces:
+        bound = bound_of(piece, key) if isinstance(piece, FilePiece) else None
+        if bound is None:
+            return None
+        _, low, high = bound
+        found.append((low, high, piece.row_count or 0))
+    return found
+
+
+def bound_of(piece: FilePiece, key: str) -> tuple[str, int, int] | None:
+    """The name that a key has in the piece's file, and its least and greatest value there."""
+    found = [bound for bound in piece.key_bounds if bound[0].casefold() == key.casefold()]
+    return found[0] if len(found) == 1 else None
+
+
+def _clustered(bounds: Sequence[tuple[int, int, int]] | None) -> bool:
+    if not bounds or len(bounds) < _FEWEST_PIECES:
+        return False
+    span = max(high for _, high, _ in bounds) - min(low for low, _, _ in bounds)
+    return sum(high - low for low, high, _ in bounds) <= span * _MOST_OVERLAP
+
+
+def _rises(bounds: Sequence[tuple[int, int, int]] | None) -> bool:
+    return bounds is not None and all(one[1] <= two[0] for one, two in pairwise(bounds))
+
+
+def same_feed(pieces: Sequence[Piece], columns: Sequence[Column]) -> Iterator[list[Piece]]:
+    """Runs of pieces that are read in the same way."""
+    group: list[Piece] = []
+    feed: Feed | None = None
+    for piece in pieces:
+        mine = _feed((piece,), columns)
+        if group and mine is not feed:
+            yield group
+            group = []
+        feed = mine
+        group.append(piece)
+    if group:
+        yield group
+
+
+def _feed(pieces: Sequence[Piece], columns: Sequence[Column]) -> Feed:
+    return Feed.FILES if native(pieces, columns) else Feed.STREAM

@@ -1,0 +1,123 @@
+"""What of a source's pieces each channel of a pipeline reads. Functions of the pieces' sizes alone.
+
+A pipeline that starts at the seal gives each channel a *share*: consecutive rows, so that whole files stay together
+and a channel has at most two parts of files. One that starts with its pieces deals *hands* to channel after channel:
+neighbours together, because each hand is a statement of its own that costs milliseconds.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import accumulate, pairwise
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+
+from ...operators.core.blocks import BLOCK_ROWS
+from ...operators.core.piece import FilePiece, InlinePiece, Piece
+from ...operators.sources.formats.arrow import Inline
+from ...operators.sources.formats.format import PIECE_ROWS
+from ...operators.sources.split_pieces import estimated_rows
+
+Share: TypeAlias = tuple[Piece, ...]
+
+_SMALL_PART: Final = 8
+"""An inline split of less than this part of a share is not cut ..."""
+_MANY_BLOCKS: Final = 8
+"""... and one of so many blocks only between blocks."""
+_HANDS_EACH: Final = 4
+_LARGEST_HAND: Final = 1_000_000
+
+
+def shares(pieces: Sequence[Piece], channels: int) -> tuple[Share, ...]:
+    """One share for each channel, in order, as even in rows as the cuts allow.
+
+    Cuts are between pieces, which are row groups or runs of record batches where the format has them, and inside
+    inline splits that are large for a share.
+    """
+    starts = list(accumulate((estimated_rows((piece,)) for piece in pieces), initial=0))
+    total = starts[-1]
+    if channels == 1 or not total:
+        return (tuple(pieces), *[()] * (channels - 1))
+    inner = [
+        _nearest_cut(pieces, starts, total * channel // channels, total // channels) for channel in range(1, channels)
+    ]
+    cuts = [0, *inner, total]
+    dealt: list[list[Piece]] = [[] for _ in range(channels)]
+    for piece, (start, end) in zip(pieces, pairwise(starts), strict=True):
+        channel = min(bisect_right(cuts, start), channels) - 1
+        dealt[channel].append(_part(piece, 0, min(end, cuts[channel + 1]) - start))
+        while end > cuts[channel + 1]:
+            channel += 1
+            low, high = cuts[channel], min(end, cuts[channel + 1])
+            if low < high:
+                dealt[channel].append(_part(piece, low - start, high - start))
+    return tuple(tuple(share) for share in dealt)
+
+
+def hands(pieces: Sequence[Piece], channels: int) -> Iterator[Share]:
+    """The pieces in order, neighbours joined, large inline splits cut between blocks."""
+    most = _hand_rows(estimated_rows(pieces), channels)
+    hand: list[Piece] = []
+    rows = 0
+    for piece in _small(pieces):
+        size = estimated_rows((piece,))
+        if hand and rows + size > most:
+            yield tuple(hand)
+            hand, rows = [], 0
+        hand.append(piece)
+        rows += size
+    if hand:
+        yield tuple(hand)
+
+
+def _hand_rows(rows: int, channels: int) -> int:
+    """A few hands for each channel, none of them small and none that keeps the others waiting for long."""
+    return max(PIECE_ROWS, min(_LARGEST_HAND, rows // (channels * _HANDS_EACH)))
+
+
+def _small(pieces: Sequence[Piece]) -> Iterator[Piece]:
+    for piece in pieces:
+        rows = estimated_rows((piece,))
+        if not _inline(piece) or rows <= PIECE_ROWS:
+            yield piece
+            continue
+        for start in range(0, rows, BLOCK_ROWS):
+            yield _part(piece, start, min(start + BLOCK_ROWS, rows))
+
+
+def _nearest_cut(pieces: Sequence[Piece], starts: Sequence[int], row: int, share: int) -> int:
+    """The place nearest to `row` where the pieces may be cut."""
+    at = min(bisect_right(starts, row), len(pieces)) - 1
+    piece, start, end = pieces[at], starts[at], starts[at + 1]
+    if _inline(piece) and (end - start) * _SMALL_PART > share:
+        if end - start < _MANY_BLOCKS * BLOCK_ROWS:
+            return row
+        inside = start + (row - start + BLOCK_ROWS // 2) // BLOCK_ROWS * BLOCK_ROWS
+        return min(inside, end)
+    return start if row - start <= end - row else end
+
+
+def _inline(piece: Piece) -> bool:
+    """Rows that came with a call, in memory or as many as made a file of them: cut alike, or where they are showed."""
+    return isinstance(piece, InlinePiece) or (piece.format == Inline.name and piece.rows is not None)
+
+
+def _part(piece: Piece, start: int, end: int) -> Piece:
+    """Rows `start` to `end` of an inline piece; other pieces are cut nowhere inside."""
+    if not _inline(piece) or (start, end) == (0, piece.row_count):
+        return piece
+    if isinstance(piece, FilePiece):
+        assert piece.rows is not None
+        first = piece.rows[0]
+        return replace(piece, rows=(first + start, first + end), row_count=end - start)
+    batches: list[pa.RecordBatch] = []
+    at = 0
+    for batch in piece.batches:
+        low, high = max(start, at), min(end, at + batch.num_rows)
+        if low < high:
+            batches.append(batch.slice(low - at, high - low))
+        at += batch.num_rows
+    return replace(piece, batches=tuple(batches), row_count=end - start)

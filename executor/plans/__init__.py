@@ -1,0 +1,1 @@
+"""A prepared plan as a computation, per epoch or continuous."""

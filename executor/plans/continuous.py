@@ -1,0 +1,330 @@
+"""A continuous task's computation: one network of operators on changes, which lives as long as the task.
+
+An epoch's rows are fed as they are read and worked off batch by batch, so that memory holds state, and what the epoch
+has changed so far, but not its input. Nothing depends on where batches are cut, or on the order of splits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from ...operators.changes.kept.state_format import check_version
+from ...operators.changes.network.network import Network
+from ...operators.changes.network.schedule import Watched
+from ...operators.changes.retraction_check import NotThere
+from ...operators.changes.values.change import Change
+from ...operators.changes.values.evaluator import Evaluators
+from ...operators.core.batches import batch_of
+from ...operators.core.interrupts import unwatched
+from ...operators.core.operator import UNBOUNDED, StateReader, StateWriter
+from ...operators.core.piece import FilePiece, Piece
+from ...operators.duckdb.conform import Conform
+from ...operators.duckdb.instances import InstancePool, InstanceSettings
+from ...operators.sources.split_pieces import expand
+from ...operators.writing.staged_write import Written
+from ...planner.ir.arrow_types import unnamed_arrow
+from ...planner.prepare_changes import PreparedChanges
+from ...proto.errors import ExecutionError, Exhausted, InternalError
+from ...proto.statistics import LoopStatistics, OperatorStatistics, SourceProgress, StageStatistics
+from ...proto.values import FileSplit, InlineSplit, OnError, TaskOptions
+from ..api.computation import Source
+from ..changes.build_graph import EntrySource, graph_of
+from ..pipelines.input_progress import InputProgress, InputRead
+from ..pipelines.watermarks import Watermarks
+from ..runtime.meters import Meter, Meters
+from ..runtime.network_totals import operators_told, told
+from .dataflow import FILE_KINDS
+from .read_changes import Reading
+from .static_tables import sizes
+
+_BATCH_ROWS: Final = 65_536
+_STATEMENTS: Final = 4
+"""Statements have this part of the task's memory, state has the rest."""
+_UNWEIGHED: Final = 64
+"""Of so small a part of the task's memory rows may be fed before state is weighed again."""
+_WATERMARKS: Final = pa.schema([("source", pa.string()), ("watermark", pa.int64())])
+_LARGEST: Final = 3
+"""Operators that are named where state is too large."""
+
+
+class ContinuousComputation:
+    """`tables` are the pieces of the static sources, opened; they arrive in the first epoch."""
+
+    early_source: str | None = None
+    early_frees = False
+
+    def __init__(
+        self,
+        prepared: PreparedChanges,
+        options: TaskOptions,
+        *,
+        pool: InstancePool,
+        settings: InstanceSettings,
+        roots: Sequence[str],
+        side: str,
+        tables: Mapping[str, Sequence[Piece]],
+    ) -> None:
+        self.schema = prepared.schema
+        self.warnings = prepared.warnings
+        self.nothing = pa.RecordBatch.from_pylist([], schema=prepared.schema)
+        self._meters = Meters()
+        self._inputs = InputProgress(self._meters)
+        reads = []
+        self._readings: dict[str, Reading] = {}
+        entries: dict[str, EntrySource] = {}
+        sources = []
+        for port, planned in enumerate(prepared.sources):
+            outside = pa.schema([pa.field(each.name, each.type, each.nullable) for each in planned.columns])
+            schema = pa.schema([field.with_type(unnamed_arrow(field.type)) for field in outside])
+            entries[planned.name] = EntrySource(port=port, schema=schema)
+            at = "Scan", planned.places[0] if planned.places else planned.name
+            reads.append(InputRead(source=planned.name, meter=at))
+            self._readings[planned.name] = Reading(planned, schema, self._meters.of(*at), options.memory_limit)
+            kinds = () if planned.static else (*FILE_KINDS, "inline")
+            sources.append(Source(name=planned.name, schema=outside, static=planned.static, split_kinds=kinds))
+        self.sources = tuple(sources)
+        self._reads = tuple(reads)
+        self._ports = {name: entry.port for name, entry in entries.items()}
+        self._tables = dict(tables)
+        self._roots = tuple(roots)
+        self._side = side
+        self._memory = options.memory_limit - options.memory_limit // _STATEMENTS
+        self._unweighed = 0
+        self._stopped = False
+        self._watermarks: dict[str, int] = {}
+        """The greatest that each source has reached."""
+        self._skips = options.on_error is OnError.SKIP_EPOCH
+        self._undo: _Undo | None = None
+        self._pool = pool
+        self._instance = pool.take(replace(settings, memory_limit=options.memory_limit // _STATEMENTS))
+        self._evaluators = Evaluators(self._instance)
+        try:
+            graph = graph_of(prepared.root, entries, self._evaluators)
+            self._network = Network(graph, options.channels, schedule=Watched(self.check_stopped, self.check))
+        except BaseException:
+            pool.give_back(self._instance)
+            raise
+        self._outside = Conform(prepared.columns, "the result")
+
+    # -------------------------------------------------------------------------------------------------- splits
+
+    def accept_file(self, source: str, split: FileSplit, origin: str) -> tuple[FilePiece, ...]:
+        self._readings[source].accept(split, origin)
+        return expand(split, self._roots, origin, side=self._side)
+
+    def accept_inline(self, source: str, split: InlineSplit, origin: str) -> None:
+        self._readings[source].accept(split, origin)
+
+    def static_sizes(self) -> Mapping[str, int]:
+        return sizes(self._tables)
+
+    # -------------------------------------------------------------------------------------------------- epochs
+
+    def save(self, state: StateWriter) -> None:
+        """Before the first epoch that is complete there is no state, and static sources have not arrived."""
+        state.write("begun", 1, pa.table({"begun": [not self._network.fresh]}))
+        said = {"source": pa.array(self._watermarks, pa.string()), "watermark": [*self._watermarks.values()]}
+        state.write("watermarks", 1, pa.table(said, _WATERMARKS))
+        if not self._network.fresh:
+            self._network.save(state)
+
+    def load(self, state: StateReader) -> None:
+        """Static sources arrived in an epoch before, if there was one."""
+        version, table = state.read("begun")
+        check_version("begun", version, 1)
+        version, said = state.read("watermarks")
+        check_version("watermarks", version, 1)
+        self._watermarks = {row["source"]: row["watermark"] for row in said.to_pylist()}
+        if table.column("begun")[0].as_py():
+            self._network.load(state)
+            self._tables = {}
+            self.check()
+
+    def epoch(self, number: int, clock_us: int) -> ContinuousRun:  # noqa: ARG002 - no answer depends on the clock
+        self._stopped = False  # it was the epoch before that was to stop
+        return ContinuousRun(self, number, Undoing(self) if self._skips else None)
+
+    def mark(self) -> None:
+        """Where epochs are skipped: keep what `roll_back` brings back."""
+        if self._skips:
+            meters = tuple((meter, meter.runs, meter.rows_out, meter.bytes_out) for meter in self._meters.all())
+            with unwatched():
+                self._network.mark()
+            self._undo = _Undo(self._tables, meters, dict(self._watermarks))
+
+    def keep(self) -> None:
+        """The epoch is complete."""
+        self._network.unmark()
+        self._undo = None
+
+    def roll_back(self) -> None:
+        """Everything is as it was before the epoch, if one was begun and not kept."""
+        undo, self._undo = self._undo, None
+        if undo is None:
+            return
+        with unwatched():
+            self._network.roll_back()
+        self._tables = dict(undo.tables)
+        self._watermarks = dict(undo.watermarks)
+        for meter, runs, rows, size in undo.meters:
+            meter.runs, meter.rows_out, meter.bytes_out = runs, rows, size
+
+    def blamed(self, error: NotThere, pieces: Mapping[str, Sequence[Piece]]) -> NotThere:
+        """The error with the splits that delete the row, for which they are read once more."""
+        reading, splits = self._readings[error.source], []
+        for piece in pieces.get(error.source, ()):
+            deletes = any(error.is_deleted_in(change) for change, _ in reading.changes(reading.opened((piece,))))
+            if deletes and piece.origin not in splits:
+                splits.append(piece.origin)
+        return error.deleted_by(splits)
+
+    def begin(self, number: int, pieces: Mapping[str, Sequence[Piece]]) -> Mapping[str, Sequence[Piece]]:
+        """An epoch of these pieces, and of what the static sources have the first time: all of them, opened."""
+        tables, self._tables = self._tables, {}
+        opened = {name: self._readings[name].opened(given) for name, given in (*pieces.items(), *tables.items())}
+        self._inputs.begin(number, [each for each in self._reads if each.source in opened], opened)
+        return opened
+
+    def changes(self, source: str, pieces: Sequence[Piece]) -> Iterator[tuple[int, int]]:
+        """Feed rows of a source; rows and bytes as they are fed."""
+        for change, size in self._readings[source].changes(pieces):
+            self._unweighed += size
+            if self._unweighed > self._memory // _UNWEIGHED:
+                self.check(size)
+            self._network.feed(self._ports[source], 0, change)
+            self._network.run()
+            yield len(change), size
+
+    def reach(self, watermarks: Watermarks) -> None:
+        """A source's watermark never goes back, and stands where the epoch says none."""
+        for name, watermark in watermarks.items():
+            if watermark is not None:
+                self._watermarks[name] = max(watermark, self._watermarks.get(name, watermark))
+
+    @property
+    def watermark(self) -> int | None:
+        """The result's, for the epoch completed last."""
+        return self._network.watermark
+
+    def complete(self) -> Iterator[pa.RecordBatch]:
+        """End the epoch: how the result has changed."""
+        said = {each.name: UNBOUNDED if each.static else self._watermarks.get(each.name) for each in self.sources}
+        self._network.end_all({self._ports[name]: watermark for name, watermark in said.items()})
+        if not self._network.run():
+            raise InternalError("the network has come to rest before the epoch was complete")
+        change = self._network.take()
+        self.check()
+        for start in range(0, len(change), _BATCH_ROWS):
+            yield self._batch(change.take(np.arange(start, min(start + _BATCH_ROWS, len(change)))))
+
+    def check(self, more: int = 0) -> None:
+        """Raises if the run is to stop, or state has come to be too large, with so many bytes of input."""
+        self.check_stopped()
+        self._unweighed = 0
+        size = self._network.nbytes + more
+        if size <= self._memory:
+            return
+        operators = sorted(self._network.statistics().operators, key=lambda each: each.nbytes, reverse=True)
+        largest = "; ".join(f"{each.operator} at {each.place}: {each.nbytes:,}" for each in operators[:_LARGEST])
+        raise Exhausted(
+            f"the state of a continuous task and an epoch's change may take three quarters of its memory_limit, "
+            f"{self._memory:,} bytes, and have come to {size:,} ({largest}): raise memory_limit, or keep fewer rows or "
+            "columns",
+            reason="STATE_TOO_LARGE",
+        )
+
+    def check_stopped(self) -> None:
+        if self._stopped:
+            raise ExecutionError("interrupted", reason="INTERRUPTED")
+
+    def _batch(self, change: Change) -> pa.RecordBatch:
+        rows = self._outside(change.rows.to_batch(self._network.schema))
+        return batch_of([*rows.columns, pa.array(change.weights)], rows.num_rows, self.schema)
+
+    # ------------------------------------------------------------------------------------------------- the rest
+
+    def operators(self) -> tuple[OperatorStatistics, ...]:
+        return (*self._meters.statistics(), *operators_told(self._network.statistics().operators))
+
+    def loops(self) -> tuple[LoopStatistics, ...]:
+        return told(self._network.statistics().loops)
+
+    def stages(self) -> tuple[StageStatistics, ...]:
+        return ()
+
+    def progress(self) -> Mapping[str, SourceProgress]:
+        return self._inputs.progress()
+
+    @property
+    def plans(self) -> int:
+        return self._evaluators.plans
+
+    def interrupt(self) -> None:
+        self._stopped = True
+        self._instance.interrupt()
+
+    def close(self) -> None:
+        self._evaluators.close()
+        self._tables.clear()
+        self._pool.give_back(self._instance)
+
+
+@dataclass(frozen=True, slots=True)
+class _Undo:
+    """What a computation was before an epoch, beside its network: the tables that were to come, and what was read."""
+
+    tables: Mapping[str, Sequence[Piece]]
+    meters: Sequence[tuple[Meter, int, int, int]]
+    watermarks: Mapping[str, int]
+
+
+class Undoing:
+    """An epoch's change of state as the lifecycle knows it: it is kept, or dropped."""
+
+    def __init__(self, computation: ContinuousComputation) -> None:
+        self._computation = computation
+
+    def commit(self) -> Written:
+        self._computation.keep()
+        return Written()
+
+    def drop(self) -> None:
+        self._computation.roll_back()
+
+
+class ContinuousRun:
+    """One epoch."""
+
+    at_least = False
+
+    def __init__(self, computation: ContinuousComputation, number: int, effect: Undoing | None) -> None:
+        self.effect = effect
+        self._number = number
+        self._computation = computation
+        self.rows_in = 0
+        self.bytes_in = 0
+        self.watermark: int | None = None
+
+    def early(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
+        raise InternalError(f"a continuous task runs no {len(pieces)} pieces ahead of the seal")
+
+    def sealed(self, pieces: Mapping[str, Sequence[Piece]], watermarks: Watermarks) -> Iterator[pa.RecordBatch]:
+        """Empty batches between what is fed let other tasks have their turn."""
+        computation = self._computation
+        computation.mark()
+        computation.reach(watermarks)
+        for source, given in computation.begin(self._number, pieces).items():
+            for rows, size in computation.changes(source, given):
+                self.rows_in += rows
+                self.bytes_in += size
+                yield computation.nothing
+        try:
+            yield from computation.complete()
+        except NotThere as error:
+            raise computation.blamed(error, pieces) from error
+        self.watermark = computation.watermark

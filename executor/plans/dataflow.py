@@ -1,0 +1,376 @@
+"""A prepared plan as a computation: pipelines made once per shape of the sources and kept, run for every epoch.
+
+With one channel the pipelines run one after the other, with more of them side by side (`parallel`). What they read, in
+which pieces, and the memory of each are fixed either way, and nothing outside the task can change what it computes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import NotRequired, TypedDict, Unpack
+
+import pyarrow as pa
+
+from ...operators.changes.network.network_statistics import LoopStatistics as RunLoops
+from ...operators.changes.network.network_statistics import OperatorStatistics as RunOperators
+from ...operators.core.column import Column
+from ...operators.core.operator import StateReader, StateWriter, Stream
+from ...operators.core.piece import FilePiece, InlinePiece, Piece
+from ...operators.core.submit import Submit
+from ...operators.duckdb.instances import Instance, InstancePool, InstanceSettings
+from ...operators.duckdb.loop_bounds import Later
+from ...operators.indexes.sql import Database
+from ...operators.sources.formats.matching import match_columns
+from ...operators.sources.split_pieces import expand
+from ...planner.physical.memory import index_memory
+from ...planner.physical.pipelines import PhysicalNode, PhysicalPlan, Pipeline, SourceShape, Start, received_by
+from ...planner.prepare import Planned
+from ...proto.errors import ExecutionError, Exhausted, InternalError, InvalidRequest, SplitError
+from ...proto.statistics import LoopStatistics, OperatorStatistics, SourceProgress, StageStatistics
+from ...proto.values import Determinism, FileSplit, InlineSplit, Split, TaskOptions
+from ..api.computation import RowEffect, Source
+from ..exchange.parallel_epoch import Surroundings
+from ..ledger.split_book import rowless
+from ..pipelines.build_operators import RunNode, Workshop
+from ..pipelines.channel_pipelines import Pipelines
+from ..pipelines.input_progress import InputProgress
+from ..pipelines.pipeline import Pieces, PipelineInstance, Read, Supply
+from ..pipelines.shapes import NOTHING, shape_of
+from ..pipelines.watermarks import Passed
+from ..runtime.batch_store import Quota, SpillSpace
+from ..runtime.lookup_threads import Lane, LookupThreads
+from ..runtime.meters import Meter, Meters
+from ..runtime.network_totals import combined, combined_operators, operators_told, told
+from ..runtime.scheduler import Scheduler
+from .cluster import Keeps, MakeCluster
+from .epoch_of_plan import PlanRun
+from .static_results import Keeping
+from .static_tables import sizes
+
+FILE_KINDS = ("file:parquet", "file:arrow", "file:orc", "file:csv", "file:json")
+_SHAPES_KEPT = 16
+
+
+class Resources(TypedDict):
+    """What a service gives a computation."""
+
+    pool: InstancePool
+    settings: InstanceSettings
+    roots: Sequence[str]
+    space: SpillSpace
+    scheduler: Scheduler
+    side: str
+    tables: Mapping[str, Sequence[Piece]]
+    databases: Mapping[str, Database]
+    lookups: LookupThreads
+    later: Later
+    write: NotRequired[RowEffect | None]
+    cluster: NotRequired[MakeCluster | None]
+
+
+class PlanComputation:
+    """`tables` are the pieces of the static sources, opened. `roots` are where splits may be read from. `write` is
+    what the plan's rows go through at last; one that writes waits for the seal. So does one on a `cluster`, which runs
+    the pipelines instead of this process.
+    """
+
+    def __init__(
+        self,
+        prepared: Planned,
+        options: TaskOptions,
+        **resources: Unpack[Resources],
+    ) -> None:
+        write, space = resources.get("write"), resources["space"]
+        self.schema = prepared.schema if write is None else write.schema
+        self.warnings = prepared.warnings
+        self.sources = tuple(_source(each.name, each.columns, static=each.static) for each in prepared.sources)
+        self.options = options
+        self.columns = {each.name: each.columns for each in prepared.sources}
+        self.tables = dict(resources["tables"])
+        self._prepared = prepared
+        self._pool = resources["pool"]
+        self._settings = resources["settings"]
+        self._roots = tuple(resources["roots"])
+        self._space = space
+        self._side = resources["side"]
+        self._nominal = {each.name: NOTHING for each in prepared.sources}
+        self._nominal |= {
+            name: shape_of(pieces, self.columns[name], options.channels) for name, pieces in self.tables.items()
+        }
+        self.meters = Meters()
+        self.inputs = InputProgress(self.meters)
+        make_cluster = resources.get("cluster")
+        self.cluster = None if make_cluster is None else make_cluster(self.meters, self.inputs)
+        self._keeping: Keeps = (
+            Keeping(self._kept_rows, options, space, self.meters) if self.cluster is None else self.cluster.keeping
+        )
+        self._without: set[str] = set()
+        self._databases = resources["databases"]
+        self._lookups = resources["lookups"]
+        self._later = resources["later"]
+        self._lanes: list[Lane] = []
+        self._made: OrderedDict[tuple[SourceShape, ...], Pipelines] = OrderedDict()
+        self._running: set[PipelineInstance] = set()
+        self._instances: dict[tuple[int, int], Instance] = {}
+        self.surroundings = Surroundings(
+            scheduler=resources["scheduler"],
+            space=SpillSpace(space.files, Quota(options.spill_quota)),
+            exchange_bytes=options.queue_bytes,
+            result_bytes=options.output_bytes,
+            meters=self.meters,
+            run=self.run,
+        )
+        self._stopped = False
+        self._plans = 0
+        self._ended_loops: tuple[RunLoops, ...] = ()
+        self._ended_bodies: tuple[RunOperators, ...] = ()
+        self._accepted: dict[str, InlinePiece] = {}
+        pipelines = prepared.physical(self._nominal).pipelines
+        self.write = write
+        waits = write is not None or self.cluster is not None
+        self.lead, self.early_source = (0, None) if waits else self._ahead_of_the_seal(pipelines)
+        behind = (source for pipeline in pipelines[self.lead + 1 :] for source in pipeline.sources)
+        self.early_frees = self.early_source is not None and self.early_source not in behind
+
+    def _ahead_of_the_seal(self, pipelines: Sequence[Pipeline]) -> tuple[int, str | None]:
+        """How many pipelines read static sources alone before the first that starts with its pieces, and its source."""
+        for index, pipeline in enumerate(pipelines):
+            if pipeline.into or received_by(pipeline.root):
+                break
+            if all(source in self.tables for source in pipeline.sources):
+                continue
+            if pipeline.start is Start.PIECE:
+                return index, pipeline.sources[0]
+            break
+        return 0, None
+
+    # -------------------------------------------------------------------------------------------------- splits
+
+    def accept_file(self, source: str, split: FileSplit, origin: str) -> tuple[FilePiece, ...]:  # noqa: ARG002
+        refuse_changes(split, origin)
+        return expand(split, self._roots, origin, side=self._side)
+
+    def accept_inline(self, source: str, split: InlineSplit, origin: str) -> None:
+        refuse_changes(split, origin)
+        known = self._accepted.get(source)
+        if known is not None and known.missing_columns is split.missing_columns and known.schema.equals(split.schema):
+            return
+        piece = self._accepted[source] = rowless(split, origin)
+        try:
+            match_columns(self.columns[source], split.schema, piece)
+        except SplitError:
+            del self._accepted[source]
+            raise
+
+    def static_sizes(self) -> Mapping[str, int]:
+        return sizes(self.tables)
+
+    # -------------------------------------------------------------------------------------------------- epochs
+
+    def save(self, state: StateWriter) -> None:
+        """An epoch leaves nothing behind."""
+
+    def load(self, state: StateReader) -> None:
+        """There is nothing to take back."""
+
+    def epoch(self, number: int, clock_us: int) -> PlanRun:
+        self._stopped = False  # it was the epoch before that was to stop
+        return PlanRun(self, clock_us, number)
+
+    def pipelines(self, shape: Mapping[str, SourceShape], clock_us: int) -> Pipelines:
+        """The pipelines for sources of this shape, with what they keep; those not named are as they were when the task
+        was made.
+        """
+        whole = {**self._nominal, **self._prepared.relevant(shape)}
+        key = tuple(whole.values())
+        made = self._made.get(key)
+        if made is not None:
+            self._made.move_to_end(key)
+            return made
+        physical = self._kept_for(whole, clock_us)
+        made = self._made[key] = Pipelines(physical, self.options.memory_limit, self.make)
+        if len(self._made) > _SHAPES_KEPT:
+            _, oldest = self._made.popitem(last=False)
+            self._count(oldest)
+            oldest.close()
+        return made
+
+    def _kept_for(self, shape: Mapping[str, SourceShape], clock_us: int) -> PhysicalPlan:
+        """The physical plan, with all that static sources alone feed computed. An index that is too large is done
+        without, where the plan leaves that open.
+        """
+        physical = self._prepared.physical(shape, self._without)
+        while (large := self._keeping.ensure(physical, clock_us)) is not None:
+            if large.name in self._without:
+                room = index_memory(self.options.memory_limit)
+                raise Exhausted(
+                    f"{large.place}: the indexes of a task may take a quarter of its memory_limit, {room} bytes, which "
+                    "is too little for this one: raise memory_limit",
+                    reason="INDEX_TOO_LARGE",
+                )
+            self._without.add(large.name)
+            physical = self._prepared.physical(shape, self._without)
+        return physical
+
+    def make(self, root: PhysicalNode, channel: int, memory_limit: int, number: int) -> PipelineInstance:
+        """Operators on the instance of this number among those with so much memory."""
+        workshop = Workshop(
+            take=lambda: self._instance(memory_limit, number),
+            strict=self.options.determinism is Determinism.STRICT,
+            spill=self.options.spill,
+            meter=lambda operator, place: self.meters.of(operator, place, channel),
+            index=self._keeping.index,
+            tables=self.tables,
+            databases=self._databases,
+            lane=self._lane,
+            space=self._space,
+            channels=self.options.channels,
+            loop_seconds=self.options.loop_seconds,
+            later=self._later,
+            channel=channel,
+            watched=self.watched,
+            memory_limit=self.options.memory_limit,
+        )
+        return PipelineInstance(root, workshop=workshop, kept=self._keeping.rows)
+
+    def _instance(self, memory_limit: int, number: int) -> Instance:
+        instance = self._instances.get((memory_limit, number))
+        if instance is None:
+            settings = replace(self._settings, memory_limit=memory_limit)
+            instance = self._instances[memory_limit, number] = self._pool.take(settings)
+        return instance
+
+    def _count(self, made: PipelineInstance | Pipelines) -> None:
+        """It is about to be closed."""
+        self._plans += made.plans
+        self._ended_loops = combined((*self._ended_loops, *made.loops))
+        self._ended_bodies = combined_operators((*self._ended_bodies, *made.bodies))
+
+    def _lane(self, limit: int) -> Submit:
+        lane = self._lookups.lane(limit)
+        self._lanes.append(lane)
+        return lane.submit
+
+    def _kept_rows(self, root: PhysicalNode, clock_us: int) -> Generator[pa.RecordBatch]:
+        made = self.make(root, 0, self.options.memory_limit, 0)
+        try:
+            with closing(self.run(made, self.supply(self.tables, clock_us, Read(), Passed()))) as rows:
+                yield from rows
+        finally:
+            self._count(made)
+            made.close()
+
+    def supply(self, pieces: Pieces, clock_us: int, read: Read, watermarks: Passed) -> Supply:
+        """All of these pieces."""
+        return Supply(
+            pieces=pieces,
+            whole=pieces,
+            receive=_nothing,
+            clock_us=clock_us,
+            time_zone=self.options.time_zone,
+            read=read,
+            inputs=self.inputs,
+            watermarks=watermarks,
+        )
+
+    def watched(self, node: RunNode, channel: int, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
+        """What the node's operator yields in an epoch."""
+        return rows
+
+    def run(self, made: PipelineInstance, supply: Supply) -> Generator[pa.RecordBatch]:
+        self._running.add(made)
+        try:
+            self.check_stopped()
+            yield from made.run(supply)
+        finally:
+            self._running.discard(made)
+
+    def check_stopped(self) -> None:
+        if self._stopped:
+            raise ExecutionError("interrupted", reason="INTERRUPTED")
+
+    # ------------------------------------------------------------------------------------------------- the rest
+
+    def meter(self, write: RowEffect) -> Meter:
+        return self.meters.of("Write", write.place)
+
+    def operators(self) -> tuple[OperatorStatistics, ...]:
+        elsewhere = () if self.cluster is None else self.cluster.bodies
+        here = (each for made in tuple(self._made.values()) for each in made.bodies)
+        bodies = combined_operators((*self._ended_bodies, *elsewhere, *here))
+        return (*self.meters.statistics(), *operators_told(bodies))
+
+    def loops(self) -> tuple[LoopStatistics, ...]:
+        elsewhere = () if self.cluster is None else self.cluster.loops
+        here = (each for made in tuple(self._made.values()) for each in made.loops)
+        return told((*self._ended_loops, *elsewhere, *here))
+
+    def stages(self) -> tuple[StageStatistics, ...]:
+        return () if self.cluster is None else self.cluster.stages()
+
+    def progress(self) -> Mapping[str, SourceProgress]:
+        return self.inputs.progress()
+
+    @property
+    def plans(self) -> int:
+        elsewhere = 0 if self.cluster is None else self.cluster.plans
+        return self._plans + elsewhere + sum(made.plans for made in tuple(self._made.values()))
+
+    def interrupt(self) -> None:
+        self._stopped = True
+        for running in tuple(self._running):
+            running.interrupt()
+        if self.cluster is not None:
+            self.cluster.interrupt()
+
+    def close(self) -> None:
+        for lane in self._lanes:
+            lane.close()
+        while self._made:
+            _, made = self._made.popitem()
+            self._count(made)
+            made.close()
+        self._keeping.close()
+        if self.cluster is not None:
+            self.cluster.close()
+        self.tables.clear()
+        if self.write is not None:
+            self.write.close()
+        while self._instances:
+            _, instance = self._instances.popitem()
+            self._pool.give_back(instance)
+
+
+def _source(name: str, columns: Sequence[Column], *, static: bool) -> Source:
+    schema = pa.schema([pa.field(each.name, each.type, each.nullable) for each in columns])
+    return Source(name=name, schema=schema, static=static, split_kinds=() if static else (*FILE_KINDS, "inline"))
+
+
+def refuse_changes(split: Split, origin: str) -> None:
+    """What is no change of anything: a split of a per-epoch task, a static table."""
+    if split.change_column is not None:
+        raise InvalidRequest(
+            f"{origin} names a change column ({split.change_column!r}), but its rows are no changes: only splits of "
+            'tasks with mode="continuous" are',
+            reason="UNEXPECTED_CHANGES",
+        )
+
+
+def _nothing(exchange: int) -> Stream:
+    raise InternalError(f"there is no exchange {exchange}")
+
+
+def instance_settings(options: TaskOptions, roots: Sequence[str]) -> InstanceSettings:
+    """Strict tasks have one thread, so that rows come in a repeatable order; relaxed ones every core."""
+    strict = options.determinism is Determinism.STRICT
+    return InstanceSettings(
+        memory_limit=options.memory_limit,
+        threads=1 if strict else os.cpu_count() or 1,
+        roots=tuple(roots),
+        time_zone=options.time_zone,
+        spill_limit=options.spill_quota,
+    )

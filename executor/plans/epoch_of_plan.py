@@ -1,0 +1,151 @@
+"""An epoch of a plan or a graph, as its pipelines are run."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ...operators.core.piece import Piece
+from ...operators.sources.scan import Scan
+from ...operators.sources.split_pieces import open_pieces
+from ...planner.physical.pipelines import Pipeline
+from ...proto.errors import NodeError
+from ..api.computation import RowEffect
+from ..exchange.parallel_epoch import ParallelRun
+from ..pipelines.channel_pipelines import Pipelines
+from ..pipelines.pipeline import Pieces, Read
+from ..pipelines.shapes import same_feed, shape_of
+from ..pipelines.shares import hands
+from ..pipelines.turns import in_hands
+from ..pipelines.watermarks import Watermarks, passed_on
+from ..runtime.meters import Meter, MeteredStream
+
+if TYPE_CHECKING:
+    from .dataflow import PlanComputation
+
+_log = logging.getLogger(__name__)
+
+
+class PlanRun:
+    """One epoch: the pipelines before the early one, it piece by piece, and at the seal all the others.
+
+    What users' code raises is told with the epoch, and logged with its traceback.
+    """
+
+    def __init__(self, computation: PlanComputation, clock_us: int, number: int) -> None:
+        self._computation = computation
+        self._clock_us = clock_us
+        self.number = number
+        self._read = Read()
+        self._led = False
+        self._watermarks: Watermarks = {}
+        self.watermark: int | None = None
+
+    @property
+    def rows_in(self) -> int:
+        return self._read.rows_in
+
+    @property
+    def bytes_in(self) -> int:
+        return self._read.bytes_in
+
+    @property
+    def at_least(self) -> bool:
+        return self._read.at_least
+
+    @property
+    def effect(self) -> RowEffect | None:
+        return self._computation.write
+
+    def early(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
+        computation, source = self._computation, self._computation.early_source or ""
+        yield from self._lead()
+        columns = computation.columns[source]
+        for group in same_feed(open_pieces(pieces, columns), columns):
+            made = computation.pipelines(
+                {source: shape_of(group, columns, computation.options.channels)}, self._clock_us
+            )
+            yield from self._rows(made, computation.lead, computation.lead + 1, {source: group})
+
+    def _lead(self) -> Iterator[pa.RecordBatch]:
+        if self._led or not self._computation.lead:
+            return
+        self._led = True
+        yield from self._rows(self._computation.pipelines({}, self._clock_us), 0, self._computation.lead, {})
+
+    def sealed(self, pieces: Mapping[str, Sequence[Piece]], watermarks: Watermarks) -> Iterator[pa.RecordBatch]:
+        self._watermarks = watermarks
+        rows = self._sealed(pieces)
+        return self._told(rows if self.effect is None else self._written(self.effect, rows))
+
+    def _told(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from rows
+        except NodeError as error:
+            told = error.in_epoch(self.number)
+            _log.error("a user's code failed: %s", told, exc_info=error.__cause__)
+            raise told from error.__cause__
+
+    def _written(self, write: RowEffect, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        meter = self._computation.meter(write)
+        write.begin(self.number)
+        stream = MeteredStream(write.table, rows, Meter("Result", ""))
+        stream.readers.append(meter)
+        with closing(MeteredStream(write.schema, write.run([stream]), meter)) as returned:
+            yield from returned
+
+    def _sealed(self, pieces: Mapping[str, Sequence[Piece]]) -> Iterator[pa.RecordBatch]:
+        computation = self._computation
+        first = 0
+        if computation.early_source is not None:
+            yield from self._lead()
+            first = computation.lead + 1
+        if computation.early_frees:
+            pieces = {name: given for name, given in pieces.items() if name != computation.early_source}
+        opened = {name: open_pieces(given, computation.columns[name]) for name, given in pieces.items()}
+        channels = computation.options.channels
+        shape = {name: shape_of(given, computation.columns[name], channels) for name, given in opened.items()}
+        made = computation.pipelines(shape, self._clock_us)
+        self._count_unread(made, opened)
+        yield from self._rows(made, first, len(made), opened)
+
+    def _count_unread(self, made: Pipelines, pieces: Pieces) -> None:
+        """Count the rows of the sources that the plan names and, as it was rewritten, does not read."""
+        read = {source for pipeline in made.physical.pipelines for source in pipeline.sources}
+        for name in pieces.keys() - read:
+            scan = Scan(name, ())
+            scan.assign(name, pieces[name])
+            for batch in scan.run(()):
+                self._computation.check_stopped()
+                self._read.rows_in += batch.num_rows
+
+    def _rows(self, made: Pipelines, first: int, last: int, pieces: Pieces) -> Iterator[pa.RecordBatch]:
+        """What the pipelines from `first` to `last` make of these pieces, and of the tables."""
+        computation = self._computation
+        computation.check_stopped()
+        passed = passed_on(made.physical.pipelines, self._watermarks)
+        self.watermark = passed.result
+        supply = computation.supply({**computation.tables, **pieces}, self._clock_us, self._read, passed)
+        computation.inputs.begin(self.number, made.reads(first, last), supply.whole)
+        if computation.cluster is not None:
+            yield from computation.cluster.rows(made.physical, epoch=self.number, supply=supply)
+            return
+        if made.parallel and not _is_one_hand(made.physical.pipelines[first:last], supply.whole):
+            surroundings = computation.surroundings
+            run = ParallelRun(made, first, last, epoch=self.number, supply=supply, surroundings=surroundings)
+            yield from run.rows()
+            return
+        for index in range(first, last):
+            yield from computation.run(made.get(index), supply)
+
+
+def _is_one_hand(pipelines: Sequence[Pipeline], pieces: Pieces) -> bool:
+    """So little for a single pipeline that one of its channels has it all."""
+    if len(pipelines) != 1 or not in_hands(pipelines[0]):
+        return False
+    dealt = hands(pieces[pipelines[0].sources[0]], pipelines[0].channels)
+    return next(dealt, None) is None or next(dealt, None) is None

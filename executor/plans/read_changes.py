@@ -1,0 +1,91 @@
+"""Splits of a source as changes: their rows in the columns of the plan, with the weights that they say."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+
+import pyarrow as pa
+
+from ...operators.changes.values.change import Change
+from ...operators.core.batches import batch_of
+from ...operators.core.piece import Piece
+from ...operators.core.streams import BatchStream
+from ...operators.duckdb.conform import Conform
+from ...operators.sources.formats.matching import Names, match_change_column, match_columns
+from ...operators.sources.scan import Scan
+from ...operators.sources.split_pieces import open_pieces
+from ...planner.physical.sources import PlannedSource
+from ...proto.errors import InvalidRequest
+from ...proto.values import InlineSplit, MissingColumns, Split
+from ..ledger.split_book import rowless
+from ..runtime.meters import Meter
+
+
+class Reading:
+    """One source, whose rows have at most `largest` bytes. `schema` is that of its rows inside the plan, where
+    structs' fields have no names of their own.
+    """
+
+    def __init__(self, source: PlannedSource, schema: pa.Schema, meter: Meter, largest: int) -> None:
+        self.schema = schema
+        self._largest = largest
+        self._source = source
+        self._meter = meter
+        self._inside = Conform(schema, source.name)
+        self._checked: tuple[pa.Schema, str | None, MissingColumns | None] | None = None
+        self._scans: dict[str | None, Scan] = {}
+        """By the change column."""
+
+    def accept(self, split: Split, origin: str) -> None:
+        """Raises unless the split's rows can be read as changes of the source, as far as is known without reading."""
+        name = split.change_column
+        if name is not None and Names([each.name for each in self._source.columns]).place(name) is not None:
+            raise InvalidRequest(
+                f"{origin}: {name!r} cannot be the change column, because the plan reads it as a column of source "
+                f"{self._source.name!r}: a deleted row must be equal to the row that was inserted",
+                reason="CHANGE_COLUMN_IN_PLAN",
+            )
+        if isinstance(split, InlineSplit) and self._checked != (split.schema, name, split.missing_columns):
+            piece = rowless(split, origin)
+            match_columns(self._source.columns, split.schema, piece)
+            if name is not None:
+                match_change_column(name, split.schema, piece)
+            self._checked = split.schema, name, split.missing_columns
+
+    def opened(self, pieces: Sequence[Piece]) -> tuple[Piece, ...]:
+        """With what their files tell without being read."""
+        return open_pieces(pieces, self._source.columns)
+
+    def changes(self, pieces: Sequence[Piece]) -> Iterator[tuple[Change, int]]:
+        """The rows of opened pieces, in order, and about how many bytes they were; those of weight 0 are none."""
+        self._meter.runs += 1
+        for name, alike in itertools.groupby(pieces, key=lambda piece: piece.change_column):
+            scan = self._scan(name)
+            scan.assign(self._source.name, tuple(alike))
+            with closing(BatchStream(scan.schema, scan.run(()))) as batches:
+                read = 0
+                for batch in batches:
+                    size, read = batches.bytes - read, batches.bytes
+                    self._meter.rows_out += batch.num_rows
+                    self._meter.bytes_out += size
+                    yield self._change(batch, weighed=name is not None), size
+            scan.assign(self._source.name, ())
+
+    def _scan(self, change_column: str | None) -> Scan:
+        """It remembers how the columns of the split before were found: most often the next one has the same."""
+        found = self._scans.get(change_column)
+        if found is None:
+            found = Scan(self._source.name, self._source.columns, change_column=change_column, largest=self._largest)
+            self._scans[change_column] = found
+        return found
+
+    def _change(self, batch: pa.RecordBatch, *, weighed: bool) -> Change:
+        if not weighed:
+            return Change.of_batch(self._inside(batch))
+        *columns, last = batch.columns
+        weights = last.to_numpy()
+        rows = batch_of(columns, batch.num_rows, pa.schema(list(batch.schema)[:-1]))
+        change = Change.of_batch(self._inside(rows), weights)
+        return change if weights.all() else change.take(weights.nonzero()[0])

@@ -1,0 +1,75 @@
+"""Static tables that came inline: they stay for the task's life, so they count as long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+
+from ...operators.core.piece import FilePiece, Piece
+from ...operators.core.sizes import batch_bytes
+from ...proto.errors import Exhausted
+from ...proto.values import FileSplit, InlineSplit, Split, TaskOptions
+from ..runtime.batch_store import FILE_MARGIN, SpillSpace
+
+Tables = Mapping[str, Sequence[Split]]
+
+
+def hold_tables(tables: Tables, options: TaskOptions, space: SpillSpace) -> tuple[Tables, int]:
+    """The tables, and the bytes of theirs that stay in memory: half of queue_bytes at most.
+
+    What is beyond is in files of the task, as if it had been uploaded; `Exhausted` where its quota has no room.
+    """
+    room = options.queue_bytes // 2
+    held = 0
+
+    def placed(name: str, splits: Sequence[Split]) -> Iterator[Split]:
+        nonlocal held
+        for split in splits:
+            size = sum(map(batch_bytes, split.batches)) if isinstance(split, InlineSplit) else 0
+            if isinstance(split, InlineSplit) and held + size > room:
+                yield _in_file(name, split, size, options, space)
+            else:
+                held += size
+                yield split
+
+    return {name: list(placed(name, splits)) for name, splits in tables.items()}, held
+
+
+def sizes(tables: Mapping[str, Sequence[Piece]]) -> Mapping[str, int]:
+    """The rows of each table; the bytes of its files, where they do not tell rows."""
+    return {name: sum(map(_size, pieces)) for name, pieces in tables.items()}
+
+
+def _size(piece: Piece) -> int:
+    if piece.row_count is not None:
+        return piece.row_count
+    return piece.version.size if isinstance(piece, FilePiece) else 0
+
+
+def _in_file(name: str, split: InlineSplit, size: int, options: TaskOptions, space: SpillSpace) -> FileSplit:
+    # The margin once more for each batch: its place in the file's footer.
+    taken = size + FILE_MARGIN * (1 + len(split.batches))
+    if not space.quota.take(taken):
+        raise Exhausted(
+            f"table {name!r} has {size} bytes inline: more than queue_bytes ({options.queue_bytes}, half of it for "
+            f"tables) and spill_quota ({options.spill_quota}) leave for it; raise one of them, or name a file",
+            reason="TABLE_TOO_LARGE",
+        )
+    path = space.files.new_path(".table.arrow")
+    whole = pa.Table.from_batches(split.batches, split.schema).unify_dictionaries()
+    try:
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, whole.schema) as writer:
+            writer.write_table(whole)
+    except OSError as error:  # the task is not made, and its folder goes with what was written
+        raise Exhausted(f"spilling table {name!r} to disk failed: {error}", reason="SPILL_FAILED") from error
+    used = path.stat().st_size
+    space.quota.give(taken - used)
+    space.quota.keep(used)
+    return FileSplit(
+        str(path),
+        format="inline",
+        watermark=split.watermark,
+        change_column=split.change_column,
+        missing_columns=split.missing_columns,
+    )

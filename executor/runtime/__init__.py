@@ -1,0 +1,1 @@
+"""Threads, timers, memory and spill room that all tasks share."""

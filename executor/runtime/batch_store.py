@@ -1,0 +1,260 @@
+"""Batches held for a task: in memory up to a bound, then in files of the task's own folder, up to its quota.
+
+Used under the task's lock, except `SpillFiles.write`, which is slow and needs no lock. What spills is the newest: the
+oldest is read first, and is better kept in memory. Small batches go to disk together, so that a file is worth its
+while.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from ...operators.core.sizes import batch_bytes
+from ...proto.errors import Exhausted, TaskCancelled
+
+_RUN_BYTES = 4 << 20
+FILE_MARGIN = 4096
+"""What a file may have beyond its batches."""
+
+
+class Quota:
+    """Bytes that may be used: those on disk that a task may, shared by its splits and its output, of which `kept` stay
+    for its life; or those in memory that all Datasets of a process may.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+        self.kept = 0
+        self._lock = threading.RLock()  # a finalizer may give back wherever its thread is, here too
+
+    def take(self, size: int) -> bool:
+        with self._lock:
+            if self.used + size > self.limit:
+                return False
+            self.used += size
+            return True
+
+    def give(self, size: int) -> None:
+        with self._lock:
+            self.used -= size
+
+    def keep(self, size: int) -> None:
+        """So much of what was taken stays, whatever is read; less than nothing where that is over."""
+        with self._lock:
+            self.kept += size
+
+
+class SpillFiles:
+    """The task's folder. Made when first needed; `remove` deletes it with all that is in it, for good."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._made = 0
+        self._removed = False
+        self._lock = threading.Lock()
+
+    def new_path(self, ending: str) -> Path:
+        """A path in the folder that nothing else has."""
+        with self._lock:
+            if self._removed:
+                raise TaskCancelled("the task was deleted")
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._made += 1
+            return self.folder / f"{self._made}{ending}"
+
+    def write(self, run: SpillRun) -> SpillFile:
+        path = self.new_path(".arrow")
+        try:
+            with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, run.schema) as writer:
+                for batch in itertools.chain.from_iterable(run.parts):
+                    writer.write_batch(batch)
+            size = path.stat().st_size
+        except OSError as error:
+            path.unlink(missing_ok=True)
+            raise Exhausted(f"spilling to disk failed: {error}", reason="SPILL_FAILED") from error
+        self.check_kept()
+        return SpillFile(path, size)
+
+    def check_kept(self) -> None:
+        """Raise if the folder was removed while something was written to it, having removed it again."""
+        if self._removed:
+            self.remove()
+            raise TaskCancelled("the task was deleted")
+
+    def remove(self) -> None:
+        with self._lock:
+            self._removed = True
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class SpillSpace:
+    """Where a task may write, and how much."""
+
+    files: SpillFiles
+    quota: Quota
+
+
+class SpillFile:
+    """One Arrow IPC file, deleted when the last holding in it is freed. Reading maps it and copies nothing."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        self.path = path
+        self.size = size
+        self.holdings = 0
+
+    def read(self, first: int, count: int) -> tuple[pa.RecordBatch, ...]:
+        with pa.memory_map(str(self.path)) as source:
+            reader = pa.ipc.open_file(source)
+            return tuple(reader.get_batch(index) for index in range(first, first + count))
+
+
+class Holding:
+    """Some batches of one schema, in memory or in a file."""
+
+    __slots__ = ("_batches", "_file", "_first", "count", "rows", "size")
+
+    def __init__(self, batches: tuple[pa.RecordBatch, ...]) -> None:
+        self._batches: tuple[pa.RecordBatch, ...] | None = batches
+        self._file: SpillFile | None = None
+        self._first = 0
+        self.count = len(batches)
+        self.rows = sum([batch.num_rows for batch in batches])
+        self.size = sum(map(batch_bytes, batches))
+
+    @property
+    def in_memory(self) -> bool:
+        return self._batches is not None
+
+    @property
+    def file(self) -> SpillFile | None:
+        return self._file
+
+    def batches(self) -> tuple[pa.RecordBatch, ...]:
+        batches = self._batches
+        if batches is not None:
+            return batches
+        if self._file is None:
+            raise RuntimeError("a freed holding was read")
+        return self._file.read(self._first, self.count)
+
+    def batch(self, index: int) -> pa.RecordBatch:
+        """One of its batches; where they are in a file, the others are not read."""
+        batches = self._batches
+        if batches is not None:
+            return batches[index]
+        if self._file is None:
+            raise RuntimeError("a freed holding was read")
+        return self._file.read(self._first + index, 1)[0]
+
+    def move_to(self, file: SpillFile, first: int) -> None:
+        self._file, self._first = file, first
+        self._batches = None  # last, for a thread that is about to read
+        file.holdings += 1
+
+    def drop(self) -> None:
+        self._batches = self._file = None
+
+
+@dataclass(frozen=True, slots=True)
+class SpillRun:
+    """Holdings that go to disk together, oldest first, and the quota taken for them."""
+
+    holdings: tuple[Holding, ...]
+    parts: tuple[tuple[pa.RecordBatch, ...], ...]
+    taken: int
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.parts[-1][0].schema
+
+
+class Store:
+    """Holdings of one kind (splits, or output) of one task."""
+
+    def __init__(self, memory_limit: int, quota: Quota) -> None:
+        self.memory_limit = memory_limit
+        self.memory = 0
+        self.disk = 0
+        self._quota = quota
+        self._in_memory: dict[Holding, None] = {}
+
+    def fits(self, holding: Holding) -> bool:
+        return not holding.size or self.memory + holding.size <= self.memory_limit
+
+    def put(self, holding: Holding) -> None:
+        """Keep it in memory; whether it fits is the caller's question."""
+        self.memory += holding.size
+        self._in_memory[holding] = None
+
+    def take_run(self, new: Holding) -> SpillRun | None:
+        """The newest holdings, `new` (which is not in the store yet) being the last, or None: over the quota.
+
+        `write` the run's batches, then call `spilled`; or `give_back` if that failed.
+        """
+        target = min(_RUN_BYTES, self.memory_limit // 2)
+        schema = new.batches()[0].schema
+        run, size = [new], new.size
+        if not has_dictionary(schema):
+            for holding in reversed(self._in_memory):
+                if size >= target or not holding.count or not holding.batches()[0].schema.equals(schema):
+                    break
+                run.append(holding)
+                size += holding.size
+        taken = size + FILE_MARGIN
+        if not self._quota.take(taken):
+            run, taken = [new], new.size + FILE_MARGIN
+            if not self._quota.take(taken):
+                return None
+        run.reverse()
+        return SpillRun(tuple(run), tuple(holding.batches() for holding in run), taken)
+
+    def spilled(self, run: SpillRun, file: SpillFile) -> None:
+        """The run is in the file. What was freed meanwhile stays freed."""
+        self._quota.give(run.taken - file.size)
+        self.disk += file.size
+        first = 0
+        for position, holding in enumerate(run.holdings):
+            kept = holding in self._in_memory
+            if kept:
+                self.memory -= holding.size
+                del self._in_memory[holding]
+            if kept or position == len(run.holdings) - 1:
+                holding.move_to(file, first)
+            first += holding.count
+        # the last one is new, so the file has at least one holding
+
+    def give_back(self, run: SpillRun) -> None:
+        self._quota.give(run.taken)
+
+    def free(self, holding: Holding) -> None:
+        """Forget it; its memory, or its file once nothing else is in it, is given back at once."""
+        if holding in self._in_memory:
+            self.memory -= holding.size
+            del self._in_memory[holding]
+        file = holding.file
+        if file is not None:
+            file.holdings -= 1
+            if not file.holdings:
+                self._quota.give(file.size)
+                self.disk -= file.size
+                file.path.unlink(missing_ok=True)
+        holding.drop()
+
+
+def has_dictionary(schema: pa.Schema) -> bool:
+    """Dictionaries may differ from batch to batch, which one IPC file cannot hold."""
+    return any(_contains_dictionary(field.type) for field in schema)
+
+
+def _contains_dictionary(type_: pa.DataType) -> bool:
+    if pa.types.is_dictionary(type_):
+        return True
+    return any(_contains_dictionary(type_.field(index).type) for index in range(type_.num_fields))

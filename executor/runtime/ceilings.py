@@ -1,0 +1,104 @@
+"""What the owner of a service lets tasks and principals have, whatever they ask for."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from ...proto.errors import Exhausted, InvalidRequest
+from ...proto.values import TaskOptions
+
+UNLIMITED_BY_ZERO: Final = frozenset({"idle_seconds", "loop_seconds", "epoch_seconds"})
+"""Options of which 0 says that there is no limit."""
+
+
+_SPLIT_BYTES: Final = 512
+_FEW_SPLITS: Final = 1_000
+
+
+def most_splits(queue_bytes: int) -> int:
+    """How many splits may wait, whatever is in them: each takes memory of its own, one without rows too."""
+    return max(_FEW_SPLITS, queue_bytes // _SPLIT_BYTES)
+
+
+class InUse:
+    """Counts what principals have in use, at most so many each; of everybody together where there are none."""
+
+    def __init__(self, most: int, refusal: Callable[[], Exhausted]) -> None:
+        self._most = most
+        self._refusal = refusal
+        self._counts: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def take(self, principal: str) -> None:
+        """One more; Exhausted where there are as many as there may be."""
+        with self._lock:
+            if self._counts[principal] >= self._most:
+                raise self._refusal()
+            self._counts[principal] += 1
+
+    def give(self, principal: str) -> None:
+        """One less."""
+        with self._lock:
+            self._counts[principal] -= 1
+            if not self._counts[principal]:
+                del self._counts[principal]
+
+    @contextmanager
+    def one(self, principal: str) -> Iterator[None]:
+        self.take(principal)
+        try:
+            yield
+        finally:
+            self.give(principal)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ceilings:
+    """`options` are the most that a task may have of each, by the option's name; `options_of_principal` the most that
+    all tasks of one principal have together. `tasks` are those of everybody together,
+    `tasks_of_principal` those of one.
+    """
+
+    options: Mapping[str, float] = field(default_factory=dict)
+    options_of_principal: Mapping[str, float] = field(default_factory=dict)
+    tasks: int | None = None
+    tasks_of_principal: int | None = None
+
+    def allowed(self, options: TaskOptions) -> TaskOptions:
+        """The options themselves, with the ceiling where they ask for no limit; InvalidRequest beyond a ceiling."""
+        changed: dict[str, Any] = {}
+        for name, most in self.options.items():
+            value = getattr(options, name)
+            if not value and name in UNLIMITED_BY_ZERO:
+                changed[name] = most
+            elif value > most:
+                raise InvalidRequest(
+                    f"{name}={value} is more than this server lets a task have: {most} at most", reason="ABOVE_CEILING"
+                )
+        return replace(options, **changed) if changed else options
+
+    def check_tasks(self, tasks: int, own: Iterable[TaskOptions], more: TaskOptions) -> None:
+        """Exhausted where there is no room for one `more`, beside so many tasks of which `own` are the caller's."""
+        own = tuple(own)
+        for name, limit in self.options_of_principal.items():
+            has = sum(getattr(each, name) for each in own)
+            if has + getattr(more, name) > limit:
+                raise Exhausted(
+                    f"your tasks may have {name}={limit} together: those there are have {has}, and this one asks for "
+                    f"{getattr(more, name)}; delete one, or ask for less",
+                    reason="PRINCIPAL_CEILING",
+                )
+        for most, count, whose in ((self.tasks_of_principal, len(own), "you have"), (self.tasks, tasks, "there are")):
+            if most is not None and count >= most:
+                raise Exhausted(
+                    f"{whose} {count} tasks, as many as this server takes: delete one that is not needed any more",
+                    reason="TOO_MANY_TASKS",
+                )
+
+
+NO_CEILINGS: Final = Ceilings()

@@ -1,0 +1,70 @@
+"""A service's log of what becomes of its tasks: a line an event, made to be searched.
+
+A line is `event=NAME` and more of `name=value`, the task's id and its principal first. A value that is no plain word
+is a JSON string in ASCII, so that no text of a user's can begin a line, end a value, or look like another field. What
+may hold a secret is not there: no plans, no tokens, and of URLs neither user information nor queries.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ...proto.errors import PlanError, TidegateError
+
+log = logging.getLogger("tidegate.events")
+
+LONGEST: Final = 300
+"""Characters of a sentence."""
+
+_WORD: Final = re.compile(r"[\w.:/@+-]+", re.ASCII)
+_USER: Final = re.compile(r"(?<=://)[^/\s@'\"]+@")
+_QUERY: Final = re.compile(r"(://[^\s?'\"]*)\?[^\s'\"]*")
+
+Value = str | int | None
+
+
+def tell(event: str, fields: Mapping[str, Value], level: int = logging.INFO) -> None:
+    """Fields that are None or empty are left out."""
+    if log.isEnabledFor(level):
+        said = [f"{name}={_value(str(value))}" for name, value in fields.items() if value not in (None, "")]
+        log.log(level, "%s", " ".join([f"event={event}", *said]))
+
+
+def refused(principal: str, error: TidegateError) -> None:
+    """A task that was not made."""
+    if isinstance(error, PlanError):
+        tell("plan_refused", {"principal": principal, "problems": len(error.problems), **_why(error)})
+    else:
+        tell("task_refused", {"principal": principal, **_why(error)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskEvents:
+    """What becomes of one task."""
+
+    task: str
+    principal: str = ""
+
+    def tell(self, event: str, level: int = logging.INFO, *, error: TidegateError | None = None, **more: Value) -> None:
+        """With the reason and the sentence of an `error`."""
+        why = {} if error is None else _why(error)
+        tell(event, {"task": self.task, "principal": self.principal, **more, **why}, level)
+
+
+def _why(error: TidegateError) -> dict[str, Value]:
+    first = error.message.partition("\n")[0]
+    return {"reason": error.reason, "message": without_secrets(first)[:LONGEST]}
+
+
+def without_secrets(text: str) -> str:
+    """A sentence without the parts of URLs that may be credentials."""
+    return _QUERY.sub(r"\1?...", _USER.sub("...@", text))
+
+
+def _value(text: str) -> str:
+    return text if _WORD.fullmatch(text) else json.dumps(text)

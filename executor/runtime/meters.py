@@ -1,0 +1,188 @@
+"""What operators did over a task's life, counted where batches pass from one to the next."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from ...operators.core.interrupts import look
+from ...operators.core.operator import UNBOUNDED, Stream, least_watermark
+from ...operators.core.sizes import batch_bytes
+from ...proto.statistics import NodeStatistics, OperatorStatistics
+
+
+class Meter:
+    """One operator's counters; `run_ns` includes the time of the operators it reads from, `own_ns` does not. It was
+    open for `open_ns`, in `pressed_ns` of which it had handed out rows and was not asked for more.
+    """
+
+    __slots__ = (
+        "at_least",
+        "bytes_in",
+        "bytes_out",
+        "failed",
+        "open_ns",
+        "operator",
+        "own_ns",
+        "place",
+        "pressed_ns",
+        "rows_in",
+        "rows_out",
+        "run_ns",
+        "runs",
+        "spilled_bytes",
+    )
+
+    def __init__(self, operator: str, place: str) -> None:
+        self.operator = operator
+        self.place = place
+        self.rows_in = self.rows_out = self.bytes_in = self.bytes_out = self.runs = self.run_ns = self.spilled_bytes = 0
+        self.own_ns = self.pressed_ns = self.open_ns = 0
+        self.at_least = False
+        self.failed = False
+
+    @property
+    def busy(self) -> float:
+        return min(self.own_ns / self.open_ns, 1.0) if self.open_ns else 0.0
+
+    @property
+    def backpressure(self) -> float:
+        return min(self.pressed_ns / self.open_ns, 1.0) if self.open_ns else 0.0
+
+
+class Meters:
+    """By operator and place in the plan: the same one made for another shape goes on counting.
+
+    Each channel counts for itself, so that threads do not meet; what is told are the sums.
+    """
+
+    def __init__(self) -> None:
+        self._meters: dict[tuple[str, str], dict[int, Meter]] = {}
+
+    def of(self, operator: str, place: str, channel: int = 0) -> Meter:
+        channels = self._meters.setdefault((operator, place), {})
+        return channels.setdefault(channel, Meter(operator, place))
+
+    def all(self) -> tuple[Meter, ...]:
+        return tuple(meter for channels in tuple(self._meters.values()) for meter in tuple(channels.values()))
+
+    def rows_out(self, operator: str, place: str) -> int:
+        """Of all channels; none where there is no such operator yet."""
+        return sum(meter.rows_out for meter in tuple(self._meters.get((operator, place), {}).values()))
+
+    def statistics(self) -> tuple[OperatorStatistics, ...]:
+        return tuple(OperatorStatistics(**_sum(tuple(each.values()))) for each in tuple(self._meters.values()))
+
+    def by_channel(self) -> tuple[OperatorStatistics, ...]:
+        """The same of each channel for itself."""
+        return tuple(
+            NodeStatistics(**_sum((meter,)), channel=channel)
+            for channels in tuple(self._meters.values())
+            for channel, meter in sorted(channels.items())
+        )
+
+
+def _sum(meters: Sequence[Meter]) -> dict[str, Any]:
+    first = meters[0]
+    return {
+        "operator": first.operator,
+        "place": first.place,
+        "rows_in": sum(meter.rows_in for meter in meters),
+        "rows_out": sum(meter.rows_out for meter in meters),
+        "bytes_in": sum(meter.bytes_in for meter in meters),
+        "bytes_out": sum(meter.bytes_out for meter in meters),
+        "runs": sum(meter.runs for meter in meters),
+        "run_us": sum(meter.run_ns for meter in meters) // 1000,
+        "at_least": any(meter.at_least for meter in meters),
+        "spilled_bytes": sum(meter.spilled_bytes for meter in meters),
+        "busy": max(meter.busy for meter in meters),
+        "backpressure": max(meter.backpressure for meter in meters),
+        "health": float(not any(meter.failed for meter in meters)),
+    }
+
+
+class Counts(Protocol):
+    rows_in: int
+    bytes_in: int
+
+
+class MeteredStream:
+    """What an operator yields in one epoch, counted as its output and as the input of its `readers`. Its watermark is
+    the least of its `inputs` and of the sources it reads.
+    """
+
+    def __init__(
+        self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], meter: Meter, inputs: Sequence[Stream] = ()
+    ) -> None:
+        self.schema = schema
+        self._inputs = inputs
+        self._sources: int | None = UNBOUNDED
+        self.readers: list[Counts] = []
+        self._batches = batches
+        self._meter = meter
+        self._closed = False
+        self.elapsed_ns = 0
+        self.failed = False
+        self._below = tuple(each for each in inputs if isinstance(each, MeteredStream))
+        self._handed_out = 0
+        meter.runs += 1
+
+    def reads(self, sources: Iterable[int | None]) -> None:
+        """The operator reads sources with these watermarks."""
+        self._sources = least_watermark(sources)
+
+    @property
+    def watermark(self) -> int | None:
+        """Valid once the stream has ended."""
+        return least_watermark((self._sources, *(each.watermark for each in self._inputs)))
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        if self._closed:
+            raise StopIteration
+        look()
+        started = time.perf_counter_ns()
+        if self._handed_out:
+            self._meter.pressed_ns += started - self._handed_out
+            self._meter.open_ns += started - self._handed_out
+        below = sum(each.elapsed_ns for each in self._below)
+        try:
+            batch = next(self._batches)
+        except StopIteration:
+            self._meter.failed = False
+            raise
+        except Exception as error:
+            self._fail(error)
+            raise
+        finally:
+            self._handed_out = time.perf_counter_ns()
+            took = self._handed_out - started
+            self.elapsed_ns += took
+            self._meter.run_ns += took
+            self._meter.open_ns += took
+            self._meter.own_ns += max(0, took - (sum(each.elapsed_ns for each in self._below) - below))
+        size = batch_bytes(batch)
+        self._meter.rows_out += batch.num_rows
+        self._meter.bytes_out += size
+        for reader in self.readers:
+            reader.rows_in += batch.num_rows
+            reader.bytes_in += size
+        return batch
+
+    def _fail(self, error: Exception) -> None:
+        """Whose failure it is: what it reads from has failed first, and who stops a run does not fail it."""
+        self.failed = True
+        if not any(each.failed for each in self._below) and getattr(error, "reason", None) != "INTERRUPTED":
+            self._meter.failed = True
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            close = getattr(self._batches, "close", None)
+            if close is not None:
+                close()

@@ -1,0 +1,1 @@
+"""All tasks of a process, and how plans, graphs and Spark become tasks."""

@@ -1,0 +1,94 @@
+"""The clients' one entry: the service in this process."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ...operators.indexes.sql import Database, sqlite
+from ...proto.operator_registration import UserOperators
+from ...proto.values import TaskOptions
+from ..api.checked_options import check_options
+from ..runtime.ceilings import NO_CEILINGS, Ceilings
+from ..runtime.service_folder import ServiceFolder
+from .manager import TaskManager
+from .plan_engine import PlanEngine
+from .spark_entry import SparkPlace
+
+
+def open_service(
+    *,
+    roots: Sequence[Path],
+    spill_directory: Path | None = None,
+    threads: int | None = None,
+    defaults: TaskOptions | None = None,
+    side: str = "on this machine",
+    write_root: Path | None = None,
+    checkpoint_root: Path | None = None,
+    databases: Mapping[str, Path | Database] | None = None,
+    operators: UserOperators | None = None,
+    spark: str = "",
+    spark_staging: Path | None = None,
+    principals: bool = False,
+    ceilings: Ceilings = NO_CEILINGS,
+) -> TaskManager:
+    """A service whose plans and splits may read files below `roots`, and write tables as folders of `write_root`.
+
+    What it needs on disk is in a folder of its own inside `spill_directory` (the system's temporary one, unless given),
+    which `close` removes; the end of the process closes it too, and after a kill the next service in the same place
+    removes the folder. `threads` is how many tasks, or channels of tasks, run at once (as many as there are cores, and
+    four at least). Messages about a missing file say that it was looked for at `side`. `databases` are those
+    that plans may look rows up in, by the names that plans call them: SQLite files, or anything that ADBC connects to.
+    `operators` are the owner's own that plans may name. Checkpoints are in `checkpoint_root`, a folder for each task;
+    they stay when the service ends. `defaults` are the options that a task has unless its
+    creator gives others; InvalidRequest where no task can have them. `spark` is the master of the Spark that tasks with
+    executor="spark" run on unless they name another; `spark_staging` a folder that this service and all executors see.
+    With `principals`, callers are told apart and what one has made is there for nobody else: see `owning.act_for`.
+    """
+    for name, root in (
+        ("write_root", write_root),
+        ("checkpoint_root", checkpoint_root),
+        ("spark_staging", spark_staging),
+    ):
+        if root is not None and not root.is_dir():
+            raise NotADirectoryError(f"{name} is {root}, which is not a folder")
+    if defaults is not None:
+        check_options(defaults)
+    opened = {name: sqlite(str(each)) if isinstance(each, Path) else each for name, each in (databases or {}).items()}
+    folder = ServiceFolder(spill_directory or Path(tempfile.gettempdir()))
+    try:
+        written = None if write_root is None else os.path.realpath(write_root)
+        engine = PlanEngine(
+            [os.path.realpath(root) for root in roots],
+            folder.path,
+            side,
+            write_root=written,
+            databases=opened,
+            operators=operators,
+            spark=SparkPlace(
+                master=spark, staging=None if spark_staging is None else Path(os.path.realpath(spark_staging))
+            ),
+        )
+    except BaseException:
+        folder.release()
+        raise
+
+    def ended() -> None:
+        folder.release()
+        atexit.unregister(manager.close)
+
+    manager = TaskManager(
+        engine,
+        folder=folder.path,
+        threads=threads or max(4, os.cpu_count() or 1),
+        checkpoint_root=checkpoint_root,
+        defaults=defaults,
+        principals=principals,
+        ceilings=ceilings,
+        ended=ended,
+    )
+    atexit.register(manager.close)
+    return manager

@@ -1,0 +1,456 @@
+"""The service in this process: tasks by their ids, and the threads that run them."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ...proto.errors import NotFound, Problem, Refused, TidegateError, Unavailable
+from ...proto.values import (
+    Added,
+    Capabilities,
+    Checkpoint,
+    Committed,
+    Cursor,
+    Explanation,
+    FileSplit,
+    FoundFile,
+    Frame,
+    PlanBytes,
+    Split,
+    TaskInfo,
+    TaskOptions,
+    Transacted,
+    Transaction,
+)
+from ..api.checked_options import check_options, check_rows
+from ..api.computation import Computation
+from ..api.engine import Engine
+from ..api.ownership import Ownership
+from ..checkpoints.fitting_task import origin_of, restored
+from ..checkpoints.root import CheckpointRoot, no_root, of_graph
+from ..checkpoints.taking import Checkpoints
+from ..graph.graph_service import Graphs
+from ..ledger.epoch import FIRST, Start
+from ..ledger.split_digest import creation_digest
+from ..plans.static_tables import hold_tables
+from ..runtime.batch_store import Quota, SpillFiles, SpillSpace
+from ..runtime.ceilings import NO_CEILINGS, Ceilings
+from ..runtime.events import refused
+from ..runtime.scheduler import Scheduler
+from ..runtime.timers import Timer, Timers
+from ..tasks.task import Task
+from ..tasks.task_uploads import Reception
+from .call_registry import Requests
+from .static_uploads import Staging
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What a task is made of. `held` are the bytes of its tables that stay in memory."""
+
+    computation: Computation
+    checkpoints: Checkpoints | None = None
+    no_checkpoints: Callable[[], TidegateError] = no_root
+    start: Start = FIRST
+    warnings: tuple[str, ...] = ()
+    held: int = 0
+
+
+class TaskManager:
+    """Implements `proto.service.Service`, and for servers that must not block: `poll` and `subscribe`.
+
+    What it writes is in `folder`, which is its own and gone after `close`, which calls `ended` at last; but for
+    checkpoints, which are in `checkpoint_root` and stay. With `principals`, calls come from contexts that `act_for`
+    one, and what one has made is there for nobody else. `ceilings` hold for all tasks. `delay` shakes the scheduler in
+    tests.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        folder: Path,
+        threads: int,
+        checkpoint_root: Path | None = None,
+        defaults: TaskOptions | None = None,
+        principals: bool = False,
+        ceilings: Ceilings = NO_CEILINGS,
+        delay: Callable[[], None] | None = None,
+        ended: Callable[[], None] | None = None,
+    ) -> None:
+        self.defaults = defaults or TaskOptions()
+        self._engine = engine
+        self._ceilings = ceilings
+        self._folder = folder
+        self._ownership = Ownership(principals)
+        self._checkpoints = CheckpointRoot(checkpoint_root, self._ownership)
+        self._scheduler = Scheduler(threads, delay)
+        self._timers = Timers()
+        self._staging = Staging(self._folder / "staged", self.defaults.spill_quota, self._timers)
+        self._tasks: dict[str, Task] = {}
+        self._idle: dict[str, Timer] = {}
+        self._deleted: weakref.WeakSet[Task] = weakref.WeakSet()
+        """One that was deleted in a step closes in its next, unless the service is closed first. Until it has closed,
+        the timer of its interrupts holds it."""
+        self._requests = Requests()
+        self._lock = threading.Lock()
+        self._closed = self._stopped = False
+        self._ended = ended
+        self._started = datetime.now(UTC).isoformat(" ", "seconds")
+        self.graphs = Graphs(self, engine, folder.parent)
+
+    # ---------------------------------------------------------------------------------------------------- tasks
+
+    @property
+    def address(self) -> None:
+        """Its callers are in its process."""
+
+    @property
+    def principal(self) -> str:
+        return self._ownership.caller
+
+    def adopt_spark(self, session: object) -> str:
+        return self._engine.adopt_spark(session)
+
+    def create_task(
+        self,
+        plan: PlanBytes,
+        options: TaskOptions,
+        tables: Mapping[str, Sequence[Split]],
+        *,
+        restore: str = "",
+        request: str = "",
+    ) -> TaskInfo:
+        """A `request`, named by the caller and unguessable, makes one task however often it arrives."""
+        self._check_open()
+        if self._stopped:
+            raise _stopping()
+        allowed = check_options(self._ceilings.allowed(options))
+
+        def create() -> str:
+            return self._create(plan, allowed, tables, restore)
+
+        if not request:
+            return self._task(create()).info()
+        digest = creation_digest(plan, allowed, tables, restore)
+        return self._task(self._requests.once(self._ownership.caller, request, digest, create)).info()
+
+    def _create(
+        self, plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]], restore: str
+    ) -> str:
+        found = self._checkpoints.find(restore) if restore else None
+
+        def prepare(identity: str, space: SpillSpace) -> Begun:
+            held_tables, held = hold_tables(self._staging.take(self._ownership.caller, tables, space), options, space)
+            computation = self._engine.prepare(plan, options, held_tables, space, self._scheduler)
+            if not self._checkpoints.kept:
+                return Begun(computation, held=held)
+            try:
+                origin = origin_of(plan, options, computation, self._engine)
+                start, warnings = (FIRST, ()) if found is None else restored(found, origin, computation)
+                checkpoints = Checkpoints(identity, self._checkpoints.folder(identity), origin)
+            except BaseException:
+                computation.close()
+                raise
+            return Begun(computation, checkpoints, start=start, warnings=warnings, held=held)
+
+        return self._begin(options, prepare)
+
+    def start(self, options: TaskOptions, prepare: Callable[[SpillSpace, Scheduler], Computation]) -> str:
+        """A task over what is prepared for it in its own space; its id. It has no checkpoints."""
+
+        def begin(_: str, space: SpillSpace) -> Begun:
+            return Begun(prepare(space, self._scheduler), no_checkpoints=of_graph)
+
+        return self._begin(options, begin)
+
+    def _begin(self, options: TaskOptions, prepare: Callable[[str, SpillSpace], Begun]) -> str:
+        self._check_room(options)
+        identity = self._ownership.new_identity()
+        space = SpillSpace(SpillFiles(self._folder / identity), Quota(options.spill_quota))
+        try:
+            begun = prepare(identity, space)
+        except BaseException as error:
+            space.files.remove()
+            if isinstance(error, TidegateError):
+                refused(self._ownership.caller, error)
+            raise
+        task = Task(
+            identity,
+            options,
+            begun.computation,
+            space=space,
+            scheduler=self._scheduler,
+            timers=self._timers,
+            checkpoints=begun.checkpoints,
+            no_checkpoints=begun.no_checkpoints,
+            start=begun.start,
+            warnings=begun.warnings,
+            principal=self._ownership.caller,
+        )
+        task.hold(begun.held)
+        with self._lock:
+            open_ = not (self._closed or self._stopped)
+            if open_:
+                self._tasks[identity] = task
+        if not open_:
+            task.close()
+            raise _closed() if self._closed else _stopping()
+        if options.idle_seconds:
+            self._look_if_idle(identity, options.idle_seconds)
+        return identity
+
+    def _look_if_idle(self, identity: str, seconds: float) -> None:
+        timer = self._timers.call_later(seconds, lambda: self._delete_if_idle(identity))
+        with self._lock:
+            if identity in self._tasks:
+                self._idle[identity] = timer
+                return
+        timer.cancel()
+
+    def _check_room(self, options: TaskOptions) -> None:
+        with self._lock:
+            tasks = tuple(self._tasks.items())
+        own = (task.options for identity, task in tasks if self._ownership.has(identity))
+        self._ceilings.check_tasks(len(tasks), own, options)
+
+    def _task(self, identity: str) -> Task:
+        task = self._tasks.get(identity) if self._ownership.has(identity) else None
+        if task is None:
+            self._check_open()
+            raise self._unknown(identity)
+        task.touch()
+        return task
+
+    def _unknown(self, task: str) -> NotFound:
+        if self._ownership.is_of_another_run(task):
+            return NotFound(
+                f"there is no task {task!r}: the server has started anew since it was made (at {self._started}), or is "
+                "another one, and tasks end with their server; make it again, or go on from a checkpoint of it",
+                reason="SERVER_RESTARTED",
+            )
+        return NotFound(f"there is no task {task!r}; it may have been deleted", reason="UNKNOWN_TASK")
+
+    def get_task(self, task: str) -> TaskInfo:
+        return self._task(task).info()
+
+    def list_tasks(self) -> Sequence[TaskInfo]:
+        with self._lock:
+            self._check_open()
+            tasks = tuple(self._tasks.items())
+        return [task.info() for identity, task in tasks if self._ownership.has(identity)]
+
+    def cancel_task(self, task: str) -> None:
+        self._task(task).cancel()
+
+    def delete_task(self, task: str) -> None:
+        found = self._forget(task) if self._ownership.has(task) else None
+        if found is None:
+            raise self._unknown(task)
+        found.delete()
+
+    def _forget(self, task: str) -> Task | None:
+        self.graphs.forget(task)
+        self._requests.forget(task)
+        with self._lock:
+            found = self._tasks.pop(task, None)
+            timer = self._idle.pop(task, None)
+            if found is not None:
+                self._deleted.add(found)
+        if timer is not None:
+            timer.cancel()
+        return found
+
+    def _delete_if_idle(self, identity: str) -> None:
+        task = self._tasks.get(identity)
+        if task is None:
+            return
+        left = task.idle_left()
+        if left > 0:
+            self._look_if_idle(identity, left)
+            return
+        self._forget(identity)
+        task.delete(why="idle")
+
+    # --------------------------------------------------------------------------------------------------- feeding
+
+    def add_splits(
+        self,
+        task: str,
+        splits: Iterable[tuple[str, Split, int | None]],
+        *,
+        epoch: int | None = None,
+        barrier: bool = False,
+        through: Mapping[str, int] | None = None,
+        checkpoint: str | None = None,
+        wake: bool = True,
+    ) -> tuple[list[Added], int | None]:
+        """Without `wake` the caller goes on with `work_and_poll` at once, which saves finding a thread for the work."""
+        return self._task(task).add_splits(
+            splits, epoch=epoch, barrier=barrier, through=through, checkpoint=checkpoint, wake=wake
+        )
+
+    def run_epoch(
+        self,
+        task: str,
+        splits: Iterable[tuple[str, Split, int | None]],
+        cursor: Cursor,
+        *,
+        epoch: int,
+        through: Mapping[str, int] | None = None,
+        acknowledge: Cursor | None = None,
+        checkpoint: str | None = None,
+    ) -> Sequence[Frame]:
+        found = self._task(task)
+        found.add_splits(splits, epoch=epoch, barrier=True, through=through, checkpoint=checkpoint, wake=False)
+        return found.work_and_poll(cursor, acknowledge, None)
+
+    def work_and_poll(
+        self, task: str, cursor: Cursor, *, acknowledge: Cursor | None = None, max_bytes: int | None = None
+    ) -> Sequence[Frame]:
+        """`poll` once the calling thread has run the task's work, if that is short and no other thread has it yet."""
+        return self._task(task).work_and_poll(cursor, acknowledge, max_bytes)
+
+    def transact(
+        self,
+        task: str,
+        transaction: Transaction,
+        splits: Iterable[tuple[str, Split]],
+        *,
+        epoch: int | None = None,
+        barrier: bool = False,
+        checkpoint: str | None = None,
+        wake: bool = True,
+    ) -> Transacted:
+        """`wake` as of `add_splits`."""
+        return self._task(task).transact(
+            transaction, splits, epoch=epoch, barrier=barrier, checkpoint=checkpoint, wake=wake
+        )
+
+    def find_files(self, task: str, source: str, split: FileSplit) -> Sequence[FoundFile]:
+        return self._task(task).find_files(source, split)
+
+    def last_transaction(self, task: str, application: str) -> Committed | None:
+        return self._task(task).last_transaction(application)
+
+    def upload(self, task: str, name: str, chunks: Iterable[bytes], *, group: str = "") -> str:
+        return self.begin_upload(task, name, group=group).receive(chunks)
+
+    def begin_upload(self, task: str, name: str, *, group: str = "") -> Reception:
+        """An upload whose chunks come one by one; it holds nothing but what has come."""
+        if not task:
+            return self._staging.begin_upload(self._ownership.caller, name)
+        return self._task(task).begin_upload(name, group)
+
+    def drop_uploads(self, task: str, group: str) -> None:
+        self._task(task).drop_uploads(group)
+
+    def no_more_splits(self, task: str, source: str | None = None, through: Mapping[str, int] | None = None) -> None:
+        self._task(task).no_more_splits(source, through)
+
+    def request_barrier(
+        self,
+        task: str,
+        epoch: int | None = None,
+        through: Mapping[str, int] | None = None,
+        checkpoint: str | None = None,
+    ) -> int:
+        return self._task(task).request_barrier(epoch, through, checkpoint)
+
+    def list_checkpoints(self, task: str) -> Sequence[Checkpoint]:
+        self._check_open()
+        return self._checkpoints.list(task)
+
+    # --------------------------------------------------------------------------------------------------- reading
+
+    def next(
+        self,
+        task: str,
+        cursor: Cursor,
+        *,
+        acknowledge: Cursor | None = None,
+        max_bytes: int | None = None,
+        wait: float = 0.0,
+    ) -> Sequence[Frame]:
+        return self._task(task).next(cursor, acknowledge, max_bytes, wait)
+
+    def poll(
+        self, task: str, cursor: Cursor, *, acknowledge: Cursor | None = None, max_bytes: int | None = None
+    ) -> Sequence[Frame]:
+        """`next` without a wait: never blocks, never works."""
+        return self._task(task).poll(cursor, acknowledge, max_bytes)
+
+    def subscribe(self, task: str, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call back whenever `poll` may answer otherwise than before, from any thread; returns how to stop that.
+
+        The callback must not block and must not call the service: it hands on (`loop.call_soon_threadsafe`). A task
+        with a subscriber is not idle.
+        """
+        return self._task(task).subscribe(callback)
+
+    def acknowledge(self, task: str, cursor: Cursor) -> None:
+        self._task(task).acknowledge(cursor)
+
+    # ----------------------------------------------------------------------------------------------------- plans
+
+    def validate(self, plan: PlanBytes, options: TaskOptions) -> tuple[Sequence[Problem], Sequence[str]]:
+        self._check_open()
+        return self._engine.validate(plan, check_options(options))
+
+    def explain(
+        self,
+        plan: PlanBytes,
+        options: TaskOptions,
+        static_sources: Sequence[str] = (),
+        rows: Mapping[str, int] | None = None,
+    ) -> Explanation:
+        self._check_open()
+        return self._engine.explain(plan, check_options(options), static_sources, check_rows(rows or {}))
+
+    def capabilities(self) -> Capabilities:
+        self._check_open()
+        return replace(self._engine.capabilities(), principal=self._ownership.caller)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise _closed()
+
+    def stop(self) -> None:
+        """Cancel every task and take no more: who waits for one is told that the service ends. Does not wait."""
+        with self._lock:
+            self._stopped = True
+            tasks = tuple(self._tasks.values())
+        for task in tasks:
+            task.cancel(_stopping())
+
+    def close(self) -> None:
+        """Cancel every task; no thread and no file is left. More than once is harmless."""
+        with self._lock:
+            self._closed = True
+            tasks = (*self._tasks.values(), *self._deleted)
+            self._tasks.clear()
+            self._deleted.clear()
+        for task in tasks:
+            task.delete(why="closed")
+        self._scheduler.close()
+        self._timers.close()
+        for task in tasks:
+            task.close()
+        self._engine.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+        if self._ended is not None:
+            self._ended()
+
+
+def _closed() -> Refused:
+    return Refused("the service is closed", reason="SERVICE_CLOSED")
+
+
+def _stopping() -> Unavailable:
+    return Unavailable("the server is shutting down")

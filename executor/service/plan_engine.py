@@ -1,0 +1,354 @@
+"""The engine over Substrait plans: decode, prepare, bind static tables."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from ...operators.core.piece import Piece
+from ...operators.duckdb.instances import InstancePool, InstanceSettings
+from ...operators.indexes.kind import WantedIndex, named
+from ...operators.indexes.sql import Database
+from ...operators.sources.formats.matching import match_columns
+from ...operators.sources.split_pieces import expand, open_pieces
+from ...operators.write import Write
+from ...operators.writing.formats import WRITE_FORMATS
+from ...operators.writing.table_folder import TableFolder
+from ...planner import ir
+from ...planner.decode import Decoded, decode_plan
+from ...planner.dialect import dialect
+from ...planner.graph.graph_structure import ordered
+from ...planner.graph.lower_graph import columns_of
+from ...planner.graph.prepare_graph import PreparedGraph, prepare_graph
+from ...planner.ir.visit import relations
+from ...planner.meaning import meaning
+from ...planner.physical.sources import PlannedSource, reads
+from ...planner.prepare import Prepared, prepare
+from ...planner.prepare_changes import PreparedChanges, prepare_changes
+from ...proto.errors import InvalidRequest, NotFound, PlanError, Problem
+from ...proto.graph import Graph
+from ...proto.operator_registration import UserOperators
+from ...proto.values import (
+    Capabilities,
+    ExecutorKind,
+    Explanation,
+    FileSplit,
+    InlineSplit,
+    Mode,
+    PlanBytes,
+    Split,
+    TaskOptions,
+    with_missing,
+)
+from ..api.computation import Computation, RowEffect
+from ..api.engine import MakeEffect
+from ..graph.graph_computation import GraphComputation
+from ..graph.graph_files import file_effect
+from ..graph.graph_sources import GraphFiles, find_files, opened
+from ..ledger.split_book import rowless
+from ..pipelines.shapes import shape_of
+from ..plans.cluster import MakeCluster
+from ..plans.continuous import ContinuousComputation
+from ..plans.dataflow import PlanComputation, instance_settings, refuse_changes
+from ..runtime.batch_store import SpillSpace
+from ..runtime.lookup_threads import LookupThreads
+from ..runtime.scheduler import Scheduler
+from ..runtime.timers import Timers
+from .spark_entry import SparkPlace, SparkTasks
+
+
+class PlanEngine:
+    """`roots` are where files may be read, for every task; `folder` is the service's own, tasks' folders are in it.
+
+    `side` is what a message about a missing file calls the place where it was looked for. `databases` are those whose
+    tables plans may look rows up in, by the names that they have in plans. Tables that plans write are folders in
+    `write_root`; without one no plan may write. `operators` are the owner's own that plans may name.
+    """
+
+    def __init__(
+        self,
+        roots: Sequence[str],
+        folder: Path,
+        side: str = "on this machine",
+        databases: Mapping[str, Database] | None = None,
+        write_root: str | None = None,
+        operators: UserOperators | None = None,
+        spark: SparkPlace | None = None,
+    ) -> None:
+        self._roots = tuple(roots)
+        self._folder = folder
+        self._side = side
+        self._databases = dict(databases or {})
+        self._operators = dict(operators or {})
+        self._lookups = LookupThreads()
+        self._timers = Timers()
+        self._write_root = write_root
+        self._pool = InstancePool(folder / "duckdb")
+        self._sparks = SparkTasks(spark or SparkPlace())
+
+    def prepare(
+        self,
+        plan: PlanBytes,
+        options: TaskOptions,
+        tables: Mapping[str, Sequence[Split]],
+        space: SpillSpace,
+        scheduler: Scheduler,
+    ) -> Computation:
+        decoded = self._decoded(plan)
+        bound = _bound_names(decoded.plan, tables)
+        splits = {source: tables[given] for given, source in bound.items()}
+        roots = (*self._roots, str(space.files.folder))
+        settings = instance_settings(options, (*self._roots, str(self._folder)))
+        if options.mode is Mode.CONTINUOUS:
+            changes = prepare_changes(decoded, options, tuple(bound.values()))
+            return ContinuousComputation(
+                changes,
+                options,
+                pool=self._pool,
+                settings=settings,
+                roots=roots,
+                side=self._side,
+                tables=_tables(changes.sources, splits, options, roots, self._side),
+            )
+        prepared = prepare(decoded, _with_plan_names(decoded.plan, options), tuple(bound.values()))
+        _check_databases(prepared.plan, self._databases)
+        static = _tables(prepared.sources, splits, options, roots, self._side)
+        return PlanComputation(
+            prepared,
+            options,
+            pool=self._pool,
+            settings=settings,
+            roots=roots,
+            space=space,
+            scheduler=scheduler,
+            side=self._side,
+            tables=static,
+            databases=self._databases,
+            lookups=self._lookups,
+            later=self._timers.call_later,
+            write=self._write(prepared, options, space.files.folder.name),
+            cluster=self._cluster(options, settings, static, space),
+        )
+
+    def _cluster(
+        self,
+        options: TaskOptions,
+        settings: InstanceSettings,
+        tables: Mapping[str, Sequence[Piece]],
+        space: SpillSpace,
+    ) -> MakeCluster | None:
+        """Where the task's pipelines run, if not in this process."""
+        if options.executor is ExecutorKind.LOCAL:
+            return None
+        return self._sparks.cluster(options, settings, tables, self._databases, space.files.folder)
+
+    def prepare_graph(
+        self,
+        graph: Graph,
+        options: TaskOptions,
+        space: SpillSpace,
+        scheduler: Scheduler,
+        effect: MakeEffect | None,
+    ) -> Computation:
+        prepared, files = self._prepared_graph(graph, options)
+        settings = instance_settings(options, (*self._roots, str(self._folder)))
+        tables = opened(files, prepared.schemas)
+        write = self._graph_effect(prepared, options, space.files.folder.name, effect)
+        cluster: MakeCluster | None = None
+        if options.executor is ExecutorKind.SPARK:
+            prepared, cluster = self._sparks.graph(prepared, options, settings, tables, space.files.folder, write)
+        return GraphComputation(
+            prepared,
+            options,
+            pool=self._pool,
+            settings=settings,
+            roots=(*self._roots, str(space.files.folder)),
+            space=space,
+            scheduler=scheduler,
+            side=self._side,
+            tables=tables,
+            databases=self._databases,
+            lookups=self._lookups,
+            later=self._timers.call_later,
+            write=write,
+            cluster=cluster,
+        )
+
+    def _graph_effect(
+        self, prepared: PreparedGraph, options: TaskOptions, task: str, effect: MakeEffect | None
+    ) -> RowEffect | None:
+        """What a graph's rows go through: it says itself, or whoever made the task does."""
+        target = prepared.graph.target
+        if target is None:
+            return None if effect is None else effect(prepared.schema)
+        return file_effect(target, prepared.schema, task, options.write_quota)
+
+    def explain_graph(self, graph: Graph, options: TaskOptions) -> Explanation:
+        prepared, files = self._prepared_graph(graph, options)
+        if options.executor is ExecutorKind.SPARK:
+            self._sparks.check_code(graph)
+        pieces = opened(files, prepared.schemas)
+        shape = {name: shape_of(each, columns_of(prepared.schemas[name])) for name, each in pieces.items()}
+        return prepared.explain(shape, options.executor)
+
+    def _prepared_graph(self, graph: Graph, options: TaskOptions) -> tuple[PreparedGraph, GraphFiles]:
+        nodes = ordered(graph)
+        files = find_files(nodes, options, self._roots, self._side)
+        return prepare_graph(graph, nodes, files.schemas), files
+
+    def _write(self, prepared: Prepared, options: TaskOptions, task: str) -> Write | None:
+        """What a plan's rows go through that are written; `task` is a name that no other task has."""
+        write = prepared.plan.write
+        if write is None:
+            return None
+        refused = self._why_not_written(write)
+        if self._write_root is None or refused:
+            raise PlanError(*refused)
+        return Write(
+            prepared.schema,
+            table=prepared.output.schema,
+            returned=write.columns if write.returned else None,
+            folder=TableFolder(self._write_root, write.table),
+            format_=WRITE_FORMATS[options.write_format],
+            mode=write.mode,
+            writer=task,
+            quota=options.write_quota,
+            place=write.place,
+        )
+
+    def _why_not_written(self, write: ir.Write) -> tuple[Problem, ...]:
+        """Nothing is wrong with such a plan, but this service does not run it."""
+        if self._write_root is not None:
+            return ()
+        message = (
+            f"table {'.'.join(write.table)!r} cannot be written: this service writes no tables unless it is given a "
+            "folder for them (tidegate serve --write-root DIR, tidegate.local(write_root=DIR))"
+        )
+        return (Problem(place=write.place, reason="WRITES_NOT_ALLOWED", message=message),)
+
+    def validate(self, plan: PlanBytes, options: TaskOptions) -> tuple[Sequence[Problem], Sequence[str]]:
+        try:
+            prepared = self._prepared(plan, options, ())
+        except PlanError as error:
+            return error.problems, ()
+        if isinstance(prepared, PreparedChanges):
+            return (), prepared.warnings
+        refused = () if prepared.plan.write is None else self._why_not_written(prepared.plan.write)
+        return (), (*prepared.warnings, *map(str, refused))
+
+    def explain(
+        self, plan: PlanBytes, options: TaskOptions, static_sources: Sequence[str], rows: Mapping[str, int]
+    ) -> Explanation:
+        prepared = self._prepared(plan, options, static_sources)
+        if isinstance(prepared, PreparedChanges):
+            return prepared.explain()
+        names = _bound_names(prepared.plan, rows)
+        return prepared.explain({name: rows[given] for given, name in names.items()})
+
+    def _prepared(
+        self, plan: PlanBytes, options: TaskOptions, static_sources: Sequence[str]
+    ) -> Prepared | PreparedChanges:
+        decoded = self._decoded(plan)
+        bound = _bound_names(decoded.plan, static_sources)
+        if options.mode is Mode.CONTINUOUS:
+            return prepare_changes(decoded, options, tuple(bound.values()))
+        return prepare(decoded, _with_plan_names(decoded.plan, options), tuple(bound.values()))
+
+    def _decoded(self, plan: PlanBytes) -> Decoded:
+        return decode_plan(plan, operators=self._operators)
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities(version=importlib.metadata.version("tidegate"), dialect=dialect(), engines=self.versions())
+
+    def meaning(self, plan: PlanBytes) -> str:
+        return meaning(self._decoded(plan).plan)
+
+    def versions(self) -> Mapping[str, str]:
+        return {"duckdb": duckdb.__version__, "pyarrow": pa.__version__}
+
+    def adopt_spark(self, session: object) -> str:
+        return self._sparks.adopt(session)
+
+    def close(self) -> None:
+        self._sparks.close()
+        self._timers.close()
+        self._lookups.close()
+        self._pool.close()
+
+
+def _check_databases(plan: ir.Plan, databases: Mapping[str, Database]) -> None:
+    for root in (plan.root, *plan.shared):
+        for relation in relations(root):
+            if isinstance(relation, ir.IndexLookup) and "database" in relation.index.options:
+                wanted = WantedIndex(name=relation.right.place, keys=(), columns=())
+                named("database", relation.index.options["database"], databases, wanted)
+
+
+def _with_plan_names(plan: ir.Plan, options: TaskOptions) -> TaskOptions:
+    """The options with sources as the plan spells them."""
+    return replace(options, broadcast=tuple(_bound_names(plan, options.broadcast).values()))
+
+
+def _bound_names(plan: ir.Plan, names: Mapping[str, object] | Sequence[str]) -> dict[str, str]:
+    """The plan's spelling of each name that is to be static: exact, else the one that differs by case alone."""
+    known = sorted({read.source for read in reads(plan) if isinstance(read, ir.Read)})
+    found: dict[str, str] = {}
+    for name in names:
+        alike = [name] if name in known else [each for each in known if each.casefold() == name.casefold()]
+        if len(alike) != 1:
+            raise NotFound(
+                f"table {name!r} is {'ambiguous' if alike else 'not read by the plan'}; its sources are: "
+                f"{', '.join(known) or 'none'}",
+                reason="UNKNOWN_SOURCE",
+            )
+        found[name] = alike[0]
+    return found
+
+
+def _tables(
+    sources: Sequence[PlannedSource],
+    splits: Mapping[str, Sequence[Split]],
+    options: TaskOptions,
+    roots: Sequence[str],
+    side: str,
+) -> dict[str, tuple[Piece, ...]]:
+    """The pieces of each static source, opened."""
+
+    def given(source: PlannedSource) -> Iterator[Split]:
+        named = map(_named_file, source.items)
+        return (with_missing(split, options.missing_columns) for split in splits.get(source.name, named))
+
+    return {each.name: _table(each, given(each), roots, side) for each in sources if each.static}
+
+
+def _table(source: PlannedSource, given: Iterable[Split], roots: Sequence[str], side: str) -> tuple[Piece, ...]:
+    """The pieces of a static source, opened."""
+    origin = f"table {source.name!r}"
+    pieces: list[Piece] = []
+    for split in given:
+        refuse_changes(split, origin)
+        match split:
+            case FileSplit():
+                pieces += expand(split, roots, origin, side=side)
+            case InlineSplit():
+                rows = sum(batch.num_rows for batch in split.batches)
+                piece = replace(rowless(split, origin), batches=split.batches, row_count=rows)
+                match_columns(source.columns, split.schema, piece)
+                pieces.append(piece)
+    return open_pieces(pieces, source.columns)
+
+
+def _named_file(item: ir.FileItem) -> FileSplit:
+    """A file that the plan names itself."""
+    if item.start or item.length:
+        raise InvalidRequest(
+            f"the plan names bytes {item.start} to {item.start + item.length} of {item.path}; only whole files can be "
+            "read, so leave start and length out",
+            reason="UNSUPPORTED_BYTE_RANGE",
+        )
+    return FileSplit(path=item.path, format=item.format)

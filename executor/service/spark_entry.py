@@ -1,0 +1,95 @@
+"""The way from the service to Spark, which is loaded when the first task asks for it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...operators.core.piece import Piece
+from ...operators.duckdb.instances import InstanceSettings
+from ...operators.indexes.sql import Database
+from ...planner.graph.prepare_graph import PreparedGraph
+from ...proto.errors import InvalidRequest
+from ...proto.graph import Graph
+from ...proto.values import TaskOptions
+from ..api.computation import RowEffect
+from ..plans.cluster import MakeCluster
+
+if TYPE_CHECKING:
+    from ..spark.sessions import Sessions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkPlace:
+    """A service's own Spark: its master, if any, and the folder for files that the service and all executors see."""
+
+    master: str = ""
+    staging: Path | None = None
+
+
+class SparkTasks:
+    def __init__(self, place: SparkPlace) -> None:
+        self._place = place
+        self._sessions: Sessions | None = None
+        self._lock = threading.Lock()
+
+    def adopt(self, session: object) -> str:
+        return self._loaded().adopt(session)
+
+    def cluster(
+        self,
+        options: TaskOptions,
+        settings: InstanceSettings,
+        tables: Mapping[str, Sequence[Piece]],
+        databases: Mapping[str, Database],
+        folder: Path,
+    ) -> MakeCluster:
+        """For a task whose own folder is `folder`, where it stages its files unless there is a place for them."""
+        from ..spark.made import made
+
+        session = self._loaded().open(options.spark)
+        return made(session, options, settings, tables, databases, folder, self._place.staging)
+
+    def graph(
+        self,
+        prepared: PreparedGraph,
+        options: TaskOptions,
+        settings: InstanceSettings,
+        tables: Mapping[str, Sequence[Piece]],
+        folder: Path,
+        effect: RowEffect | None,
+    ) -> tuple[PreparedGraph, MakeCluster]:
+        """The same for a graph whose rows go through `effect`, and the graph as it runs there."""
+        self.check_code(prepared.graph)
+        from ..spark.made import made_of_graph
+
+        session = self._loaded().open(options.spark)
+        return made_of_graph(session, prepared, options, settings, tables, folder, self._place.staging, effect)
+
+    def check_code(self, graph: Graph) -> None:
+        """Raises `PlanError` where code of the user's cannot travel."""
+        self._loaded()
+        from ..spark.graphs import check_code
+
+        check_code(graph)
+
+    def close(self) -> None:
+        with self._lock:
+            sessions, self._sessions = self._sessions, None
+        if sessions is not None:
+            sessions.close()
+
+    def _loaded(self) -> Sessions:
+        with self._lock:
+            if self._sessions is None:
+                try:
+                    from ..spark.sessions import Sessions
+                except ImportError as error:
+                    raise InvalidRequest(
+                        'executor="spark" needs Spark: pip install "tidegate[spark]"', reason="NO_SPARK"
+                    ) from error
+                self._sessions = Sessions(self._place.master)
+            return self._sessions

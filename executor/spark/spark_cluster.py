@@ -1,0 +1,351 @@
+"""A task's own way to Spark: its epochs as jobs, its results as files that are read in the order of the channels."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+
+from ...operators.changes.network.network_statistics import LoopStatistics, OperatorStatistics
+from ...operators.core.operator import Stream
+from ...operators.core.piece import InlinePiece, Piece
+from ...operators.duckdb.instances import InstanceSettings
+from ...operators.indexes.sql import Database
+from ...planner.physical import pipelines as planned
+from ...planner.physical.memory import instance_memory
+from ...planner.physical.pipelines import Exchange, LookupNode, OpenedIndex, PhysicalPlan, Pipeline, Start, walk
+from ...proto.errors import ExecutionError, InternalError
+from ...proto.statistics import StageStatistics
+from ...proto.values import TaskOptions
+from ..exchange.routings import places_of
+from ..pipelines.build_operators import Watched
+from ..pipelines.input_progress import InputProgress
+from ..pipelines.key_shares import CutPieces, cuts_of, key_shares
+from ..pipelines.pipeline import Pieces, Read, Supply
+from ..pipelines.turns import in_hands, turns
+from ..runtime.meters import Meters
+from ..runtime.network_totals import combined, combined_operators
+from .datasets import Datasets
+from .iterables import StagedIterable
+from .job import Job, Step
+from .job_progress import Progress
+from .keeping import SparkKeeping
+from .linked_files import LinkedFiles
+from .sessions import Session
+from .staged_files import Result, StagedRows, layout_of, staged
+from .staging import StagingPlace
+from .worker import reports
+from .worker import task_failures as failures
+from .worker.stage import Given, KeptAs, Received, Shipped, Stage, Turn, packed, unwatched
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Setting:
+    """What all of a task's stages share, and the iterables that they read files of."""
+
+    options: TaskOptions
+    settings: InstanceSettings
+    tables: Mapping[str, Sequence[Piece]]
+    databases: Mapping[str, Database]
+    watched: Watched = unwatched
+    linked: LinkedFiles | None = None
+    iterables: tuple[StagedIterable, ...] = ()
+    datasets: Datasets | None = None
+
+
+class SparkCluster:
+    """Implements `executor.cluster.Cluster`."""
+
+    def __init__(
+        self, session: Session, place: StagingPlace, setting: Setting, meters: Meters, inputs: InputProgress
+    ) -> None:
+        self.keeping = SparkKeeping(self._kept, setting.options, meters)
+        self.plans = 0
+        self.loops: tuple[LoopStatistics, ...] = ()
+        self.bodies: tuple[OperatorStatistics, ...] = ()
+        self._session = session
+        self._place = place
+        self._setting = setting
+        self._meters = meters
+        self._inputs = inputs
+        self._tables: dict[str, Sequence[Piece]] = {}
+        self._shipped: dict[int, tuple[PhysicalPlan, list[Shipped]]] = {}
+        self._stopped = threading.Event()
+        self._ended = threading.Event()
+        self._ended.set()
+        self._tag = ""
+        self._number = 0
+        self._progress = Progress()
+        self._ended_channels = session.ended(self._count)
+        self._counting = threading.Lock()
+        self._counted: set[tuple[str, int]] = set()
+        self._read = Read()
+
+    # -------------------------------------------------------------------------------------------------- running
+
+    def rows(self, physical: PhysicalPlan, *, epoch: int, supply: Supply) -> Generator[pa.RecordBatch]:
+        self._stopped.clear()  # it was the epoch before that was to stop
+        with self._place.epoch(epoch) as folder, self._filled():
+            whole = self._whole(supply.whole, folder)
+            found = self._results(self._stages(physical), epoch, replace(supply, whole=whole), folder)
+            if self._setting.datasets is not None:
+                (results,) = found.values()
+                self._adopt(self._setting.datasets, results)
+                return
+            for number, pipeline in enumerate(physical.pipelines):
+                if not pipeline.into:
+                    yield from _in_order(found[number], dealt=in_hands(pipeline))
+
+    def stages(self) -> tuple[StageStatistics, ...]:
+        return self._progress.stages()
+
+    def interrupt(self) -> None:
+        self._stopped.set()
+        threading.Thread(target=self._interrupt, daemon=True).start()
+
+    def close(self) -> None:
+        self._place.remove()
+        self._session.close()
+
+    @contextmanager
+    def _filled(self) -> Iterator[None]:
+        """With what the epoch has of the iterables in their files."""
+        try:
+            for each in self._setting.iterables:
+                each.fill(self._check_stopped)
+            yield
+        finally:
+            for each in self._setting.iterables:
+                each.remove()
+
+    def _results(
+        self, stages: Sequence[Shipped], epoch: int, supply: Supply, folder: Path
+    ) -> Mapping[int, Sequence[Result]]:
+        """Of each pipeline that feeds no exchange, its channels'."""
+        pipelines = [each.stage.pipeline for each in stages]
+        cuts = cuts_of(pipelines)
+        most = max(each.channels for each in pipelines)
+        cut: Sequence[CutPieces] = key_shares(cuts, supply.whole, most) if cuts else [{}] * most
+        self._begin(supply.read)
+        steps = [Step(each, packed(self._turn(each.stage, epoch, supply, folder, cut))) for each in stages]
+        found: dict[int, dict[int, Result]] = {}
+        for result in map(Result.read, self._run(steps, epoch)):
+            found.setdefault(result.pipeline, {})[result.channel] = result
+            self._count(self._number, result.reports)
+        return {number: [each for _, each in sorted(mine.items())] for number, mine in found.items()}
+
+    def _adopt(self, datasets: Datasets, results: Sequence[Result]) -> None:
+        for result in results:
+            if result.error:
+                raise failures.read(result.error.encode())
+        datasets.sink.adopt([(Path(each.path), layout_of(each)) for each in results], datasets.parent)
+        meter = self._meters.of("Write", datasets.sink.place)
+        meter.rows_in += sum(each.rows for each in results)
+        meter.bytes_in += sum(each.size for each in results)
+
+    def _run(self, steps: Sequence[Step], epoch: int) -> list[bytes]:
+        self._ended.clear()
+        try:
+            self._check_stopped()
+            tell = partial(self._progress.tell, self._number)
+            return self._session.run(lambda spark: Job(spark, steps, self._ended_channels).run(), self._tag, tell)
+        except Exception as error:
+            self._check_stopped()
+            raise failures.of_job(error, f"the Spark job of epoch {epoch}") from error
+        finally:
+            self._ended.set()
+
+    def _interrupt(self) -> None:
+        """Again and again: a run that was not to begin any more may not be a job of Spark's yet."""
+        while not self._ended.is_set():
+            self._session.interrupt(self._tag)
+            self._ended.wait(_INTERRUPTED_SECONDS)
+
+    def _check_stopped(self) -> None:
+        if self._stopped.is_set():
+            raise ExecutionError("interrupted", reason="INTERRUPTED")
+
+    # ----------------------------------------------------------------------------------------------- counting
+
+    def _begin(self, read: Read) -> None:
+        """A run of which nothing is counted yet."""
+        with self._counting:
+            self._number += 1
+            self._tag = f"tidegate-{uuid.uuid4().hex}"
+            self._read = read
+            self._counted = set()
+            self._progress.begin(self._number)
+
+    def _count(self, number: int, payload: bytes) -> None:
+        """Reports of the run of this number: each channel's first one, which may come before the run's end, counts."""
+        with self._counting:
+            if number != self._number:
+                return
+            for report in reports.read(payload):
+                if (report.stage, report.channel) not in self._counted:
+                    self._counted.add((report.stage, report.channel))
+                    self._add(report)
+
+    def _add(self, report: reports.Report) -> None:
+        reports.add(report, self._meters, self._read)
+        self._inputs.ended(report.statements)
+        self._progress.end(report)
+        self.plans += report.plans
+        if report.loops:
+            self.loops = combined((*self.loops, *report.loops))
+            self.bodies = combined_operators((*self.bodies, *report.bodies))
+
+    # --------------------------------------------------------------------------------------------------- stages
+
+    def _stages(self, physical: PhysicalPlan) -> list[Shipped]:
+        found = self._shipped.get(id(physical))
+        if found is None:
+            memory = instance_memory(physical, self._setting.options.memory_limit)
+            datasets = self._setting.datasets
+            pipelines = physical.pipelines if datasets is None else datasets.pipelines(physical.pipelines)
+            memory = [*memory, *[memory[-1]] * (len(pipelines) - len(memory))]
+            made = list(self._made(pipelines, memory, "pipeline", None if datasets is None else datasets.kept_as))
+            found = self._shipped[id(physical)] = (physical, made)
+            while len(self._shipped) > _PLANS_KEPT:
+                del self._shipped[next(iter(self._shipped))]
+        return found[1]
+
+    def _made(
+        self, pipelines: Sequence[Pipeline], memory: Sequence[int], name: str, dataset: KeptAs | None = None
+    ) -> Iterator[Shipped]:
+        fed: dict[int, Received] = {}
+        places = places_of(pipelines)
+        exchanges = sum(len(each.into) for each in pipelines)
+        for number, (pipeline, mine) in enumerate(zip(pipelines, memory, strict=True)):
+            received = tuple(fed[each] for each in sorted(planned.received_by(pipeline.root)))
+            for each in pipeline.into:
+                fed[each.number] = Received(exchange=each, producers=pipeline.channels)
+            yield Shipped(
+                Stage(
+                    number=number,
+                    name=f"{name} {number + 1}",
+                    pipeline=pipeline,
+                    memory=mine,
+                    options=self._setting.options,
+                    settings=self._setting.settings,
+                    received=received,
+                    places=_named(places, (*pipeline.into, *(each.exchange for each in received))),
+                    tables=self._opened_over(pipeline),
+                    databases=self._setting.databases,
+                    kept=self.keeping.files(pipeline.root),
+                    indexes=self.keeping.index_files(pipeline.root),
+                    exchanges=exchanges,
+                    watched=self._setting.watched,
+                    dataset=None if pipeline.into else dataset,
+                )
+            )
+
+    def _opened_over(self, pipeline: Pipeline) -> Mapping[str, Sequence[Piece]]:
+        """The tables that indexes are opened over by those who look up in them."""
+        nodes = (node for node in walk(pipeline.root) if isinstance(node, LookupNode))
+        return self._static() if any(isinstance(node.index, OpenedIndex) for node in nodes) else {}
+
+    # --------------------------------------------------------------------------------------------------- pieces
+
+    def _turn(self, stage: Stage, epoch: int, supply: Supply, folder: Path, cut: Sequence[CutPieces]) -> Turn:
+        pipeline = stage.pipeline
+        wanted = [each for node in walk(pipeline.root) for each in planned.read_from_sources(node)]
+        whole = {each.source for each in wanted if each.whole or (isinstance(each, planned.ScanNode) and each.parted)}
+        mine = {(each.source, *each.cut) for each in wanted if each.cut is not None}
+        return Turn(
+            run=self._number,
+            epoch=epoch,
+            clock_us=supply.clock_us,
+            folder=str(folder),
+            whole=self._found({name: supply.whole[name] for name in whole}),
+            given=tuple(
+                packed(Given(turns=list(map(self._found, given)), cut={each: cut[channel][each] for each in mine}))
+                for channel, given in enumerate(turns(pipeline, supply.whole))
+            ),
+            in_hands=in_hands(pipeline),
+        )
+
+    def _found(self, pieces: Pieces) -> Pieces:
+        """The pieces as they lie."""
+        linked = self._setting.linked
+        return pieces if linked is None else {name: linked.resolved(given) for name, given in pieces.items()}
+
+    def _whole(self, pieces: Pieces, folder: Path) -> Pieces:
+        """All pieces, as files."""
+        static = self._static()
+        return {name: static[name] if name in static else _as_files(given, folder) for name, given in pieces.items()}
+
+    def _static(self) -> Mapping[str, Sequence[Piece]]:
+        """The tables, as files of the task."""
+        if self._setting.tables and not self._tables:
+            folder = self._place.new_folder("tables")
+            self._tables = {name: _as_files(given, folder) for name, given in self._setting.tables.items()}
+        return self._tables
+
+    def _kept(self, root: planned.PhysicalNode, clock_us: int) -> Result:
+        """The rows of a node over the tables, in a file of the task."""
+        folder = self._place.new_folder("kept")
+        sources = tuple(dict.fromkeys(each.source for node in walk(root) for each in planned.read_from_sources(node)))
+        pipeline = Pipeline(root=root, sources=sources, start=Start.SEAL)
+        stages = list(self._made([pipeline], [self._setting.options.memory_limit], "kept rows"))
+        options = self._setting.options
+        tables = self._static()
+        supply = Supply(
+            pieces=tables,
+            whole=tables,
+            receive=_nothing,
+            clock_us=clock_us,
+            time_zone=options.time_zone,
+            read=Read(),
+        )
+        (result,) = self._results(stages, 0, supply, folder)[0]
+        if result.error:
+            raise failures.read(result.error.encode())
+        return result
+
+
+_PLANS_KEPT = 16
+_INTERRUPTED_SECONDS = 0.5
+
+
+def _nothing(exchange: int) -> Stream:
+    raise InternalError(f"there is no exchange {exchange}")
+
+
+def _named(places: Mapping[int, str], exchanges: Sequence[Exchange]) -> Mapping[int, str]:
+    return {each.number: places[each.number] for each in exchanges if each.number in places}
+
+
+def _as_files(pieces: Sequence[Piece], folder: Path) -> Sequence[Piece]:
+    return tuple(staged(each, folder) if isinstance(each, InlinePiece) else each for each in pieces)
+
+
+def _in_order(results: Sequence[Result], *, dealt: bool) -> Iterator[pa.RecordBatch]:
+    """Channel after channel, or hand after hand; each file goes once it is read."""
+    if not dealt:
+        for result in results:
+            with closing(StagedRows(result.path).read()) as rows:
+                yield from rows
+            _ended(result)
+        return
+    files = [iter(StagedRows(result.path).read()) for result in results]
+    most = max(len(result.batches) for result in results)
+    for turn in range(most):
+        for result, file in zip(results, files, strict=True):
+            if turn < len(result.batches):
+                for _ in range(result.batches[turn]):
+                    yield next(file)
+                if turn == len(result.batches) - 1:
+                    _ended(result)
+
+
+def _ended(result: Result) -> None:
+    Path(result.path).unlink(missing_ok=True)
+    if result.error:
+        raise failures.read(result.error.encode())

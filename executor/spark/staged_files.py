@@ -1,0 +1,174 @@
+"""Rows that wait in the staging place, which the service and all executors see: results, kept rows, rows of a call."""
+
+from __future__ import annotations
+
+import base64
+import json
+import uuid
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from ...operators.core.piece import FilePiece, FileVersion, InlinePiece
+from ...operators.core.sizes import batch_bytes
+from ...operators.core.streams import BatchStream
+from ...proto.arrow.validation import each_validated
+from ...proto.dataset import Keyed
+from ...proto.errors import ExecutionError, Exhausted, TidegateError
+from ..datasets.dataset_files import ChannelFiles
+from ..datasets.write_dataset import Layout, file_writer
+from ..runtime.batch_store import has_dictionary
+from .worker import task_failures as failures
+from .worker.stage import packed, unpacked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """A channel's rows: so many batches for each of its turns, in a file; the error that they end with. Where they are
+    a Dataset's, `layout` says which files the folder `path` has.
+    """
+
+    pipeline: int
+    channel: int
+    path: str
+    batches: tuple[int, ...]
+    rows: int
+    size: int
+    error: str = ""
+    reports: bytes = b""
+    layout: str = ""
+
+    def written(self) -> bytes:
+        return json.dumps({**asdict(self), "reports": self.reports.decode()}).encode()
+
+    @staticmethod
+    def read(payload: bytes) -> Result:
+        told = json.loads(payload)
+        return Result(**{**told, "batches": tuple(told["batches"]), "reports": told["reports"].encode()})
+
+
+def write_dataset(
+    folder: Path,
+    schema: pa.Schema,
+    rows: Generator[pa.RecordBatch],
+    *,
+    keyed: Keyed | None,
+    pipeline: int,
+    channel: int,
+) -> Result:
+    """The rows, as files of a Dataset, in a folder that no other attempt has."""
+    path = folder / f"dataset-{uuid.uuid4().hex}"
+    path.mkdir(mode=0o700)
+    writer = file_writer(schema, ChannelFiles(path), keyed)
+    counted = BatchStream(schema, rows)
+    layout, error = Layout(tables=()), b""
+    with closing(counted):
+        try:
+            writer.add_all(counted)
+            layout = writer.end()
+        except TidegateError as failure:
+            error = failures.written(failure)
+    return Result(
+        pipeline=pipeline,
+        channel=channel,
+        path=str(path),
+        batches=(),
+        rows=counted.rows,
+        size=counted.bytes,
+        error=error.decode(),
+        layout=base64.b64encode(packed(layout)).decode(),
+    )
+
+
+def layout_of(result: Result) -> Layout:
+    found: Layout = unpacked(base64.b64decode(result.layout))
+    return found
+
+
+def write_result(
+    folder: Path, schema: pa.Schema, turns: Sequence[Generator[pa.RecordBatch]], *, pipeline: int, channel: int
+) -> Result:
+    """The rows, to a file that no other attempt has. What the plan met in its data ends them."""
+    path = folder / f"rows-{uuid.uuid4().hex}.arrow"
+    counts: list[int] = []
+    rows = size = 0
+    error = b""
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
+        try:
+            for turn in turns:
+                counts.append(0)
+                with closing(turn):
+                    for batch in turn:
+                        if batch.num_rows:
+                            _write(writer, batch)
+                            counts[-1] += 1
+                            rows += batch.num_rows
+                            size += batch_bytes(batch)
+        except TidegateError as failure:
+            error = failures.written(failure)
+    return Result(
+        pipeline=pipeline,
+        channel=channel,
+        path=str(path),
+        batches=tuple(counts),
+        rows=rows,
+        size=size,
+        error=error.decode(),
+    )
+
+
+def _write(writer: pa.RecordBatchStreamWriter, batch: pa.RecordBatch) -> None:
+    try:
+        writer.write_batch(batch)
+    except OSError as error:
+        raise Exhausted(f"writing to the staging place failed: {error}", reason="SPILL_FAILED") from error
+
+
+class StagedRows:
+    """Rows of a file, read by mapping it."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    @property
+    def schema(self) -> pa.Schema:
+        with pa.memory_map(self._path) as source, pa.ipc.open_stream(source) as reader:
+            return reader.schema
+
+    def read(self) -> Generator[pa.RecordBatch]:
+        try:
+            with pa.memory_map(self._path) as source, pa.ipc.open_stream(source) as reader:
+                yield from each_validated(reader)
+        except (pa.ArrowException, OSError) as error:
+            raise ExecutionError(
+                f"a file of the staging place cannot be read: {error}", reason="STAGING_LOST"
+            ) from error
+
+
+def staged(piece: InlinePiece, folder: Path) -> FilePiece:
+    """Rows that came with a call, as a file that every channel may read."""
+    path = folder / f"call-{uuid.uuid4().hex}.arrow"
+    new = pa.ipc.new_stream if has_dictionary(piece.schema) else pa.ipc.new_file
+    with pa.OSFile(str(path), "wb") as sink, new(sink, piece.schema) as writer:
+        starts, at = [], 0
+        for batch in piece.batches:
+            starts.append(at)
+            at += batch.num_rows
+            writer.write_batch(batch)
+    status = path.stat()
+    return FilePiece(
+        path=str(path),
+        format="inline",
+        version=FileVersion(size=status.st_size, modified_ns=status.st_mtime_ns),
+        origin=piece.origin,
+        schema=piece.schema,
+        rows=(0, at),
+        row_count=at,
+        file_rows=at,
+        batch_starts=tuple(starts),
+        change_column=piece.change_column,
+        missing_columns=piece.missing_columns,
+    )

@@ -1,0 +1,1 @@
+"""The half of a Spark job that runs in Spark's processes."""

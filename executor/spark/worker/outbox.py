@@ -1,0 +1,169 @@
+"""What a channel of a stage sends: its rows as parcels for each exchange it feeds, cut and routed as they are here."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final, Protocol
+
+import pyarrow as pa
+
+from ....operators.core.blocks import blocks
+from ....operators.core.sizes import batch_bytes
+from ....planner.physical.pipelines import Exchange
+from ....planner.physical.stages import is_shared
+from ....proto.errors import ExecutionError, TidegateError
+from ...exchange.routings import routing_of
+from ...runtime.meters import Meter
+from . import task_failures as failures
+from .parcels import BEFORE_ALL, Kind, Parcel, by_producer, encoded
+
+SHARED_BYTES: Final = 256 << 10
+"""Rows for all channels that are fewer bytes travel with the parcels."""
+
+
+class _Outlet(Protocol):
+    def block(self, rows: pa.RecordBatch, number: int) -> list[Parcel]: ...
+
+    def end(self, blocks: int, error: bytes) -> list[Parcel]: ...
+
+    def close(self) -> None: ...
+
+
+class Outbox:
+    """Of the producer of this number; `meters` count what goes into each exchange, `folder` is for files."""
+
+    def __init__(self, exchanges: Sequence[Exchange], producer: int, meters: Sequence[Meter], folder: Path) -> None:
+        self.moved = self.rows = 0
+        self._exchanges = tuple(exchanges)
+        self._producer = producer
+        self._meters = tuple(meters)
+        self._outlets: list[_Outlet] = [
+            _Shared(each, producer, folder) if is_shared(each) else _Own(each, producer) for each in exchanges
+        ]
+
+    def parcels(self, rows: Iterator[pa.RecordBatch]) -> Iterator[list[Parcel]]:
+        """Those of each block, and at last of the end. What the plan met in its data is one of them."""
+        number, error = 0, b""
+        with ExitStack() as stack:
+            for outlet in self._outlets:
+                stack.callback(outlet.close)
+            try:
+                for block in blocks(rows):
+                    yield self._counted(block, number)
+                    number += 1
+            except TidegateError as failure:
+                error = failures.written(failure)
+            yield self._weighed([parcel for outlet in self._outlets for parcel in outlet.end(number, error)])
+
+    def messages(self, report: bytes) -> list[Parcel]:
+        """The report, for one channel of those that read; and from the first producer a word for each channel, so that
+        none is without parcels.
+        """
+        told = [] if self._producer else [(each, at, b"") for each in self._exchanges for at in range(each.consumers)]
+        told.append((self._exchanges[0], 0, report))
+        return [
+            Parcel(channel, exchange.number, BEFORE_ALL, self._producer, Kind.REPORT, payload)
+            for exchange, channel, payload in told
+        ]
+
+    def _counted(self, block: pa.RecordBatch, number: int) -> list[Parcel]:
+        size = batch_bytes(block)
+        self.rows += block.num_rows
+        for meter in self._meters:
+            meter.rows_in += block.num_rows
+            meter.bytes_in += size
+        return self._weighed([parcel for outlet in self._outlets for parcel in outlet.block(block, number)])
+
+    def _weighed(self, parcels: list[Parcel]) -> list[Parcel]:
+        self.moved += sum(len(parcel.payload) for parcel in parcels)
+        return parcels
+
+
+class _Own:
+    """To each channel its rows."""
+
+    def __init__(self, exchange: Exchange, producer: int) -> None:
+        self._exchange = exchange
+        self._producer = producer
+        self._routing = routing_of(exchange)
+
+    def block(self, rows: pa.RecordBatch, number: int) -> list[Parcel]:
+        slices = self._routing.slices(rows, self._producer, number)
+        return [
+            _parcel(self._exchange, self._producer, channel, number, Kind.ROWS, encoded(part))
+            for channel, part in enumerate(slices)
+            if part.num_rows
+        ]
+
+    def end(self, blocks: int, error: bytes) -> list[Parcel]:
+        if not error:
+            return []
+        return [
+            _parcel(self._exchange, self._producer, channel, blocks, Kind.ERROR, error)
+            for channel in range(self._exchange.consumers)
+        ]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class _Shared:
+    """To all channels all rows: once, in a file, unless they are few."""
+
+    def __init__(self, exchange: Exchange, producer: int, folder: Path) -> None:
+        self._exchange = exchange
+        self._producer = producer
+        self._folder = folder
+        self._held: list[pa.RecordBatch] = []
+        self._size = 0
+        self._path: Path | None = None
+        self._open = ExitStack()
+        self._writer: pa.RecordBatchStreamWriter | None = None
+
+    def block(self, rows: pa.RecordBatch, number: int) -> list[Parcel]:  # noqa: ARG002 - they stay in order
+        if self._writer is not None:
+            self._write([rows])
+            return []
+        self._held.append(rows)
+        self._size += batch_bytes(rows)
+        if self._size > SHARED_BYTES:
+            self._path = self._folder / f"shared-{uuid.uuid4().hex}.arrow"
+            sink = self._open.enter_context(pa.OSFile(str(self._path), "wb"))
+            self._writer = self._open.enter_context(pa.ipc.new_stream(sink, self._exchange.schema))
+            held, self._held = self._held, []
+            self._write(held)
+        return []
+
+    def end(self, blocks: int, error: bytes) -> list[Parcel]:
+        self._open.close()
+        told = [(Kind.ROWS, encoded(rows)) for rows in self._held]
+        if self._path is not None:
+            told = [(Kind.FILE, str(self._path).encode())]
+        if error:
+            told.append((Kind.ERROR, error))
+        assert len(told) <= blocks + 1
+        return [
+            _parcel(self._exchange, self._producer, channel, number, kind, payload)
+            for channel in range(self._exchange.consumers)
+            for number, (kind, payload) in enumerate(told)
+        ]
+
+    def close(self) -> None:
+        self._open.close()
+
+    def _write(self, batches: Sequence[pa.RecordBatch]) -> None:
+        assert self._writer is not None
+        try:
+            for rows in batches:
+                self._writer.write_batch(rows)
+        except OSError as error:
+            raise ExecutionError(f"rows for all channels cannot be written: {error}", reason="SPILL_FAILED") from error
+
+
+def _parcel(exchange: Exchange, producer: int, channel: int, number: int, kind: Kind, payload: bytes) -> Parcel:
+    """In the place that readers of the exchange take a producer's parcel of this number in."""
+    places = (producer, number) if by_producer(exchange) else (number, producer)
+    return Parcel(channel, exchange.number, *places, kind, payload)

@@ -1,0 +1,93 @@
+"""Parcels: the rows that Spark moves from stage to stage. One is a block's slice for one channel, or a message.
+
+An exchange's parcels are read in the order of (exchange, first, second). Where its producers' rows are read in turn,
+`first` is the block's number and `second` its producer's; where each producer's are wanted for themselves it is the
+other way round. A message to whoever reads a stage's rows comes before all of them.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from ....planner.ir import Routing
+from ....planner.physical.pipelines import Exchange
+from ....proto.arrow.validation import validated
+from ...runtime.batch_store import has_dictionary
+
+
+class Kind(enum.IntEnum):
+    """ROWS: a block's slice. FILE: the name of a file with all of a producer's blocks. ERROR: the producer's rows end
+    here, with an error. REPORT: what those who made the rows have counted. RESULT: where a channel's result is.
+    """
+
+    ROWS = 0
+    FILE = 1
+    ERROR = 2
+    REPORT = 3
+    RESULT = 4
+
+
+COLUMNS: Final = "channel int, exchange int, first long, second long, kind int, payload binary"
+SCHEMA: Final = pa.schema(
+    [
+        ("channel", pa.int32()),
+        ("exchange", pa.int32()),
+        ("first", pa.int64()),
+        ("second", pa.int64()),
+        ("kind", pa.int32()),
+        ("payload", pa.binary()),
+    ]
+)
+BEFORE_ALL: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    channel: int
+    exchange: int
+    first: int
+    second: int
+    kind: Kind
+    payload: bytes
+
+
+def batch_of(parcels: Sequence[Parcel]) -> pa.RecordBatch:
+    columns = zip(*((p.channel, p.exchange, p.first, p.second, p.kind, p.payload) for p in parcels), strict=True)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def parcels_in(batches: Iterable[pa.RecordBatch]) -> Iterator[Parcel]:
+    """Payloads are copied one by one, so that their buffers are aligned and no batch is held for one of its rows."""
+    for batch in batches:
+        channel, exchange, first, second, kind = (batch.column(at).to_pylist() for at in range(5))
+        payload = batch.column(5)
+        for at in range(batch.num_rows):
+            yield Parcel(channel[at], exchange[at], first[at], second[at], Kind(kind[at]), payload[at].as_py())
+
+
+def by_producer(exchange: Exchange) -> bool:
+    """Whether a consumer reads each producer's rows for themselves, or one producer's after the other's."""
+    return bool(exchange.order) or exchange.routing is Routing.GATHER
+
+
+def encoded(rows: pa.RecordBatch) -> bytes:
+    """A batch without its schema, unless it has dictionaries, which go with the schema."""
+    if not has_dictionary(rows.schema):
+        return bytes(memoryview(rows.serialize()))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_batch(rows)
+    return bytes(memoryview(sink.getvalue()))
+
+
+def decoded(payload: bytes, schema: pa.Schema) -> pa.RecordBatch:
+    if not has_dictionary(schema):
+        return validated(pa.ipc.read_record_batch(pa.py_buffer(payload), schema))
+    with pa.ipc.open_stream(pa.py_buffer(payload)) as reader:
+        return validated(reader.read_next_batch())

@@ -1,0 +1,82 @@
+"""Errors on their way from a Spark task to the service.
+
+What the plan met in its data is no failure of the task: it travels as a value, is raised where the rows that it stands
+for are read, and arrives as the error that it was. Spark would try such a task again, with the same end.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+from contextlib import suppress
+from typing import Any, Final
+
+from ....proto import errors
+from ....proto.errors import ExecutionError, InternalError, NodeError, TidegateError
+from .stage import packed, unpacked
+
+_log = logging.getLogger(__name__)
+
+_CLASSES: Final = {
+    each.__name__: each
+    for each in vars(errors).values()
+    if isinstance(each, type) and issubclass(each, TidegateError) and each not in (errors.PlanError, errors.EpochError)
+}
+_NODE: Final = NodeError.__name__
+_STAGE_LOST: Final = "SPARK_FAILED"
+
+
+def written(error: Exception) -> bytes:
+    """An error as a value. What is none of ours is a bug, and logged where it happened."""
+    match error:
+        case NodeError():
+            told = {"what": error.what, "node": error.node, "channel": error.channel, "cause": _carried(error)}
+        case TidegateError():
+            told = {"message": error.message}
+        case _:
+            _log.error("a channel failed of a bug", exc_info=error)
+            error = InternalError(
+                f"a bug in Tidegate ended the epoch ({type(error).__name__}); the log has the traceback"
+            )
+            told = {"message": error.message}
+    name = type(error).__name__ if type(error).__name__ in _CLASSES else ExecutionError.__name__
+    return json.dumps({"class": name, "reason": error.reason, **told}).encode()
+
+
+def read(payload: bytes) -> TidegateError:
+    told = json.loads(payload)
+    if told["class"] == _NODE:
+        error = NodeError(told["what"], node=told["node"], channel=told["channel"], reason=told["reason"])
+        error.__cause__ = _received(told["cause"])
+        return error
+    return _CLASSES[told["class"]](told["message"], reason=told["reason"])
+
+
+def _carried(error: NodeError) -> str:
+    """What the user's code raised, where that can travel; its traceback is in the message."""
+    with suppress(Exception):
+        return base64.b64encode(packed(error.__cause__)).decode()
+    return ""
+
+
+def _received(cause: str) -> BaseException | None:
+    """None where only the process that raised it knows what it is."""
+    found: Any = None
+    with suppress(Exception):
+        found = unpacked(base64.b64decode(cause)) if cause else None
+    return found if isinstance(found, BaseException) else None
+
+
+def of_job(error: Exception, what: str) -> ExecutionError:
+    """Spark gave the job up; its own words, which are many, are in the log."""
+    _log.error("%s failed", what, exc_info=error)
+    return ExecutionError(f"{what} failed: {_sentence(error)}; the service's log has all of it", reason=_STAGE_LOST)
+
+
+def _sentence(error: Exception) -> str:
+    """The line of Spark's that says what happened, without the stack of the JVM."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = [line for line in lines if "Error" in line or "Exception" in line or "failed" in line.casefold()]
+    chosen = next(iter(told or lines), type(error).__name__)
+    return chosen[:300].rstrip(". ")

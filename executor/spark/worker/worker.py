@@ -1,0 +1,330 @@
+"""A channel of a stage, in the process where Spark runs it.
+
+A process keeps what it has made: operators with their prepared statements, DuckDB instances, indexes. Epoch after epoch
+of a task finds them there, whichever of its channels comes to which process. What it writes for itself is in a folder
+that Spark removes when the application ends.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import OrderedDict
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark import Accumulator, TaskContext
+
+from ....operators.core.operator import Stream
+from ....operators.duckdb.instances import Instance, InstancePool
+from ....operators.indexes.arrow_index import ArrowIndex
+from ....operators.indexes.index import Index
+from ....planner.physical.pipelines import RoundsNode, ScanNode, walk
+from ....planner.physical.user_nodes import BatchFunctionNode, IterateNode, UserNode
+from ....proto.errors import InternalError
+from ....proto.values import Determinism
+from ...pipelines.build_operators import Workshop
+from ...pipelines.input_progress import EndedStatements
+from ...pipelines.pipeline import Pieces, PipelineInstance, Read, Supply
+from ...runtime.batch_store import Quota, SpillFiles, SpillSpace
+from ...runtime.lookup_threads import LookupThreads
+from ...runtime.meters import Meter, Meters
+from ...runtime.timers import Timers
+from ..iterables import bounded
+from ..job_progress import Heard
+from ..staged_files import Result, StagedRows, write_dataset, write_result
+from . import reports
+from .inbox import Inbox
+from .outbox import Outbox
+from .parcels import Kind, Parcel, batch_of, parcels_in
+from .stage import Given, KeptAs, Stage, Turn, unpacked
+
+_STAGES_KEPT: Final = 12
+_INDEXES_KEPT: Final = 4
+
+
+def work(
+    key: str, stage: bytes, turn: bytes, ended: Accumulator[Any] | None, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """A channel's rows in an epoch, as parcels. It is the one of the first row, which is a parcel or its number. When
+    it has ended `ended` hears of it, where there is one.
+    """
+    channel, parcels = _first(batches)
+    made = Process.current().made(key, stage, channel)
+    run = _Channel(made, channel, parcels, unpacked(turn))
+    yield from run.rows()
+    if ended is not None:
+        ended.add((run.told,))
+
+
+def _first(batches: Iterator[pa.RecordBatch]) -> tuple[int, Iterator[Parcel]]:
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        if batch.num_columns == 1:
+            for _ in batches:
+                """A process that leaves some of its input cannot be used again."""
+            return batch.column(0)[0].as_py(), iter(())
+        return batch.column(0)[0].as_py(), parcels_in(_again(batch, batches))
+    raise InternalError("a channel came without its number")
+
+
+def _again(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield first
+    yield from rest
+
+
+class Process:
+    """What this process keeps."""
+
+    _current: Process | None = None
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.pool = InstancePool(folder / "duckdb")
+        self.lookups = LookupThreads()
+        self.timers = Timers()
+        self._made: OrderedDict[tuple[str, int], MadeStage] = OrderedDict()
+        self._indexes: OrderedDict[str, Index] = OrderedDict()
+        self._spaces = 0
+
+    @classmethod
+    def current(cls) -> Process:
+        if cls._current is None:
+            place = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None
+            if place is not None:
+                os.makedirs(place, exist_ok=True)
+            cls._current = cls(Path(tempfile.mkdtemp(prefix="tidegate-", dir=place)))
+        return cls._current
+
+    def made(self, key: str, payload: bytes, channel: int) -> MadeStage:
+        """One that has been made before, if it is one for this channel."""
+        for mine in (channel, _ANY):
+            found = self._made.get((key, mine))
+            if found is not None:
+                self._made.move_to_end((key, mine))
+                return found
+        stage: Stage = unpacked(payload)
+        made = MadeStage(stage, channel, self)
+        if made.again:
+            self._made[key, channel if made.of_channel else _ANY] = made
+            if len(self._made) > _STAGES_KEPT:
+                self._made.popitem(last=False)[1].close()
+        return made
+
+    def index(self, name: str, path: str, keys: tuple[int, ...]) -> Index:
+        """A kept index, over the rows that are in a file."""
+        found = self._indexes.pop(path, None)
+        if found is None:
+            rows = StagedRows(path)
+            table = pa.Table.from_batches(list(rows.read()), schema=rows.schema)
+            found = ArrowIndex(name, table, keys=keys, columns=range(len(table.schema)))
+        self._indexes[path] = found
+        if len(self._indexes) > _INDEXES_KEPT:
+            self._indexes.popitem(last=False)
+        return found
+
+    def space(self, quota: int) -> SpillSpace:
+        self._spaces += 1
+        return SpillSpace(SpillFiles(self.folder / str(self._spaces)), Quota(quota))
+
+
+_ANY: Final = -1
+
+
+class MadeStage:
+    """A stage's operators, made for one channel. `of_channel`: they are of no use to another; `again`: they may run in
+    another epoch.
+    """
+
+    def __init__(self, stage: Stage, channel: int, process: Process) -> None:
+        nodes = list(walk(stage.pipeline.root))
+        own = (UserNode, BatchFunctionNode, IterateNode)
+        self.stage = stage
+        self.of_channel = any(isinstance(each, own) or (isinstance(each, ScanNode) and each.parted) for each in nodes)
+        self.again = not any(isinstance(each, RoundsNode) for each in nodes)
+        self.meters = Meters()
+        self.space = process.space(stage.options.spill_quota)
+        self._process = process
+        self._instance: Instance | None = None
+        self._lanes: list[object] = []
+        self._plans = 0
+        workshop = Workshop(
+            take=self._take,
+            strict=stage.options.determinism is Determinism.STRICT,
+            spill=stage.options.spill,
+            meter=self.meters.of,
+            index=self._index,
+            tables=stage.tables,
+            databases=stage.databases,
+            lane=lambda limit: process.lookups.lane(limit).submit,
+            space=self.space,
+            loop_seconds=stage.options.loop_seconds,
+            later=process.timers.call_later,
+            channels=stage.options.channels,
+            channel=channel,
+            watched=stage.watched,
+            memory_limit=stage.options.memory_limit,
+        )
+        try:
+            self.instance = PipelineInstance(
+                stage.pipeline.root, workshop=workshop, kept=lambda name: StagedRows(stage.kept[name])
+            )
+        except BaseException:
+            self.close()
+            raise
+
+    def plans(self) -> int:
+        """Since the last time."""
+        before, self._plans = self._plans, self.instance.plans
+        return self._plans - before
+
+    def close(self) -> None:
+        if hasattr(self, "instance"):
+            self.instance.close()
+        self.space.files.remove()
+        if self._instance is not None:
+            self._process.pool.give_back(self._instance)
+
+    def _take(self) -> Instance:
+        if self._instance is None:
+            roots = (*self.stage.settings.roots, str(self._process.folder))
+            settings = replace(self.stage.settings, memory_limit=self.stage.memory, roots=roots)
+            self._instance = self._process.pool.take(settings)
+        return self._instance
+
+    def _index(self, name: str) -> Index:
+        path, keys = self.stage.indexes[name]
+        return self._process.index(name, path, keys)
+
+
+def _spark_stage() -> int:
+    """The number of the stage that this process works for."""
+    context = TaskContext.get()
+    return 0 if context is None else context.stageId()
+
+
+class _Channel:
+    """One run of one channel."""
+
+    def __init__(self, made: MadeStage, channel: int, parcels: Iterator[Parcel], turn: Turn) -> None:
+        self._made = made
+        self._stage = made.stage
+        self._channel = channel
+        self._turn = turn
+        self._given: Given = unpacked(turn.given[channel])
+        self._read = Read()
+        self._statements = EndedStatements()
+        self._mine = b""
+        room = self._stage.options.queue_bytes // max(self._stage.exchanges, 1)
+        self._inbox = Inbox(
+            parcels,
+            self._stage.received,
+            epoch=turn.epoch,
+            memory_limit=room * len(self._stage.received),
+            space=made.space,
+        )
+
+    @property
+    def told(self) -> Heard:
+        """This channel's own report, once it has ended."""
+        return self._turn.run, self._mine
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        try:
+            if self._stage.pipeline.into:
+                yield from self._send()
+            else:
+                yield batch_of([self._result()])
+        finally:
+            if not self._made.again:
+                self._made.close()
+
+    def _send(self) -> Iterator[pa.RecordBatch]:
+        into = self._stage.pipeline.into
+        meters = [self._meter(self._stage.places.get(each.number, "")) for each in into]
+        outbox = Outbox(into, self._channel, meters, Path(self._turn.folder))
+        with closing(self._turns()) as rows:
+            for parcels in outbox.parcels(rows):
+                if parcels:
+                    yield batch_of(parcels)
+        yield batch_of(outbox.messages(self._report(outbox.rows, outbox.moved)))
+
+    def _result(self) -> Parcel:
+        result = self._written() if self._stage.dataset is None else self._kept(self._stage.dataset)
+        payload = replace(result, reports=self._report(result.rows, 0)).written()
+        return Parcel(self._channel, self._stage.number, 0, 0, Kind.RESULT, payload)
+
+    def _kept(self, dataset: KeptAs) -> Result:
+        return write_dataset(
+            Path(self._turn.folder),
+            self._stage.pipeline.root.schema,
+            self._turns(),
+            keyed=dataset.keyed,
+            pipeline=self._stage.number,
+            channel=self._channel,
+        )
+
+    def _written(self) -> Result:
+        turns = [self._turn_rows(pieces) for pieces in self._given.turns] if self._turn.in_hands else [self._turns()]
+        return write_result(
+            Path(self._turn.folder),
+            self._stage.pipeline.root.schema,
+            turns,
+            pipeline=self._stage.number,
+            channel=self._channel,
+        )
+
+    def _turns(self) -> Generator[pa.RecordBatch]:
+        rows = (batch for pieces in self._given.turns for batch in self._turn_rows(pieces))
+        yield from bounded(rows, self._stage.pipeline.root, self._channel, self._stage.options.spill_quota)
+
+    def _turn_rows(self, pieces: Pieces) -> Generator[pa.RecordBatch]:
+        options = self._stage.options
+        supply = Supply(
+            pieces=pieces,
+            whole=self._turn.whole,
+            receive=self._receive,
+            clock_us=self._turn.clock_us,
+            time_zone=options.time_zone,
+            read=self._read,
+            inputs=self._statements,
+            cut=self._given.cut,
+        )
+        with closing(self._made.instance.run(supply)) as rows:
+            yield from rows
+
+    def _receive(self, exchange: int) -> Stream:
+        return self._inbox.receive(exchange)
+
+    def _meter(self, place: str) -> Meter:
+        return self._made.meters.of("Exchange", place)
+
+    def _report(self, rows: int, moved: int) -> bytes:
+        """This channel's, and those that came with what it has received."""
+        self._inbox.drain()
+        for received in self._stage.received:
+            place = self._stage.places.get(received.exchange.number, "")
+            self._meter(place).spilled_bytes += self._inbox.spilled_bytes[received.exchange.number]
+        mine = reports.Report(
+            stage=self._stage.name,
+            channel=self._channel,
+            spark_stage=_spark_stage(),
+            meters=reports.taken(self._made.meters),
+            rows_in=self._read.rows_in,
+            bytes_in=self._read.bytes_in,
+            rows_out=rows,
+            at_least=self._read.at_least,
+            plans=self._made.plans(),
+            moved=moved,
+            statements=self._statements.rows,
+            loops=self._made.instance.loops,
+            bodies=self._made.instance.bodies,
+        )
+        self._mine = reports.written([mine])
+        others = [report for payload in self._inbox.reports for report in reports.read(payload)]
+        return reports.written([mine, *others])

@@ -1,0 +1,1 @@
+"""The life of a task: feeding, driving epochs, the output log."""

@@ -1,0 +1,435 @@
+"""Runs a task's epochs, oldest first, on whatever thread steps it.
+
+The work is the iterator that the computation gives: one batch is pulled, placed in the output, and so on. Where the
+output is full the batch is kept and the step ends, so that a task that waits holds no thread. One batch is kept back
+until the next one is there, so that an epoch's last rows and its BARRIER appear together.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+
+from ...operators.core.interrupts import Watch, looking
+from ...operators.core.piece import Piece
+from ...operators.writing.staged_write import Written
+from ...proto.errors import ExecutionError, InternalError, TidegateError
+from ...proto.statistics import EpochStatistics
+from ...proto.values import Barrier, ErrorValue, OnError, TaskState
+from ..api.computation import Computation, Effect, EpochRun
+from ..checkpoints.taking import Checkpoints
+from ..ledger.epoch import Epoch
+from ..ledger.split_book import AcceptedSplit
+from ..pipelines.watermarks import Watermarks, said_by, told
+from ..runtime.batch_store import Holding, SpillRun
+from ..runtime.work_clock import WorkClock
+from .output_log import Full
+from .task_state import Board
+
+_EARLY_SPLITS = 64
+_log = logging.getLogger(__name__)
+
+
+class _Turn(enum.Enum):
+    """How a stretch of work ended."""
+
+    MORE = enum.auto()
+    ENDED = enum.auto()
+    WAITS = enum.auto()
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """The next thing to run: some splits ahead of the seal, or the sealed epoch."""
+
+    epoch: Epoch
+    splits: Mapping[str, Sequence[AcceptedSplit]]
+    sealed: bool
+
+    @property
+    def watermarks(self) -> Watermarks:
+        return said_by(self.splits, self.epoch.ended)
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What became of an epoch's checkpoint: its id, or why there is none."""
+
+    checkpoint: str | None
+    error: ErrorValue | None
+    took_us: int
+
+
+_NOTHING: Final = Written()
+_NONE: Final = _Taken(None, None, 0)
+
+
+@dataclass(slots=True)
+class _Progress:
+    """An epoch that has begun. `ran` is the last number of the early source that was run."""
+
+    epoch: Epoch
+    ran: int
+    run: EpochRun | None = None
+    job: _Job | None = None
+    rows: Iterator[pa.RecordBatch] | None = None
+    held: list[Holding] = field(default_factory=list)
+    started_ns: int = 0
+    error: TidegateError | None = None
+    written: Written | None = None
+    taken: _Taken | None = None
+
+
+class Driver:
+    """`checkpoints` is what takes them, in a service that has a place for them."""
+
+    def __init__(self, board: Board, computation: Computation, checkpoints: Checkpoints | None) -> None:
+        self._board = board
+        self._computation = computation
+        self._checkpoints = checkpoints
+        self._progress: _Progress | None = None
+        self._clock = WorkClock(board.options.epoch_seconds, board.call_later, computation.interrupt)
+        self._watch = Watch(self._look, start_beside)
+        self.closed = False
+
+    # --------------------------------------------------------------------------------------------- what is next
+
+    def has_work(self) -> bool:
+        """Under the lock: whether something is running or can run now."""
+        progress = self._progress
+        if self.closed:
+            return False
+        if progress is not None and progress.job is not None:
+            return True
+        epoch = self._board.ledger.current()
+        return self._early_splits(epoch, 1) != () or self._may_finish(epoch)
+
+    def _find(self) -> _Job | None:
+        ledger = self._board.ledger
+        epoch = ledger.current()
+        early = self._early_splits(epoch, _EARLY_SPLITS)
+        if early:
+            return _Job(epoch, {early[0].source: early}, sealed=False)
+        if not self._may_finish(epoch):
+            return None
+        return _Job(epoch, {name: ledger.available(epoch, name) for name in ledger.fed}, sealed=True)
+
+    def _early_splits(self, epoch: Epoch, at_most: int) -> tuple[AcceptedSplit, ...]:
+        """The next splits that can run without the seal."""
+        early = self._computation.early_source
+        if early is None:
+            return ()
+        progress = self._progress
+        ran = progress.ran if progress is not None and progress.epoch is epoch else epoch.first[early] - 1
+        return self._board.ledger.available(epoch, early, after=ran, at_most=at_most)
+
+    def _may_finish(self, epoch: Epoch) -> bool:
+        return epoch.sealed and not self._board.ledger.missing(epoch)
+
+    # -------------------------------------------------------------------------------------------------- stepping
+
+    def step(self, until_ns: int) -> bool:
+        """Work until there is nothing to do, until the reader has to catch up, or until this time; whether to go on."""
+        self._clock.start()
+        try:
+            return self._step(until_ns)
+        except Exception as error:  # noqa: BLE001  # whatever it is, it is this task's alone
+            self._clock.stop()
+            self._fail(self._clock.error() if self._clock.expired else error)
+            return True
+        except BaseException:
+            self._fail(ExecutionError("the thread that ran the epoch was interrupted", reason="INTERRUPTED"))
+            raise
+        finally:
+            self._clock.stop()
+
+    def _step(self, until_ns: int) -> bool:
+        while True:
+            if self._board.state is not TaskState.RUNNING:
+                self.close()
+                return False
+            taken = self._take()
+            if taken is None:
+                return False
+            turn = self._advance(*taken, until_ns)
+            if turn is not _Turn.ENDED:
+                return turn is _Turn.MORE
+
+    def _take(self) -> tuple[_Progress, _Job] | None:
+        """The epoch to go on with, and its job; None when there is nothing to do."""
+        with self._board.lock:
+            progress = self._progress
+            if progress is not None and progress.job is not None:
+                return progress, progress.job
+            job = self._find()
+            if job is None:
+                return None
+            if progress is None or progress.epoch is not job.epoch:
+                early = self._computation.early_source
+                ran = job.epoch.first[early] - 1 if early is not None else 0
+                progress = self._progress = _Progress(job.epoch, ran, started_ns=time.monotonic_ns())
+                self._clock.work_on(job.epoch.number)
+            progress.job = job
+            return progress, job
+
+    def _advance(self, progress: _Progress, job: _Job, until_ns: int) -> _Turn:
+        """Pull and place batches, until the job's rows have ended."""
+        rows = progress.rows
+        if rows is None:
+            rows = progress.rows = self._start(progress, job)
+        while True:
+            if len(progress.held) > 1 and not self._place(progress):
+                return _Turn.WAITS
+            with looking(self._watch):
+                batch = next(rows, None)
+            if progress.error is None:
+                self._clock.check()
+            if batch is None:
+                return self._end(progress, job)
+            if batch.num_rows:
+                progress.held.append(Holding((batch,)))
+            if self._board.state is not TaskState.RUNNING or time.monotonic_ns() > until_ns:
+                return _Turn.MORE
+
+    def _look(self) -> None:
+        """What long work looks at: whether the task has ended, or the epoch took too long."""
+        if self._board.state is not TaskState.RUNNING:
+            raise ExecutionError("interrupted", reason="INTERRUPTED")
+        self._clock.check()
+
+    def _start(self, progress: _Progress, job: _Job) -> Iterator[pa.RecordBatch]:
+        if progress.error is not None:
+            return iter(())
+        if progress.run is None:
+            progress.run = self._computation.epoch(job.epoch.number, job.epoch.clock_us or 0)
+        pieces = {name: _pieces(splits) for name, splits in job.splits.items()}
+        if job.sealed:
+            return progress.run.sealed(pieces, job.watermarks)
+        (early,) = pieces.values()
+        return progress.run.early(early)
+
+    # -------------------------------------------------------------------------------------------------- placing
+
+    def _place(self, progress: _Progress) -> bool:
+        """Put the oldest batch held back into the output; False: it is full."""
+        with self._board.lock:
+            result = self._offer(progress)
+            if result is None:
+                self._board.changed()
+        if isinstance(result, SpillRun):
+            self._spill(progress, result)
+        return not isinstance(result, Full)
+
+    def _offer(self, progress: _Progress) -> SpillRun | Full | None:
+        number = progress.epoch.number
+        result = self._board.output.offer(number, progress.held[0], can_wait=self._waits_for_reader(number))
+        if isinstance(result, Full):
+            self._board.full = result
+            self._board.changed()
+        elif result is None:
+            del progress.held[0]
+        return result
+
+    def _waits_for_reader(self, epoch: int) -> bool:
+        """Whether the epoch's rows need not be made before they are read: row by row, and nobody waits for its end."""
+        return self._computation.early_source is not None and self._board.ledger.checkpoint(epoch) is None
+
+    def _spill(self, progress: _Progress, run: SpillRun) -> None:
+        board = self._board
+        try:
+            file = board.files.write(run)
+        except BaseException:
+            with board.lock:
+                board.output.give_back(run)
+            raise
+        with board.lock:
+            board.output.spilled(progress.epoch.number, run, file)
+            del progress.held[0]
+            board.changed()
+
+    def _end(self, progress: _Progress, job: _Job) -> _Turn:
+        """The job's rows have ended: with the last of them in place, a sealed epoch has reached its barrier."""
+        while True:
+            with self._board.lock:
+                result = self._offer(progress) if progress.held else None
+                if isinstance(result, Full):
+                    return _Turn.WAITS
+                effect = _due(progress, job)
+                checkpoint = self._checkpoint_due(progress, job)
+                if result is None and effect is None and checkpoint is None:
+                    progress.job = progress.rows = None
+                    if job.sealed:
+                        self._finish(progress)
+                    else:
+                        self._ran_early(progress, job)
+                    self._board.changed()
+                    return _Turn.ENDED
+            if result is not None:
+                self._spill(progress, result)
+            elif self._board.state is not TaskState.RUNNING:
+                return _Turn.MORE
+            elif effect is not None:
+                progress.written = effect.commit()
+            elif checkpoint is not None:
+                progress.taken = self._take_checkpoint(progress, checkpoint)
+
+    def _checkpoint_due(self, progress: _Progress, job: _Job) -> str | None:
+        """The name of the epoch's checkpoint, if it has not been taken."""
+        if not job.sealed or progress.taken is not None:
+            return None
+        return self._board.ledger.checkpoint(progress.epoch.number)
+
+    def _take_checkpoint(self, progress: _Progress, name: str) -> _Taken:
+        """Whatever goes wrong is the checkpoint's matter alone: the epoch is complete."""
+        if self._checkpoints is None:
+            raise InternalError("a checkpoint was asked for where there is no place for it")
+        epoch, started = progress.epoch, time.monotonic_ns()
+        events, checkpoint, failure = self._board.events, None, None
+        try:
+            with self._board.lock:
+                transactions = self._board.ledger.transactions.by(epoch.number)
+            taken = self._checkpoints.take(
+                name,
+                epoch=epoch.number,
+                sources=epoch.last,
+                transactions=transactions,
+                watermark=_watermark(progress),
+                save=self._computation.save,
+            )
+            checkpoint = taken.id
+            events.tell("checkpoint_taken", epoch=epoch.number, checkpoint=checkpoint, bytes=taken.size)
+        except Exception as error:  # noqa: BLE001
+            known = _as_error(error)
+            failure = ErrorValue(reason=known.reason, message=known.message)
+            events.tell("checkpoint_failed", logging.WARNING, epoch=epoch.number, error=known)
+        return _Taken(checkpoint, failure, (time.monotonic_ns() - started) // 1000)
+
+    def _ran_early(self, progress: _Progress, job: _Job) -> None:
+        (splits,) = job.splits.values()
+        progress.ran = splits[-1].sequence
+        if self._computation.early_frees or progress.error is not None:
+            for split in splits:
+                self._board.queue.consumed(split)
+
+    def _finish(self, progress: _Progress) -> None:
+        """Under the lock: the epoch has reached its barrier."""
+        board, epoch = self._board, progress.epoch
+        now = time.monotonic_ns()
+        rows, size = board.output.produced(epoch.number)
+        splits = board.ledger.finish(epoch)
+        for split in splits:
+            board.queue.consumed(split)
+        barrier_us = (now - (epoch.sealed_ns or now)) // 1000
+        run, written, taken = progress.run, progress.written or _NOTHING, progress.taken or _NONE
+        statistics = EpochStatistics(
+            splits=len(splits),
+            rows_in=run.rows_in if run is not None else 0,
+            rows_out=rows,
+            bytes_in=run.bytes_in if run is not None else 0,
+            bytes_out=size,
+            at_least=run is not None and run.at_least,
+            barrier_us=barrier_us,
+            run_us=(now - progress.started_ns) // 1000,
+            rows_written=written.rows,
+            bytes_written=written.bytes,
+            files_written=written.files,
+            checkpoint_us=taken.took_us,
+        )
+        error = progress.error
+        board.output.complete(
+            Barrier(
+                epoch=epoch.number,
+                rows=rows,
+                watermark=_watermark(progress),
+                statistics=statistics,
+                error=ErrorValue(reason=error.reason, message=error.message) if error is not None else None,
+                checkpoint=taken.checkpoint,
+                checkpoint_error=taken.error,
+            )
+        )
+        board.counters.barriers_completed += 1
+        board.counters.barrier_us += barrier_us
+        board.last_epoch_us = statistics.run_us
+        self._progress = None
+        if board.ledger.done:
+            board.finish()
+
+    # -------------------------------------------------------------------------------------------------- failing
+
+    def _fail(self, cause: Exception) -> None:
+        """The epoch in progress has failed: its rows are void, and with it the task unless it skips epochs."""
+        progress, board = self._progress, self._board
+        self._drop(progress)
+        if board.state is not TaskState.RUNNING:
+            return
+        error = _as_error(cause)
+        with board.lock:
+            board.full = None
+            if progress is not None:
+                board.output.void(progress.epoch.number)
+            if board.options.on_error is OnError.SKIP_EPOCH and progress is not None and progress.error is None:
+                progress.error = error
+                board.events.tell("epoch_skipped", logging.WARNING, epoch=progress.epoch.number, error=error)
+            elif board.state is TaskState.RUNNING:
+                board.fail(error, None if progress is None else progress.epoch.number)
+            board.changed()
+
+    def _drop(self, progress: _Progress | None) -> None:
+        """Close the rows in progress. An error while closing is not what the epoch failed of."""
+        if progress is None:
+            return
+        rows, progress.rows, progress.held = progress.rows, None, []
+        close = getattr(rows, "close", None)
+        if close is not None:
+            try:
+                close()
+            except Exception:  # noqa: BLE001
+                _log.exception("closing a failed epoch failed too")
+        if progress.run is not None and progress.run.effect is not None:
+            progress.run.effect.drop()
+
+    def close(self) -> None:
+        """End the computation. Never during a step; more than once is harmless."""
+        if self.closed:
+            return
+        self.closed = True
+        self._clock.close()
+        self._drop(self._progress)
+        self._progress = None
+        self._computation.close()
+
+
+def _due(progress: _Progress, job: _Job) -> Effect | None:
+    """What the epoch does outside the task and has not done yet, once its rows are in place."""
+    if not job.sealed or progress.error is not None or progress.run is None or progress.written is not None:
+        return None
+    return progress.run.effect
+
+
+def _watermark(progress: _Progress) -> int | None:
+    """What the epoch has made final: of one that failed, nothing."""
+    return None if progress.error is not None or progress.run is None else told(progress.run.watermark)
+
+
+def _pieces(splits: Sequence[AcceptedSplit]) -> tuple[Piece, ...]:
+    return tuple(piece for split in splits for piece in split.pieces())
+
+
+def _as_error(error: Exception) -> TidegateError:
+    """What a user is told: a user's error as it is, a bug of ours as one."""
+    if isinstance(error, TidegateError):
+        return error
+    _log.error("an epoch failed of a bug", exc_info=error)
+    return InternalError(f"a bug in Tidegate ended the epoch ({type(error).__name__}); the log has the traceback")
+
+
+def start_beside(call: Callable[[], None]) -> None:
+    """A call on a thread of its own, at the priority of the one that asks."""
+    threading.Thread(target=call, name="tidegate-beside", daemon=True).start()

@@ -1,0 +1,185 @@
+"""The rows of inline splits, until their epoch needs them no more: in memory, then on disk, then refused.
+
+A refusal says what would help: reading (OUTPUT_UNREAD), or nothing but a seal (WAITS_FOR_SEAL). No source can take
+all the room: each keeps a share that the others leave alone, so that one which waits for its seal never blocks
+another.
+
+A split that has been run stays comparable until its epoch is acknowledged. Digests cost more than most small
+epochs' bookkeeping, so rows stay while there is room, and a digest takes their place when there is none.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from ...proto.errors import Exhausted
+from ..ledger.split_book import AcceptedSplit
+from ..runtime.batch_store import FILE_MARGIN, Holding, Quota, SpillFiles, SpillRun, Store
+
+_RESERVED_FRACTION = 4
+
+
+class SplitQueue:
+    """`admit` is called without `lock` (the task's), by one thread at a time; everything else with it."""
+
+    def __init__(
+        self, memory_limit: int, quota: Quota, files: SpillFiles, sources: Iterable[str], lock: threading.Lock
+    ) -> None:
+        self._store = Store(memory_limit, quota)
+        self._quota = quota
+        self._files = files
+        self._used = dict.fromkeys(sources, 0)
+        self._lock = lock
+        self._splits: dict[Holding, AcceptedSplit] = {}
+        self._consumed: dict[AcceptedSplit, None] = {}
+
+    @property
+    def disk(self) -> int:
+        return self._store.disk
+
+    def hold(self, size: int) -> None:
+        """So much of the memory is taken by other rows, for good."""
+        self._store.memory_limit -= size
+
+    def put(self, split: AcceptedSplit, holding: Holding) -> bool:
+        """Take the rows if there is room for them in memory."""
+        if not self._store.fits(holding) or not self._leaves_others_room(split, holding):
+            return False
+        self._store.put(holding)
+        self._took(split, holding)
+        return True
+
+    def _took(self, split: AcceptedSplit, holding: Holding) -> None:
+        split.inline = holding
+        self._splits[holding] = split
+        self._used[split.source] += holding.size
+
+    def admit(self, split: AcceptedSplit, holding: Holding, waiting: Iterable[AcceptedSplit]) -> None:
+        """Take the rows, on disk if need be. `waiting` are the splits that nothing but a seal will get read."""
+        while True:
+            with self._lock:
+                if self.put(split, holding):
+                    return
+                run_before = next(iter(self._consumed), None)
+                batches = run_before.batches() if run_before is not None else ()
+                spill = self._spill_run(split, holding, waiting) if run_before is None else None
+            if run_before is not None:
+                self._replace_by_digest(run_before, batches)
+            elif spill is not None:
+                self._spill(split, holding, spill)
+                return
+
+    def _spill_run(self, split: AcceptedSplit, holding: Holding, waiting: Iterable[AcceptedSplit]) -> SpillRun:
+        run = self._store.take_run(holding) if self._leaves_others_room(split, holding) else None
+        if run is None:
+            raise self._refusal(split, holding, waiting)
+        return run
+
+    def _spill(self, split: AcceptedSplit, holding: Holding, run: SpillRun) -> None:
+        with self._lock:
+            splits = [self._splits.get(known, split) for known in run.holdings]
+        try:
+            file = self._files.write(run)
+            digests = [known.digest or known.inline_digest(part) for known, part in zip(splits, run.parts, strict=True)]
+        except BaseException:
+            with self._lock:
+                self._store.give_back(run)
+            raise
+        with self._lock:
+            self._took(split, holding)
+            self._store.spilled(run, file)
+            for known, digest in zip(splits, digests, strict=True):
+                known.digest = digest
+
+    def _replace_by_digest(self, split: AcceptedSplit, batches: tuple[pa.RecordBatch, ...]) -> None:
+        digest = split.inline_digest(batches)
+        with self._lock:
+            split.digest = digest
+            self._consumed.pop(split, None)
+            self._free(split)
+
+    # ------------------------------------------------------------------------------------------------- limits
+
+    @property
+    def _capacity(self) -> int:
+        """What splits may use in all."""
+        return self._store.memory_limit + self._quota.limit - self._quota.kept
+
+    def _reserved(self, source: str) -> int:
+        """What the other sources have not used yet of the share that is theirs."""
+        if len(self._used) == 1:
+            return 0
+        share = self._capacity // (_RESERVED_FRACTION * len(self._used))
+        return sum(max(0, share - used) for other, used in self._used.items() if other != source)
+
+    def _leaves_others_room(self, split: AcceptedSplit, holding: Holding) -> bool:
+        used = sum(self._used.values())
+        return not holding.size or used + holding.size <= self._capacity - self._reserved(split.source)
+
+    def _refusal(self, split: AcceptedSplit, holding: Holding, waiting: Iterable[AcceptedSplit]) -> Exhausted:
+        held = dict.fromkeys(self._used, 0)
+        in_memory = 0
+        for other in waiting:
+            size = other.inline.size if other.inline is not None else 0
+            held[other.source] += size
+            in_memory += size if other.inline is not None and other.inline.in_memory else 0
+        room = self._capacity - self._reserved(split.source)
+        if not self._would_fit(holding, 0, 0, room):
+            return Exhausted(
+                f"{split.origin} has {holding.size} bytes, more than queue_bytes ({self._store.memory_limit} of it for "
+                f"splits) and spill_quota ({self._quota.limit}) leave for it",
+                reason="SPLIT_TOO_LARGE",
+            )
+        waits = sum(held.values())
+        unread = sum(self._used.values()) - waits + self._quota.used - self._quota.kept - self._store.disk
+        if not unread or not self._would_fit(holding, in_memory, waits - in_memory, room):
+            most = max(held, key=lambda name: held[name])
+            return Exhausted(
+                f"{split.origin} does not fit: source {most!r} holds {held[most]} bytes that are read only after a "
+                f"seal; request a barrier, or raise spill_quota ({self._quota.limit})",
+                reason="WAITS_FOR_SEAL",
+            )
+        return Exhausted(
+            f"{split.origin} does not fit while results are unread: read and acknowledge, then add it again",
+            reason="OUTPUT_UNREAD",
+        )
+
+    def _would_fit(self, holding: Holding, in_memory: int, on_disk: int, room: int) -> bool:
+        """Whether the rows could be taken if nothing else were held but this much."""
+        if in_memory + on_disk + holding.size > room:
+            return False
+        disk = self._quota.limit - self._quota.kept
+        return in_memory + holding.size <= self._store.memory_limit or on_disk + holding.size + FILE_MARGIN <= disk
+
+    # -------------------------------------------------------------------------------------------------- leaving
+
+    def consumed(self, split: AcceptedSplit) -> None:
+        """The split's rows will not be read again, though its content may still be asked for."""
+        if split.inline is None:
+            return
+        if split.digest is not None:
+            self._free(split)
+        else:
+            self._consumed[split] = None
+
+    def forget(self, split: AcceptedSplit) -> None:
+        """The split's epoch is acknowledged."""
+        self._consumed.pop(split, None)
+        self._free(split)
+
+    def clear(self) -> None:
+        """The task is over."""
+        self._consumed.clear()
+        for split in tuple(self._splits.values()):
+            self._free(split)
+
+    def _free(self, split: AcceptedSplit) -> None:
+        if split.inline is None:
+            return
+        self._used[split.source] -= split.inline.size
+        del self._splits[split.inline]
+        self._store.free(split.inline)
+        split.inline = None

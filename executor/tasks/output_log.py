@@ -1,0 +1,249 @@
+"""A task's output: every row at its place (epoch, row), kept until it is acknowledged.
+
+Plain bookkeeping under the task's lock. `offer` says what to do with a batch: it was taken, it must be spilled
+first (by the producing thread, without the lock), or the producer has to wait. Where that costs nothing it waits
+for its reader before anything spills: rows that nobody has read yet are no more than fit in memory.
+"""
+
+from __future__ import annotations
+
+import enum
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from ...operators.core.sizes import batch_bytes
+from ...proto.errors import OutOfRange
+from ...proto.values import Barrier, Cursor, Data
+from ..runtime.batch_store import Holding, Quota, SpillFile, SpillRun, Store
+
+
+class Full(enum.Enum):
+    """The producer has to wait: UNREAD, until more has been read; FULL, no room in memory nor in the quota, until
+    something is acknowledged.
+    """
+
+    UNREAD = enum.auto()
+    FULL = enum.auto()
+
+
+@dataclass(slots=True, eq=False)
+class EpochOutput:
+    """`starts[i]` is the row at which `chunks[i]` starts. `barrier` is set once the epoch has reached it."""
+
+    number: int
+    rows: int = 0
+    size: int = 0
+    chunks: list[Holding] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    barrier: Barrier | None = None
+
+
+class OutputLog:
+    """`completed` epochs were there before, and are acknowledged."""
+
+    def __init__(self, memory_limit: int, quota: Quota, completed: int = 0) -> None:
+        self._store = Store(memory_limit, quota)
+        self._epochs: dict[int, EpochOutput] = {}
+        self.acknowledged = Cursor(completed + 1)
+        self.completed = completed
+        self._limit = memory_limit
+        self._read = Cursor(completed + 1)
+        self.rows = 0
+        self.size = 0
+
+    @property
+    def memory(self) -> int:
+        return self._store.memory
+
+    @property
+    def disk(self) -> int:
+        return self._store.disk
+
+    # ------------------------------------------------------------------------------------------------- writing
+
+    def offer(self, epoch: int, holding: Holding, *, can_wait: bool = False) -> SpillRun | Full | None:
+        """None: taken. A run: write it, then call `spilled`. Full: offer it again when something was read or freed."""
+        if self._store.fits(holding):
+            self._store.put(holding)
+            self._append(epoch, holding)
+            return None
+        if can_wait and self.unread(holding.size) > self._limit:
+            return Full.UNREAD
+        run = self._store.take_run(holding)
+        if run is not None:
+            return run
+        if self._store.memory or self._store.disk:
+            return Full.FULL
+        self._store.put(holding)  # alone, it may be larger than the limit: there is no smaller step
+        self._append(epoch, holding)
+        return None
+
+    def unread(self, more: int = 0) -> int:
+        """About the bytes that nobody has read yet, of which there are `more`; none, if those are all."""
+        numbers = range(self._read.epoch, self.completed + 2)
+        size = sum(self._unread(self._epochs[number]) for number in numbers if number in self._epochs)
+        return size + more if size else 0
+
+    def _unread(self, output: EpochOutput) -> int:
+        if output.number > self._read.epoch or not self._read.row:
+            return output.size
+        return output.size * max(output.rows - self._read.row, 0) // max(output.rows, 1)
+
+    def read_to(self, cursor: Cursor) -> None:
+        """Somebody asks for what follows this cursor, so has what comes before it."""
+        self._read = max(self._read, cursor)
+
+    def spilled(self, epoch: int, run: SpillRun, file: SpillFile) -> None:
+        self._store.spilled(run, file)
+        self._append(epoch, run.holdings[-1])
+
+    def give_back(self, run: SpillRun) -> None:
+        self._store.give_back(run)
+
+    def _append(self, epoch: int, holding: Holding) -> None:
+        output = self._epoch(epoch)
+        output.starts.append(output.rows)
+        output.chunks.append(holding)
+        output.rows += holding.rows
+        output.size += holding.size
+        self.rows += holding.rows
+        self.size += holding.size
+
+    def _epoch(self, number: int) -> EpochOutput:
+        output = self._epochs.get(number)
+        if output is None:
+            output = self._epochs[number] = EpochOutput(number)
+        return output
+
+    def produced(self, epoch: int) -> tuple[int, int]:
+        """Rows and bytes of an epoch so far."""
+        output = self._epochs.get(epoch)
+        return (output.rows, output.size) if output is not None else (0, 0)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether a producer that waits for its reader should go on."""
+        return self.unread() <= self._limit // 2
+
+    def complete(self, barrier: Barrier) -> None:
+        self._epoch(barrier.epoch).barrier = barrier
+        self.completed = barrier.epoch
+
+    def void(self, epoch: int) -> None:
+        """The epoch has failed: its rows never were."""
+        output = self._epochs.pop(epoch, None)
+        if output is not None:
+            self._free(output.chunks)
+            self.rows -= output.rows
+            self.size -= output.size
+
+    # ------------------------------------------------------------------------------------------------- reading
+
+    def check(self, cursor: Cursor) -> None:
+        """OutOfRange unless the cursor is at or after what was acknowledged, and not beyond the end of its epoch."""
+        if cursor.epoch < 1 or cursor.row < 0:
+            raise OutOfRange(f"there is no row {cursor.row} of epoch {cursor.epoch}: epochs count from 1, rows from 0")
+        if cursor < self.acknowledged:
+            raise OutOfRange(
+                f"{_place(cursor)} was acknowledged and is gone; reading can start at {_place(self.acknowledged)}"
+            )
+        output = self._epochs.get(cursor.epoch)
+        if output is None or output.barrier is None or output.barrier.error is not None:
+            return
+        if cursor.row > output.rows:
+            raise OutOfRange(
+                f"epoch {cursor.epoch} has {output.rows} rows, so there is no row {cursor.row}; "
+                f"reading can start at any row from {_place(self.acknowledged)} on"
+            )
+
+    def barrier(self, epoch: int) -> Barrier | None:
+        output = self._epochs.get(epoch)
+        return output.barrier if output is not None else None
+
+    def read(self, cursor: Cursor, max_bytes: int) -> Data | None:
+        """Rows from a checked cursor on, about `max_bytes` of them but at least one; None where there are none yet."""
+        output = self._epochs.get(cursor.epoch)
+        if output is None or cursor.row >= output.rows:
+            return None
+        taken: list[pa.RecordBatch] = []
+        room = max_bytes
+        for batch, first, size in _from_row(output, cursor.row):
+            if size <= room:
+                taken.append(_part(batch, first, size, room) if first else batch)
+                room -= size
+                continue
+            if not taken or 2 * room > max_bytes:
+                taken.append(_part(batch, first, size, room))
+            break
+        return Data(cursor=cursor, rows=sum(batch.num_rows for batch in taken), batches=tuple(taken))
+
+    # ------------------------------------------------------------------------------------------ acknowledging
+
+    def acknowledge(self, cursor: Cursor) -> bool:
+        """Forget everything before a cursor that exists; whether that changed anything."""
+        if cursor <= self.acknowledged:
+            return False
+        self._check_exists(cursor)
+        self.acknowledged = cursor
+        for number in [number for number in self._epochs if number < cursor.epoch]:
+            self._free(self._epochs.pop(number).chunks)
+        output = self._epochs.get(cursor.epoch)
+        if output is not None and cursor.row:
+            gone = bisect_right(output.starts, cursor.row) - 1
+            if output.rows <= cursor.row:
+                gone = len(output.chunks)
+            self._free(output.chunks[:gone])
+            del output.chunks[:gone], output.starts[:gone]
+        return True
+
+    def _check_exists(self, cursor: Cursor) -> None:
+        """One cannot acknowledge what is not there yet. (Of a failed epoch, rows were read that are void now.)"""
+        barrier = self.barrier(cursor.epoch)
+        if barrier is not None and barrier.error is not None:
+            return
+        if cursor.epoch > self.completed + 1 or cursor.row > self.produced(cursor.epoch)[0]:
+            last = Cursor(self.completed + 1, self.produced(self.completed + 1)[0])
+            raise OutOfRange(f"{_place(cursor)} is not produced yet; output goes up to {_place(last)}")
+
+    def _free(self, chunks: Iterable[Holding]) -> None:
+        for chunk in chunks:
+            self._store.free(chunk)
+
+    def clear(self) -> None:
+        for output in self._epochs.values():
+            self._free(output.chunks)
+        self._epochs.clear()
+
+
+def _place(cursor: Cursor) -> str:
+    return f"row {cursor.row} of epoch {cursor.epoch}"
+
+
+def _from_row(output: EpochOutput, row: int) -> Iterator[tuple[pa.RecordBatch, int, int]]:
+    """The batches from a row on, each with the first row of it that is meant, and about the bytes from there."""
+    place = bisect_right(output.starts, row) - 1
+    skip = row - output.starts[place]
+    for chunk in output.chunks[place:]:
+        for batch in chunk.batches():
+            rows = batch.num_rows
+            if skip < rows:
+                size = chunk.size if chunk.count == 1 else batch_bytes(batch)
+                yield batch, skip, size * (rows - skip) // rows
+            skip = max(0, skip - rows)
+
+
+def _part(batch: pa.RecordBatch, first: int, size: int, room: int) -> pa.RecordBatch:
+    """The rows from `first` on, or about as many of them as fit, at least one; wide rows may stand first or last.
+
+    They are cut into equal parts, so that no answer has only what was left over by those before it.
+    """
+    parts = max(1, -(-8 * size // (9 * room)))
+    rows = -(-(batch.num_rows - first) // parts)
+    while True:
+        part = batch.slice(first, rows)
+        if rows == 1 or batch_bytes(part) <= room + room // 4:
+            return part
+        rows //= 2

@@ -1,0 +1,425 @@
+"""One task, as its callers see it: splits in, barriers, frames out. Thread-safe; every refusal changes nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from ...proto.errors import OutOfRange, Refused, TidegateError
+from ...proto.values import (
+    Added,
+    Blocked,
+    BlockedState,
+    Committed,
+    Cursor,
+    FileSplit,
+    Finished,
+    FoundFile,
+    Frame,
+    Split,
+    TaskInfo,
+    TaskOptions,
+    TaskState,
+    Transacted,
+    Transaction,
+    with_missing,
+)
+from ..api.computation import Computation
+from ..checkpoints.checkpoint_folder import check_name
+from ..checkpoints.root import no_root
+from ..checkpoints.taking import Checkpoints
+from ..ledger.epoch import FIRST, Start
+from ..runtime.batch_store import SpillSpace
+from ..runtime.events import TaskEvents
+from ..runtime.scheduler import Scheduler, Slot
+from ..runtime.timers import Timers
+from .add_splits import Adding
+from .describe import describe
+from .epoch_loop import Driver
+from .output_log import Full
+from .task_state import Board
+from .task_uploads import Reception
+
+DEFAULT_READ_BYTES = 32 << 20
+_LEND_BELOW_US = 50_000
+_LONGEST_WAIT_SECONDS = 3600.0
+_INTERRUPT_AGAIN_SECONDS = 0.05
+
+
+class Task:
+    """`id` is unguessable. The computation is the task's own from here on, and closed with it; it stands behind the
+    barrier that the task is to `start` from.
+    """
+
+    def __init__(
+        self,
+        identity: str,
+        options: TaskOptions,
+        computation: Computation,
+        *,
+        space: SpillSpace,
+        scheduler: Scheduler,
+        timers: Timers,
+        checkpoints: Checkpoints | None = None,
+        no_checkpoints: Callable[[], TidegateError] = no_root,
+        start: Start = FIRST,
+        warnings: Sequence[str] = (),
+        principal: str = "",
+    ) -> None:
+        self.id = identity
+        self._events = TaskEvents(task=identity, principal=principal)
+        self.options = options
+        self._computation = computation
+        self._checkpoints = checkpoints
+        self._no_checkpoints = no_checkpoints
+        self._warnings = (*computation.warnings, *warnings)
+        self._board = Board(options, computation.sources, space, start, timers, self._events)
+        self._driver = Driver(self._board, computation, checkpoints)
+        self._slot = Slot(self._driver, principal, identity)
+        self._scheduler = scheduler
+        self._timers = timers
+        self._adding = Adding(self._board, computation, self._board.uploads, self._added)
+        self._subscriptions = 0
+        self._events.tell(
+            "task_created",
+            mode=options.mode.value,
+            determinism=options.determinism.value,
+            channels=options.channels,
+            executor=options.executor.value,
+            after_epoch=start.epoch or None,
+        )
+
+    # --------------------------------------------------------------------------------------------------- splits
+
+    def add_splits(
+        self,
+        splits: Iterable[tuple[str, Split, int | None]],
+        *,
+        epoch: int | None,
+        barrier: bool,
+        through: Mapping[str, int] | None,
+        checkpoint: str | None = None,
+        wake: bool = True,
+    ) -> tuple[list[Added], int | None]:
+        """Without `wake` the caller calls `work` at once, so that no other thread needs to be found."""
+        try:
+            added = [
+                self._adding.add(source, self._own(split), number, epoch, wake=wake) for source, split, number in splits
+            ]
+            sealed = self.request_barrier(epoch, through, checkpoint, wake=wake) if barrier else None
+        except BaseException:
+            self._scheduler.wake()
+            raise
+        return added, sealed
+
+    def transact(
+        self,
+        transaction: Transaction,
+        splits: Iterable[tuple[str, Split]],
+        *,
+        epoch: int | None = None,
+        barrier: bool = False,
+        checkpoint: str | None = None,
+        wake: bool = True,
+    ) -> Transacted:
+        """`wake` as of `add_splits`."""
+        if checkpoint is not None:
+            self._check_checkpoint(checkpoint)
+        return self._adding.transact(
+            transaction,
+            [(source, self._own(split)) for source, split in splits],
+            epoch=epoch,
+            barrier=barrier,
+            checkpoint=checkpoint,
+            wake=wake,
+        )
+
+    def _own(self, split: Split) -> Split:
+        """The split as one of this task."""
+        return with_missing(split, self.options.missing_columns)
+
+    def find_files(self, source: str, split: FileSplit) -> tuple[FoundFile, ...]:
+        return self._adding.find(source, split)
+
+    def last_transaction(self, application: str) -> Committed | None:
+        with self._board.lock:
+            last = self._board.ledger.transactions.last(application)
+        return None if last is None else Committed(version=last.version, epoch=last.epoch)
+
+    def _added(self, sealed: bool, wake: bool) -> None:
+        if sealed:
+            self._sealed(wake=wake)
+        else:
+            self._may_run(wake=wake)
+
+    def _sealed(self, *, wake: bool) -> None:
+        self._board.counters.barriers_requested += 1
+        self._may_run(wake=wake)
+        self._board.changed()
+
+    def begin_upload(self, name: str, group: str) -> Reception:
+        """The task is in use until the reception has ended or was dropped."""
+        with self._board.lock:
+            self._board.check_running()
+            self._board.in_use += 1
+        try:
+            return self._board.uploads.begin(name, group, self._out_of_use)
+        except BaseException:
+            self._out_of_use()
+            raise
+
+    def drop_uploads(self, group: str) -> None:
+        self._board.uploads.drop(group)
+
+    def hold(self, size: int) -> None:
+        """Count rows that stay in memory for the task's life as splits that are never read."""
+        with self._board.lock:
+            self._board.queue.hold(size)
+
+    # ------------------------------------------------------------------------------------------------- barriers
+
+    def request_barrier(
+        self,
+        epoch: int | None,
+        through: Mapping[str, int] | None,
+        checkpoint: str | None = None,
+        *,
+        wake: bool = True,
+    ) -> int:
+        if checkpoint is not None:
+            self._check_checkpoint(checkpoint)
+        with self._board.lock:
+            self._board.check_running()
+            number, sealed = self._board.ledger.request_barrier(epoch, through, checkpoint)
+            if checkpoint is not None and self._board.full is Full.UNREAD:
+                self._go_on()  # to the checkpoint, whether or not anybody reads
+            if sealed:
+                self._sealed(wake=wake)
+            return number
+
+    def _check_checkpoint(self, name: str) -> None:
+        if name:
+            check_name(name)
+        if self._checkpoints is None:
+            raise self._no_checkpoints()
+
+    def no_more_splits(self, source: str | None, through: Mapping[str, int] | None) -> None:
+        with self._board.lock:
+            self._board.check_running()
+            self._board.ledger.no_more_splits(source, through)
+            if self._board.ledger.done:
+                self._board.finish()
+                self._scheduler.submit(self._slot)
+            self._may_run()
+            self._board.changed()
+
+    def _may_run(self, *, wake: bool = True) -> None:
+        """Under the lock: give the driver to the scheduler if there is something for it to do."""
+        if self._board.full is None and self._driver.has_work():
+            self._scheduler.submit(self._slot, wake=wake)
+
+    # -------------------------------------------------------------------------------------------------- reading
+
+    def poll(self, cursor: Cursor, acknowledge: Cursor | None, max_bytes: int | None) -> list[Frame]:
+        """What there is now from a cursor on; never waits."""
+        with self._board.lock:
+            if acknowledge is not None:
+                self._acknowledge(acknowledge)
+            return self._frames(cursor, max_bytes or DEFAULT_READ_BYTES)
+
+    def next(self, cursor: Cursor, acknowledge: Cursor | None, max_bytes: int | None, wait: float) -> list[Frame]:
+        """The same, but waits for something other than BLOCKED."""
+        frames = self.poll(cursor, acknowledge, max_bytes)
+        if wait <= 0 or not isinstance(frames[0], Blocked):
+            return frames
+        if self._scheduler.stepping:
+            raise Refused(
+                "the code of a node waits for a task of the service that runs it, and all of its threads may come to "
+                "wait so: give the node what it needs as a stream, or use another service (tidegate.local())",
+                reason="WAIT_INSIDE",
+            )
+        with self._in_use():
+            return self._wait(cursor, max_bytes or DEFAULT_READ_BYTES, wait)
+
+    def _wait(self, cursor: Cursor, room: int, wait: float) -> list[Frame]:
+        deadline = time.monotonic() + wait
+        board = self._board
+        while True:
+            with board.lock:
+                while isinstance((frames := self._frames(cursor, room))[0], Blocked):
+                    remaining = deadline - time.monotonic()
+                    if remaining <= 0 or self._may_lend(remaining):
+                        break
+                    board.wait(min(remaining, _LONGEST_WAIT_SECONDS))
+                if not isinstance(frames[0], Blocked) or remaining <= 0:
+                    return frames
+            self._scheduler.lend(self._slot)
+
+    def work_and_poll(self, cursor: Cursor, acknowledge: Cursor | None, max_bytes: int | None) -> list[Frame]:
+        """Lend the calling thread to the task for a slice if it waits for one and its epochs are short; then `poll`."""
+        if self._may_lend(_LONGEST_WAIT_SECONDS):
+            self._scheduler.lend(self._slot)
+        if self._slot.waiting:
+            self._scheduler.wake()
+        return self.poll(cursor, acknowledge, max_bytes)
+
+    def _may_lend(self, remaining: float) -> bool:
+        """A caller that waits anyway runs short epochs itself: handing them to another thread would cost more."""
+        last_us = self._board.last_epoch_us
+        return self._slot.waiting and last_us is not None and last_us < min(_LEND_BELOW_US, remaining * 1e6)
+
+    def _frames(self, cursor: Cursor, max_bytes: int) -> list[Frame]:
+        board = self._board
+        if board.state is TaskState.CANCELLED:
+            board.check_running()
+        board.output.check(cursor)
+        frames: list[Frame] = []
+        board.output.read_to(cursor)
+        data = board.output.read(cursor, max_bytes)
+        if data is not None:
+            frames.append(data)
+            cursor = Cursor(cursor.epoch, cursor.row + data.rows)
+        if board.full is Full.UNREAD and board.output.is_read:
+            self._go_on()
+        barrier = board.output.barrier(cursor.epoch)
+        if barrier is not None and (barrier.error is not None or cursor.row == barrier.rows):
+            board.ledger.read(cursor.epoch)
+            frames.append(barrier)
+            if board.state is TaskState.FINISHED and cursor.epoch == board.ledger.sealed:
+                frames.append(Finished())
+        return frames or [self._nothing_at(cursor)]
+
+    def _nothing_at(self, cursor: Cursor) -> Frame:
+        """Why there is nothing at a cursor."""
+        board = self._board
+        board.check_running()
+        if board.state is TaskState.FINISHED:
+            if cursor == Cursor(board.ledger.sealed + 1):
+                return Finished()
+            raise OutOfRange(
+                f"the task has finished with epoch {board.ledger.sealed}: there is no epoch {cursor.epoch}"
+            )
+        if board.full is Full.FULL:
+            start = board.output.acknowledged
+            raise Refused(
+                f"nothing is at row {cursor.row} of epoch {cursor.epoch}, and the task waits until older output is "
+                f"acknowledged: read from row {start.row} of epoch {start.epoch}",
+                reason="OUTPUT_FULL",
+            )
+        if self._driver.has_work():
+            return Blocked(state=BlockedState.WORKING)
+        return Blocked(state=BlockedState.UNSEALED, missing=board.ledger.waits_for())
+
+    def acknowledge(self, cursor: Cursor) -> None:
+        with self._board.lock:
+            self._acknowledge(cursor)
+
+    def _acknowledge(self, cursor: Cursor) -> None:
+        board = self._board
+        if board.state is TaskState.CANCELLED:
+            board.check_running()
+        if not board.output.acknowledge(cursor):
+            return
+        board.forget(board.ledger.forget(cursor.epoch))
+        if board.full is not None:
+            self._go_on()
+        board.changed()
+
+    def _go_on(self) -> None:
+        """Under the lock: there is room again, or nobody waits for it any more."""
+        self._board.full = None
+        self._scheduler.submit(self._slot)
+
+    def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call back, from any thread and under the task's lock, whenever `poll` may answer otherwise than before."""
+        with self._board.lock:
+            self._subscriptions += 1
+            key = self._subscriptions
+            self._board.listeners[key] = callback
+
+        def unsubscribe() -> None:
+            with self._board.lock:
+                self._board.listeners.pop(key, None)
+
+        return unsubscribe
+
+    # ---------------------------------------------------------------------------------------------------- ending
+
+    def cancel(self, why: TidegateError | None = None) -> None:
+        """End the task: every waiter is told (`why`, where that is not the caller's wish), work in progress is
+        interrupted, what it held is freed.
+        """
+        with self._board.lock:
+            if self._board.state is not TaskState.RUNNING:
+                return
+            self._board.error = why
+            self._release()
+            self._events.tell("task_cancelled", error=why)
+        self._stop()
+
+    def delete(self, why: str = "asked") -> None:
+        """Cancel whatever the state, and delete the task's files. `why` is a word for the log."""
+        with self._board.lock:
+            state = self._board.state
+            self._release()
+        self._stop()
+        self._events.tell("task_deleted", why=why, state=state.value)
+        self._board.files.remove()
+
+    def _release(self) -> None:
+        self._board.state = TaskState.CANCELLED
+        self._board.queue.clear()
+        self._board.output.clear()
+        self._board.changed()
+
+    def _stop(self) -> None:
+        """Get the driver to close: on this thread if no other has it."""
+        if self._driver.closed:
+            return
+        self._scheduler.submit(self._slot)
+        if not self._scheduler.lend(self._slot):
+            self._interrupt()
+
+    def _interrupt(self) -> None:
+        """An interrupt just before a statement starts is lost: go on until the driver has closed."""
+        if not self._driver.closed:
+            self._computation.interrupt()
+            self._timers.call_later(_INTERRUPT_AGAIN_SECONDS, self._interrupt)
+
+    def close(self) -> None:
+        """With the scheduler closed: end what is left."""
+        self._driver.close()
+        self._board.files.remove()
+
+    # -------------------------------------------------------------------------------------------------- looking
+
+    def touch(self) -> None:
+        """A call named the task: it is not idle."""
+        self._board.used_at = time.monotonic()
+
+    @contextmanager
+    def _in_use(self) -> Iterator[None]:
+        """A call that may take long names the task."""
+        with self._board.lock:
+            self._board.in_use += 1
+        try:
+            yield
+        finally:
+            self._out_of_use()
+
+    def _out_of_use(self) -> None:
+        with self._board.lock:
+            self._board.in_use -= 1
+            self._board.used_at = time.monotonic()
+
+    def idle_left(self) -> float:
+        """Seconds until the task has been idle for as long as it may."""
+        with self._board.lock:
+            if self._board.in_use or self._board.listeners:
+                return self.options.idle_seconds
+            return self._board.used_at + self.options.idle_seconds - time.monotonic()
+
+    def info(self) -> TaskInfo:
+        with self._board.lock:
+            return describe(self.id, self._board, self._computation, self._warnings)

@@ -1,0 +1,120 @@
+"""What a task's callers and the thread that runs it share, under one lock."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+
+from ...proto.errors import TaskCancelled, TaskFailed, TidegateError
+from ...proto.values import TaskOptions, TaskState
+from ..api.computation import Source
+from ..ledger.epoch import Start
+from ..ledger.ledger import Ledger
+from ..ledger.split_book import AcceptedSplit
+from ..runtime.batch_store import SpillSpace
+from ..runtime.ceilings import most_splits
+from ..runtime.events import TaskEvents
+from ..runtime.timers import Timers
+from .inline_rows import SplitQueue
+from .output_log import Full, OutputLog
+from .task_uploads import PassingUploads
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Counters:
+    """Times are in microseconds."""
+
+    barriers_requested: int = 0
+    barriers_completed: int = 0
+    barrier_us: int = 0
+
+
+class Board:
+    """`full`: the producer waits for a reader, or for room. Everything here is read and written under `lock`."""
+
+    def __init__(
+        self,
+        options: TaskOptions,
+        sources: Iterable[Source],
+        space: SpillSpace,
+        start: Start,
+        timers: Timers,
+        events: TaskEvents,
+    ) -> None:
+        sources = tuple(sources)
+        self.lock = threading.Lock()
+        self._change = threading.Condition(self.lock)
+        self._waiting = 0
+        self.options = options
+        self.events = events
+        self.files = files = space.files
+        self.quota = quota = space.quota
+        self.ledger = Ledger(sources, options.max_pending_epochs, start, most_splits(options.queue_bytes))
+        self.call_later = timers.call_later
+        self.uploads = PassingUploads(files, quota, timers.call_later)
+        self.queue = SplitQueue(options.queue_bytes, quota, files, self.ledger.fed, self.lock)
+        self.output = OutputLog(options.output_bytes, quota, start.epoch)
+        self.counters = Counters()
+        self.state = TaskState.RUNNING
+        self.error: TidegateError | None = None
+        self.full: Full | None = None
+        self.last_epoch_us: int | None = None
+        self.listeners: dict[int, Callable[[], None]] = {}
+        self.used_at = time.monotonic()
+        self.in_use = 0
+
+    def wait(self, seconds: float) -> None:
+        """Until something has changed, or for so long. Others have the lock meanwhile."""
+        self._waiting += 1
+        try:
+            self._change.wait(seconds)
+        finally:
+            self._waiting -= 1
+
+    def changed(self) -> None:
+        """Something that a reader may wait for has happened."""
+        if self._waiting:
+            self._change.notify_all()
+        for listener in tuple(self.listeners.values()):
+            try:
+                listener()
+            except Exception:  # noqa: BLE001  # logged; the others go on
+                _log.exception("a task's listener failed")
+
+    def finish(self) -> None:
+        """There will be no more splits, and no more rows."""
+        self.state = TaskState.FINISHED
+        self.events.tell("task_finished", epochs=self.ledger.sealed, rows=self.output.rows)
+
+    def fail(self, error: TidegateError, epoch: int | None) -> None:
+        self.state, self.error = TaskState.FAILED, error
+        self.queue.clear()
+        self.events.tell("task_failed", epoch=epoch, error=error)
+
+    def check_running(self) -> None:
+        """Raise what ended the task, if an error or a cancellation did."""
+        match self.state:
+            case TaskState.CANCELLED:
+                raise self.error or TaskCancelled("the task was cancelled")
+            case TaskState.FAILED:
+                raise self.failure()
+            case _:
+                return
+
+    def failure(self) -> TaskFailed:
+        if self.error is None:
+            raise RuntimeError("a task failed without an error")
+        failed = TaskFailed(f"the task has failed: {self.error}", reason=self.error.reason)
+        failed.__cause__ = self.error
+        return failed
+
+    def forget(self, splits: Collection[AcceptedSplit]) -> None:
+        """Give back what is held of splits whose epoch is acknowledged, or that were not added after all."""
+        for split in splits:
+            self.queue.forget(split)
+        self.uploads.forget(splits)

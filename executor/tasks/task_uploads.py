@@ -1,0 +1,254 @@
+"""Clients' files, kept in the task's folder and counted against its quota until the task is deleted; those of a
+group go once the epoch of the split that names them is acknowledged, or if none names them for an hour.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Final, TypeAlias
+
+from ...proto.errors import Exhausted, InvalidRequest, NotFound
+from ...proto.values import FileSplit, Split
+from ..ledger.split_book import AcceptedSplit
+from ..runtime.batch_store import Quota, SpillFiles
+
+UNNAMED_SECONDS: Final = 3600.0
+"""How long a group stays of which nothing is uploaded, and nothing given as a split, any more."""
+
+_LONGEST_ENDING: Final = 32
+_SHOWN: Final = 100
+
+CallLater: TypeAlias = Callable[[float, Callable[[], None]], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A file that a client has sent, whole. `content` tells it from others: by what is in it and how its name ends."""
+
+    path: str
+    size: int
+    content: str
+
+
+class Reception:
+    """A file that a client is sending, one chunk after the other. Finish and keep it, or drop it; dropping it again, or
+    once it is kept, changes nothing. `kept` is told of a file that is kept, and `over` that the reception is over.
+    """
+
+    def __init__(
+        self,
+        files: SpillFiles,
+        quota: Quota,
+        name: str,
+        kept: Callable[[Kept], None] | None = None,
+        over: Callable[[], None] | None = None,
+    ) -> None:
+        self._ending = _ending_of(name)
+        self._files = files
+        self._quota = quota
+        self._name = name
+        self._kept = kept
+        self._over = over
+        self._digest = hashlib.blake2b(digest_size=16)
+        self._size = 0
+        self._open = True
+        self._lock = threading.Lock()
+        self._path = files.new_path(f".upload{self._ending}")
+        with _on_disk(name):
+            self._sink = self._path.open("xb")
+
+    def write(self, chunk: bytes) -> None:
+        """Take the next bytes; where that fails the file is gone."""
+        with self._lock:
+            self._check_open()
+            try:
+                self._take(chunk)
+            except BaseException:
+                self._drop()
+                raise
+
+    def _take(self, chunk: bytes) -> None:
+        if not self._quota.take(len(chunk)):
+            raise Exhausted(
+                f"the upload of {self._name!r} does not fit in the task's spill_quota ({self._quota.limit} bytes)",
+                reason="UPLOAD_TOO_LARGE",
+            )
+        self._size += len(chunk)
+        with _on_disk(self._name):
+            self._sink.write(chunk)
+        self._digest.update(chunk)
+
+    def finish(self) -> None:
+        """Nothing more comes."""
+        with self._lock:
+            self._check_open()
+            try:
+                with _on_disk(self._name):
+                    self._sink.close()
+                self._files.check_kept()
+            except BaseException:
+                self._drop()
+                raise
+
+    def keep(self) -> str:
+        """The path of the file, which has been finished, and stays from now on. Does not wait."""
+        with self._lock:
+            self._check_open()
+            self._open = False
+            self._quota.keep(self._size)
+        content = f"upload {self._digest.hexdigest()}{self._ending}"
+        if self._kept is not None:
+            self._kept(Kept(str(self._path), self._size, content))
+        self._tell_over()
+        return str(self._path)
+
+    def _check_open(self) -> None:
+        if not self._open:
+            raise NotFound(f"the upload of {self._name!r} is over", reason="UPLOAD_GONE")
+
+    def drop(self) -> None:
+        """Remove what has come, unless it is kept."""
+        with self._lock:
+            self._drop()
+
+    def _drop(self) -> None:
+        if not self._open:
+            return
+        self._open = False
+        with suppress(OSError):  # what it held back does not fit either
+            self._sink.close()
+        self._path.unlink(missing_ok=True)
+        self._quota.give(self._size)
+        self._tell_over()
+
+    def _tell_over(self) -> None:
+        if self._over is not None:
+            self._over()
+
+    def receive(self, chunks: Iterable[bytes]) -> str:
+        """Take all chunks, and keep the file."""
+        try:
+            for chunk in chunks:
+                self.write(chunk)
+            self.finish()
+            return self.keep()
+        except BaseException:
+            self.drop()
+            raise
+
+
+def _ending_of(name: str) -> str:
+    """The suffixes by which a file's format is known."""
+    ending = "".join(PurePosixPath(name.replace("\\", "/")).suffixes[-2:])
+    plain = all(character.isalnum() or character == "." for character in ending)
+    if not plain or len(ending.encode()) > _LONGEST_ENDING:
+        raise InvalidRequest(
+            f"an uploaded file's name must end in a plain suffix such as .parquet, of at most {_LONGEST_ENDING} "
+            f"letters, not {name[:_SHOWN]!r}"
+        )
+    return ending
+
+
+@contextmanager
+def _on_disk(name: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise Exhausted(
+            f"the upload of {name!r} cannot be kept: {error.strerror}; the service's spill folder needs room",
+            reason="SPILL_FAILED",
+        ) from error
+
+
+class PassingUploads:
+    """Those of one task that have a group. A split that names one has it until it is forgotten; what no split has goes
+    when its group is dropped, or has been left alone for `UNNAMED_SECONDS`: its sender may have been killed.
+    """
+
+    def __init__(self, files: SpillFiles, quota: Quota, call_later: CallLater) -> None:
+        self._files = files
+        self._quota = quota
+        self._known: dict[str, tuple[str, Kept]] = {}
+        self._users: dict[AcceptedSplit, str] = {}
+        self._touched: dict[str, int] = {}
+        """How often something was done with a group, while it is watched."""
+        self._call_later = call_later
+        self._lock = threading.Lock()
+
+    def begin(self, name: str, group: str, over: Callable[[], None] | None = None) -> Reception:
+        """One without a group stays for the task's life."""
+        if not group:
+            return Reception(self._files, self._quota, name, over=over)
+        return Reception(self._files, self._quota, name, lambda kept: self._keep(kept, group), over)
+
+    def _keep(self, kept: Kept, group: str) -> None:
+        with self._lock:
+            self._known[kept.path] = (group, kept)
+            watched = group in self._touched
+            self._touched[group] = touched = self._touched.get(group, 0) + 1
+        if not watched:
+            self._watch(group, touched)
+
+    def _watch(self, group: str, touched: int) -> None:
+        alive = weakref.ref(self)  # which a timer does not keep
+
+        def expire() -> None:
+            if (uploads := alive()) is not None:
+                uploads._expire(group, touched)
+
+        self._call_later(UNNAMED_SECONDS, expire)
+
+    def _expire(self, group: str, touched: int) -> None:
+        with self._lock:
+            now = self._touched[group]
+            if now == touched:
+                del self._touched[group]
+                self._drop(group)
+        if now != touched:
+            self._watch(group, now)
+
+    def told(self, split: Split) -> Split:
+        """The split as a digest tells it from others: by what is in the file, which a retry sends again."""
+        if not isinstance(split, FileSplit) or (known := self._known.get(split.path)) is None:
+            return split
+        group, kept = known
+        with self._lock:
+            if group in self._touched:
+                self._touched[group] += 1
+        return replace(split, path=kept.content)
+
+    def used_by(self, accepted: AcceptedSplit, split: Split) -> None:
+        """The split has been added, and may name one."""
+        if isinstance(split, FileSplit) and split.path in self._known:
+            with self._lock:
+                self._users[accepted] = split.path
+
+    def forget(self, splits: Iterable[AcceptedSplit]) -> None:
+        """The splits' epoch is acknowledged."""
+        if not self._users:
+            return
+        with self._lock:
+            self._remove([self._users.pop(split) for split in splits if split in self._users])
+
+    def drop(self, group: str) -> None:
+        with self._lock:
+            self._drop(group)
+
+    def _drop(self, group: str) -> None:
+        self._remove([path for path, (of, _) in self._known.items() if of == group])
+
+    def _remove(self, paths: Iterable[str]) -> None:
+        """Those that no split has."""
+        used = set(self._users.values())
+        for path in dict.fromkeys(paths):
+            if path not in used:
+                _, kept = self._known.pop(path)
+                Path(path).unlink(missing_ok=True)
+                self._quota.keep(-kept.size)
+                self._quota.give(kept.size)

@@ -1,0 +1,1 @@
+"""NumPy and Arrow below the operators: layouts, casts, hashes, orders."""

@@ -1,0 +1,116 @@
+"""Sorted streams merged into one: by their order, ties by stream.
+
+Contract. Each stream is sorted; one that is not is an error. All rows come out, of equal keys those of the first stream
+first, each stream's own in its order. What comes out, batch by batch, depends on the streams' batches alone. One batch
+of each stream is held, and the next one is read only once the last one is used up. All streams are closed in the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...proto.errors import InternalError
+from ..core.operator import Stream
+from .ordering import Key, Ordering, SortedKeys
+from .stretches import Stretch, code_of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """Neighbouring rows of one stream's batch."""
+
+    batch: pa.RecordBatch
+    keys: SortedKeys
+    start: int
+    stop: int
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    @property
+    def rows(self) -> pa.RecordBatch:
+        return self.batch.slice(self.start, len(self))
+
+
+class _Waiting:
+    """One stream's rows that have not come out yet, as far as they were read."""
+
+    def __init__(self, stream: Stream, number: int, ordering: Ordering) -> None:
+        self._stream = stream
+        self._number = number
+        self._ordering = ordering
+        self._last: Key | None = None
+        self._part: _Part | None = None
+
+    def fill(self) -> bool:
+        """Read on if no rows wait; whether there are any."""
+        while self._part is None or not len(self._part):
+            batch = next(self._stream, None)
+            if batch is None:
+                return False
+            if batch.num_rows:
+                self._part = self._checked(_Part(batch, self._ordering.keys(batch), 0, batch.num_rows))
+        return True
+
+    @property
+    def part(self) -> _Part:
+        assert self._part is not None
+        return self._part
+
+    @property
+    def last(self) -> Key:
+        return self.part.keys.at(self.part.stop - 1)
+
+    def before(self, key: Key, *, or_equal: bool) -> _Part:
+        """Take the rows that come before `key`."""
+        part = self.part
+        search = part.keys.upper if or_equal else part.keys.lower
+        return self.take(search(key, part.start, part.stop))
+
+    def take(self, stop: int) -> _Part:
+        part = self.part
+        self._part = _Part(part.batch, part.keys, stop, part.stop)
+        return _Part(part.batch, part.keys, part.start, stop)
+
+    def _checked(self, part: _Part) -> _Part:
+        if part.keys.first_break() is not None or (self._last is not None and part.keys.at(0) < self._last):
+            raise InternalError(f"stream {self._number} of a merge is not sorted as its plan says")
+        self._last = part.keys.at(part.stop - 1)
+        return part
+
+
+def merged(streams: Sequence[Stream], ordering: Ordering) -> Generator[pa.RecordBatch]:
+    """The rows of all streams, in order."""
+    with ExitStack() as stack:
+        for stream in streams:
+            stack.callback(stream.close)
+        waiting = [_Waiting(stream, number, ordering) for number, stream in enumerate(streams)]
+        while waiting := [each for each in waiting if each.fill()]:
+            parts = [part for part in _ready(waiting) if len(part)]
+            yield parts[0].rows if len(parts) == 1 else _sorted(parts)
+
+
+def _ready(waiting: Sequence[_Waiting]) -> list[_Part]:
+    """Take the rows that nothing still unread can come before: up to the least of the streams' last keys.
+
+    More rows with that key may follow in the first stream that ends there, but in none before it. So streams before it
+    give theirs with that key too, streams after it do not.
+    """
+    lasts = [each.last for each in waiting]
+    first = min(range(len(lasts)), key=lasts.__getitem__)
+    return [
+        each.take(each.part.stop) if number == first else each.before(lasts[first], or_equal=number < first)
+        for number, each in enumerate(waiting)
+    ]
+
+
+def _sorted(parts: Sequence[_Part]) -> pa.RecordBatch:
+    together = pa.concat_batches([part.rows for part in parts])
+    order = np.argsort(code_of([Stretch(part.keys, part.start, part.stop) for part in parts]), kind="stable")
+    return pc.take(together, pa.array(order), boundscheck=False)

@@ -1,0 +1,274 @@
+"""Weigh: what a row's weight becomes, given its weights in each input: DISTINCT and the set operations.
+
+Confluent: the inputs' order and cuts do not enter. State: for each different row one number an input, at each time
+at which it changed; inside loops that count rounds beside them one more, what was given out.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final, assert_never
+
+import numpy as np
+import pyarrow as pa
+
+from ..core.operator import StateReader, StateWriter
+from .agenda import Agenda
+from .change_operator import ChangeOperator
+from .kept.arrangement import Arrangement
+from .kept.dense_counts import Tally
+from .kept.found import Found
+from .kept.history import again
+from .kept.present import sums_at
+from .kept.state_format import load_arrangement, save_arrangement
+from .values.change import Change, Numbers, Rounds, by_rounds, constant_rounds
+from .values.consolidate import Entries, added, consolidated, group_starts, without_zeros
+from .values.rows import Rows
+from .values.value_columns import Index, Mask
+
+VERSION: Final = 2
+"""In the first one what was given out was a table of its own."""
+
+_FEW: Final = 8
+"""As few rows of a single loop are decided one by one, which costs less than dozens of steps over arrays."""
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
+
+
+class Weighing(enum.Enum):
+    """How often a row is there, by how often it is in the first input and in the others."""
+
+    DISTINCT = "distinct"
+    """Once, if it is in any."""
+    INTERSECT_ANY = "intersect_any"
+    """Once, if it is in the first and in any other."""
+    INTERSECT_EACH = "intersect_each"
+    """Once, if it is in all."""
+    INTERSECT_ALL = "intersect_all"
+    """As often as in the input where it is least often."""
+    EXCEPT_ANY = "except_any"
+    """Once, if it is in the first and in no other."""
+    EXCEPT_EACH = "except_each"
+    """As often as in the first, if it is not in all others."""
+    EXCEPT_ALL = "except_all"
+    """As often as it is more often in the first than in all others together."""
+
+
+class Weigh(ChangeOperator):
+    """Rows of all `inputs` with the weight that `weighing` gives them. `once` says that there is but one epoch, and
+    that state is never saved: then it need not be the rows themselves.
+    """
+
+    def __init__(
+        self, schema: pa.Schema, weighing: Weighing, *, inputs: int = 1, depth: int = 0, once: bool = False
+    ) -> None:
+        self.schema = schema
+        self._weighing = weighing
+        # At a time that is decided no sum of an input is below zero, so that of all inputs tells as much as each one.
+        self._inputs = 1 if weighing is Weighing.DISTINCT else inputs
+        self._depth = depth
+        self._tallied = 0
+        whole = range(len(schema))
+        self._kept = Arrangement(schema.types, whole, depth=depth, width=self._inputs + bool(depth))
+        self._agenda: Agenda[tuple[Rows, Numbers]] = Agenda()
+        self._tally = Tally() if once and not depth and weighing is Weighing.DISTINCT else None
+        """In place of what was received, for as long as it can count it."""
+
+    def receive(self, port: int, change: Change) -> Iterable[Change]:
+        if not len(change):
+            return ()
+        numbers = change.weights
+        if self._inputs > 1:
+            numbers = np.zeros((len(change), self._inputs), dtype=np.int64)
+            numbers[:, port] = change.weights
+        for rounds, which in by_rounds(change.rounds):
+            part = (change.rows, numbers) if which is None else (change.rows.take(which), numbers[which])
+            self._agenda.add(rounds, part)
+        return ()
+
+    def due(self) -> Rounds | None:
+        return self._agenda.first()
+
+    def decide(self, rounds: Rounds) -> Iterable[Change]:
+        parts = tuple(self._agenda.take(rounds))
+        if not parts:
+            return ()
+        rows, numbers = _joined(parts)
+        if self._tally is not None:
+            found = self._tally.add(rows, numbers)
+            if found is not None:
+                self._tallied += len(rows)
+                return (found,)
+            self._leave_tally(self._tally)
+        touched = _together(rows, numbers)
+        weights = self._decided_at(touched, rounds) if self._depth else self._decided(touched)
+        count = int(np.count_nonzero(weights))
+        if not count:
+            return ()
+        rows, hashes = touched.rows, touched.key_hashes
+        if count < len(weights):
+            changed = weights.nonzero()[0]
+            rows, hashes, weights = rows.take(changed), hashes.take(changed), weights.take(changed)
+        return (Change(rows.hashed(hashes), weights, constant_rounds(rounds, count), consolidated=True),)
+
+    def save(self, state: StateWriter) -> None:
+        save_arrangement(state, "received", self._kept, self.schema, VERSION)
+
+    def load(self, state: StateReader) -> None:
+        load_arrangement(state, "received", self._kept, self.schema, VERSION)
+
+    @property
+    def touched(self) -> int:
+        return self._tallied + self._kept.touched
+
+    @property
+    def nbytes(self) -> int:
+        tally = 0 if self._tally is None else self._tally.nbytes
+        waiting = self._agenda.nbytes(lambda item: item[0].nbytes + int(item[1].nbytes))
+        return tally + self._kept.nbytes + waiting
+
+    def _decided(self, touched: Entries) -> Numbers:
+        """How the weights of rows change, where there are no rounds."""
+        old = sums_at(self._kept.held(touched.rows, (), rows=False).now, (), len(touched))
+        some = without_zeros(touched)
+        self._kept.insert_numbers(some.rows, some.weights, (), some.rows)
+        return self._weights(added(old, touched.weights)) - self._weights(old)
+
+    def _decided_at(self, touched: Entries, rounds: Rounds) -> Numbers:
+        """How they change at this time; rows that have to be decided again later are put down."""
+        before = self._kept.find(touched.rows, rows=False)
+        if len(touched) <= _FEW and self._depth == 1 and self._weighing is Weighing.DISTINCT:
+            return self._decided_one_by_one(touched, before, rounds)
+        new = np.zeros((len(touched), self._inputs + 1), dtype=np.int64)
+        new[:, :-1] = touched.weights.reshape(len(touched), self._inputs)
+        sums = new
+        if len(before):
+            sums = added(sums_at(before, rounds, len(touched)), new)
+        weights = self._weights(sums[:, :-1]) - sums[:, -1]
+        new[:, -1] = weights
+        self._kept.insert_numbers(touched.rows, new, constant_rounds(rounds, len(touched)), touched.rows)
+        if len(before):
+            sums[:, -1] += weights
+            if self._depth == 1:
+                self._put_down_wrong(touched.rows, before, sums, rounds)
+            else:
+                self._put_down(touched.rows, before, rounds)
+        return weights
+
+    def _decided_one_by_one(self, touched: Entries, before: Found, rounds: Rounds) -> Numbers:
+        """The rest of `_decided_at` for few rows, number by number."""
+        came: list[int] = touched.weights.tolist()
+        sums, given = list(came), [0] * len(came)
+        later: dict[int, dict[int, tuple[int, int]]] = {}
+        entries = zip(before.asked.tolist(), before.weights.tolist(), before.rounds[0].tolist(), strict=True)
+        for row, (number, out), time in entries:
+            if time <= rounds[0]:
+                sums[row] += number
+                given[row] += out
+            else:
+                history = later.setdefault(row, {})
+                before_it, out_before = history.get(time, (0, 0))
+                history[time] = (before_it + number, out_before + out)
+        if not _LEAST <= min(sums) <= max(sums) <= _MOST:
+            raise OverflowError(f"the weights of one row sum to {max(sums, key=abs)}, which is beyond 64 bits")
+        weights = [(total > 0) - out for total, out in zip(sums, given, strict=True)]
+        new = np.array(list(zip(came, weights, strict=True)), dtype=np.int64)
+        self._kept.insert_numbers(touched.rows, new, constant_rounds(rounds, len(came)), touched.rows)
+        for row, history in later.items():
+            total, out = sums[row], given[row] + weights[row]
+            for time, (number, more) in sorted(history.items()):
+                total, out = total + number, out + more
+                if (total > 0) != out:
+                    self._put_nothing_down(touched.rows, np.array((row,)), (time,))
+                    break
+        return np.array(weights, dtype=np.int64)
+
+    def _leave_tally(self, tally: Tally) -> None:
+        self._tally = None
+        counted = tally.contents()
+        if counted is not None:
+            self._kept.insert_numbers(*counted, ())
+
+    def _put_down(self, rows: Rows, before: Found, rounds: Rounds) -> None:
+        for later, which in again(before.asked, before.rounds, rounds):
+            self._put_nothing_down(rows, which, later)
+
+    def _put_down_wrong(self, rows: Rows, before: Found, sums: Numbers, rounds: Rounds) -> None:
+        """In one loop it is known when a row is next to be decided again: at the first later round of its history at
+        which what was given out is not what holds there now. `sums` are the rows' numbers at this one.
+        """
+        late = (before.rounds[0] > rounds[0]).nonzero()[0]
+        if not len(late):
+            return
+        asked, numbers = before.asked.take(late), before.rounds[0].take(late)
+        order = np.lexsort((numbers, asked))
+        asked, numbers, late = asked.take(order), numbers.take(order), late.take(order)
+        other_row = asked[1:] != asked[:-1]
+        later = _running(before.weights.take(late, axis=0), other_row, sums.take(asked, axis=0))
+        wrong = self._weights(later[:, :-1]) != later[:, -1]
+        wrong[:-1] &= other_row | (numbers[1:] != numbers[:-1])
+        at = wrong.nonzero()[0]
+        if len(at):
+            keys, first = np.unique(asked.take(at), return_index=True)
+            for time, which in by_rounds((numbers.take(at).take(first),)):
+                self._put_nothing_down(rows, keys if which is None else keys[which], time)
+
+    def _put_nothing_down(self, rows: Rows, which: Index, time: Rounds) -> None:
+        nothing = np.zeros(len(which) if self._inputs == 1 else (len(which), self._inputs), dtype=np.int64)
+        self._agenda.add(time, (rows.take(which), nothing))
+
+    def _weights(self, numbers: Numbers) -> Numbers:
+        first, others = (numbers, None) if numbers.ndim == 1 else (numbers[:, 0], numbers[:, 1:])
+        return _weighed(self._weighing, first, others)
+
+
+def _joined(parts: tuple[tuple[Rows, Numbers], ...]) -> tuple[Rows, Numbers]:
+    if len(parts) == 1:
+        return parts[0]
+    return Rows.concat([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+
+
+def _together(rows: Rows, numbers: Numbers) -> Entries:
+    """The different rows that are touched, with what came in for them: nothing, for those put down before."""
+    hashes = rows.hashes()
+    found = consolidated(Entries(hashes, hashes, rows, numbers, ()), keep_zeros=True)
+    return replace(found, rows=found.rows.hashed(found.key_hashes))
+
+
+def _running(numbers: Numbers, other_row: Mask, before: Numbers) -> Numbers:
+    """The sum of each row's numbers up to each of them, from what it was `before`; `other_row` says where rows end."""
+    sums: Numbers = np.cumsum(numbers, axis=0)
+    starts = group_starts(other_row)
+    lengths = np.diff(np.append(starts, len(numbers)))
+    sums -= np.repeat(sums[starts] - numbers[starts], lengths, axis=0)
+    sums += before
+    return sums
+
+
+def _weighed(weighing: Weighing, first: Numbers, others: Numbers | None) -> Numbers:
+    """The weights of rows that are `first` times in the first input and `others` times in each other one."""
+    there: Mask = first > 0
+    if weighing is Weighing.DISTINCT:
+        return there.astype(np.int64)
+    if others is None:
+        others = np.empty((len(first), 0), dtype=np.int64)
+    match weighing:
+        case Weighing.INTERSECT_ANY:
+            there &= (others > 0).any(axis=1)
+        case Weighing.INTERSECT_EACH:
+            there &= (others > 0).all(axis=1)
+        case Weighing.EXCEPT_ANY:
+            there &= (others <= 0).all(axis=1)
+        case Weighing.EXCEPT_EACH:
+            kept: Numbers = np.where((others > 0).all(axis=1), 0, np.maximum(first, 0))
+            return kept
+        case Weighing.INTERSECT_ALL:
+            weights: Numbers = np.maximum(np.minimum(first, others.min(axis=1, initial=np.iinfo(np.int64).max)), 0)
+            return weights
+        case Weighing.EXCEPT_ALL:
+            left: Numbers = np.maximum(first - np.maximum(others, 0).sum(axis=1), 0)
+            return left
+        case _:
+            assert_never(weighing)
+    return there.astype(np.int64)

@@ -1,0 +1,1 @@
+"""Arrangements: the rows that operators on changes keep, and how they are found and stored."""

@@ -1,0 +1,354 @@
+"""Arrangement: rows kept by a key, as immutable sorted runs that are probed with binary search.
+
+Rows of whole numbers that lie close enough together are packed: a word each. All others are in the order of their keys'
+hashes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from ...arrays.hashing import Hashes, one_to_one
+from ...arrays.ordering import Order
+from ..values.change import Change, ManyRounds, Numbers, Rounds
+from ..values.consolidate import Entries, consolidate, consolidated, entries, merged, to_merge
+from ..values.rows import Rows
+from ..values.value_columns import Index
+from .directory import Directory
+from .found import Found, Held, History
+from .history import counts_at
+from .packed_runs import Form, PackedRun, PackedRuns
+from .pairs import of_one, pairs
+from .present import Present
+
+_FEW: Final = 256
+_RECENT: Final = 2_048
+_PARTS: Final = 4
+"""As few rows are kept as they came until there are so many of them, or what is asked for lies in more parts."""
+_SOME: Final = 64
+"""Where more keys are asked for at once, rows that could be packed and are kept as they came are packed first."""
+
+Run: TypeAlias = Entries | PackedRun
+"""Rows that are kept together, with their weights and rounds."""
+
+
+class Arrangement:
+    """Rows of `types`, kept by their columns `key`, each with a weight (or with `width` numbers that are summed as
+    weights are) and `depth` rounds. Nulls in a key are equal to each other. Packed rows of one key lie in `orders`,
+    ties broken by all columns; nothing is packed unless the arrangement `packs`.
+
+    `touched` counts the rows that came in and that were found; what merging runs moves is not in it.
+    """
+
+    def __init__(
+        self,
+        types: Sequence[pa.DataType],
+        key: Sequence[int],
+        *,
+        depth: int,
+        width: int = 1,
+        orders: Sequence[Order] = (),
+        packs: bool = True,
+    ) -> None:
+        self._types = tuple(types)
+        self._key = tuple(key)
+        self._whole = self._key == tuple(range(len(self._types)))
+        self._one_word = len(self._key) == 1 and one_to_one(self._types[self._key[0]])
+        self._directory = Directory(self._key[0]) if self._one_word else None
+        """Of the oldest hashed run, which is the longest."""
+        form = Form.of(self._types, self._key, orders, depth) if packs else None
+        self._packed = None if form is None else PackedRuns(form, width)
+        self._depth = depth
+        self._width = width
+        self._runs: list[Entries] = []
+        """What is not packed."""
+        self._recent: list[Entries] = []
+        self._recent_rows = 0
+        self._recent_keys: dict[int, list[tuple[int, int]]] = {}
+        """By the hash of a key which of the recent parts, and of their entries, have it."""
+        self._runs_bytes: int | None = 0
+        """Of the runs; None where they have changed since they were measured."""
+        self._measured = 0
+        self._measured_bytes = 0
+        self.looked_at = 0
+        """Of what is touched, what is not packed."""
+        none = np.empty(0, dtype=np.int64)
+        weights = none if width == 1 else np.empty((0, width), dtype=np.int64)
+        self._nothing = Found(none, Rows.empty(self._types), weights, (none,) * depth)
+
+    @property
+    def touched(self) -> int:
+        return self.looked_at + (0 if self._packed is None else self._packed.touched)
+
+    @property
+    def rows(self) -> int:
+        """Entries in all runs: at least as many as there are different rows."""
+        packed = 0 if self._packed is None else self._packed.rows
+        return packed + sum(len(run) for run in self._runs) + self._recent_rows
+
+    @property
+    def nbytes(self) -> int:
+        new = self._recent[self._measured :]
+        self._measured += len(new)
+        self._measured_bytes += sum(run.nbytes for run in new)
+        directory = 0 if self._directory is None else self._directory.nbytes
+        packed = 0 if self._packed is None else self._packed.nbytes
+        if self._runs_bytes is None:
+            self._runs_bytes = sum(run.nbytes for run in self._runs)
+        return self._runs_bytes + self._measured_bytes + directory + packed
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """Packed ones first, oldest first."""
+        self._gather()
+        return (*(() if self._packed is None else self._packed.runs), *self._runs)
+
+    def insert(self, change: Change, keys: Rows | None = None) -> None:
+        """Add rows; their `keys` may be given where they are at hand."""
+        self.insert_numbers(change.rows, change.weights, change.rounds, keys)
+
+    def insert_numbers(self, rows: Rows, weights: Numbers, rounds: ManyRounds, keys: Rows | None = None) -> None:
+        """`insert` for rows with as many numbers as the arrangement's width."""
+        if not len(rows):
+            return
+        self.looked_at += len(rows)
+        if len(rows) > _FEW and self._packed is not None:
+            others = self._packed.add(rows, weights, rounds)
+            if others is None:
+                return
+            rows, weights, rounds = rows.take(others), weights.take(others, axis=0), _taken(rounds, others)
+            keys = None
+        self._insert_hashed(rows, weights, rounds, keys)
+
+    def _insert_hashed(self, rows: Rows, weights: Numbers, rounds: ManyRounds, keys: Rows | None) -> None:
+        if not len(rows):
+            return
+        key_hashes = (rows.select(self._key) if keys is None else keys).hashes()
+        run = entries(rows, key_hashes, key_hashes if self._whole else rows.hashes(), weights, rounds)
+        if len(run) > _FEW:
+            self._insert_run(run)
+        elif len(run):
+            part, known = len(self._recent), self._recent_keys
+            for at, key in enumerate(run.key_hashes.tolist()):
+                if key in known:
+                    known[key].append((part, at))
+                else:
+                    known[key] = [(part, at)]
+            self._recent.append(run)
+            self._recent_rows += len(run)
+            if self._recent_rows >= _RECENT:
+                self._gather()
+
+    def insert_run(self, run: Run) -> None:
+        """Take a run of an arrangement of the same form, as it is; packed ones come first."""
+        if isinstance(run, PackedRun) and self._packed is not None:
+            self._packed.take(run)
+        elif isinstance(run, Entries):
+            if self._packed is not None:
+                self._packed.leave(run.rows)
+            self._insert_run(run)
+
+    def _gather(self) -> None:
+        """Put the entries that were kept as they came to the others."""
+        if not self._recent:
+            return
+        few = self._recent
+        run = few[0] if len(few) == 1 else consolidated(Entries.concat(few))
+        self._forget_recent()
+        if self._packed is not None:
+            others = self._packed.add(run.rows, run.weights, run.rounds)
+            if others is None:
+                return
+            run = run.take(others)
+        self._insert_run(run)
+
+    def _insert_run(self, run: Entries) -> None:
+        self._runs_bytes = None
+        while self._runs and to_merge(len(self._runs[-1]), len(run)):
+            run = merged(self._runs.pop(), run)
+        if len(run):
+            self._runs.append(self._arranged(run))
+
+    def find(self, keys: Rows, *, rows: bool = True) -> Found:
+        """All entries whose key is one of `keys`, run by run; without their `rows`, which then have no columns, if only
+        the rest is wanted.
+        """
+        return self._found(self.matches(keys), rows=rows)
+
+    def held(self, keys: Rows, time: Rounds, *, rows: bool = True) -> Held:
+        """What there is of different keys at a time."""
+        if self._packed is None or len(keys) <= _SOME:
+            found = self.find(keys, rows=rows)
+            return Held(_counted(found, time), (found.asked, found.rounds))
+        others = self._found(self._hashed_matches(keys), rows=rows)
+        now, (asked, rounds) = _counted(others, time), self._packed.later(keys, time)
+        if self._packed.rows:
+            sums = self._packed.sums(keys, time)
+            packed = Found(sums.asked, self._packed.rows_of(sums, None if rows else ()), sums.weights, ())
+            now = Found.concat([packed, now]) if len(now) else packed
+        if len(others):
+            asked = np.concatenate([asked, others.asked])
+            rounds = tuple(map(np.concatenate, zip(rounds, others.rounds, strict=True)))
+        return Held(now, (asked, rounds))
+
+    def first(self, keys: Rows, time: Rounds, count: int) -> Present | None:
+        """Of each of different keys the first rows, in the arrangement's orders, that are there at this time: as many
+        at least as make up a weight of `count`, if it has them. None where some are not packed, or where all of the
+        keys' rows are found as fast.
+        """
+        if self._packed is None or (self._depth and len(keys) <= _SOME):
+            return None
+        if any(True for _ in self._recent_matches(keys)) or self._runs:
+            return None
+        if not self._packed.rows:
+            return Present(self._nothing.asked, self._nothing.rows, self._nothing.asked)
+        sums = self._packed.first(keys, time, count)
+        return Present(sums.asked, self._packed.rows_of(sums), sums.weights)
+
+    def later(self, keys: Rows, time: Rounds) -> History:
+        """When packed entries came in that may count at a time after this one, and for which of the keys."""
+        nothing = self._nothing
+        return (nothing.asked, nothing.rounds) if self._packed is None else self._packed.later(keys, time)
+
+    def _found(self, matches: Iterator[tuple[Run, Index, Index]], *, rows: bool) -> Found:
+        columns = None if rows else ()
+        parts = [Found.of(asked, run.pick(at, columns)) for run, asked, at in matches]
+        return Found.concat(parts) if parts else self._nothing
+
+    def matches(self, keys: Rows) -> Iterator[tuple[Run, Index, Index]]:
+        """For each run that has any: which of `keys` has which of its entries, in pairs."""
+        if not len(keys):
+            return
+        hashed = list(self._recent_matches(keys))
+        if self._packed is not None:
+            yield from self._packed.matches(keys)
+        yield from hashed
+        yield from self._run_matches(keys)
+
+    def _hashed_matches(self, keys: Rows) -> Iterator[tuple[Entries, Index, Index]]:
+        """`matches` in what is not packed. It is asked before what is packed."""
+        if len(keys):
+            yield from self._recent_matches(keys)
+            yield from self._run_matches(keys)
+
+    def _recent_matches(self, keys: Rows) -> Iterator[tuple[Entries, Index, Index]]:
+        """`matches` in what is kept as it came, which is put to the others if that is many keys' or in many parts."""
+        if not self._recent:
+            return
+        if len(keys) > (_RECENT if self._packed is None else _SOME):
+            self._gather()
+            return
+        wanted = keys.hashes().tolist()
+        if self._recent_keys.keys().isdisjoint(wanted):
+            return
+        found: dict[int, tuple[list[int], list[int]]] = {}
+        for number, key in enumerate(wanted):
+            for part, at in self._recent_keys.get(key, ()):
+                asked, places = found.setdefault(part, ([], []))
+                asked.append(number)
+                places.append(at)
+        if len(found) > _PARTS:
+            self._gather()
+            return
+        parts = self._recent
+        for part, (asked, places) in found.items():
+            yield self._of_same_key(keys, parts[part], np.array(asked), np.array(places))
+
+    def _run_matches(self, keys: Rows) -> Iterator[tuple[Entries, Index, Index]]:
+        """`matches` in runs that are not packed."""
+        if len(keys) == 1:
+            yield from self._matches_of_one(keys)
+            return
+        for number, run in enumerate(self._runs):
+            if number == 0 and self._directory is not None:
+                ranges = self._directory.ranges(run, keys.columns[0])
+                if ranges is not None:
+                    for asked, at in pairs(None, *ranges):
+                        self.looked_at += len(asked)
+                        yield run, asked, at
+                    continue
+            for asked, at in _searched(run.key_hashes, keys.hashes()):
+                yield self._of_same_key(keys, run, asked, at)
+
+    def _matches_of_one(self, keys: Rows) -> Iterator[tuple[Entries, Index, Index]]:
+        """`matches` of one key, as fast as it can be: in most rounds of many a loop there is but one."""
+        for number, run in enumerate(self._runs):
+            if number == 0 and self._directory is not None:
+                found = self._directory.range(run, keys.columns[0])
+                if found is not None:
+                    first, count = found
+                    if count:
+                        self.looked_at += count
+                        yield run, *of_one(first, count)
+                    continue
+            hashes = keys.hashes()
+            first = run.key_hashes.searchsorted(hashes).item()
+            count = run.key_hashes.searchsorted(hashes, side="right").item() - first
+            if count:
+                yield self._of_same_key(keys, run, *of_one(first, count))
+
+    def _of_same_key(self, keys: Rows, run: Entries, asked: Index, at: Index) -> tuple[Entries, Index, Index]:
+        """Those of the pairs, which have one hash each, that have one key."""
+        theirs = run.rows.select(self._key)
+        if not (self._one_word and keys.columns[0].nulls() is None and theirs.columns[0].nulls() is None):
+            same = keys.same(asked, theirs, at)
+            if np.count_nonzero(same) < len(same):
+                asked, at = asked[same], at[same]
+        self.looked_at += len(at)
+        return run, asked, at
+
+    def contents(self) -> Change:
+        """Everything, consolidated."""
+        parts = [run.pick(np.arange(len(run))) for run in self.runs]
+        if not parts:
+            nothing = self._nothing
+            return Change(nothing.rows, nothing.weights, nothing.rounds)
+        return consolidate(Change.concat(parts))
+
+    def clear(self) -> None:
+        self._runs, self._runs_bytes = [], 0
+        self._forget_recent()
+        if self._packed is not None:
+            self._packed.clear()
+        if self._directory is not None:
+            self._directory.forget()
+
+    def _forget_recent(self) -> None:
+        self._recent, self._recent_rows = [], 0
+        self._recent_keys.clear()
+        self._measured = self._measured_bytes = 0
+
+    def _arranged(self, run: Entries) -> Entries:
+        """The run as it is kept, in the order of its key's hashes."""
+        return run.narrowed()
+
+
+def _searched(kept: Hashes, hashes: Hashes) -> Iterator[tuple[Index, Index]]:
+    """Which of `hashes` are which of those that are kept, in order, in pairs."""
+    first = kept.searchsorted(hashes)
+    hit = kept.take(first, mode="clip") == hashes
+    hits = np.count_nonzero(hit)
+    if not hits:
+        return
+    asked = hit.nonzero()[0]
+    of = hashes
+    if hits < len(hashes):
+        first, of = first.take(asked), hashes.take(asked)
+    counts = kept.searchsorted(of, side="right")
+    counts -= first
+    yield from pairs(asked, first, counts)
+
+
+def _counted(found: Found, time: Rounds) -> Found:
+    """Those entries that count at this time, without their rounds."""
+    counts = counts_at(found.rounds, time)
+    now = found if counts is None else found.take(counts.nonzero()[0])
+    return Found(now.asked, now.rows, now.weights, ())
+
+
+def _taken(rounds: ManyRounds, which: Index) -> ManyRounds:
+    return tuple(numbers.take(which) for numbers in rounds)

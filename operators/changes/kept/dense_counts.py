@@ -1,0 +1,155 @@
+"""Tally: how often each row is there, as an array with a number for each row that there could be.
+
+Where rows are whole numbers that lie close together this takes less memory than the rows would, and nothing has to be
+hashed, looked for, or merged.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ..values.change import Change, Numbers, all_one, ones
+from ..values.consolidate import added, group_starts, sum_groups
+from ..values.rows import Rows
+from ..values.value_columns import Index
+from .packed_key_domain import Box
+
+_LEAST: Final = -(1 << 63)
+_MOST: Final = (1 << 63) - 1
+
+_SMALL: Final = 1 << 20
+"""Places that a tally may have however few rows it counts."""
+_MIDDLE: Final = 1 << 24
+_A_ROW_OF_MIDDLE: Final = 4_096
+_A_ROW: Final = 32
+"""Places that it may have for each row: as bytes, they are no more than a row takes with its hash and its weight."""
+
+
+class Tally:
+    """Nothing at first. What it cannot count leaves it as it is."""
+
+    def __init__(self) -> None:
+        self._box: Box | None = None
+        self._counts: npt.NDArray[Any] = np.zeros(0, dtype=np.int8)
+        self._rows = 0
+
+    @property
+    def nbytes(self) -> int:
+        return int(self._counts.nbytes)
+
+    def add(self, rows: Rows, weights: Numbers) -> Change | None:
+        """Count these, of which there is at least one: the rows that are there now and were not, +1, and the other way
+        round, -1. None where these are no rows for a tally: no whole numbers, or too far apart.
+        """
+        places = self._places(rows)
+        if places is None:
+            return None
+        assert self._box is not None
+        if len(places) == 1:
+            return self._add_one(self._box, places, weights.item())
+        once = all_one(weights)
+        sums: Numbers
+        if once:
+            places.sort()
+            bounds = _bounds(places)
+            sums = bounds[1:] - bounds[:-1]
+            if len(sums) < len(places):
+                places = places.take(bounds[:-1])
+        else:
+            order = places.argsort()
+            places = places.take(order)
+            starts = group_starts(places[1:] != places[:-1])
+            sums = sum_groups(weights.take(order), starts)
+            places = places.take(starts)
+        before = self._counts.take(places)
+        if once and before.dtype == np.int8:  # then their sums are far from 64 bits
+            return self._more(self._box, places, before, before + sums)
+        before = before.astype(np.int64, copy=False)
+        after = added(before, np.asarray(sums))
+        self._put(places, after)
+        return self._changed(self._box, places, before, after)
+
+    def contents(self) -> tuple[Rows, Numbers] | None:
+        """All rows, each once, and how often they are there; None if there are none."""
+        places = self._counts.nonzero()[0]
+        if self._box is None or not len(places):
+            return None
+        return self._box.rows(places), self._counts.take(places).astype(np.int64)
+
+    def _places(self, rows: Rows) -> Numbers | None:
+        if self._box is None:
+            box = Box.around(rows)
+        else:
+            places = self._box.places(rows)
+            if places is not None:
+                return places
+            box = self._box.extended(rows)
+        if box is None or box.size > _most(self._rows + len(rows)):
+            return None
+        counts = np.zeros(box.size, dtype=self._counts.dtype)
+        if self._box is not None:
+            starts = [mine - new for mine, new in zip(self._box.lows, box.lows, strict=True)]
+            part = tuple(slice(at, at + size) for at, size in zip(starts, self._box.shape, strict=True))
+            counts.reshape(box.shape)[part] = self._counts.reshape(self._box.shape)
+        self._box, self._counts = box, counts
+        return box.places(rows)
+
+    def _add_one(self, box: Box, places: Numbers, weight: int) -> Change:
+        """`add` of a single row, as fast as it can be."""
+        place = places.item()
+        before = self._counts.item(place)
+        after = before + weight
+        if not _LEAST <= after <= _MOST:
+            raise OverflowError(f"the weights of one row sum to {after}, which is beyond 64 bits")
+        self._widen(after, after)
+        self._counts[place] = after
+        change = (after > 0) - (before > 0)
+        self._rows += change
+        some = places if change else places[:0]
+        weights = np.array((change,)) if change < 0 else ones(len(some))
+        return Change(box.rows(some), weights, consolidated=True)
+
+    def _widen(self, least: int, most: int) -> None:
+        """See to it that counts in this range can be put down."""
+        if self._counts.dtype == np.int8 and (least < -128 or most > 127):
+            self._counts = self._counts.astype(np.int64)
+
+    def _put(self, places: Numbers, counts: Numbers) -> None:
+        self._widen(int(np.minimum.reduce(counts)), int(np.maximum.reduce(counts)))
+        self._counts[places] = counts
+
+    def _more(self, box: Box, places: Numbers, before: npt.NDArray[np.int8], after: Numbers) -> Change:
+        """`_changed` where all become more, so that none can go."""
+        most = int(np.maximum.reduce(after))
+        self._widen(most, most)
+        self._counts[places] = after
+        fresh = (before <= 0) & (after > 0)
+        if np.count_nonzero(fresh) < len(places):
+            places = places.take(fresh.nonzero()[0])
+        self._rows += len(places)
+        return Change(box.rows(places), ones(len(places)), consolidated=True)
+
+    def _changed(self, box: Box, places: Numbers, before: Numbers, after: Numbers) -> Change:
+        was, there = before > 0, after > 0
+        changed = (was != there).nonzero()[0]
+        if len(changed) < len(places):
+            places = places.take(changed)
+        gone = int(np.count_nonzero(was.take(changed))) if np.count_nonzero(was) else 0
+        weights = there.take(changed).astype(np.int64) * 2 - 1 if gone else ones(len(places))
+        self._rows += len(places) - 2 * gone
+        return Change(box.rows(places), weights, consolidated=True)
+
+
+def _bounds(places: Numbers) -> Index:
+    """Where groups of one place each begin, and where the last one ends."""
+    bounds = np.ones(len(places) + 1, dtype=np.bool_)
+    np.not_equal(places[1:], places[:-1], out=bounds[1:-1])
+    return bounds.nonzero()[0]
+
+
+def _most(rows: int) -> int:
+    """How many places there may be for so many rows."""
+    return max(_SMALL, min(_A_ROW_OF_MIDDLE * rows, _MIDDLE), _A_ROW * rows)

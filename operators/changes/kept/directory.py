@@ -1,0 +1,111 @@
+"""Directory: where the keys of a run are, by their values, so that they are not searched for.
+
+It is for runs whose key is one column of whole numbers that lie close together, and is made once a run has been asked
+for as many keys as make it worth that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Self
+
+import numpy as np
+
+from ..values.change import Numbers
+from ..values.consolidate import Entries, group_starts
+from ..values.value_columns import Column, Index
+from .packed_key_domain import whole
+
+_A_ROW: Final = 4
+"""Places that there may be for each of the run's rows."""
+_FEW: Final = 1_024
+_WORTH: Final = 8
+"""It is made when the keys asked for are this part of the run's rows."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Places:
+    """For each value from `low` on the `first` row that has it, and the `counts` of those; the last value has none."""
+
+    low: int
+    first: Index
+    counts: Numbers
+
+    @classmethod
+    def of(cls, column: Column) -> Self | None:
+        """Those of a column in which rows of one value lie together; None where its values do not lie close."""
+        values = whole(column)
+        if values is None or not len(values):
+            return None
+        low, most = int(np.minimum.reduce(values)), int(np.maximum.reduce(values))
+        if most - low >= max(_A_ROW * len(values), _FEW):
+            return None
+        offsets = values - low
+        counts = np.bincount(offsets, minlength=most - low + 2)
+        first = np.zeros(len(counts), dtype=np.int64)
+        starts = group_starts(offsets[1:] != offsets[:-1])
+        first[offsets[starts]] = starts
+        return cls(low, first, counts)
+
+    @property
+    def nbytes(self) -> int:
+        return 2 * int(self.first.nbytes)
+
+    def ranges(self, keys: Column) -> tuple[Index, Index] | None:
+        """For each of the keys its first row, and how many it has; None where these are no whole numbers."""
+        values = whole(keys)
+        if values is None:
+            return None
+        at = (values - self.low).view(np.uint64)  # what is below the least value is above all as well
+        at = np.minimum(at, np.uint64(len(self.first) - 1)).view(np.int64)
+        return self.first.take(at), self.counts.take(at)
+
+    def range(self, key: Column) -> tuple[int, int] | None:
+        """`ranges` of a single key, as fast as it can be."""
+        values = whole(key)
+        if values is None:
+            return None
+        at = values.item() - self.low
+        return (self.first.item(at), self.counts.item(at)) if 0 <= at < len(self.first) else (0, 0)
+
+
+class Directory:
+    """Of the column `key` of one run after another: each is forgotten once it is asked for another one."""
+
+    def __init__(self, key: int) -> None:
+        self._key = key
+        self._run: Entries | None = None
+        self._asked = 0
+        self._made = False
+        self._places: Places | None = None
+
+    @property
+    def nbytes(self) -> int:
+        return 0 if self._places is None else self._places.nbytes
+
+    def ranges(self, run: Entries, keys: Column) -> tuple[Index, Index] | None:
+        """For each of the keys the first of the run's rows that have it, and how many there are; None where it does not
+        say.
+        """
+        places = self._asked_for(run, len(keys))
+        return None if places is None else places.ranges(keys)
+
+    def range(self, run: Entries, key: Column) -> tuple[int, int] | None:
+        """`ranges` of a single key, as fast as it can be."""
+        places = self._asked_for(run, 1)
+        return None if places is None else places.range(key)
+
+    def forget(self) -> None:
+        self._run, self._places = None, None
+
+    def _asked_for(self, run: Entries, keys: int) -> Places | None:
+        """The places of the run's values, if it is to have a directory."""
+        if run is not self._run:
+            self._run, self._asked, self._made, self._places = run, 0, False, None
+        if not self._made:
+            self._asked += keys
+            if self._asked * _WORTH < len(run):
+                return None
+            self._made = True
+            self._places = Places.of(run.rows.columns[self._key])
+        return self._places

@@ -1,0 +1,49 @@
+"""Held state: what operators write at a checkpoint, kept in memory as it is.
+
+Runs never change, so that keeping them costs their references alone; whoever loads them takes them as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from ...core.operator import Part
+from ..values.consolidate import Entries
+from .packed_runs import PackedRun
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldState:
+    """Implements `StateWriter` and `StateReader`, under names that begin with its own."""
+
+    _name: str = ""
+    _held: dict[str, tuple[int, Sequence[Any]]] = field(default_factory=dict)
+
+    def under(self, name: str) -> HeldState:
+        """The part of it for names that begin with this one."""
+        return HeldState(f"{self._name}{name}/", self._held)
+
+    def write(self, name: str, version: int, table: pa.Table) -> None:
+        self._held[self._name + name] = version, (table,)
+
+    def write_parts(self, name: str, version: int, parts: Sequence[Part], table: Callable[[Part], pa.Table]) -> None:  # noqa: ARG002 - no part becomes a table
+        self._held[self._name + name] = version, tuple(parts)
+
+    def read(self, name: str) -> tuple[int, pa.Table]:
+        version, (table,) = self._held[self._name + name]
+        return version, table
+
+    def read_parts(self, name: str) -> tuple[int, Sequence[pa.Table]]:
+        raise AssertionError(f"the parts of {name!r} were never tables: `runs` has them")
+
+    def runs(self, name: str) -> Sequence[Entries | PackedRun]:
+        """The parts of an arrangement."""
+        return self._held[self._name + name][1]
+
+    def all_runs(self) -> Iterator[Any]:
+        for _, parts in self._held.values():
+            yield from (part for part in parts if not isinstance(part, pa.Table))

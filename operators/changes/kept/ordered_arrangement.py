@@ -1,0 +1,184 @@
+"""An arrangement whose rows are also in an order under each key, so that the first ones are found without the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import pyarrow as pa
+
+from ...arrays.hashing import Hashes
+from ...arrays.ordering import Order
+from ..values.change import Change, Numbers, all_one
+from ..values.consolidate import Entries, group_starts, sum_groups
+from ..values.order_codes import canonical_orders, order_of, orders_of
+from ..values.rows import Rows
+from ..values.value_columns import Index, Mask
+from .arrangement import Arrangement, Run
+from .packed_runs import PackedRun
+from .present import Present, leading, same_as_before
+from .section import Stretch
+
+_MORE: Final = 8
+"""By how much more of a key's rows are looked at where the first ones were not enough."""
+_COUNTED: Final = 1 << 52
+"""Whether there are more copies than that is not counted: weights are added up as floats."""
+
+Enough: TypeAlias = Callable[[Present, int], Mask]
+"""Of the first rows of so many keys, whether each key's are enough."""
+
+
+class OrderedArrangement(Arrangement):
+    """Rows in `orders` under their key, ties broken by all columns. It counts no rounds."""
+
+    def __init__(
+        self, types: Sequence[pa.DataType], key: Sequence[int], orders: Sequence[Order], *, packs: bool = False
+    ) -> None:
+        super().__init__(types, key, depth=0, orders=orders, packs=packs)
+        # Two keys of one hash lie one behind the other.
+        by_key = (each for each in canonical_orders(len(self._types)) if each.column in self._key)
+        self.orders = tuple(orders_of(len(self._types), [*by_key, *orders]))
+        self._sums: WeakKeyDictionary[Entries, Numbers | None] = WeakKeyDictionary()
+        """Of runs the sums of the weights up to each row; None where all weights are 1."""
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + sum(int(sums.nbytes) for sums in self._sums.values() if sums is not None)
+
+    def counts(self, hashes: Hashes) -> Numbers:
+        """How many entries there are for keys of each hash."""
+        found = np.zeros(len(hashes), dtype=np.int64)
+        for run in self._hashed():
+            found += run.key_hashes.searchsorted(hashes, side="right") - run.key_hashes.searchsorted(hashes)
+        return found
+
+    def stretches(self, key: Rows, hashes: Hashes) -> list[Stretch] | None:
+        """Where in each run the rows of one key are; None where another key has the same hash."""
+        found = []
+        for run in self._hashed():
+            start, stop = (int(run.key_hashes.searchsorted(hashes, side=side)[0]) for side in ("left", "right"))
+            if start == stop:
+                continue
+            ends = run.rows.select(self._key).take(np.array([start, stop - 1]))
+            if not key.same(np.zeros(2, dtype=np.int64), ends, np.arange(2)).all():
+                return None
+            found.append(Stretch(run.rows, run.weights, start, stop, self._sums_of(run)))
+        return found
+
+    def _hashed(self) -> list[Entries]:
+        """All runs, where none is packed."""
+        return [run for run in self.runs if isinstance(run, Entries)]
+
+    def _sums_of(self, run: Entries) -> Numbers | None:
+        if run not in self._sums:
+            self._sums[run] = None if all_one(run.weights) else np.cumsum(run.weights)
+        return self._sums[run]
+
+    def first_of(self, keys: Rows, width: int, enough: Enough) -> Present:
+        """Of each key as many rows as are `enough`, or all there are; `width` of them are looked at to begin with."""
+        hashes = keys.hashes()
+        found: list[Present] = []
+        waiting = np.arange(len(keys))
+        width = min(width, self.rows)
+        while len(waiting):
+            some = self._some(keys.take(waiting), hashes[waiting], width)
+            ends = ~some.cut | enough(some.first, len(waiting))
+            which = ends[some.first.asked]
+            found.append(_taken(some.first, which, waiting))
+            waiting = waiting[~ends]
+            width = min(width * _MORE, self.rows)
+        return _joined(found, self._types)
+
+    def _arranged(self, run: Entries) -> Entries:
+        return run.take(order_of(run.rows, self.orders, after=[run.key_hashes]))
+
+    def _some(self, keys: Rows, hashes: Hashes, width: int) -> _Some:
+        """Up to `width` entries of each key in each run, put together; they are known to be the first of all up to
+        where the first run ended that has more.
+        """
+        parts: list[Change] = []
+        asked: list[Index] = []
+        cut: list[Mask] = []
+        for run in self.runs:
+            among, start, all_ = self._ranges(run, keys, hashes)
+            counts = np.minimum(all_, width)
+            if not counts.any():
+                continue
+            of = np.repeat(among, counts)
+            first = np.cumsum(counts) - counts
+            at = np.arange(int(counts.sum())) - np.repeat(first - start, counts)
+            last = np.zeros(len(at), dtype=np.bool_)
+            last[(first + counts - 1)[all_ > width]] = True
+            parts.append(run.pick(at))
+            asked.append(of)
+            cut.append(last)
+            self.looked_at += len(at)
+        if not parts:
+            none = np.empty(0, dtype=np.int64)
+            return _Some(Present(none, Rows.empty(self._types), none), np.zeros(len(keys), dtype=np.bool_))
+        rows = Rows.concat([part.rows for part in parts])
+        return self._summed(
+            keys, rows, np.concatenate([part.weights for part in parts]), np.concatenate(asked), np.concatenate(cut)
+        )
+
+    @staticmethod
+    def _ranges(run: Run, keys: Rows, hashes: Hashes) -> tuple[Index, Index, Numbers]:
+        """Which of the keys may have entries in a run; of each the place of the first one, and how many there are."""
+        if isinstance(run, PackedRun):
+            asked, words = run.layout.key_words(keys)
+            return np.arange(len(keys)) if asked is None else asked, *run.ranges(words)
+        start = np.searchsorted(run.key_hashes, hashes, side="left")
+        return np.arange(len(keys)), start, np.searchsorted(run.key_hashes, hashes, side="right") - start
+
+    def _summed(self, keys: Rows, rows: Rows, weights: Numbers, asked: Index, cut: Mask) -> _Some:
+        order = order_of(rows, self.orders, after=[asked])
+        rows, weights, asked, cut = rows.take(order), weights[order], asked[order], cut[order]
+        starts = group_starts(~same_as_before(asked, rows))
+        sums = sum_groups(weights, starts)
+        cut = np.logical_or.reduceat(cut, starts)
+        asked, rows = asked[starts], rows.take(starts)
+        # What lies behind the first place where a run was cut may not be all there is.
+        begins = leading(asked)
+        cuts: Numbers = np.cumsum(cut) - cut
+        known = cuts - np.repeat(cuts[begins], np.diff(begins, append=len(asked))) == 0
+        cut_keys = np.zeros(len(keys), dtype=np.bool_)
+        cut_keys[asked[cut]] = True
+        mine = keys.same(asked, rows.select(self._key), np.arange(len(rows)))
+        which = np.flatnonzero(known & mine & (sums > 0))
+        return _Some(Present(asked[which], rows.take(which), sums[which]), cut_keys)
+
+
+def weighing(count: int) -> Enough:
+    """Whether the rows of a key make up a weight of `count`; where that is not to be counted, only all of them do."""
+    if count >= _COUNTED:
+        return lambda _, keys: np.zeros(keys, dtype=np.bool_)
+    return lambda first, keys: np.bincount(first.asked, weights=first.weights, minlength=keys) >= count
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Some:
+    """First rows, and for each key whether there may be more."""
+
+    first: Present
+    cut: Mask
+
+
+def _taken(first: Present, which: Mask, waiting: Index) -> Present:
+    at = np.flatnonzero(which)
+    return Present(waiting[first.asked[at]], first.rows.take(at), first.weights[at])
+
+
+def _joined(found: Sequence[Present], types: Sequence[pa.DataType]) -> Present:
+    if not found:
+        none = np.empty(0, dtype=np.int64)
+        return Present(none, Rows.empty(types), none)
+    asked = np.concatenate([part.asked for part in found])
+    rows = Rows.concat([part.rows for part in found])
+    weights = np.concatenate([part.weights for part in found])
+    if len(found) > 1:
+        order = np.argsort(asked, kind="stable")
+        asked, rows, weights = asked[order], rows.take(order), weights[order]
+    return Present(asked, rows, weights)

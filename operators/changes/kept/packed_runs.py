@@ -1,0 +1,541 @@
+"""Packed runs: entries of whole numbers as single words, in order, each with its weight in as few bytes as hold it.
+
+A word has the columns of the key, then the others, then the rounds, each as its distance from the least value that
+there may be. So entries are put in order, merged, summed and searched for as numbers: nothing is hashed, and few bytes
+are kept of an entry. Rows that have a null, or values too far apart for a word, are left to the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from ...arrays.ordering import Order
+from ...core.interrupts import beside
+from ..values.change import Change, ManyRounds, Numbers, Rounds, all_one, ones
+from ..values.consolidate import group_starts, narrow, not_zero, sum_groups, to_merge
+from ..values.rows import Rows
+from ..values.value_columns import Column, FixedColumn, Index, Mask, empty_column
+from .packed_key_domain import WORD_BITS, Box, packable
+from .pairs import of_one, pairs
+
+_ROUNDS: Final = (0, 15)
+"""Rounds that there is room for from the first."""
+_WORTH: Final = 8
+"""A run gets a directory when the keys asked for are this part of its entries ..."""
+_AN_ENTRY: Final = 4
+_FEW: Final = 1_024
+"""... and there are not more keys that could be than so many an entry."""
+_MORE: Final = 8
+"""By how much more of a key's entries are looked at where the first ones were not enough."""
+
+_END: Final = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What stands where in a word: `columns` by their place in a row, of which the first `keys` are the key, then
+    `depth` rounds. Columns that are `descending` are in their order the other way round.
+    """
+
+    columns: tuple[int, ...]
+    descending: tuple[bool, ...]
+    keys: int
+    depth: int
+
+    @classmethod
+    def of(cls, types: Sequence[pa.DataType], key: Sequence[int], orders: Sequence[Order], depth: int) -> Form | None:
+        """That of rows by their key, and under it in these orders and then in those of all columns; None where such
+        rows are never words.
+        """
+        if not types or not all(map(packable, types)) or len(set(key)) < len(key):
+            return None
+        descending = dict.fromkeys(key, False)
+        for order in orders:
+            descending.setdefault(order.column, order.descending)
+        for at in range(len(types)):
+            descending.setdefault(at, False)
+        return cls(tuple(descending), tuple(descending.values()), len(key), depth)
+
+    def laid(self, rows: Rows, rounds: ManyRounds) -> Rows:
+        """Rows without nulls as they stand in words, the rounds being columns."""
+        columns: list[Column] = []
+        for at, down in zip(self.columns, self.descending, strict=True):
+            values = rows.columns[at].values  # type: ignore[attr-defined]
+            columns.append(FixedColumn(~values if down else values))
+        return Rows([*columns, *map(FixedColumn, rounds)], len(rows))
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """The words of a form whose columns have these ranges."""
+
+    form: Form
+    box: Box
+
+    @classmethod
+    def of(cls, form: Form, lows: tuple[int, ...], bits: tuple[int, ...], types: Sequence[pa.DataType]) -> Layout:
+        """One whose box is known, of rows of these types."""
+        columns = [empty_column(types[at]) for at in form.columns]
+        dtypes = tuple(column.values.dtype for column in columns if isinstance(column, FixedColumn))
+        return cls(form, Box(lows, bits, (*dtypes, *(np.dtype(np.int64),) * form.depth)))
+
+    @cached_property
+    def shifts(self) -> tuple[int, ...]:
+        bits = self.box.bits
+        return tuple(sum(bits[at + 1 :]) for at in range(len(bits)))
+
+    @cached_property
+    def key_shift(self) -> int:
+        return sum(self.box.bits[self.form.keys :])
+
+    @cached_property
+    def key_bits(self) -> int:
+        return sum(self.box.bits[: self.form.keys])
+
+    @cached_property
+    def round_bits(self) -> int:
+        return sum(self.box.bits[len(self.form.columns) :])
+
+    def rows(self, words: Numbers, columns: Sequence[int] | None = None) -> Rows:
+        """The rows of words; of these columns, or of all."""
+        form = self.form
+        places = {at: place for place, at in enumerate(form.columns)}
+        wanted = range(len(form.columns)) if columns is None else columns
+        found = []
+        for at in wanted:
+            place = places[at]
+            values = self._values(words, place).astype(self.box.dtypes[place], copy=False)
+            found.append(FixedColumn(~values if form.descending[place] else values))
+        return Rows(found, len(words))
+
+    def keys(self, words: Numbers) -> Rows:
+        """The columns of the key."""
+        return Rows([FixedColumn(self._values(words, at)) for at in range(self.form.keys)], len(words))
+
+    def rounds(self, words: Numbers) -> ManyRounds:
+        start = len(self.form.columns)
+        return tuple(self._values(words, place) for place in range(start, start + self.form.depth))
+
+    def counts_at(self, words: Numbers, time: Rounds) -> Mask:
+        """Which entries count for what holds at this time."""
+        start = len(self.form.columns)
+        counts = self._values(words, start) <= time[0]
+        for place, number in enumerate(time[1:], start + 1):
+            counts &= self._values(words, place) <= number
+        return counts
+
+    def laid_out_as(self, other: Layout, words: Numbers) -> Numbers:
+        """The words of the same entries, in the same order, in a layout that has room for them."""
+        found = np.zeros(len(words), dtype=np.int64)
+        for place, (low, shift) in enumerate(zip(other.box.lows, other.shifts, strict=True)):
+            found |= (self._values(words, place) - low) << shift
+        return found
+
+    def key_words(self, keys: Rows) -> tuple[Index | None, Numbers]:
+        """The least word that each key may have, and which keys have any: None if all."""
+        inside: Mask | None = None
+        words = np.zeros(len(keys), dtype=np.int64)
+        for place, column in enumerate(keys.columns):
+            assert isinstance(column, FixedColumn)
+            bits = self.box.bits[place]
+            offsets = column.values.astype(np.int64, copy=False) - self.box.lows[place]
+            fits = offsets.view(np.uint64) >> bits == 0
+            if (nulls := column.nulls()) is not None:
+                fits &= ~nulls
+            if np.count_nonzero(fits) < len(fits):
+                inside = fits if inside is None else inside & fits
+            words |= offsets << self.shifts[place]
+        if inside is None:
+            return None, words
+        which = inside.nonzero()[0]
+        return which, words.take(which)
+
+    def _values(self, words: Numbers, place: int) -> Numbers:
+        values: Numbers = words >> self.shifts[place] if self.shifts[place] else words
+        if place:
+            values = values & ((1 << self.box.bits[place]) - 1)
+        return values + self.box.lows[place] if self.box.lows[place] else values
+
+
+class PackedRun:
+    """Immutable: words in ascending order, each once, none with a weight of 0."""
+
+    __slots__ = ("__weakref__", "_asked", "_directory", "_latest", "_once", "layout", "weights", "words")
+
+    def __init__(self, layout: Layout, words: Numbers, weights: Numbers) -> None:
+        self.layout = layout
+        self.words = words
+        self.weights = narrow(weights)
+        self._once = weights.ndim == 1 and all_one(weights)
+        self._latest = tuple(int(numbers.max(initial=0)) for numbers in layout.rounds(words))
+        self._asked = 0
+        self._directory: Index | None = None
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @property
+    def nbytes(self) -> int:
+        directory = 0 if self._directory is None else self._directory.nbytes
+        return int(self.words.nbytes + self.weights.nbytes + directory)
+
+    def pick(self, at: Index, columns: Sequence[int] | None = None) -> Change:
+        """The entries at these places, with these columns, or all."""
+        words = self.words.take(at)
+        weights = ones(len(at)) if self._once else self.weights.take(at, axis=0).astype(np.int64, copy=False)
+        return Change(self.layout.rows(words, columns), weights, self.layout.rounds(words))
+
+    def words_at(self, at: Index | None, layout: Layout) -> Numbers:
+        """The words at these places, or all, as they are in a layout that has room for them."""
+        words = self.words if at is None else self.words.take(at)
+        return words if layout is self.layout else self.layout.laid_out_as(layout, words)
+
+    def ranges(self, key_words: Numbers) -> tuple[Index, Numbers]:
+        """For each key the place of its first entry, and how many it has."""
+        shift = self.layout.key_shift
+        directory = self._asked_for(len(key_words))
+        if directory is not None:
+            keys = key_words >> shift
+            first = directory.take(keys)
+            return first, directory.take(keys + 1) - first
+        first = self.words.searchsorted(key_words)
+        return first, self.words.searchsorted(key_words | ((1 << shift) - 1), side="right") - first
+
+    def range(self, key_word: int) -> tuple[int, int]:
+        """`ranges` of a single key, as fast as it can be."""
+        shift = self.layout.key_shift
+        directory = self._asked_for(1)
+        if directory is not None:
+            key = key_word >> shift
+            start = directory.item(key)
+            return start, directory.item(key + 1) - start
+        start = self.words.searchsorted(key_word).item()
+        return start, self.words.searchsorted(key_word | ((1 << shift) - 1), side="right").item() - start
+
+    def after(self, time: Rounds) -> bool:
+        """Whether an entry may be at a time that is not before or at this one."""
+        return any(latest > number for latest, number in zip(self._latest, time, strict=True))
+
+    def _asked_for(self, keys: int) -> Index | None:
+        """Where each key that there could be starts, if there is to be a directory that says so."""
+        layout = self.layout
+        if self._directory is None and self._asked >= 0:
+            self._asked += keys
+            if 1 << layout.key_bits > max(_AN_ENTRY * len(self), _FEW):
+                self._asked = -1
+            elif self._asked * _WORTH >= len(self):
+                counts = np.bincount(self.words >> layout.key_shift, minlength=1 << layout.key_bits)
+                dtype = np.int32 if len(self) < 1 << 31 else np.int64
+                self._directory = np.zeros(len(counts) + 1, dtype=dtype)
+                np.cumsum(counts, out=self._directory[1:])
+        return self._directory
+
+
+class PackedRuns:
+    """Runs, oldest first, each in the layout that there was when it was made. The layout grows while all that comes in
+    has room in a word; from then on it stays, so that a row and what undoes it are both here or both not.
+    """
+
+    def __init__(self, form: Form, width: int) -> None:
+        self._form = form
+        self._width = width
+        self._stays = False
+        self.layout: Layout | None = None
+        self.runs: list[PackedRun] = []
+        self.touched = 0
+
+    @property
+    def rows(self) -> int:
+        return sum(map(len, self.runs))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(run.nbytes for run in self.runs)
+
+    def add(self, rows: Rows, weights: Numbers, rounds: ManyRounds) -> Index | None:
+        """Keep what can be; the places of what cannot, None if there is nothing of that kind."""
+        there = rows.without_nulls()
+        which = None if there is None or there.all() else there.nonzero()[0]
+        if which is not None:
+            rows, weights, rounds = rows.take(which), weights.take(which, axis=0), _taken(rounds, which)
+        laid = self._form.laid(rows, rounds)
+        if len(laid):
+            self._make_room(laid)
+        words = None if self.layout is None or not len(laid) else self.layout.box.places(laid)
+        if words is None:
+            inside = None if self.layout is None or not len(laid) else self.layout.box.inside(laid)
+            fits = np.zeros(0, dtype=np.int64) if inside is None else inside.nonzero()[0]
+            which = fits if which is None else which.take(fits)
+            if inside is not None and len(fits) and self.layout is not None:
+                words, weights = self.layout.box.places(laid.take(fits)), weights.take(fits, axis=0)
+        if words is not None and self.layout is not None:
+            self.insert(packed(self.layout, words, weights))
+        if which is None:
+            return None
+        others = np.ones(len(rows) if there is None else len(there), dtype=np.bool_)
+        others[which] = False
+        return others.nonzero()[0]
+
+    def insert(self, run: PackedRun) -> None:
+        """Add a run of this layout."""
+        while self.runs and to_merge(len(self.runs[-1]), len(run)):
+            run = _merged(self.runs.pop(), run)
+        if len(run):
+            self.runs.append(run)
+
+    def take(self, run: PackedRun) -> None:
+        """Add a run of another one of this form, newer than all that are here."""
+        self.layout = run.layout
+        self.insert(run)
+
+    def leave(self, rows: Rows) -> None:
+        """Such rows are not here, and what undoes one of them is not to be either."""
+        there = rows.without_nulls()
+        self._stays |= there is None or bool(there.any())
+
+    def clear(self) -> None:
+        self.runs.clear()
+
+    def matches(self, keys: Rows) -> Iterator[tuple[PackedRun, Index, Index]]:
+        """For each run that has any: which of `keys` has which of its entries, in pairs."""
+        if self.layout is None or not self.runs:
+            return
+        layout, (asked, words) = self.layout, self.layout.key_words(keys)
+        for run in self.runs:
+            if run.layout is not layout:
+                layout, (asked, words) = run.layout, run.layout.key_words(keys)
+            if len(words) == 1:
+                start, count = run.range(words.item())
+                if count:
+                    self.touched += count
+                    mine, at = of_one(start, count)
+                    yield run, mine if asked is None else np.full(count, asked.item()), at
+            elif len(words):
+                for mine, at in pairs(asked, *run.ranges(words)):
+                    self.touched += len(mine)
+                    yield run, mine, at
+
+    def sums(self, keys: Rows, time: Rounds) -> Sums:
+        """What those entries of different keys that count at this time sum to, without their rounds."""
+        return self._of_keys(keys, lambda words: self._summed(words, time, None)[0])
+
+    def first(self, keys: Rows, time: Rounds, count: int) -> Sums:
+        """Of each of these keys, which are different, the first rows that are there at this time: as many at least as
+        make up a weight of `count`, if it has them.
+        """
+        return self._of_keys(keys, lambda words: self._first(words, time, count))
+
+    def later(self, keys: Rows, time: Rounds) -> tuple[Index, ManyRounds]:
+        """When something came in that may count at a time after this one, and for which of the keys."""
+        late = [run for run in self.runs if run.after(time)]
+        if self.layout is None or not late:
+            none = np.empty(0, dtype=np.int64)
+            return none, (none,) * self._form.depth
+        asked, words = self.layout.key_words(keys)
+        whose, times = [], []
+        for run in late:
+            among, start, counts = self._ranges(run, words)
+            of, at = _spread(among, start, counts)
+            self.touched += len(at)
+            whose.append(of if asked is None else asked.take(of))
+            times.append(run.layout.rounds(run.words.take(at)))
+        return np.concatenate(whose), tuple(map(np.concatenate, zip(*times, strict=True)))
+
+    def rows_of(self, sums: Sums, columns: Sequence[int] | None = None) -> Rows:
+        assert self.layout is not None
+        return self.layout.rows(sums.words << self.layout.round_bits, columns)
+
+    def _make_room(self, laid: Rows) -> None:
+        """Let the layout grow for these, as long as it can."""
+        if self._stays or (self.layout is not None and self.layout.box.inside(laid) is None):
+            return
+        if self.layout is None:
+            box = Box.around(laid, also=(_ROUNDS,) * self._form.depth)
+        else:
+            box = self.layout.box.extended(laid)
+        if box is None:
+            self._stays = True
+            return
+        self.layout = Layout(self._form, box)
+
+    def _ranges(self, run: PackedRun, key_words: Numbers) -> tuple[Index | None, Index, Numbers]:
+        """Where a run, of whatever layout, has the keys of these words: which ones it may have, None if all; for each
+        of these the place of the first entry, and how many there are.
+        """
+        assert self.layout is not None
+        if run.layout is self.layout:
+            return None, *run.ranges(key_words)
+        among, words = run.layout.key_words(self.layout.keys(key_words))
+        return among, *run.ranges(words)
+
+    def _of_keys(self, keys: Rows, found: Callable[[Numbers], Sums]) -> Sums:
+        """Ask for the words of keys in ascending order; what is found, in the order of the keys."""
+        if self.layout is None or not self.runs or not len(keys):
+            return Sums.nothing(self._width)
+        asked, words = self.layout.key_words(keys)
+        if not len(words):  # they are all beyond what the layout has room for, so nothing is there
+            return Sums.nothing(self._width)
+        if np.count_nonzero(words[1:] > words[:-1]) == len(words) - 1:
+            sums = found(words)
+        else:
+            order = beside(words.argsort, len(words))
+            sums = found(words.take(order))
+            asked = order if asked is None else asked.take(order)
+            back = asked.take(sums.asked).argsort(kind="stable")
+            sums = sums.take(back)
+        return sums if asked is None else Sums(asked.take(sums.asked), sums.words, sums.weights)
+
+    def _first(self, words: Numbers, time: Rounds, count: int) -> Sums:
+        found: list[Sums] = []
+        waiting = np.arange(len(words))
+        width = 2 * count + 2
+        while len(waiting):
+            sums, cut = self._summed(words.take(waiting), time, width)
+            sums = sums.take((sums.weights > 0).nonzero()[0])
+            enough = ~cut
+            if np.count_nonzero(cut):
+                enough |= np.bincount(sums.asked, weights=sums.weights, minlength=len(waiting)) >= count
+            done = sums.take(enough.take(sums.asked).nonzero()[0])
+            found.append(Sums(waiting.take(done.asked), done.words, done.weights))
+            waiting = waiting[~enough]
+            width *= _MORE
+        if len(found) == 1:
+            return found[0]
+        whole = Sums(*map(np.concatenate, zip(*((one.asked, one.words, one.weights) for one in found), strict=True)))
+        return whole.take(whole.asked.argsort(kind="stable"))
+
+    def _summed(self, key_words: Numbers, time: Rounds, width: int | None) -> tuple[Sums, Mask]:
+        """Sums of all entries of keys in ascending order, or of up to `width` of each in each run: those up to where
+        the first run ended that has more; and for which keys one does.
+        """
+        assert self.layout is not None
+        bits = self.layout.round_bits
+        limits = np.full(len(key_words), _END)
+        parts: list[tuple[Index, Numbers, Numbers]] = []
+        for run in self.runs:
+            among, start, counts = self._ranges(run, key_words)
+            if width is not None and len(more := (counts > width).nonzero()[0]):
+                counts = np.minimum(counts, width)
+                whose = more if among is None else among.take(more)
+                last = run.words_at(start.take(more) + (width - 1), self.layout) >> bits
+                limits[whose] = np.minimum(limits.take(whose), last)
+            of, at = _spread(among, start, counts)
+            self.touched += len(at)
+            words = run.words_at(at, self.layout)
+            weights = run.weights.take(at, axis=0)
+            if run.after(time):
+                counted = self.layout.counts_at(words, time).nonzero()[0]
+                of, words, weights = of.take(counted), words.take(counted), weights.take(counted, axis=0)
+            parts.append((of, words >> bits if bits else words, weights))
+        of, words, weights = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
+        if len(parts) > 1:
+            order = beside(partial(words.argsort, kind="stable"), len(words))
+            of, words, weights = of.take(order), words.take(order), weights.take(order, axis=0)
+        cut = limits < _END
+        if np.count_nonzero(cut):
+            known = (words < limits.take(of)).nonzero()[0]
+            of, words, weights = of.take(known), words.take(known), weights.take(known, axis=0)
+        differs = words[1:] != words[:-1]
+        if np.count_nonzero(differs) < len(differs):
+            starts = group_starts(differs)
+            of, words = of.take(starts), words.take(starts)
+            weights = sum_groups(weights.astype(np.int64), starts)
+        return Sums(of, words, weights.astype(np.int64, copy=False)).without_zeros(), cut
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sums:
+    """Different rows of keys, as the words that they have without rounds, each with the sum of its weights: `asked`
+    says whose, ascending; under one key they are in order.
+    """
+
+    asked: Index
+    words: Numbers
+    weights: Numbers
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @classmethod
+    def nothing(cls, width: int) -> Sums:
+        none = np.empty(0, dtype=np.int64)
+        return cls(none, none, none if width == 1 else np.empty((0, width), dtype=np.int64))
+
+    def take(self, which: Index) -> Sums:
+        return Sums(self.asked.take(which), self.words.take(which), self.weights.take(which, axis=0))
+
+    def without_zeros(self) -> Sums:
+        there = not_zero(self.weights)
+        return self if np.count_nonzero(there) == len(there) else self.take(there.nonzero()[0])
+
+
+def packed(layout: Layout, words: Numbers, weights: Numbers) -> PackedRun:
+    """A run of words in any order, which may be put in order in place."""
+    bits = sum(layout.box.bits)
+    return beside(lambda: PackedRun(layout, *_each_once(*_in_order(words, weights, bits))), len(words))
+
+
+def _merged(older: PackedRun, newer: PackedRun) -> PackedRun:
+    return beside(lambda: _merged_now(older, newer), len(older) + len(newer))
+
+
+def _merged_now(older: PackedRun, newer: PackedRun) -> PackedRun:
+    words = np.concatenate([older.words_at(None, newer.layout), newer.words])
+    order = words.argsort(kind="stable")  # fast for what consists of runs in order
+    weights = np.concatenate([older.weights, newer.weights]).take(order, axis=0)
+    return PackedRun(newer.layout, *_each_once(words.take(order), weights))
+
+
+def _each_once(words: Numbers, weights: Numbers) -> tuple[Numbers, Numbers]:
+    """Words in order, each with the sum of its weights, without those that sum to 0."""
+    differs = words[1:] != words[:-1]
+    if np.count_nonzero(differs) < len(differs):
+        starts = group_starts(differs)
+        words, weights = words.take(starts), sum_groups(weights.astype(np.int64, copy=False), starts)
+    there = not_zero(weights)
+    if np.count_nonzero(there) < len(there):
+        which = there.nonzero()[0]
+        words, weights = words.take(which), weights.take(which, axis=0)
+    return words, weights
+
+
+def _in_order(words: Numbers, weights: Numbers, bits: int) -> tuple[Numbers, Numbers]:
+    """Words in order. Sorting numbers is many times as fast as finding their order, so small weights are put behind
+    the words of so many `bits` where there is room.
+    """
+    if np.count_nonzero(words[1:] >= words[:-1]) == len(words) - 1:
+        return words, weights
+    columns = [weights] if weights.ndim == 1 else list(weights.T)
+    lows = [int(column.min()) for column in columns]
+    sizes = [(int(column.max()) - low).bit_length() for column, low in zip(columns, lows, strict=True)]
+    if bits + sum(sizes) > WORD_BITS:
+        order = words.argsort()
+        return words.take(order), weights.take(order, axis=0)
+    both = words
+    for column, low, size in zip(columns, lows, sizes, strict=True):
+        both = (both << size) | (column - low) if size else both
+    both = np.sort(both)
+    found = []
+    for low, size in zip(reversed(lows), reversed(sizes), strict=True):
+        found.append((both & ((1 << size) - 1)) + low if size else np.full(len(both), low))
+        both = both >> size if size else both
+    return both, found[0] if weights.ndim == 1 else np.stack(found[::-1], axis=1)
+
+
+def _spread(among: Index | None, start: Index, counts: Numbers) -> tuple[Index, Index]:
+    """Entries of keys, of all if `among` is None: whose each is, and its place."""
+    of = (np.arange(len(counts)) if among is None else among).repeat(counts)
+    ends = counts.cumsum(dtype=np.int64)
+    at = (start - ends + counts).repeat(counts)
+    at += np.arange(len(at))
+    return of, at
+
+
+def _taken(rounds: ManyRounds, which: Index) -> ManyRounds:
+    return tuple(numbers.take(which) for numbers in rounds)

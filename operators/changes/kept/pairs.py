@@ -1,0 +1,56 @@
+"""Pairs of keys that were asked for and of the entries that they have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from ..values.change import Numbers
+from ..values.value_columns import Index
+
+PAIRS: Final = 1 << 18
+"""Pairs of a key and a row that are made at a time, but for those of a single key."""
+
+_FIRST: Final = np.zeros(1, dtype=np.int64)
+
+
+def of_one(first: int, count: int) -> tuple[Index, Index]:
+    """The only key with so many rows."""
+    if count == 1:
+        return _FIRST, np.array((first,))
+    return np.zeros(count, dtype=np.int64), np.arange(first, first + count)
+
+
+def pairs(asked: Index | None, first: Index, counts: Numbers) -> Iterator[tuple[Index, Index]]:
+    """Each of `asked` (of all, if that is None) with so many rows from its first on; not many more at a time than
+    `PAIRS`, as they might be more than there is room for.
+    """
+    ends = counts.cumsum()
+    total = int(ends[-1])
+    if not total:
+        return
+    if asked is None:
+        asked = np.arange(len(counts))
+    cuts = [0, len(counts)]
+    if total > PAIRS:
+        cuts[1:1] = np.unique(ends.searchsorted(np.arange(PAIRS, total, PAIRS), side="right")).tolist()
+    for start, stop in pairwise(cuts):
+        if start == stop:
+            continue
+        some = slice(start, stop)
+        before = int(ends[start - 1]) if start else 0
+        found = int(ends[stop - 1]) - before
+        if not found:
+            continue
+        if found == stop - start == np.count_nonzero(counts[some]):
+            yield asked[some], first[some]
+            continue
+        starts = first[some] - ends[some]
+        starts += counts[some]
+        starts += before
+        at = starts.repeat(counts[some])
+        at += np.arange(found)
+        yield asked[some].repeat(counts[some]), at

@@ -1,0 +1,88 @@
+"""The rows that are there at a time, in an order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ....proto.errors import ExecutionError
+from ...arrays.ordering import Order
+from ..values.change import Numbers, Rounds
+from ..values.consolidate import group_starts, sum_groups
+from ..values.order_codes import order_of
+from ..values.rows import Rows
+from ..values.value_columns import Index
+from .found import Found
+from .history import counts_at
+
+MOST_COPIES: Final = 1 << 27
+"""Rows that a statement is run over, at most: a row with a large weight is as many."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Present:
+    """Rows of keys, each once: `asked` says whose, ascending; under one key they are in order. Weights are above 0."""
+
+    asked: Index
+    rows: Rows
+    weights: Numbers
+
+    def copies(self, whose: str) -> Index:
+        """The place of each row, as often as it is there; an error that says `whose`, if there are too many."""
+        total = self.weights.sum(dtype=np.float64)
+        if total > MOST_COPIES:
+            raise ExecutionError(
+                f"{whose} has to compute about {total:.0f} rows again at once, copies counted, and may"
+                f" {MOST_COPIES:,}: keep fewer rows of a key, or give them smaller weights",
+                reason="TOO_MANY_COPIES",
+            )
+        return np.repeat(np.arange(len(self.asked)), self.weights)
+
+
+def present(found: Found, time: Rounds, orders: Sequence[Order]) -> Present:
+    """What the entries that count at this time sum to. Rows that are alike in all `orders` must be the same."""
+    counted = counts_at(found.rounds, time)
+    now = found if counted is None else found.take(np.flatnonzero(counted))
+    now = now.take(order_of(now.rows, orders, after=[now.asked]))
+    if not len(now):
+        return Present(now.asked, now.rows, now.weights)
+    starts = group_starts(~same_as_before(now.asked, now.rows))
+    sums = sum_groups(now.weights, starts)
+    there = np.flatnonzero(sums > 0)
+    at = starts[there]
+    return Present(now.asked[at], now.rows.take(at), sums[there])
+
+
+def same_as_before(asked: Index, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """For each row but the first, whether it is the one before it."""
+    pairs = np.arange(len(asked) - 1)
+    same: np.ndarray[tuple[int], np.dtype[np.bool_]] = asked[1:] == asked[:-1]
+    return same & rows.same(pairs + 1, rows, pairs)
+
+
+def leading(asked: Index) -> Index:
+    """The place of each key's first row; a key's rows are together."""
+    return group_starts(asked[1:] != asked[:-1]) if len(asked) else asked
+
+
+def sums_at(found: Found, time: Rounds, keys: int) -> Numbers:
+    """What the entries that count at this time sum to, for each of so many keys."""
+    asked, weights = found.asked, found.weights
+    counted = counts_at(found.rounds, time)
+    if counted is not None:
+        asked, weights = asked[counted], weights[counted]
+    sums = np.zeros((keys, *weights.shape[1:]), dtype=np.int64)
+    if not len(asked):
+        return sums
+    later = asked[1:] > asked[:-1]
+    if np.count_nonzero(later) == len(later):
+        sums[asked] = weights
+        return sums
+    order = asked.argsort(kind="stable")
+    asked = asked.take(order)
+    starts = leading(asked)
+    sums[asked[starts]] = sum_groups(weights.take(order, axis=0), starts)
+    return sums

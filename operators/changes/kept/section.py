@@ -1,0 +1,147 @@
+"""Section: the rows of one key as they lie, in order, in several runs, and places between them.
+
+A place is, in each run, how many of its rows come before it. Rows are found by binary search, column by column; those
+that are found in one run and not in another are before or behind the same place in both. So what lies around a row is
+taken from all runs without looking at the rest.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ...arrays.ordering import Order
+from ..values.change import Numbers
+from ..values.order_codes import sort_key
+from ..values.rows import Rows
+from ..values.value_columns import ArrowColumn, Column, FixedColumn
+
+Place: TypeAlias = tuple[int, ...]
+"""How many of each run's rows come before it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stretch:
+    """The rows `start` to `stop` of a run, which are in order. `sums` are the sums of all weights up to each row, or
+    None where each is 1.
+    """
+
+    rows: Rows
+    weights: Numbers
+    start: int
+    stop: int
+    sums: Numbers | None
+
+    def weight(self, start: int, stop: int) -> int:
+        if self.sums is None:
+            return stop - start
+        return int(self.sums[stop - 1] if stop else 0) - int(self.sums[start - 1] if start else 0)
+
+
+class Section:
+    """Rows in `orders`, which tell different rows apart, in each of the stretches. Rows that are looked for have as
+    many columns as `orders` name.
+    """
+
+    def __init__(self, stretches: Sequence[Stretch], orders: Sequence[Order]) -> None:
+        self._stretches = tuple(stretches)
+        self._orders = tuple(orders)
+        self.begin: Place = tuple(each.start for each in stretches)
+        self.end: Place = tuple(each.stop for each in stretches)
+
+    def place(self, row: Rows, *, behind: bool = False, columns: int | None = None) -> Place:
+        """Before or `behind` a row and what is alike in the first `columns` of the orders; in all, if not given."""
+        orders = self._orders[:columns]
+        return tuple(_searched(each, row, orders, behind=behind) for each in self._stretches)
+
+    def weight(self, start: Place, stop: Place, runs: slice = slice(None)) -> int:
+        """Of the rows from one place to another, in some of the runs."""
+        stretches = zip(self._stretches[runs], start[runs], stop[runs], strict=True)
+        return sum(each.weight(first, last) for each, first, last in stretches)
+
+    def behind(self, start: Place, rows: int, columns: int | None = None) -> Place:
+        """A place with at least so many entries between it and `start`, or the end."""
+        left = [stop - at for stop, at in zip(self.end, start, strict=True)]
+        if max(left, default=0) <= rows:
+            return self.end
+        run = left.index(max(left))
+        return self.place(self._row(run, start[run] + rows), behind=True, columns=columns)
+
+    def ahead(self, stop: Place, weight: int, columns: int | None = None, runs: slice = slice(None)) -> Place:
+        """A place with rows of at least this weight in some of the runs between it and `stop`, or the begin."""
+        at, step = stop, weight
+        while (short := weight - self.weight(at, stop, runs)) > 0 and at != self.begin:
+            left = [place - start for place, start in zip(at, self.begin, strict=True)]
+            step = max(step, short)
+            run = left.index(max(left))
+            if left[run] < step:
+                return self.begin
+            at = self.place(self._row(run, at[run] - step), columns=columns)
+            step *= 2
+        return at
+
+    def _row(self, run: int, at: int) -> Rows:
+        return self._stretches[run].rows.take(np.array([at]))
+
+
+def _searched(stretch: Stretch, row: Rows, orders: Sequence[Order], *, behind: bool) -> int:
+    """How many of the run's rows are before the row, or before and alike."""
+    start, stop = stretch.start, stretch.stop
+    for order in orders:
+        if start == stop:
+            break
+        start, stop = _alike(stretch.rows.columns[order.column], row.columns[order.column], order, start, stop)
+    return stop if behind else start
+
+
+def _alike(column: Column, value: Column, order: Order, start: int, stop: int) -> tuple[int, int]:
+    """Which of the rows `start` to `stop` have the first of the values; where they would be, if none has."""
+    if isinstance(column, ArrowColumn):
+        assert isinstance(value, ArrowColumn)
+        return _bisected(column, value, order, start, stop)
+    assert isinstance(column, FixedColumn)
+    assert isinstance(value, FixedColumn)
+    nulls, null = column.nulls(), value.nulls()
+    is_null = null is not None and bool(null[0])
+    if nulls is not None:
+        first = start + _nulls_or_values(nulls[start:stop], nulls_first=order.nulls_first)
+        if is_null == order.nulls_first:
+            stop = first
+        else:
+            start = first
+        if is_null:
+            return start, stop
+    elif is_null:
+        return (start, start) if order.nulls_first else (stop, stop)
+    values, one = column.values[start:stop], value.values[0]
+    if order.descending:
+        return _reversed(values, one, stop)
+    return start + int(values.searchsorted(one)), start + int(values.searchsorted(one, side="right"))
+
+
+def _reversed(values: np.ndarray[Any, Any], one: Any, stop: int) -> tuple[int, int]:
+    ascending = values[::-1]
+    return stop - int(ascending.searchsorted(one, side="right")), stop - int(ascending.searchsorted(one))
+
+
+def _nulls_or_values(nulls: np.ndarray[Any, Any], *, nulls_first: bool) -> int:
+    """How many come first, nulls or values."""
+    if nulls_first:
+        return len(nulls) - int(nulls[::-1].searchsorted(np.True_))
+    return int(nulls.searchsorted(np.True_))
+
+
+def _bisected(column: ArrowColumn, value: ArrowColumn, order: Order, start: int, stop: int) -> tuple[int, int]:
+    key: Callable[[Any], Any] = sort_key(column.array.type, descending=order.descending, nulls_first=order.nulls_first)
+    array, wanted = column.array, key(value.array[0].as_py())
+
+    def at(row: int) -> Any:
+        return key(array[row].as_py())
+
+    numbers = range(stop)
+    first = bisect_left(numbers, wanted, start, stop, key=at)
+    return first, bisect_right(numbers, wanted, first, stop, key=at)

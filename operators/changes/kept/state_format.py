@@ -1,0 +1,128 @@
+"""What an arrangement looks like in a checkpoint: its runs, which never change, are the parts of a table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from ....proto.errors import CheckpointError
+from ...core.operator import StateReader, StateWriter
+from ..values.change import Change, Numbers
+from ..values.evaluator import whole
+from ..values.rows import Rows
+from .arrangement import Arrangement, Run
+from .held_state import HeldState
+from .packed_runs import Form, Layout, PackedRun
+
+VERSION: Final = 1
+_LAYOUT: Final = b"layout"
+"""What says how words are to be read, in the metadata of a part that has them."""
+_WORDS: Final = "packed"
+
+
+def save_arrangement(
+    state: StateWriter, name: str, arrangement: Arrangement, schema: pa.Schema, version: int = VERSION
+) -> None:
+    """Write it under `name`, a part for each run: the columns of its rows by their place, or the words they are packed
+    in, its numbers, its rounds. An operator whose numbers have come to mean something else has a `version` of its own.
+    """
+    state.write_parts(name, version, arrangement.runs, lambda run: _table(run, schema))
+
+
+def load_arrangement(
+    state: StateReader, name: str, arrangement: Arrangement, schema: pa.Schema, version: int = VERSION
+) -> None:
+    """Take what `save_arrangement` wrote into an arrangement of the same form that is empty. It gets the same runs."""
+    if isinstance(state, HeldState):
+        for run in state.runs(name):
+            arrangement.insert_run(run)
+        return
+    found, tables = state.read_parts(name)
+    check_version(name, found, version)
+    for table in tables:
+        entries = entries_of(name, table, schema)
+        arrangement.insert_numbers(entries.rows, entries.weights, entries.rounds)
+
+
+def entries_of(name: str, table: pa.Table, schema: pa.Schema) -> Change:
+    """The entries of a part of what was written under `name` for rows of `schema`."""
+    arrays = dict(zip(table.column_names, map(whole, table.columns), strict=True))
+    weights = [_numbers(array) for column, array in arrays.items() if column.startswith("w")]
+    matrix = weights[0] if len(weights) == 1 else np.stack(weights, axis=1)
+    described = description(table)
+    if described is not None:
+        _check_types(name, described["types"], schema)
+        layout = layout_of(described, schema.types)
+        words = _numbers(arrays[_WORDS])
+        return Change(layout.rows(words), matrix, layout.rounds(words))
+    _check_types(name, list(map(str, table.schema.types[: len(schema)])), schema)
+    rows = Rows.of_arrays([arrays[f"c{at}"] for at in range(len(schema))], table.num_rows)
+    rounds = tuple(_numbers(array) for column, array in arrays.items() if column.startswith("r"))
+    return Change(rows, matrix, rounds)
+
+
+def check_version(name: str, found: int, known: int) -> None:
+    """CheckpointError unless the state called `name` is in the format that this build reads."""
+    if found != known:
+        raise CheckpointError(
+            f"the checkpoint's {name!r} has format version {found}, and this build reads version {known}: restore it "
+            "with the version of Tidegate that took it",
+            reason="CHECKPOINT_VERSION",
+        )
+
+
+def _table(run: Run, schema: pa.Schema) -> pa.Table:
+    matrix = run.weights if run.weights.ndim > 1 else run.weights[:, np.newaxis]
+    numbers = {f"w{at}": pa.array(np.ascontiguousarray(matrix[:, at])) for at in range(matrix.shape[1])}
+    if isinstance(run, PackedRun):
+        described = {_LAYOUT: json.dumps(_described(run.layout, schema))}
+        return pa.table({_WORDS: pa.array(run.words), **numbers}).replace_schema_metadata(described)
+    columns = {f"c{at}": array for at, array in enumerate(run.rows.to_arrays(schema.types))}
+    rounds = {f"r{at}": pa.array(each) for at, each in enumerate(run.rounds)}
+    return pa.table({**columns, **numbers, **rounds})
+
+
+def _described(layout: Layout, schema: pa.Schema) -> dict[str, Any]:
+    form, box = layout.form, layout.box
+    return {
+        "types": list(map(str, schema.types)),
+        "columns": form.columns,
+        "descending": form.descending,
+        "keys": form.keys,
+        "depth": form.depth,
+        "lows": box.lows,
+        "bits": box.bits,
+    }
+
+
+def description(table: pa.Table) -> Mapping[str, Any] | None:
+    """How the words of a part are to be read; None where it has columns."""
+    metadata = table.schema.metadata or {}
+    described: Mapping[str, Any] | None = json.loads(metadata[_LAYOUT]) if _LAYOUT in metadata else None
+    return described
+
+
+def layout_of(described: Mapping[str, Any], types: Sequence[pa.DataType]) -> Layout:
+    """The layout that a part's description says, of rows of these types."""
+    columns = tuple(described["columns"])
+    form = Form(columns, tuple(described["descending"]), described["keys"], described["depth"])
+    return Layout.of(form, tuple(described["lows"]), tuple(described["bits"]), types)
+
+
+def _check_types(name: str, written: Sequence[str], schema: pa.Schema) -> None:
+    kept = list(map(str, schema.types))
+    if list(written) != kept:
+        raise CheckpointError(
+            f"the checkpoint's {name!r} has columns [{', '.join(written)}], this build keeps [{', '.join(kept)}] "
+            "there; restore it with the version of Tidegate that took it",
+            reason="CHECKPOINT_OTHER_STATE",
+        )
+
+
+def _numbers(array: pa.Array) -> Numbers:
+    numbers: Numbers = array.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return numbers

@@ -1,0 +1,239 @@
+"""Nodes: one channel's instances of the vertices that are no loops, each a merge point of the lanes that end in it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import ParamSpec, Protocol, assert_never
+
+from ....proto.errors import ExecutionError
+from ...core.operator import least_watermark
+from ..change_operator import ChangeOperator
+from ..values.change import Change
+from .link_messages import Checkpoint, Gathering, Message, Prepare, Watermark
+from .link_queues import Emitter, Lane
+from .schedule import Schedule
+
+Arguments = ParamSpec("Arguments")
+
+
+class Surroundings(Protocol):
+    """What is around a node: a loop, or nothing."""
+
+    def overflow(self, error: OverflowError) -> ExecutionError: ...
+
+    def check_time(self) -> None:
+        """Raises if there is none left."""
+
+
+class Node(Emitter):
+    """Changes are taken as they come. A prepare or a checkpoint goes on once it has come on every lane; a lane on
+    which the checkpoint has come is held until then.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lanes: list[Lane] = []
+        self._gathering: Gathering | None = None
+        self._checkpoints = 0
+
+    def take(self, lane: Lane, message: Message) -> None:
+        match message:
+            case Change():
+                self.receive(lane.port, message)
+            case Prepare():
+                if self._gathering is None:
+                    self._gathering = Gathering(len(self.lanes), sum(not each.quiet for each in self.lanes))
+                gathered = self._gathering.add(message)
+                if gathered is not None:
+                    self.prepared(gathered)
+            case Watermark(value):
+                lane.watermark = value
+            case Checkpoint():
+                lane.held = True
+                self._checkpoints += 1
+                if self._checkpoints == len(self.lanes):
+                    self._checkpoints = 0
+                    self.checkpointed(message)
+            case _:
+                assert_never(message)
+
+    @abstractmethod
+    def receive(self, port: int, change: Change) -> None:
+        """A change has come."""
+
+    @abstractmethod
+    def prepared(self, prepare: Prepare) -> None:
+        """A prepare has come on all lanes."""
+
+    @abstractmethod
+    def checkpointed(self, checkpoint: Checkpoint) -> None:
+        """The checkpoint has come on all lanes, which are held."""
+
+    def release(self) -> int | None:
+        """Let the lanes go on; the watermark of the epoch they have ended, if all have one."""
+        watermark = take_watermark(self.lanes)
+        for lane in self.lanes:
+            lane.release()
+        return watermark
+
+
+def take_watermark(lanes: Iterable[Lane]) -> int | None:
+    """The least of the lanes' watermarks, if all have one; they are forgotten."""
+    found = []
+    for lane in lanes:
+        found.append(lane.watermark)
+        lane.watermark = None
+    return least_watermark(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What an operator's node has counted."""
+
+    rows_in: int
+    rows_out: int
+    touched: int
+    busy_seconds: float
+    pressed_seconds: float
+
+    def ungauged(self) -> Counters:
+        """Without the times that gauges are made of."""
+        return replace(self, busy_seconds=0.0, pressed_seconds=0.0)
+
+
+class OperatorNode(Node):
+    """An operator. It decides what is due at the time a prepare releases, and at a checkpoint everything."""
+
+    def __init__(self, operator: ChangeOperator, place: str, around: Surroundings | None, schedule: Schedule) -> None:
+        super().__init__()
+        self.operator = operator
+        self.place = place
+        self.rows_in = 0
+        self.rows_out = 0
+        self.busy_seconds = 0.0
+        self.healthy = True
+        self._touched_before = 0
+        self._around = around
+        self._schedule = schedule
+
+    @property
+    def touched(self) -> int:
+        """Rows of state that were looked at."""
+        return self._touched_before + self.operator.touched
+
+    def counters(self) -> Counters:
+        return Counters(self.rows_in, self.rows_out, self.touched, self.busy_seconds, self.pressed_seconds)
+
+    def count_from(self, counters: Counters) -> None:
+        """Go on with what another node has counted."""
+        self.rows_in, self.rows_out = counters.rows_in, counters.rows_out
+        self.busy_seconds, self.pressed_seconds = counters.busy_seconds, counters.pressed_seconds
+        self._touched_before = counters.touched - self.operator.touched
+
+    def receive(self, port: int, change: Change) -> None:
+        self.rows_in += change.rows.count
+        self._run(self.operator.receive, port, change)
+
+    def prepared(self, prepare: Prepare) -> None:
+        operator = self.operator
+        due = operator.due()
+        if due is not None and prepare.rounds is not None:
+            while due is not None and due <= prepare.rounds:
+                self._run(self.operator.decide, due)
+                due = operator.due()
+        if due is not None:
+            prepare = prepare.with_due(due)
+        self.tell(prepare)
+
+    def checkpointed(self, checkpoint: Checkpoint) -> None:
+        while (due := self.operator.due()) is not None:
+            self._run(self.operator.decide, due)
+        self._run(self._settled)
+        watermark = self.release()
+        if watermark is not None:
+            self.tell(Watermark(watermark))
+        self.tell(checkpoint)
+
+    def _run(
+        self, step: Callable[Arguments, Iterable[Change]], *arguments: Arguments.args, **more: Arguments.kwargs
+    ) -> None:
+        started = perf_counter()
+        try:
+            for number, change in enumerate(step(*arguments, **more)):
+                if number:
+                    self._check()
+                self.rows_out += change.rows.count
+                self.emit(change)
+        except OverflowError as error:
+            self.healthy = False
+            raise self._overflow(error) from error
+        except Exception:
+            self.healthy = False
+            raise
+        finally:
+            self.busy_seconds += perf_counter() - started
+
+    def _settled(self) -> Iterable[Change]:
+        self.operator.settle()
+        return ()
+
+    def _check(self) -> None:
+        """Between the parts of one step, of which there may be many."""
+        self._schedule.check()
+        if self._around is not None:
+            self._around.check_time()
+
+    def _overflow(self, error: OverflowError) -> ExecutionError:
+        if self._around is not None:
+            return self._around.overflow(error)
+        return ExecutionError(f"{self.place}: {error}", reason="WEIGHT_OVERFLOW")
+
+
+class Source(Emitter):
+    """What comes from outside the network, or a read that never has a row and supplies nothing but events."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.epoch = 0
+        self.begun = False
+        """Whether something has been emitted since the last barrier."""
+
+    def emit(self, change: Change) -> None:
+        self.begun = True
+        super().emit(change)
+
+    def end(self, watermark: int | None) -> None:
+        """The barrier: what is emitted after it belongs to the next epoch."""
+        self.epoch += 1
+        self.begun = False
+        if watermark is not None:
+            self.tell(Watermark(watermark))
+        self.tell(Checkpoint(self.epoch))
+
+
+class Sink(Node):
+    """Where the result arrives. Behind the checkpoint everything waits until the epoch has been taken."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts: list[Change] = []
+        self.nbytes = 0
+        self.complete = False
+
+    def receive(self, _port: int, change: Change) -> None:
+        self.parts.append(change)
+        self.nbytes += change.nbytes
+
+    def take_parts(self) -> list[Change]:
+        """How the result has changed."""
+        parts, self.parts, self.nbytes, self.complete = self.parts, [], 0, False
+        return parts
+
+    def prepared(self, _prepare: Prepare) -> None:
+        raise AssertionError("a prepare has left its loop")
+
+    def checkpointed(self, _checkpoint: Checkpoint) -> None:
+        self.complete = True

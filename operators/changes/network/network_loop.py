@@ -1,0 +1,268 @@
+"""A loop in a network: the ends where rows enter its body, come back, and leave; all channels under one protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from time import perf_counter
+from typing import assert_never
+
+import numpy as np
+
+from ....proto.errors import ExecutionError
+from ...core.operator import UNBOUNDED, least_watermark
+from ..values.change import Change, Rounds
+from .channel_nodes import Node, take_watermark
+from .link_messages import Checkpoint, Event, Message, Prepare, Watermark, earliest
+from .link_queues import Emitter, Lane
+from .locking import Locked, Locking
+from .loop_progress import Progress
+from .schedule import Schedule
+
+
+class Inlet(Emitter):
+    """One channel of something that the body reads and that no lane of the body leads to: what came back, an input
+    from outside, the dummy read of a nested loop.
+    """
+
+    def send(self, event: Event) -> None:
+        """Pass on what the loop sends into its body."""
+        if type(event) is Prepare and event.rounds is not None:
+            for lane in self.awaited:
+                lane.push(event)
+        else:
+            self.tell(event)
+
+    @cached_property
+    def awaited(self) -> tuple[Lane, ...]:
+        """Those of its lanes that bring prepares which release a time."""
+        return tuple(lane for outlet in self.outlets for lane in outlet.lanes if not lane.quiet)
+
+
+class Ingress(Inlet):
+    """One channel of an input of the loop. When an event has come on all its lanes, it has reached it; behind the
+    event the lanes are held.
+    """
+
+    def __init__(self, loop: LoopNode) -> None:
+        super().__init__()
+        self.lanes: list[Lane] = []
+        self.reached = False
+        self.marked = False
+        self.due: Rounds | None = None
+        self._loop = loop
+        self._events = 0
+
+    def take(self, lane: Lane, message: Message) -> None:
+        match message:
+            case Change():
+                self.receive(message)
+            case Watermark(value):
+                lane.watermark = value
+            case Prepare(marked=marked, due=due):
+                self.marked |= marked
+                self.due = earliest(self.due, due)
+                self._arrived(lane, message)
+            case Checkpoint():
+                self._arrived(lane, message)
+            case _:
+                assert_never(message)
+
+    def receive(self, change: Change) -> None:
+        """Rows of an input are there from round 0 on."""
+        if self._loop.counted:
+            rounds = (*change.rounds, np.zeros(len(change), dtype=np.int64))
+            change = Change(change.rows, change.weights, rounds, change.consolidated)
+        self.emit(change)
+
+    def send(self, event: Event) -> None:
+        if isinstance(event, Prepare) and not self.reached:
+            event = event.as_marked()
+        super().send(event)
+
+    def open(self) -> None:
+        """The event has left the loop: what is behind it may come."""
+        self.reached, self.marked, self.due = False, False, None
+        for lane in self.lanes:
+            lane.release()
+
+    def on_event(self, event: Event) -> None:
+        """The event has come on all lanes."""
+        self._loop.moved(event)
+
+    def _arrived(self, lane: Lane, event: Event) -> None:
+        lane.held = self._loop.locking.holds()
+        self._events += 1
+        if self._events == len(self.lanes):
+            self._events = 0
+            self.reached = True
+            self.on_event(event)
+
+
+class Entering(Ingress):
+    """One channel of what enters the loop, input 1, or of the dummy read in its place. It is here that the loop learns
+    of an event.
+    """
+
+    def __init__(self, loop: LoopNode, channel: int) -> None:
+        super().__init__(loop)
+        self._channel = channel
+
+    def receive(self, change: Change) -> None:
+        self._loop.progress.enter(self._channel, change)
+
+    def on_event(self, event: Event) -> None:
+        self._loop.entered(event)
+
+
+class Return(Node):
+    """One channel of the body's answer, where it arrives at the loop."""
+
+    def __init__(self, loop: LoopNode, channel: int) -> None:
+        super().__init__()
+        self._loop = loop
+        self._channel = channel
+
+    def receive(self, _port: int, change: Change) -> None:
+        self._loop.progress.come_back(self._channel, change)
+
+    def prepared(self, prepare: Prepare) -> None:
+        self._loop.locking.came_back(prepare)
+
+    def checkpointed(self, _checkpoint: Checkpoint) -> None:
+        self.release()
+        self._loop.locking.passed()
+
+
+class LoopNode(Locked):
+    """All channels of a loop."""
+
+    def __init__(
+        self,
+        progress: Progress,
+        *,
+        counted: bool,
+        place: str,
+        channels: int,
+        schedule: Schedule,
+        locking: Callable[[Locked, int, Schedule], Locking],
+    ) -> None:
+        self.progress = progress
+        self.counted = counted
+        self.place = place
+        self.locking = locking(self, channels, schedule)
+        self.backs = [Inlet() for _ in range(channels)]
+        self.returns = [Return(self, channel) for channel in range(channels)]
+        self.entering = [Entering(self, channel) for channel in range(channels)]
+        self.inputs: dict[int, list[Ingress]] = {}
+        """The body's entries that its answer needs, by port."""
+        self.dummies: list[Inlet] = []
+        self.outputs = [Emitter() for _ in range(channels)]
+        self.quiesce_seconds = 0.0
+        self._entered = 0
+        self._since = 0.0
+
+    @property
+    def ingresses(self) -> list[Ingress]:
+        return [ingress for channels in self.inputs.values() for ingress in channels]
+
+    @property
+    def ends(self) -> Sequence[Emitter]:
+        """All that puts rows into its body, and what its rows leave by."""
+        return (*self.backs, *self.ingresses, *self.outputs)
+
+    def entered(self, event: Event) -> None:
+        """An event has reached what enters the loop on one channel.
+
+        The loop is a merge point of the prepares of the loop around it: one is there when it has come on all inputs.
+        The barrier's checkpoint may take long on some, and what enters is where the loop learns of it.
+        """
+        self._entered += 1
+        inputs = len(self.entering) + (len(self.ingresses) if isinstance(event, Prepare) else 0)
+        if self._entered == inputs:
+            self._entered = 0
+            self.locking.reached(event)
+
+    def moved(self, event: Event) -> None:
+        """An event has reached another input of the loop on one channel."""
+        if isinstance(event, Prepare):
+            self.entered(event)
+        else:
+            self.locking.moved()
+
+    def overflow(self, error: OverflowError) -> ExecutionError:
+        return self.progress.overflow(error)
+
+    def check_time(self) -> None:
+        self.progress.check_time()
+
+    def begin(self) -> None:
+        self._since = perf_counter()
+        self.progress.begin()
+
+    def next_time(self, due: Rounds | None, released: Rounds | None) -> Rounds | None:
+        if released is None:
+            return None
+        time = self.progress.next_time(due)
+        return time if time is not None and time[: len(released)] <= released else None
+
+    def hand_in(self, time: Rounds) -> Rounds:
+        for back, change in zip(self.backs, self.progress.hand_in(time), strict=True):
+            if change is not None:
+                back.emit(change)
+        return time if self.counted else time[:-1]
+
+    def send(self, event: Event) -> None:
+        releases = type(event) is Prepare and event.rounds is not None
+        if type(event) is Checkpoint:
+            self._send_watermarks()
+        for inlet in self._awaited if releases else self._inlets:
+            inlet.send(event)
+
+    def _send_watermarks(self) -> None:
+        """Into the body, in front of the checkpoint: an input has its own, and what came back the least of all."""
+        whole = least_watermark(lane.watermark for each in (*self.ingresses, *self.entering) for lane in each.lanes)
+        of = [(each, least_watermark(lane.watermark for lane in each.lanes)) for each in self.ingresses]
+        for inlet, watermark in (*((each, whole) for each in self.backs), *of):
+            if watermark is not None:
+                inlet.tell(Watermark(watermark))
+        for dummy in self.dummies:
+            dummy.tell(Watermark(UNBOUNDED))
+
+    @cached_property
+    def _inlets(self) -> tuple[Inlet, ...]:
+        return (*self.backs, *self.ingresses, *self.dummies)
+
+    @cached_property
+    def _awaited(self) -> tuple[Inlet, ...]:
+        return tuple(inlet for inlet in self._inlets if inlet.awaited)
+
+    def quiet(self, event: Event) -> None:
+        self.progress.settle(() if isinstance(event, Checkpoint) else event.rounds)
+        self.quiesce_seconds += perf_counter() - self._since
+
+    def pass_on(self, event: Event, due: Rounds | None) -> None:
+        for output, change in zip(self.outputs, self.progress.take_changed(), strict=True):
+            if change is not None:
+                output.emit(change)
+        inputs: Sequence[Ingress] = (*self.ingresses, *self.entering)
+        watermark = take_watermark(lane for ingress in inputs for lane in ingress.lanes)
+        if isinstance(event, Prepare):
+            event = self._merged(event, due, inputs)
+        for output in self.outputs:
+            if watermark is not None:
+                output.tell(Watermark(watermark))
+            output.tell(event)
+        for ingress in inputs:
+            ingress.open()
+
+    def _merged(self, event: Prepare, due: Rounds | None, inputs: Sequence[Ingress]) -> Prepare:
+        """The prepare of the loop around, as it goes on: with what it has found before this loop and in it."""
+        time = self.progress.next_time(due)
+        found = None if time is None else time[:-1]
+        marked = event.marked
+        for ingress in inputs:
+            marked |= ingress.marked
+            found = earliest(found, ingress.due)
+        return replace(event, marked=marked, due=found)

@@ -1,0 +1,100 @@
+"""Known: a source's rows, passed on as they come; an epoch that ends with a row deleted that was not there is an error.
+
+Confluent. State: for the hash of each row how often it is there. Two rows of one hash could hide such a deletion from
+it, which 64 bits make too rare to matter; no other answer depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from ...proto.errors import ExecutionError
+from ..core.operator import StateReader, StateWriter
+from .change_operator import ChangeOperator
+from .kept.arrangement import Arrangement
+from .kept.present import sums_at
+from .kept.state_format import load_arrangement, save_arrangement
+from .values.change import Change
+from .values.rows import Rows
+from .values.value_columns import FixedColumn
+
+_NAMED: Final = 3
+"""Splits that an error names."""
+
+_HASHES = pa.schema([pa.field("hash", pa.int64())])
+
+
+class NotThere(ExecutionError):
+    """A row of `source` is there less than zero times. It travels as an `ExecutionError`."""
+
+    def __init__(self, source: str, row: Rows, total: int, described: str, by: str = "") -> None:
+        super().__init__(
+            f"source {source!r}: the row {described} was deleted more often than it was inserted{by}, and is there "
+            f"{total} times at the end of the epoch; a row can only be deleted that is there",
+            reason="NEGATIVE_TOTAL",
+        )
+        self.source = source
+        self._row = row
+        self._arguments = (source, row, total, described)
+
+    def is_deleted_in(self, change: Change) -> bool:
+        """Whether the row is among those that a change of its source deletes."""
+        rows = change.rows.take(np.flatnonzero(change.weights < 0))
+        return bool(rows.same(np.arange(len(rows)), self._row, np.zeros(len(rows), dtype=np.int64)).any())
+
+    def deleted_by(self, splits: Sequence[str]) -> NotThere:
+        """The error with the splits that delete the row."""
+        more = "" if len(splits) <= _NAMED else f" and {len(splits) - _NAMED} more"
+        return NotThere(*self._arguments, by=f" (deleted by {', '.join(splits[:_NAMED])}{more})")
+
+
+class Known(ChangeOperator):
+    """Rows of `source`. It stands outside of all loops."""
+
+    def __init__(self, schema: pa.Schema, source: str) -> None:
+        self.schema = schema
+        self._source = source
+        self._counts = Arrangement(_HASHES.types, (0,), depth=0)
+        self._deleted: list[tuple[Rows, Rows]] = []
+
+    def receive(self, port: int, change: Change) -> Iterable[Change]:  # noqa: ARG002 - there is one input
+        if not len(change):
+            return ()
+        hashes = Rows([FixedColumn(change.rows.hashes().view(np.int64))], len(change))
+        self._counts.insert(Change(hashes, change.weights))
+        fewer = np.flatnonzero(change.weights < 0)
+        if len(fewer):
+            self._deleted.append((change.rows.take(fewer), hashes.take(fewer)))
+        return (change,)
+
+    def settle(self) -> None:
+        deleted, self._deleted = self._deleted, []
+        for rows, hashes in deleted:
+            found = self._counts.find(hashes)
+            totals = sums_at(found, (), len(rows))
+            wrong = np.flatnonzero(totals < 0)
+            if len(wrong):
+                raise self._not_there(rows.take(wrong[:1]), int(totals[wrong[0]]))
+
+    def save(self, state: StateWriter) -> None:
+        save_arrangement(state, "counts", self._counts, _HASHES)
+
+    def load(self, state: StateReader) -> None:
+        load_arrangement(state, "counts", self._counts, _HASHES)
+
+    @property
+    def touched(self) -> int:
+        return self._counts.touched
+
+    @property
+    def nbytes(self) -> int:
+        return self._counts.nbytes
+
+    def _not_there(self, row: Rows, total: int) -> NotThere:
+        arrays = row.to_arrays(self.schema.types)
+        named = {name: array[0].as_py() for name, array in zip(self.schema.names, arrays, strict=True)}
+        return NotThere(self._source, row, total, repr(named))

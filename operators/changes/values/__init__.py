@@ -1,0 +1,1 @@
+"""A change in memory: columns, rows, weights, and their order."""

@@ -1,0 +1,39 @@
+"""Canonical order: that of rows which have no order of their own.
+
+All columns from left to right, ascending; nulls after everything, NaN after numbers, -0.0 as 0.0; the weight last.
+Lists are compared element by element and come after their own beginnings; structs are compared field by field; inside
+both, nulls and NaN are ordered as outside.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..kept.packed_key_domain import Box
+from .change import Change
+from .order_codes import canonical_orders, order_of
+
+
+def canonical(change: Change) -> Change:
+    """The same change in canonical order; it has no rounds."""
+    if len(change) <= 1:
+        return change
+    alike = bool((change.weights == change.weights[0]).all())
+    if alike:
+        packed = _packed(change)
+        if packed is not None:
+            return packed
+    orders = canonical_orders(len(change.rows.columns))
+    return change.take(order_of(change.rows, orders, then=() if alike else [change.weights]))
+
+
+def _packed(change: Change) -> Change | None:
+    """The same change, whose weights are all alike, in canonical order; None if its rows are no single words."""
+    box = Box.around(change.rows)
+    places = None if box is None else box.places(change.rows)
+    if box is None or places is None:
+        return None
+    if np.count_nonzero(places[1:] < places[:-1]) == 0:
+        return change
+    places.sort()
+    return Change(box.rows(places), change.weights, consolidated=change.consolidated)

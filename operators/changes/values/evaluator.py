@@ -1,0 +1,140 @@
+"""A statement of DuckDB over batches that are at hand, planned once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from ....proto.errors import ExecutionError
+from ...core.batches import batch_of, joined
+from ...core.streams import BatchStream
+from ...duckdb.fragment import Fragment
+from ...duckdb.instances import Instance
+from ...duckdb.statement_inputs import StreamSource
+
+PLANNED_ROWS: Final = 65_536
+"""For how many rows it is planned; more or fewer may come."""
+
+NUMBER: Final = pa.field("number", pa.int64())
+"""Behind the columns of rows that a statement is to tell apart."""
+
+
+class RowsFailed(ExecutionError):
+    """A statement failed of what its rows hold: of a cast, an overflow. It travels as an `ExecutionError`."""
+
+
+class Evaluator:
+    """`sql` over relations in0, in1, ... of these `inputs`, whose columns are c0, c1, ... Rows come in no order. It is
+    planned for as many `rows` of each input, where they are given.
+    """
+
+    def __init__(
+        self,
+        sql: str,
+        inputs: Sequence[pa.Schema],
+        schema: pa.Schema,
+        *,
+        instance: Instance,
+        place: str,
+        rows: Sequence[int] = (),
+    ) -> None:
+        self.schema = schema
+        planned = rows or (PLANNED_ROWS,) * len(inputs)
+        sources = [
+            StreamSource(relation=f"in{number}", schema=numbered(each), size_class=size)
+            for number, (each, size) in enumerate(zip(inputs, planned, strict=True))
+        ]
+        self._schemas = [source.schema for source in sources]
+        self._fragment = Fragment(sql, schema=schema, instance=instance, streams=sources, strict=False, place=place)
+
+    def __call__(self, *inputs: pa.RecordBatch) -> pa.RecordBatch:
+        """The answer to the rows of each input, whose columns go by position."""
+        streams = [
+            BatchStream(schema, iter([batch_of(rows.columns, rows.num_rows, schema)]))
+            for schema, rows in zip(self._schemas, inputs, strict=True)
+        ]
+        try:
+            batches = list(self._fragment.run(streams))
+        except ExecutionError as error:
+            if error.reason == ExecutionError.default_reason:
+                raise RowsFailed(error.message) from error
+            raise
+        return joined(batches, self.schema)
+
+    @property
+    def plans(self) -> int:
+        """How often DuckDB has planned it."""
+        return self._fragment.plans
+
+    def interrupt(self) -> None:
+        self._fragment.interrupt()
+
+    def close(self) -> None:
+        self._fragment.close()
+
+
+class Evaluators:
+    """The statements of a network's operators, on one instance, one at a time. Each is planned once, however many
+    operators and channels run it, and outlives them: a network that is reset makes its operators anew.
+    """
+
+    def __init__(self, instance: Instance) -> None:
+        self._instance = instance
+        self._made: dict[tuple[object, ...], Evaluator] = {}
+
+    def of(
+        self, sql: str, inputs: Sequence[pa.Schema], schema: pa.Schema, place: str, rows: Sequence[int] = ()
+    ) -> Evaluator:
+        key = (sql, *inputs, schema, place, *rows)
+        found = self._made.get(key)
+        if found is None:
+            found = Evaluator(sql, inputs, schema, instance=self._instance, place=place, rows=rows)
+            self._made[key] = found
+        return found
+
+    @property
+    def plans(self) -> int:
+        return sum(each.plans for each in tuple(self._made.values()))
+
+    def interrupt(self) -> None:
+        """From any thread: stop the statement that runs."""
+        for each in tuple(self._made.values()):
+            each.interrupt()
+
+    def close(self) -> None:
+        for each in self._made.values():
+            each.close()
+        self._made.clear()
+
+
+def first_failing(count: int, evaluate: Callable[[int, int], object], error: RowsFailed) -> tuple[int, RowsFailed]:
+    """The number and the error of the first of `count` things that fails, where `evaluate` raised `error` for all of
+    them. It is asked for those from one number to before another; they are looked through by halves.
+    """
+
+    def failure(first: int, last: int) -> RowsFailed | None:
+        try:
+            evaluate(first, last)
+        except RowsFailed as error:
+            return error
+        return None
+
+    start, end = 0, count
+    while end - start > 1:
+        middle = (start + end) // 2
+        found = failure(start, middle)
+        start, end, error = (middle, end, error) if found is None else (start, middle, found)
+    return start, failure(start, end) or error
+
+
+def numbered(schema: pa.Schema) -> pa.Schema:
+    """The same columns, called c0, c1, ..."""
+    return pa.schema([field.with_name(f"c{at}") for at, field in enumerate(schema)])
+
+
+def whole(column: pa.ChunkedArray) -> pa.Array:
+    """All of a column; Arrow's error where it is text that is larger than one array can be."""
+    chunks: list[pa.Array] = column.chunks
+    return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks) if chunks else pa.array([], type=column.type)

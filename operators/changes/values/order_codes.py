@@ -1,0 +1,156 @@
+"""Numbers in the order of values, so that rows of any types are sorted by NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import dropwhile
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as kinds
+
+from ...arrays.ordering import Descending, Order
+from ...core.interrupts import beside, look, values_of
+from .rows import Rows
+from .value_columns import ArrowColumn, Column, FixedColumn, Index
+
+Codes = npt.NDArray[Any]
+
+_SIGN: Final = np.uint64(1 << 63)
+_VALUE: Final = 0
+_NAN: Final = 1
+_NULL: Final = 2
+
+Key: TypeAlias = Callable[[Any], Any]
+"""Of a value that may be None, something Python can order."""
+
+
+def order_of(rows: Rows, orders: Sequence[Order], *, after: Sequence[Codes] = (), then: Sequence[Codes] = ()) -> Index:
+    """The rows in their order, first by the codes of `after`, last by those of `then`. Rows that are alike in all stay
+    as they came.
+    """
+    return beside(lambda: _order_of(rows, orders, after, then), len(rows))
+
+
+def _order_of(rows: Rows, orders: Sequence[Order], after: Sequence[Codes], then: Sequence[Codes]) -> Index:
+    codes: list[Codes] = list(after)
+    for order in orders:
+        look()
+        codes.extend(codes_of(rows.columns[order.column], descending=order.descending, nulls_first=order.nulls_first))
+    codes.extend(then)
+    if not codes:
+        return np.arange(len(rows))
+    return np.argsort(codes[0], kind="stable") if len(codes) == 1 else _sorted(codes)
+
+
+def _sorted(codes: Sequence[Codes]) -> Index:
+    """In the order of several codes, of which the first that differ at all mostly tell rows apart: a key, say."""
+    codes = list(dropwhile(_all_alike, codes)) or codes[:1]
+    order = np.argsort(codes[0], kind="stable")
+    first = codes[0][order]
+    alike = first[1:] == first[:-1]
+    if first.dtype.kind == "f":
+        alike |= np.isnan(first[:-1])  # behind which there are only others
+    tied = np.concatenate(([False], alike)) | np.concatenate((alike, [False]))
+    among = np.flatnonzero(tied)
+    if 2 * len(among) > len(order):
+        return np.lexsort(codes[::-1])
+    rows = order[among]
+    order[among] = rows[np.lexsort([each[rows] for each in reversed(codes)])]
+    return order
+
+
+def _all_alike(codes: Codes) -> bool:
+    return not len(codes) or bool(codes[0] == codes[-1] and np.count_nonzero(codes == codes[0]) == len(codes))
+
+
+def canonical_orders(columns: int) -> list[Order]:
+    """All columns from left to right, ascending, nulls last."""
+    return [Order(column=at, descending=False, nulls_first=False) for at in range(columns)]
+
+
+def orders_of(columns: int, first: Sequence[Order]) -> list[Order]:
+    """`first`, each column once, then all other columns in canonical order."""
+    found = {order.column: order for order in reversed(first)}
+    named = dict.fromkeys(order.column for order in first)
+    return [found.pop(at) for at in named] + [each for each in canonical_orders(columns) if each.column not in named]
+
+
+def sort_key(type_: pa.DataType, *, descending: bool, nulls_first: bool) -> Key:
+    """Of a value of this type, something Python orders as `codes_of` orders values."""
+    key = _key_of(type_)
+
+    def sorted_by(value: Any) -> Any:
+        if value is None:
+            return (0 if nulls_first else 2,)
+        return (1, Descending(key(value)) if descending else key(value))
+
+    return sorted_by
+
+
+def codes_of(column: Column, *, descending: bool, nulls_first: bool) -> list[Codes]:
+    """One or two arrays that sort as the values do: NaN above all numbers, nulls where they are wanted."""
+    nulls = column.nulls()
+    codes = _fixed(column, descending=descending) if isinstance(column, FixedColumn) else _ranks(column)
+    if descending:
+        codes = ~codes
+    if nulls is None:
+        return [codes]
+    return [nulls ^ nulls_first, np.where(nulls, 0, codes)]
+
+
+def _fixed(column: FixedColumn, *, descending: bool) -> Codes:
+    values = column.values
+    if not descending or values.dtype.kind != "f":
+        return values  # NumPy too puts NaN last
+    bits = values.astype(np.float64).view(np.uint64)
+    codes: Codes = np.where(bits & _SIGN, ~bits, bits | _SIGN)
+    codes[np.isnan(values)] = np.iinfo(np.uint64).max
+    return codes
+
+
+def _ranks(column: Column) -> Codes:
+    assert isinstance(column, ArrowColumn)
+    array = column.array
+    if kinds.is_nested(array.type):
+        return _ranks_of_nested(array)
+    if kinds.is_null(array.type):
+        return np.zeros(len(array), dtype=np.int64)
+    ranks: Codes = pc.rank(_rankable(array), sort_keys="ascending", tiebreaker="dense").to_numpy()
+    return ranks.astype(np.int64)
+
+
+def _rankable(array: pa.Array) -> pa.Array:
+    type_ = array.type
+    if type_ == pa.string_view():
+        return array.cast(pa.large_string())
+    if type_ == pa.binary_view():
+        return array.cast(pa.large_binary())
+    return array.cast(pa.float32()) if kinds.is_float16(type_) else array
+
+
+def _ranks_of_nested(array: pa.Array) -> npt.NDArray[np.int64]:
+    key = _key_of(array.type)
+    keys = [key(value) for value in values_of(array)]
+    places = {one: place for place, one in enumerate(sorted(set(keys)))}
+    return np.fromiter((places[one] for one in keys), dtype=np.int64, count=len(keys))
+
+
+def _key_of(type_: pa.DataType) -> Key:
+    """How values of this type are ordered in Python."""
+    if kinds.is_struct(type_):
+        fields = [(field.name, _key_of(field.type)) for field in type_]
+        return _or_null(lambda value: tuple(key(value[name]) for name, key in fields))
+    if kinds.is_list(type_) or kinds.is_large_list(type_) or kinds.is_fixed_size_list(type_):
+        element = _key_of(type_.value_type)
+        return _or_null(lambda value: tuple(map(element, value)))
+    if kinds.is_floating(type_):
+        return lambda value: (_NULL,) if value is None else (_NAN,) if value != value else (_VALUE, value + 0.0)
+    return _or_null(lambda value: value)
+
+
+def _or_null(key: Key) -> Key:
+    return lambda value: (_NULL,) if value is None else (_VALUE, key(value))

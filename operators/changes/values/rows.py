@@ -1,0 +1,136 @@
+"""Rows: columns of one length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from ...arrays.hashing import Hashes, combine_hashes
+from ...core.batches import batch_of
+from ...core.interrupts import MANY, beside, look
+from .value_columns import ArrowColumn, Column, Index, Mask, column, empty_column
+
+_LONGEST: Final = 300
+"""Characters of a row in a message."""
+
+
+class Rows:
+    """Immutable. Equal rows have equal hashes, nulls being equal to each other; a row of no columns is one too."""
+
+    __slots__ = ("_hashes", "columns", "count")
+
+    def __init__(self, columns: Sequence[Column], count: int, hashes: Hashes | None = None) -> None:
+        """`hashes` may be given where the rows' hashes are known."""
+        self.columns = tuple(columns)
+        self.count = count
+        self._hashes = hashes
+
+    def __len__(self) -> int:
+        return self.count
+
+    @classmethod
+    def empty(cls, types: Iterable[pa.DataType]) -> Rows:
+        return cls([empty_column(type_) for type_ in types], 0)
+
+    @classmethod
+    def of_arrays(cls, arrays: Sequence[pa.Array], count: int) -> Rows:
+        return cls([column(array) for array in arrays], count)
+
+    @classmethod
+    def of_batch(cls, batch: pa.RecordBatch) -> Rows:
+        return cls.of_arrays(batch.columns, batch.num_rows)
+
+    @classmethod
+    def concat(cls, parts: Sequence[Rows]) -> Rows:
+        """The rows of all parts, of which there is at least one."""
+        filled = [part for part in parts if part.count]
+        if len(filled) <= 1:
+            return filled[0] if filled else parts[0]
+        count = sum(part.count for part in filled)
+        return cls(beside(lambda: _concatenated(filled), count), count)
+
+    def take(self, rows: Index) -> Rows:
+        count = len(rows)
+        if count < MANY:
+            look()
+            return Rows([one.take(rows) for one in self.columns], count)
+        return Rows(beside(lambda: [one.take(rows) for one in self.columns], count), count)
+
+    def filter(self, kept: Mask) -> Rows:
+        return self.take(np.flatnonzero(kept))
+
+    def select(self, columns: Iterable[int]) -> Rows:
+        chosen = tuple(columns)
+        if chosen == tuple(range(len(self.columns))):
+            return self
+        return Rows([self.columns[at] for at in chosen], self.count)
+
+    def hashed(self, hashes: Hashes) -> Rows:
+        """The same rows, whose hashes these are."""
+        return Rows(self.columns, self.count, hashes)
+
+    def beside(self, other: Rows) -> Rows:
+        """These columns, then the other rows'."""
+        return Rows((*self.columns, *other.columns), self.count)
+
+    def hashes(self) -> Hashes:
+        if self._hashes is None:
+            self._hashes = beside(self._hash, self.count)
+        return self._hashes
+
+    def _hash(self) -> Hashes:
+        if not self.columns:
+            return np.zeros(self.count, dtype=np.uint64)
+        first, *others = self.columns
+        hashes = first.hashes()
+        for other in others:
+            hashes = combine_hashes(hashes, other.hashes())
+        return hashes
+
+    def same(self, rows: Index, other: Rows, others: Index) -> Mask:
+        """Whether this one's `rows` are the other one's `others`, pair by pair."""
+        if not self.columns:
+            return np.ones(len(rows), dtype=np.bool_)
+        return beside(lambda: self._same(rows, other, others), len(rows))
+
+    def _same(self, rows: Index, other: Rows, others: Index) -> Mask:
+        pairs = zip(self.columns, other.columns, strict=True)
+        same, *more = (mine.same(rows, theirs, others) for mine, theirs in pairs)
+        for one in more:
+            same &= one
+        return same
+
+    def without_nulls(self) -> Mask | None:
+        """Which rows have no null; None if all of them."""
+        nulls = [mask for one in self.columns if (mask := one.nulls()) is not None]
+        return ~np.logical_or.reduce(nulls) if nulls else None
+
+    def to_arrays(self, types: Iterable[pa.DataType]) -> list[pa.Array]:
+        return [one.to_arrow(type_) for one, type_ in zip(self.columns, types, strict=True)]
+
+    def described(self, schema: pa.Schema, at: int) -> str:
+        """The values of row number `at` for a message, cut where they are long."""
+        text = repr(tuple(array[0].as_py() for array in self.take(np.array((at,))).to_arrays(schema.types)))
+        return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+    def to_batch(self, schema: pa.Schema, *more: pa.Array) -> pa.RecordBatch:
+        """Of `schema`, whose last columns are `more`."""
+        types = schema.types[: len(self.columns)]
+        return batch_of([*self.to_arrays(types), *more], self.count, schema)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(one.nbytes for one in self.columns)
+
+    @property
+    def long_bytes(self) -> int:
+        """Of the columns whose values may be of any length."""
+        return sum(one.nbytes for one in self.columns if isinstance(one, ArrowColumn))
+
+
+def _concatenated(parts: Sequence[Rows]) -> list[Column]:
+    first, *others = parts
+    return [mine.concat([part.columns[at] for part in others]) for at, mine in enumerate(first.columns)]

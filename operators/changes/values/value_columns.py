@@ -1,0 +1,228 @@
+"""A column of a change: values that can be taken, joined, hashed and compared in a few NumPy calls.
+
+What is fixed in width lies in a NumPy array, beside it which are null; the rest stays in an Arrow array. The kind of a
+column follows from its type alone. Equal values have one form: -0.0 is 0.0, all NaNs are one, and what lies under a
+null is zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as kinds
+
+from ...arrays.hashing import Hashes, hash_array, hash_words
+from ...core.interrupts import values_of
+
+Index = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+class Column(Protocol):
+    """Immutable. `same` compares rows of two columns of one type, nulls being equal to each other."""
+
+    def __len__(self) -> int: ...
+
+    def take(self, rows: Index | Mask | slice) -> Self: ...
+
+    def concat(self, others: Sequence[Self]) -> Self: ...
+
+    def hashes(self) -> Hashes: ...
+
+    def same(self, rows: Index, other: Self, others: Index) -> Mask: ...
+
+    def nulls(self) -> Mask | None: ...
+
+    def to_arrow(self, type_: pa.DataType) -> pa.Array: ...
+
+    @property
+    def nbytes(self) -> int: ...
+
+
+class FixedColumn:
+    """Values of fixed width: numbers, dates, times, booleans."""
+
+    __slots__ = ("_nulls", "values")
+
+    def __init__(self, values: npt.NDArray[Any], nulls: Mask | None = None) -> None:
+        self.values = values
+        self._nulls = nulls
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def take(self, rows: Index | Mask | slice) -> FixedColumn:
+        if isinstance(rows, np.ndarray) and rows.dtype != np.bool_:  # much faster than by an index
+            return FixedColumn(self.values.take(rows), None if self._nulls is None else self._nulls.take(rows))
+        return FixedColumn(self.values[rows], None if self._nulls is None else self._nulls[rows])
+
+    def concat(self, others: Sequence[FixedColumn]) -> FixedColumn:
+        parts = (self, *others)
+        values = np.concatenate([part.values for part in parts])
+        if all(part._nulls is None for part in parts):
+            return FixedColumn(values)
+        return FixedColumn(values, np.concatenate([part._mask() for part in parts]))
+
+    def hashes(self) -> Hashes:
+        return hash_words(self._words(), self._nulls)
+
+    def same(self, rows: Index, other: FixedColumn, others: Index) -> Mask:
+        mine, theirs = self.values[rows], other.values[others]
+        same: Mask = mine == theirs
+        if mine.dtype.kind == "f":
+            same |= np.isnan(mine) & np.isnan(theirs)
+        if self._nulls is not None or other._nulls is not None:
+            same &= self._mask()[rows] == other._mask()[others]
+        return same
+
+    def nulls(self) -> Mask | None:
+        return self._nulls
+
+    def to_arrow(self, type_: pa.DataType) -> pa.Array:
+        storage = _STORAGE.get(type_.id)
+        if storage is None:
+            return pa.array(self.values, mask=self._nulls, type=type_)
+        return pa.array(self.values, mask=self._nulls, type=storage).view(type_)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.values.nbytes) + (0 if self._nulls is None else int(self._nulls.nbytes))
+
+    def _mask(self) -> Mask:
+        return np.zeros(len(self.values), dtype=np.bool_) if self._nulls is None else self._nulls
+
+    def _words(self) -> Hashes:
+        values = self.values
+        if values.dtype.kind == "f":
+            wide = values.astype(np.float64)
+            wide[np.isnan(wide)] = np.nan
+            return wide.view(np.uint64)
+        if values.dtype == np.int64:
+            return values.view(np.uint64)
+        return values.astype(np.int64).view(np.uint64) if values.dtype.kind == "i" else values.astype(np.uint64)
+
+
+class ArrowColumn:
+    """Texts, bytes, decimals, lists and structs; maps as the lists of their entries."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: pa.Array) -> None:
+        self.array = array
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def take(self, rows: Index | Mask | slice) -> ArrowColumn:
+        if isinstance(rows, slice):
+            return ArrowColumn(self.array[rows])
+        if rows.dtype == np.bool_:
+            return ArrowColumn(self.array.filter(pa.array(rows)))
+        return ArrowColumn(self.array.take(pa.array(rows)))
+
+    def concat(self, others: Sequence[ArrowColumn]) -> ArrowColumn:
+        return ArrowColumn(pa.concat_arrays([self.array, *(other.array for other in others)]))
+
+    def hashes(self) -> Hashes:
+        return hash_array(self.array)
+
+    def same(self, rows: Index, other: ArrowColumn, others: Index) -> Mask:
+        mine, theirs = self.array.take(pa.array(rows)), other.array.take(pa.array(others))
+        if kinds.is_nested(self.array.type):
+            pairs = zip(values_of(mine), values_of(theirs), strict=True)
+            return np.fromiter((_same_values(a, b) for a, b in pairs), dtype=np.bool_, count=len(mine))
+        same: Mask = pc.equal(mine, theirs).fill_null(False).to_numpy(zero_copy_only=False)
+        if mine.null_count or theirs.null_count:
+            same = same | (_nulls(mine) & _nulls(theirs))
+        return same
+
+    def nulls(self) -> Mask | None:
+        return _nulls(self.array) if self.array.null_count else None
+
+    def to_arrow(self, type_: pa.DataType) -> pa.Array:
+        if self.array.type.equals(type_):
+            return self.array
+        return self.array.view(type_) if _without_maps(type_).equals(self.array.type) else self.array.cast(type_)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.array.nbytes)
+
+
+_DAY: Final = {pa.date32().id: pa.int32(), pa.time32("s").id: pa.int32()}
+_LONG: Final = {t.id: pa.int64() for t in (pa.date64(), pa.time64("us"), pa.timestamp("us"), pa.duration("us"))}
+_STORAGE: Final[dict[int, pa.DataType]] = _DAY | _LONG
+"""What the types that are numbers under another name are stored as."""
+
+
+def fixed(type_: pa.DataType) -> bool:
+    """Whether a column of this type is a `FixedColumn`."""
+    return bool(
+        kinds.is_integer(type_)
+        or kinds.is_float32(type_)
+        or kinds.is_float64(type_)
+        or kinds.is_boolean(type_)
+        or type_.id in _STORAGE
+    )
+
+
+def column(array: pa.Array) -> Column:
+    """A column of an array's values."""
+    type_ = array.type
+    if not fixed(type_):
+        return ArrowColumn(_one_form(array))
+    nulls = _nulls(array) if array.null_count else None
+    stored = array if (storage := _STORAGE.get(type_.id)) is None else array.view(storage)
+    if nulls is not None:
+        stored = stored.fill_null(False if kinds.is_boolean(type_) else pa.scalar(0, stored.type))
+    values = stored.to_numpy(zero_copy_only=False)
+    if kinds.is_floating(type_):
+        values = values + values.dtype.type(0)  # -0.0 + 0.0 is 0.0
+    return FixedColumn(values, nulls)
+
+
+def empty_column(type_: pa.DataType) -> Column:
+    return column(pa.array([], type=type_))
+
+
+def _one_form(array: pa.Array) -> pa.Array:
+    """Dictionaries are decoded, so that columns of one type can be joined; maps are lists of their entries."""
+    if kinds.is_dictionary(array.type):
+        return array.dictionary_decode()
+    return array.view(_without_maps(array.type)) if kinds.is_nested(array.type) else array
+
+
+def _without_maps(type_: pa.DataType) -> pa.DataType:
+    """The type of the same layout in which maps are lists."""
+    if kinds.is_map(type_):
+        key = type_.key_field.with_type(_without_maps(type_.key_type))
+        item = type_.item_field.with_type(_without_maps(type_.item_type))
+        return pa.list_(pa.field("entries", pa.struct([key, item]), nullable=False))
+    if kinds.is_list(type_):
+        return pa.list_(type_.value_field.with_type(_without_maps(type_.value_type)))
+    if kinds.is_struct(type_):
+        return pa.struct([each.with_type(_without_maps(each.type)) for each in type_])
+    return type_
+
+
+def _nulls(array: pa.Array) -> Mask:
+    nulls: Mask = array.is_null().to_numpy(zero_copy_only=False)
+    return nulls
+
+
+def _same_values(left: Any, right: Any) -> bool:
+    """Equality of values inside lists and structs, where NaN is equal to NaN."""
+    match left, right:
+        case float(), float():
+            return left == right or (left != left and right != right)
+        case list(), list():
+            return len(left) == len(right) and all(map(_same_values, left, right))
+        case dict(), dict():
+            return left.keys() == right.keys() and all(_same_values(left[key], right[key]) for key in left)
+        case _:
+            return bool(left == right)

@@ -1,0 +1,1 @@
+"""The operator contract and its small parts."""

@@ -1,0 +1,1 @@
+"""Runs SQL: fragments, and all that knows DuckDB."""

@@ -1,0 +1,127 @@
+"""What DuckDB hands out, as exactly the schema the plan promises, or an error that names what does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import types as kinds
+
+from ...proto.errors import ExecutionError, InternalError
+from ..arrays.casts import LossyCast, cast, castable, plain
+from ..core.batches import batch_of
+
+Convert: TypeAlias = Callable[[pa.Array], pa.Array]
+
+_DAY_US = 86_400_000_000
+_INTERVAL = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanoseconds", "<i8")])
+
+
+class Conform:
+    """Makes batches of `schema`. Columns go by position: names inside a statement mean nothing outside of it."""
+
+    def __init__(self, schema: pa.Schema, place: str) -> None:
+        self._schema = schema
+        self._place = place
+        self._converts: tuple[Convert | None, ...] | None = None
+        self._required = tuple(i for i, field in enumerate(schema) if not field.nullable)
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if not len(self._schema):  # SQL knows no rows without columns, and has given another one
+            return batch_of((), batch.num_rows, self._schema)
+        columns = batch.columns
+        if self._converts is None:
+            self._converts = self._plan(batch.schema)
+        for i, convert in enumerate(self._converts):
+            if convert is not None:
+                columns[i] = self._convert(i, convert, columns[i])
+        for i in self._required:
+            if columns[i].null_count:
+                raise ExecutionError(
+                    f"{self._place}: column {self._schema.field(i).name!r} of the result is required and got a null",
+                    reason="NULL_IN_REQUIRED_COLUMN",
+                )
+        return batch_of(columns, batch.num_rows, self._schema)
+
+    def _plan(self, found: pa.Schema) -> tuple[Convert | None, ...]:
+        if len(found) != len(self._schema):
+            raise InternalError(f"{self._place}: the statement gives {len(found)} columns, not {len(self._schema)}")
+        return tuple(self._choose(f.type, t) for f, t in zip(found, self._schema, strict=True))
+
+    def _choose(self, source: pa.DataType, field: pa.Field) -> Convert | None:
+        target = field.type
+        if source.equals(target):
+            return None
+        if kinds.is_interval(source) and kinds.is_duration(target):
+            return lambda array: _durations(array, target)
+        if kinds.is_string(source) and isinstance(target, pa.UuidType):
+            return lambda array: _uuids(array, target)
+        if positional(source, target):
+            return lambda array: cast(_renamed(array, target), target)
+        raise ExecutionError(
+            f"{self._place}: column {field.name!r} of the result is {source}; it cannot be handed out as {target}",
+            reason="UNSUPPORTED_TYPE",
+        )
+
+    def _convert(self, index: int, convert: Convert, array: pa.Array) -> pa.Array:
+        try:
+            return convert(array)
+        except LossyCast as error:
+            name = self._schema.field(index).name
+            raise ExecutionError(
+                f"{self._place}: column {name!r} of the result: {error}", reason="VALUE_LOST"
+            ) from error
+
+
+def positional(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether `source` becomes `target` by lossless casts, where structs' fields go by place and not by name."""
+    return castable(_names_of(source, target), target)
+
+
+def _renamed(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """`array` with the names that structs anywhere in it have in `target`; its values stay where they are."""
+    wanted = _names_of(array.type, target)
+    return array if array.type.equals(wanted) else array.view(wanted)
+
+
+def _names_of(source: pa.DataType, target: pa.DataType) -> pa.DataType:
+    target = plain(target)
+    if source.num_fields != target.num_fields:
+        return source
+    if kinds.is_struct(source) and kinds.is_struct(target):
+        pairs = [(source.field(i), target.field(i)) for i in range(source.num_fields)]
+        return pa.struct([s.with_name(t.name).with_type(_names_of(s.type, t.type)) for s, t in pairs])
+    if kinds.is_list(source) and kinds.is_list(target):
+        return pa.list_(source.value_field.with_type(_names_of(source.value_type, target.value_type)))
+    if kinds.is_map(source) and kinds.is_map(target):
+        key, item = _names_of(source.key_type, target.key_type), _names_of(source.item_type, target.item_type)
+        return pa.map_(source.key_field.with_type(key), source.item_field.with_type(item))
+    return source
+
+
+def _durations(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """Intervals without months as a span of time; a day is 24 hours."""
+    parts = np.frombuffer(array.buffers()[1] or b"", dtype=_INTERVAL)[array.offset : array.offset + len(array)]
+    valid = array.is_valid()
+    months = np.flatnonzero((parts["months"] != 0) & valid.to_numpy(zero_copy_only=False))
+    if months.size:
+        raise LossyCast(int(months[0]), pa.scalar(f"{parts['months'][months[0]]} months"), target)
+    micros = parts["days"].astype(np.int64) * _DAY_US + parts["nanoseconds"] // 1_000
+    spans = pa.array(micros, mask=~valid.to_numpy(zero_copy_only=False)).cast(pa.duration("us"))
+    return cast(spans, target)
+
+
+def _uuids(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """DuckDB gives UUIDs as text of 36 characters."""
+    texts = array.fill_null("0" * 32).to_pylist()
+    packed = pa.py_buffer(bytes.fromhex("".join(texts).replace("-", "")))
+    stored = pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(array), [_validity(array), packed])
+    return pa.ExtensionArray.from_storage(target, stored)
+
+
+def _validity(array: pa.Array) -> pa.Buffer | None:
+    if not array.null_count:
+        return None
+    return pa.array(array.is_valid().to_numpy(zero_copy_only=False)).buffers()[1]

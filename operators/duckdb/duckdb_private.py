@@ -1,0 +1,58 @@
+"""The one module that uses DuckDB's private Python interface. `engine.choose` decides whether it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+from duckdb._sources.arrow import ArrowScanSource
+
+from ..core.quoting import identifier
+from .duckdb_calls import BATCH_ROWS, Connection, Relation, Values
+
+_ALL_ROWS = 1 << 40
+
+
+class _Source(ArrowScanSource):  # type: ignore[misc] # DuckDB's class is untyped
+    """A `Relation` with its row estimate, narrowed to the columns that a statement reads."""
+
+    schema_is_stable = True
+
+    def __init__(self, relation: Relation) -> None:
+        super().__init__(relation)
+        self._relation = relation
+
+    def rows(self) -> int:
+        return self._relation.rows
+
+    def __arrow_c_schema__(self) -> object:
+        return self._relation.schema.__arrow_c_schema__()
+
+    def stream(self, columns: Sequence[int] | None, filters: Sequence[object]) -> tuple[object, bool]:  # noqa: ARG002
+        if not columns:  # without any column a batch could not say how many rows it has
+            return self._relation.open(None).__arrow_c_stream__(), False
+        return self._relation.open(columns).__arrow_c_stream__(), True
+
+
+class PrivateEngine:
+    """Prepared statements read new streams at each execution, planned once."""
+
+    prepares = True
+
+    def register(self, connection: Connection, name: str, relation: Relation) -> None:
+        private: Any = connection
+        private._register_arrow_source(name, _Source(relation))
+
+    def prepare(self, connection: Connection, name: str, sql: str) -> None:
+        connection.execute(f"PREPARE {identifier(name)} AS {sql}")
+
+    def execute(self, connection: Connection, name: str, sql: str) -> Sequence[pa.RecordBatch]:  # noqa: ARG002
+        private: Any = connection
+        table = private._submit(f"EXECUTE {identifier(name)}", None, "arrow", _ALL_ROWS).arrow_table()
+        batches: list[pa.RecordBatch] = table.to_batches()
+        return batches
+
+    def stream(self, connection: Connection, sql: str, values: Values, rows: int = BATCH_ROWS) -> pa.RecordBatchReader:
+        private: Any = connection
+        return private._submit(sql, list(values) or None, "stream", rows).arrow_reader()

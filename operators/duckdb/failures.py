@@ -1,0 +1,82 @@
+"""What DuckDB raises, as our errors: one line, no SQL, no traceback.
+
+While a result is read lazily DuckDB's errors arrive through Arrow as `OSError` with the same text, so the text's
+first words say what happened, not the class.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import duckdb
+import pyarrow as pa
+
+from ...proto.errors import ExecutionError, InternalError, TidegateError
+
+ENGINE_ERRORS: Final = (duckdb.Error, pa.ArrowException, OSError)
+
+_HINT = re.compile(
+    r"\s*(\. Use TRY\(|, or SET |; SET |Possible solutions?:|Candidate functions:|\bLINE \d+:|Detail: Python ).*",
+    re.DOTALL,
+)
+_KIND = re.compile(r"^([A-Za-z ]+?) Error: ")
+_INTERNAL: Final = frozenset({"INTERNAL", "FATAL", "Binder", "Parser", "Catalog", "Syntax"})
+#: Kinds that a bad file can cause, so that it is worth looking which one. What DuckDB's Parquet reader finds wrong
+#: with a page header has no kind of its own.
+_FILE_KINDS: Final = frozenset(
+    {"IO", "Invalid Input", "Serialization", "Conversion", "Permission", "HTTP", "Out of Range", "Invalid", ""}
+)
+
+
+def kind_of(error: BaseException) -> str:
+    """DuckDB's own word for the error: `Conversion`, `IO`, `Out of Memory`, ..."""
+    found = _KIND.match(str(error))
+    return found[1] if found else ""
+
+
+def may_be_a_file(error: BaseException) -> bool:
+    return kind_of(error) in _FILE_KINDS
+
+
+def is_interrupt(error: BaseException) -> bool:
+    return isinstance(error, duckdb.InterruptException) or kind_of(error) == "INTERRUPT"
+
+
+def interrupted(place: str) -> ExecutionError:
+    return ExecutionError(_at(place, "interrupted"), reason="INTERRUPTED")
+
+
+def is_fatal(error: BaseException) -> bool:
+    """Whether the DuckDB instance must not be used again."""
+    return kind_of(error) in ("INTERNAL", "FATAL")
+
+
+def translate(error: BaseException, place: str, memory_limit: int, text: str | None = None) -> TidegateError:
+    """`error` as one of ours, which may have another `text`. `place` is where in the plan the statement comes from."""
+    kind = kind_of(error)
+    if is_interrupt(error):
+        return interrupted(place)
+    if kind == "Out of Memory":
+        return out_of_memory(place, memory_limit)
+    sentence = _sentence(str(error) if text is None else text)
+    if kind in _INTERNAL:
+        return InternalError(_at(place, f"DuckDB refused the fragment: {sentence}"))
+    return ExecutionError(_at(place, sentence))
+
+
+def out_of_memory(place: str, memory_limit: int) -> ExecutionError:
+    limit = f"{memory_limit / (1 << 20):.0f} MiB"
+    return ExecutionError(
+        _at(place, f"needs more than its memory limit of {limit} and its spill space; give the task more memory"),
+        reason="MEMORY_LIMIT",
+    )
+
+
+def _sentence(text: str) -> str:
+    text = _HINT.sub("", _KIND.sub("", text, count=1))
+    return " ".join(text.split())
+
+
+def _at(place: str, sentence: str) -> str:
+    return f"{place}: {sentence}" if place else sentence

@@ -1,0 +1,123 @@
+"""An input's rows, held so that a statement run again reads the same ones: in memory at first, then in a file."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import pyarrow as pa
+
+from ...proto.errors import TidegateError
+from ..core.sizes import batch_bytes
+
+
+class SpillRoom:
+    """Where held rows may go: files in `folder`. Where there is `full`, what it makes is raised beyond `limit` bytes of
+    them.
+    """
+
+    def __init__(self, folder: str, limit: int | None = None, full: Callable[[], TidegateError] | None = None) -> None:
+        self._folder = folder
+        self._left = limit
+        self._full = full
+
+    def path(self) -> str:
+        """A new file's, which is there and empty: the fragments of an instance share its folder."""
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        handle, path = tempfile.mkstemp(prefix="held-", suffix=".arrow", dir=self._folder)
+        os.close(handle)
+        return path
+
+    def take(self, size: int) -> None:
+        if self._left is None or self._full is None:
+            return
+        self._left -= size
+        if self._left < 0:
+            raise self._full()
+
+
+class HeldRows:
+    """`close` removes the file."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch], room: SpillRoom) -> None:
+        self._rest = batches
+        self._room = room
+        self._memory: list[pa.RecordBatch] = []
+        self._size = self._rows = 0
+        self._path: str | None = None
+        self._sink: pa.NativeFile | None = None
+        self._writer: pa.RecordBatchWriter | None = None
+
+    def fill(self, most: int) -> int:
+        """Take rows into memory, up to their end or until there are more than `most` bytes; how many there are. Once
+        rows behind these are in the file none are taken: they would come before them.
+        """
+        while self._path is None and self._size <= most:
+            batch = next(self._rest, None)
+            if batch is None:
+                break
+            self._memory.append(batch)
+            self._size += batch_bytes(batch)
+            self._rows += batch.num_rows
+        return self._size
+
+    @property
+    def row_bytes(self) -> int:
+        """About how many bytes a row has, of those that `fill` took."""
+        return self._size // max(self._rows, 1)
+
+    def joined(self, schema: pa.Schema, most: int) -> pa.RecordBatch | None:
+        """What is in memory, if that is no more than so many rows."""
+        if sum(batch.num_rows for batch in self._memory) > most:
+            return None
+        match self._memory:
+            case []:
+                return pa.RecordBatch.from_pylist([], schema=schema)
+            case [batch]:
+                return batch
+            case batches:
+                return pa.concat_batches(batches)
+
+    def store(self) -> None:
+        """Write all rows that are not in memory to the file, which is all of them if `fill` was not called."""
+        for batch in self._rest:
+            self._write(batch)
+
+    def read(self, *, again: bool) -> Iterator[pa.RecordBatch]:
+        """All rows, from the first one on. What is in memory can always be read again; with `again`, all the rest."""
+        yield from self._memory
+        if self._path is not None:
+            self.store()  # the rest of a reading that was closed before its end
+            self._finish()
+            with pa.memory_map(self._path) as source:
+                yield from pa.ipc.open_stream(source)
+            return
+        for batch in self._rest:
+            if again:
+                self._write(batch)
+            yield batch
+
+    def close(self) -> None:
+        self._finish()
+        self._memory.clear()
+        path, self._path = self._path, None
+        if path is not None:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+
+    def _write(self, batch: pa.RecordBatch) -> None:
+        if self._writer is None:
+            self._path = self._room.path()
+            self._sink = pa.OSFile(self._path, "wb")
+            self._writer = pa.ipc.new_stream(self._sink, batch.schema)
+        self._room.take(batch_bytes(batch))
+        self._writer.write_batch(batch)
+
+    def _finish(self) -> None:
+        writer, self._writer = self._writer, None
+        sink, self._sink = self._sink, None
+        if writer is not None and sink is not None:
+            writer.close()
+            sink.close()

@@ -1,0 +1,203 @@
+"""Pooled DuckDB instances: one per pipeline instance, each with its own threads, memory, temp folder and file roots.
+
+An instance is configured and then locked, so that no statement can change what it does or reach a file outside the
+roots. Making one costs tens of milliseconds: `InstancePool.prepare` makes them ahead, and one that is given back is
+used again. What an instance computes depends on its settings alone, never on who used it before.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+
+import duckdb
+
+from ...proto.errors import InternalError, InvalidRequest
+from .duckdb_calls import Connection, Engine, default_engine, opened
+
+IDLE_PER_SETTINGS = 16
+IDLE_IN_ALL = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceSettings:
+    """`threads` is 1 where rows must come in a repeatable order: DuckDB then has no thread but the calling one.
+    `memory_limit` and `spill_limit` are bytes, `roots` the folders whose files may be read.
+    """
+
+    memory_limit: int
+    threads: int = 1
+    roots: tuple[str, ...] = ()
+    time_zone: str = "UTC"
+    spill_limit: int | None = None
+
+
+class Instance:
+    """A locked DuckDB instance. It hands out connections, one for each open result."""
+
+    def __init__(self, settings: InstanceSettings, spill_directory: str, engine: Engine | None = None) -> None:
+        self.settings = settings
+        self.engine = engine or default_engine()
+        self.broken = False
+        self._lock = threading.Lock()
+        self._connections: list[Connection] = []
+        self._temp = tempfile.mkdtemp(prefix="duckdb-", dir=spill_directory)
+        try:
+            self._database = _open(settings, self._temp)
+        except BaseException:
+            shutil.rmtree(self._temp, ignore_errors=True)
+            raise
+
+    def connect(self) -> Connection:
+        """A connection of its own: what is registered or prepared on it, no other one sees."""
+        with self._lock:
+            connection = self._database.cursor()
+            self._connections.append(connection)
+            return connection
+
+    def disconnect(self, connection: Connection) -> None:
+        with self._lock:
+            if connection in self._connections:
+                self._connections.remove(connection)
+        connection.close()
+
+    def interrupt(self) -> None:
+        """Stop whatever its connections are running. From any thread."""
+        with self._lock:
+            connections = tuple(self._connections)
+        for connection in connections:
+            with suppress(duckdb.Error):  # closed meanwhile
+                connection.interrupt()
+
+    @property
+    def idle(self) -> bool:
+        """No connection is out and nothing went wrong inside, so that another may have it."""
+        return not self.broken and not self._connections
+
+    @property
+    def temp_folder(self) -> str:
+        """Where it spills; removed with it."""
+        return self._temp
+
+    def hash_table_bytes(self) -> int:
+        """What hash tables (of joins and of aggregates) hold in memory just now."""
+        query = "SELECT sum(memory_usage_bytes)::BIGINT FROM duckdb_memory() WHERE tag = 'HASH_TABLE'"
+        with self._lock:
+            row = self._database.execute(query).fetchone()
+        return int(row[0] or 0) if row else 0
+
+    def close(self) -> None:
+        """Close every connection and remove the temp folder."""
+        with self._lock:
+            connections, self._connections = self._connections, []
+        for connection in connections:
+            connection.close()
+        self._database.close()
+        shutil.rmtree(self._temp, ignore_errors=True)
+
+
+def _open(settings: InstanceSettings, temp: str) -> Connection:
+    config: dict[str, str | int] = {
+        "threads": settings.threads,
+        # A thread that reads ahead makes the disk's timing decide which of a statement's pipelines goes on first, so
+        # the order of a GROUP BY over a union and the bits of its float sums. It also reserves memory, so that joins,
+        # groups and sorts spill sooner or later.
+        "async_threads": 0 if settings.threads == 1 else 1,
+        "memory_limit": f"{settings.memory_limit}B",
+        "temp_directory": temp,
+        # A cache of file contents would make memory, and so what spills, depend on earlier epochs.
+        "enable_external_file_cache": "false",
+        "autoload_known_extensions": "false",
+        "autoinstall_known_extensions": "false",
+    }
+    database = opened(config)
+    try:
+        _lock_down(database, settings)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _lock_down(database: Connection, settings: InstanceSettings) -> None:
+    """GLOBAL, because a connection made later does not inherit the session's settings."""
+    try:
+        database.execute("SET GLOBAL TimeZone = $1", [settings.time_zone])
+    except duckdb.Error as error:
+        raise InvalidRequest(f"unknown time zone {settings.time_zone!r}", reason="UNKNOWN_TIME_ZONE") from error
+    for threshold in ("asof_loop_join_threshold", "nested_loop_join_threshold", "merge_join_threshold"):
+        database.execute(f"SET GLOBAL {threshold} = 0")
+    database.execute("SET GLOBAL preserve_insertion_order = true")
+    if settings.spill_limit is not None:  # among the options of `connect` it shows, and does nothing
+        database.execute(f"SET GLOBAL max_temp_directory_size = '{settings.spill_limit:d}B'")
+    roots = [os.path.join(root, "") for root in settings.roots]
+    database.execute("SET GLOBAL allowed_directories = $1", [roots])
+    database.execute("SET GLOBAL enable_external_access = false")
+    # Of all settings those of statements' profiles and progress alone stay adjustable: they count, and change nothing.
+    adjustable = "'enable_profiling', 'enable_progress_bar', 'enable_progress_bar_print'"
+    database.execute(f"SET GLOBAL allowed_configs = [{adjustable}]")
+    database.execute("SET GLOBAL lock_configuration = true")
+
+
+class InstancePool:
+    """Instances by their settings. Thread-safe; `close` closes the idle ones and refuses to hand out more."""
+
+    def __init__(self, spill_directory: str | os.PathLike[str], *, engine: Engine | None = None) -> None:
+        self._spill_directory = os.fspath(spill_directory)
+        os.makedirs(self._spill_directory, mode=0o700, exist_ok=True)
+        self._engine = engine
+        self._lock = threading.Lock()
+        self._idle: dict[InstanceSettings, list[Instance]] = {}
+        self._closed = False
+
+    def prepare(self, settings: InstanceSettings, count: int = 1) -> None:
+        """Make instances ahead until `count` idle ones are there (a few at most are kept)."""
+        with self._lock:
+            missing = 0 if self._closed else min(count, IDLE_PER_SETTINGS) - len(self._idle.get(settings, ()))
+        for _ in range(missing):
+            self.give_back(self._make(settings))
+
+    def take(self, settings: InstanceSettings) -> Instance:
+        with self._lock:
+            if self._closed:
+                raise InternalError("the pool of DuckDB instances is closed")
+            if settings in self._idle:
+                return self._pop(settings)
+        return self._make(settings)
+
+    def give_back(self, instance: Instance) -> None:
+        """The taker is done with it. One with open connections, or a broken one, is closed."""
+        with self._lock:
+            too_many = self._keep(instance)
+        if too_many is not None:
+            too_many.close()
+
+    def _keep(self, instance: Instance) -> Instance | None:
+        """Under the lock: put it by; returns what is to be closed: it, or the one of those not asked for longest."""
+        if self._closed or not instance.idle or len(self._idle.get(instance.settings, ())) >= IDLE_PER_SETTINGS:
+            return instance
+        self._idle[instance.settings] = [*self._idle.pop(instance.settings, ()), instance]  # now the last
+        if sum(map(len, self._idle.values())) <= IDLE_IN_ALL:
+            return None
+        return self._pop(next(iter(self._idle)))
+
+    def _pop(self, settings: InstanceSettings) -> Instance:
+        idle = self._idle[settings]
+        if len(idle) == 1:
+            del self._idle[settings]
+        return idle.pop()
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            idle = [instance for instances in self._idle.values() for instance in instances]
+            self._idle.clear()
+        for instance in idle:
+            instance.close()
+
+    def _make(self, settings: InstanceSettings) -> Instance:
+        return Instance(settings, self._spill_directory, self._engine)

@@ -1,0 +1,136 @@
+"""A SELECT of a user's own, looked at before it runs: what it reads, and what its rows are like."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+import duckdb
+import pyarrow as pa
+
+from .duckdb_calls import Connection, opened
+from .statement_inputs import positional_schema
+
+_FUNCTIONS: Final = frozenset({"unnest", "range", "generate_series"})
+"""What may stand where a relation stands: nothing that reads from anywhere."""
+
+
+class BadStatementError(ValueError):
+    """What is wrong with a statement, in DuckDB's words where it is DuckDB that says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatementReads:
+    """How often a statement names each relation, in lower case, and whether it has common table expressions: these may
+    be read more often than they are written.
+    """
+
+    relations: Mapping[str, int]
+    expressions: bool
+
+    def once(self, relation: str) -> bool:
+        """Whether it surely reads the relation a single time."""
+        return not self.expressions and self.relations.get(relation.casefold(), 0) == 1
+
+
+def reads_of(statement: str) -> StatementReads:
+    """Raises `BadStatementError` for what is not one SELECT, or reads anything but relations by their plain names."""
+    row = _connection().cursor().execute("SELECT json_serialize_sql($1::VARCHAR)", [statement]).fetchone()
+    parsed = json.loads(row[0]) if row else {}
+    if parsed.get("error", True):
+        raise BadStatementError(f"DuckDB cannot parse it as a SELECT: {parsed.get('error_message', 'no statement')}")
+    if len(parsed["statements"]) != 1:
+        raise BadStatementError(f"it has to be one SELECT, and is {len(parsed['statements'])} statements")
+    relations: Counter[str] = Counter()
+    defined: set[str] = set()
+    for node in _nodes(parsed["statements"]):
+        defined.update(each["key"].casefold() for each in node.get("cte_map", {}).get("map", ()))
+        match node.get("type"):
+            case "BASE_TABLE":
+                if node["schema_name"] or node["catalog_name"]:
+                    path = ".".join(each for each in (node["catalog_name"], node["schema_name"]) if each)
+                    raise BadStatementError(f"it reads {path}.{node['table_name']}, but its streams alone are there")
+                relations[node["table_name"].casefold()] += 1
+            case "TABLE_FUNCTION":
+                name = node["function"].get("function_name", "").casefold()
+                if name not in _FUNCTIONS:
+                    raise BadStatementError(
+                        f"it calls {name}() as a relation; only {', '.join(sorted(_FUNCTIONS))} can be called so"
+                    )
+            case "SHOW_REF":
+                raise BadStatementError("it has to be a SELECT, and describes or shows something")
+    read = {name: times for name, times in relations.items() if name not in defined}
+    return StatementReads(read, bool(defined))
+
+
+def unended(statement: str) -> str:
+    """One SELECT without the semicolon that ends it, and without what stands behind that: it may stand in brackets."""
+    text = statement.encode()
+    starts = (at for at, _ in duckdb.tokenize(statement))  # in bytes, of what is neither blank nor in a text or comment
+    end = next((at for at in starts if text[at : at + 1] == b";"), len(text))
+    return text[:end].decode()
+
+
+def schema_of(sql: str, relations: Mapping[str, pa.Schema]) -> pa.Schema:
+    """Of the rows of a statement over relations with columns c0, c1, ... Raises `BadStatementError` where DuckDB does
+    not take it, and `ExecutionError` for a column that it cannot have.
+    """
+    cursor = _connection().cursor()
+    try:
+        for name, schema in relations.items():
+            cursor.register(name, positional_schema(schema).empty_table())
+        with cursor.sql(f"SELECT * FROM ({sql}) LIMIT 0").to_arrow_reader(1) as reader:
+            return pa.schema([pa.field(field.name, field.type) for field in reader.schema])
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        raise BadStatementError(f"DuckDB says: {_said(error)}") from error
+    finally:
+        cursor.close()
+
+
+def names_of(statement: str, relations: Mapping[str, pa.Schema]) -> list[str]:
+    """What the columns of a SELECT over these relations are called, twice where it says so: below another SELECT DuckDB
+    gives them other names. Raises `BadStatementError` where DuckDB does not take it.
+    """
+    cursor = _connection().cursor()
+    try:
+        for name, schema in relations.items():
+            cursor.register(name, schema.empty_table())
+        return [row[0] for row in cursor.execute(f"DESCRIBE {statement}").fetchall()]
+    except duckdb.Error as error:
+        raise BadStatementError(f"DuckDB says: {_said(error)}") from error
+    finally:
+        cursor.close()
+
+
+def _nodes(value: Any) -> Iterator[dict[str, Any]]:
+    stack = [value]
+    while stack:
+        match stack.pop():
+            case dict() as node:
+                yield node
+                stack.extend(node.values())
+            case list() as several:
+                stack.extend(several)
+
+
+def _said(error: BaseException) -> str:
+    return " ".join(str(error).split("\n\nLINE")[0].split())
+
+
+@cache
+def _connection() -> Connection:
+    """An instance of this process that nothing is ever put in."""
+    config: dict[str, str | int] = {
+        "threads": 1,
+        "autoload_known_extensions": "false",
+        "autoinstall_known_extensions": "false",
+    }
+    connection = opened(config)
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")
+    connection.execute("SET GLOBAL enable_external_access = false")
+    connection.execute("SET GLOBAL lock_configuration = true")
+    return connection

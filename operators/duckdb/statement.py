@@ -1,0 +1,150 @@
+"""A fragment's SQL on its connection: what is registered, what is kept planned, what is bound for each epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing, contextmanager
+from math import prod
+
+import pyarrow as pa
+
+from ..core.piece import FilePiece
+from ..core.quoting import identifier
+from ..sources.file_relations import FileSource, define
+from . import builds
+from .duckdb_calls import Connection, Engine, Relation, batches_of
+from .statement_inputs import FragmentInput, StreamSource
+
+#: What is fetched at once lies in memory that DuckDB does not count, for blocking statements and streamed results of
+#: EXECUTE too: 10M groups of 48 bytes under a memory limit of 100 MB peaked at 694 MB by EXECUTE, fetched as a table or
+#: read as a stream, and at 216 MB read lazily (10M rows of 32 bytes passed on: 420 and 118 MB). How many groups there
+#: will be nobody knows before, and planning again costs half a millisecond. So: no input of more rows than this, ...
+FETCHED_INPUT = 1_000_000
+#: ... and no more than this were every row of an input to meet every row of the others.
+FETCHED_ROWS = 10_000_000
+#: ... and no more than so many bytes of all inputs: a sort, for one, gives as many back.
+FETCHED_BYTES = 32 << 20
+#: A recursion of several columns may make far more rows than it reads, mostly all pairs of values: so no input of it
+#: larger than this. One of a single column only copies values that it has read.
+FETCHED_RECURSIVE = 1_000
+
+_PREPARED = "fragment"
+_RESULT = "fragment result"
+_STREAM_SUFFIX = " stream"
+
+
+class Statement:
+    """`recursive_columns` are those of the loop that has most of them, among those that it recurses in.
+
+    `planned` counts how often DuckDB planned it. `joins` says whether it builds hash tables to join with, where
+    that is known before its files are. `profile` is what its last run left, if that was counted and has ended. One that
+    is `row_wise` is executed for each block.
+    """
+
+    def __init__(
+        self,
+        sql: str,
+        *,
+        engine: Engine,
+        connection: Connection,
+        streams: Sequence[tuple[StreamSource, FragmentInput]],
+        files: Sequence[FileSource],
+        context: tuple[str, Relation] | None,
+        lazy: bool = False,
+        row_wise: bool = False,
+        recursive_columns: int = 0,
+    ) -> None:
+        self.planned = 0
+        self.profile: str | None = None
+        self._counted = False
+        self._engine = engine
+        self._connection = connection
+        self._files = tuple(files)
+        for source, relation in streams:
+            engine.register(connection, _registered(source), relation)
+        if context is not None:
+            engine.register(connection, context[0], context[1])
+        self._text = sql
+        self._replayed = [_materialized(source) for source, _ in streams if source.replayed]
+        self._sql = with_definitions(sql, self._replayed)
+        sources = [source for source, _ in streams]
+        most = FETCHED_RECURSIVE if recursive_columns > 1 else FETCHED_INPUT
+        self.prepared = not files and not lazy and (row_wise or _is_small(sources, most))
+        self.joins: bool | None = None
+        if not files:
+            if self.prepared:
+                engine.prepare(connection, _PREPARED, self._sql)
+                self.planned += 1
+            self.joins = self.explained_joins(self._sql, ())
+
+    def bound(
+        self, pieces: Mapping[str, Sequence[FilePiece]], paths: Mapping[str, str], sql: str | None = None
+    ) -> tuple[str, tuple[object, ...]]:
+        """The statement, or another one over the same inputs, over these files, by these paths; and its values."""
+        definitions: list[str] = []
+        values: list[object] = []
+        for file in self._files:
+            made = define(file, pieces[file.relation], len(values) + 1, paths)
+            definitions.append(made.sql)
+            values.extend(made.values)
+        return with_definitions(sql or self._text, [*definitions, *self._replayed]), tuple(values)
+
+    def explained_joins(self, sql: str, values: Sequence[object]) -> bool:
+        row = self._connection.execute(f"EXPLAIN (FORMAT JSON) {sql}", list(values) or None).fetchone()
+        return builds.has_hash_join(row[1] if row else "[]")
+
+    def execute(self) -> Sequence[pa.RecordBatch]:
+        """All rows at once, from the plan that is kept."""
+        if not self._engine.prepares:
+            self.planned += 1
+        return self._engine.execute(self._connection, _PREPARED, self._sql)
+
+    def count(self, counted: bool) -> None:
+        """Whether the next runs leave a profile."""
+        self.profile = None
+        if counted is not self._counted:
+            self._connection.execute("SET enable_profiling = 'no_output'" if counted else "RESET enable_profiling")
+            self._counted = counted
+
+    def stream(self, sql: str, values: Sequence[object], rows: int) -> Generator[pa.RecordBatch]:
+        """Lazily, in batches of so many rows: closing the iterator stops the statement and closes what it reads."""
+        self.planned += 1
+        with closing(batches_of(self._engine.stream(self._connection, sql, values, rows))) as batches:
+            yield from batches
+        if self._counted:
+            self.profile = self._connection.get_profiling_information("json")
+
+    @contextmanager
+    def executed(
+        self, sql: str, values: Sequence[object], rows: Callable[[], int]
+    ) -> Generator[tuple[str, Iterable[pa.RecordBatch]]]:
+        """Run to the end: its profile, and its rows, in batches of so many, for as long as the context lasts."""
+        table = identifier(_RESULT)
+        run = f"EXPLAIN (ANALYZE, FORMAT JSON) CREATE OR REPLACE TEMP TABLE {table} AS {sql}"
+        self.planned += 1
+        try:
+            row = self._connection.execute(run, list(values) or None).fetchone()
+            profile = self.profile = row[1] if row else "{}"
+            reader = self._engine.stream(self._connection, f"SELECT * FROM {table}", (), rows())
+            with closing(reader):
+                yield profile, reader
+        finally:
+            self._connection.execute(f"DROP TABLE IF EXISTS {table}")
+
+
+def with_definitions(sql: str, definitions: Sequence[str]) -> str:
+    """`sql`, which does not begin with WITH, over these common table expressions."""
+    return f"WITH {', '.join(definitions)} {sql}" if definitions else sql
+
+
+def _is_small(streams: Sequence[StreamSource], most: int) -> bool:
+    sizes = [max(stream.size_class, 1) for stream in streams for _ in range(2 if stream.replayed else 1)]
+    return max(sizes, default=1) <= most and prod(sizes) <= FETCHED_ROWS
+
+
+def _registered(source: StreamSource) -> str:
+    return source.relation + _STREAM_SUFFIX if source.replayed else source.relation
+
+
+def _materialized(source: StreamSource) -> str:
+    return f"{identifier(source.relation)} AS MATERIALIZED (SELECT * FROM {identifier(_registered(source))})"

@@ -1,0 +1,217 @@
+"""The streams a statement reads, epoch after epoch, through one registration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from ...proto.errors import ExecutionError, InternalError
+from ..core.batches import batch_of
+from ..core.blocks import blocks, gathered
+from ..core.operator import Stream
+from ..core.sizes import batch_bytes
+from .held import HeldRows, SpillRoom
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StreamSource:
+    """An Arrow stream that a statement calls `relation`, with columns c0, c1, ...
+
+    `size_class` is the power of ten at or above its rows. `rows` is how many DuckDB plans with, where something more
+    is known. With `replayed` the statement may read it more than once: the fragment then puts it in a MATERIALIZED
+    common table expression of that name.
+    """
+
+    relation: str
+    schema: pa.Schema
+    size_class: int
+    replayed: bool = False
+    rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ContextSource:
+    """A one-row relation, with the columns of `schema` under their own names: what the clock said."""
+
+    relation: str
+    schema: pa.Schema
+
+
+class ContextInput:
+    """The context's row as DuckDB sees it, as often as it asks."""
+
+    rows = 1
+
+    def __init__(self, source: ContextSource) -> None:
+        self.schema = source.schema
+        self._row: pa.Table | None = None
+
+    def set(self, row: pa.RecordBatch) -> None:
+        if row.num_rows != 1 or not row.schema.equals(self.schema):
+            raise InternalError("not the one context row that the fragment wants")
+        self._row = pa.Table.from_batches([row])
+
+    @property
+    def is_set(self) -> bool:
+        return self._row is not None
+
+    def open(self, columns: Sequence[int] | None) -> pa.RecordBatchReader:
+        if self._row is None:
+            raise InternalError("the context was read before it was set")
+        row = self._row if columns is None else self._row.select(list(columns))
+        return row.to_reader()
+
+
+class FragmentInput:
+    """A stream as DuckDB sees it, each epoch's once, or, where its rows are held, once in each run of the statement.
+    `failure` is what went wrong above it, as it was raised there; `seen` and `bytes` count the rows of this run.
+    """
+
+    def __init__(self, source: StreamSource, *, strict: bool, check: Callable[[], None]) -> None:
+        self.relation = source.relation
+        self.rows = source.size_class if source.rows is None else source.rows
+        self.failure: BaseException | None = None
+        self.bytes = 0
+        self.seen = 0
+        self._strict = strict
+        self._check = check
+        self._empty = not len(source.schema)
+        self.schema = positional_schema(source.schema)
+        self._source_schema = source.schema
+        self._stream: Stream | None = None
+        self._held: HeldRows | None = None
+        self._again = False
+        self._asked = False
+        self._block: pa.RecordBatch | None = None
+
+    def begin(self, stream: Stream) -> None:
+        """Hand out `stream` when asked next."""
+        self._stream, self.failure = stream, None
+        self._restart()
+
+    def hold(self, most: int, room: SpillRoom) -> int:
+        """Take its rows into memory until there are no more, or more than `most` bytes; how many there are."""
+        if self._stream is None:
+            raise InternalError(f"the stream {self.relation!r} was held outside of an epoch")
+        if self._held is None:
+            self._held = HeldRows(self._checked(self._cut(self._stream)), room)
+        try:
+            return self._held.fill(most)
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    def whole(self, most_rows: int, most_bytes: int, room: SpillRoom) -> pa.RecordBatch | None:
+        """All of its rows at once, if there are no more. Else they are held."""
+        if self.hold(most_bytes, room) > most_bytes or self._held is None:
+            return None
+        return self._held.joined(self._source_schema, most_rows)
+
+    def one_by_one(self) -> Iterator[None]:
+        """Hand out some rows at each step, as if there were no others; cut anywhere."""
+        if self._stream is None:
+            raise InternalError(f"the stream {self.relation!r} was read outside of an epoch")
+        rows = self._checked(iter(self._stream)) if self._held is None else self._held.read(again=False)
+        for block in gathered(rows):
+            self._block, self._asked = block, False
+            yield
+        self._block = None
+
+    @property
+    def row_bytes(self) -> int:
+        """About how many bytes a row has, of those that were read or are held."""
+        if self.seen:
+            return self.bytes // self.seen
+        return 0 if self._held is None else self._held.row_bytes
+
+    def keep(self) -> None:
+        """Hold also the rows that are only read with the statement, so that it can be run again."""
+        self._again = True
+
+    def read_again(self) -> None:
+        """Hand out the same rows when asked next."""
+        self._again = False
+        self._restart()
+
+    def end(self) -> None:
+        """The epoch is over."""
+        held, self._held, self._again, self._block = self._held, None, False, None
+        if held is not None:
+            held.close()
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.close()
+
+    def _restart(self) -> None:
+        self._asked, self.bytes, self.seen = False, 0, 0
+
+    def open(self, columns: Sequence[int] | None) -> pa.RecordBatchReader:
+        if self._stream is None or self._asked:
+            self.failure = InternalError(
+                f"the stream {self.relation!r} was read twice in one epoch, and is not marked as replayed"
+                if self._asked
+                else f"the stream {self.relation!r} was read outside of an epoch"
+            )
+            raise self.failure
+        self._asked = True
+        schema = self.schema if columns is None else pa.schema([self.schema.field(i) for i in columns])
+        return pa.RecordBatchReader.from_batches(schema, self._batches(self._stream, schema, columns))
+
+    def _batches(self, stream: Stream, schema: pa.Schema, columns: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
+        places = range(len(schema)) if columns is None else columns
+        rows = self._rows(stream) if self._block is None else iter((self._block,))
+        try:
+            for batch in rows:
+                self.bytes += batch_bytes(batch)
+                self.seen += batch.num_rows
+                arrays = [pa.nulls(batch.num_rows, pa.int8())] if self._empty else [batch.column(i) for i in places]
+                yield batch_of(arrays, batch.num_rows, schema)
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            self.failure = error
+            raise
+        finally:
+            if not self._again and self._block is None:
+                stream.close()
+
+    def _rows(self, stream: Stream) -> Iterator[pa.RecordBatch]:
+        return self._checked(self._cut(stream)) if self._held is None else self._held.read(again=self._again)
+
+    def _cut(self, stream: Stream) -> Iterator[pa.RecordBatch]:
+        return blocks(stream) if self._strict else iter(stream)
+
+    def _checked(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            self._check()
+            yield batch
+
+
+def positional_schema(schema: pa.Schema) -> pa.Schema:
+    """Columns c0, c1, ... A relation without columns gets one, because its rows count all the same."""
+    for field in schema:
+        obstacle = _refused(field.type)
+        if obstacle:
+            raise ExecutionError(f"column {field.name!r} is {field.type}: {obstacle}", reason="UNSUPPORTED_TYPE")
+    fields = [pa.field(f"c{i}", field.type) for i, field in enumerate(schema)]
+    return pa.schema(fields or [pa.field("c0", pa.int8())])
+
+
+def _refused(type_: pa.DataType) -> str | None:
+    """What DuckDB would refuse or change silently."""
+    if pa.types.is_float16(type_):
+        return "half floats have no counterpart in DuckDB"
+    if pa.types.is_decimal256(type_):
+        return "decimals have at most 38 digits"
+    if pa.types.is_decimal(type_) and type_.scale < 0:
+        return "a decimal's scale must not be negative"
+    if pa.types.is_union(type_) and type_.mode == "dense":
+        return "dense unions have no counterpart in DuckDB"
+    if pa.types.is_duration(type_) and type_.unit == "ns":
+        return "spans are kept in microseconds"
+    if pa.types.is_nested(type_):
+        inner = (_refused(type_.field(i).type) for i in range(type_.num_fields))
+        return next((obstacle for obstacle in inner if obstacle), None)
+    return None

@@ -1,0 +1,151 @@
+"""Expressions over the columns of a batch, and how they are computed."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, assert_never
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as kinds
+
+from ..arrays.layout import values as values_of
+
+Value: TypeAlias = Any  # pyarrow's: an array with a value for each row, or a scalar that holds for all
+Compute: TypeAlias = Callable[[pa.RecordBatch], Value]
+
+
+class Declined(Exception):
+    """DuckDB has to be asked."""
+
+
+class Function(enum.Enum):
+    EQUAL = "equal"
+    NOT_EQUAL = "not_equal"
+    LESS = "less"
+    LESS_EQUAL = "less_equal"
+    GREATER = "greater"
+    GREATER_EQUAL = "greater_equal"
+    IS_NULL = "is_null"
+    IS_VALID = "is_valid"
+    AND = "and_kleene"
+    OR = "or_kleene"
+    NOT = "invert"
+    ADD = "add_checked"
+    SUBTRACT = "subtract_checked"
+    MULTIPLY = "multiply_checked"
+    CHOOSE = "if_else"
+    """The second argument where the first is true, else (where it is null, too) the third."""
+    CAST = "cast"
+    """To a type that holds all values of the argument's, or to the nearest floats."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """`value` as `pyarrow.scalar` takes it."""
+
+    value: object
+    type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """`type` is of the result."""
+
+    function: Function
+    arguments: tuple[Expression, ...]
+    type: pa.DataType
+
+
+Expression: TypeAlias = Column | Constant | Apply
+
+
+def compiled(expression: Expression) -> Compute:
+    """Raises `Declined` when it is called for rows that it must not decide, and `pyarrow.ArrowInvalid` on overflow."""
+    match expression:
+        case Column(index=index):
+            return lambda rows: rows.column(index)
+        case Constant(value=value, type=type_):
+            constant = pa.scalar(value, type_)
+            return lambda _: constant
+        case Apply(function=Function.CAST, arguments=(operand,), type=type_):
+            inner, cast = compiled(operand), pc.get_function("cast")
+            options = pc.CastOptions.unsafe(type_)
+            return lambda rows: cast.call([inner(rows)], options)
+        case Apply(function=function, arguments=arguments):
+            return _applied(function, tuple(map(compiled, arguments)))
+        case _:
+            assert_never(expression)
+
+
+def _applied(function: Function, arguments: tuple[Compute, ...]) -> Compute:
+    kernel = pc.get_function(function.value)
+    check = _CHECKS.get(function)
+    if check is None:
+        return lambda rows: kernel.call([argument(rows) for argument in arguments])
+
+    def checked(rows: pa.RecordBatch) -> Value:
+        return check(kernel, [argument(rows) for argument in arguments])
+
+    return checked
+
+
+def _compared(kernel: pc.Function, arguments: list[Value]) -> Value:
+    """To DuckDB NaN equals itself and is the largest value, to Arrow it is neither."""
+    for argument in arguments:
+        if kinds.is_floating(argument.type) and _any(np.isnan, argument):
+            raise Declined
+    return kernel.call(arguments)
+
+
+def _calculated(kernel: pc.Function, arguments: list[Value]) -> Value:
+    found = kernel.call(arguments)
+    if kinds.is_floating(found.type) and _any(_not_finite, found):
+        raise Declined
+    return found
+
+
+def _chosen(kernel: pc.Function, arguments: list[Value]) -> Value:
+    condition, then, otherwise = arguments
+    return kernel.call([pc.fill_null(condition, False), then, otherwise])
+
+
+def _any(test: Callable[[Any], Any], value: Value) -> bool:
+    """Whether there is one like this; what lies below a null counts as well."""
+    if isinstance(value, pa.Scalar):
+        return value.is_valid and bool(test(value.as_py()))
+    return bool(test(values_of(value)).any())
+
+
+def _not_finite(values: Any) -> Any:
+    return ~np.isfinite(values)
+
+
+_CHECKS: Final[Mapping[Function, Callable[[pc.Function, list[Value]], Value]]] = {
+    **dict.fromkeys(
+        (
+            Function.EQUAL,
+            Function.NOT_EQUAL,
+            Function.LESS,
+            Function.LESS_EQUAL,
+            Function.GREATER,
+            Function.GREATER_EQUAL,
+        ),
+        _compared,
+    ),
+    **dict.fromkeys((Function.ADD, Function.SUBTRACT, Function.MULTIPLY), _calculated),
+    Function.CHOOSE: _chosen,
+}
+
+
+def column_of(value: Value, rows: pa.RecordBatch) -> pa.Array:
+    """With a value for each of the rows."""
+    return pa.repeat(value, rows.num_rows) if isinstance(value, pa.Scalar) else value

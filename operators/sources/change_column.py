@@ -1,0 +1,81 @@
+"""A change column: what of a split says of each row how often it is inserted, or deleted.
+
+It holds weights (+1 inserts a row, -1 deletes one, n is n copies), or the words that table formats write for changes.
+In a text file a weight is a whole number in digits.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as kinds
+
+from ..arrays.casts import plain
+
+Weights: TypeAlias = npt.NDArray[np.int64]
+
+WORDS: Final = {"insert": 1, "delete": -1, "update_preimage": -1, "update_postimage": 1}
+
+_DIGITS: Final = r"^[+-]?[0-9]{1,18}$"
+
+
+class BadChange(Exception):
+    """The value at `row` says nothing of its row."""
+
+    def __init__(self, row: int, why: str) -> None:
+        super().__init__(why)
+        self.row = row
+
+
+def tells_changes(type_: pa.DataType) -> bool:
+    """Whether a column of this type can say so."""
+    kind = plain(type_)
+    return bool(kinds.is_integer(kind) or kinds.is_string(kind))
+
+
+def weights(array: pa.Array, *, digits: bool = False) -> Weights:
+    """The rows' weights, from a column of a type that `tells_changes`. With `digits` text may be a number too."""
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if kinds.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    elif kinds.is_run_end_encoded(array.type):
+        array = pc.run_end_decode(array)
+    if array.null_count:
+        raise BadChange(int(np.flatnonzero(_mask(array.is_null()))[0]), "is null")
+    return _numbers(array) if kinds.is_integer(array.type) else _words(array.cast(pa.string()), digits=digits)
+
+
+def _numbers(array: pa.Array) -> Weights:
+    if kinds.is_uint64(array.type):
+        beyond = np.flatnonzero(array.to_numpy() >= np.uint64(1 << 63))
+        if len(beyond):
+            row = int(beyond[0])
+            raise BadChange(row, f"is {array[row].as_py()}, which is beyond 64 bits")
+    found: Weights = array.to_numpy().astype(np.int64)
+    return found
+
+
+def _words(array: pa.Array, *, digits: bool) -> Weights:
+    at = pc.index_in(array, value_set=pa.array(WORDS)).fill_null(-1).to_numpy(zero_copy_only=False)
+    found: Weights = np.array([*WORDS.values(), 0], dtype=np.int64)[at]
+    others = np.flatnonzero(at < 0)
+    if not len(others):
+        return found
+    texts = array.take(pa.array(others))
+    wrong = ~_mask(pc.match_substring_regex(texts, _DIGITS)) if digits else np.ones(len(others), dtype=np.bool_)
+    if wrong.any():
+        row = int(others[np.flatnonzero(wrong)[0]])
+        known = ", ".join(WORDS) + (" or a whole number" if digits else "")
+        raise BadChange(row, f"is {array[row].as_py()!r}, not {known}")
+    found[others] = pc.utf8_ltrim(texts, "+").cast(pa.int64()).to_numpy()
+    return found
+
+
+def _mask(array: pa.Array) -> npt.NDArray[np.bool_]:
+    found: npt.NDArray[np.bool_] = array.to_numpy(zero_copy_only=False)
+    return found

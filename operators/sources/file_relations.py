@@ -1,0 +1,287 @@
+"""Files as a relation that DuckDB reads itself: the epoch's pieces of one source, in order, in the plan's types.
+
+Whole files of one schema are one `read_parquet` over a list; a range of a file is a branch of its own, because that
+lets DuckDB skip row groups. Paths, folder values and messages are bound as parameters.
+
+`native_obstacle` says why DuckDB may not: it must give exactly what `scan` gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+from pyarrow import types as kinds
+
+from ...proto.errors import SplitError
+from ...proto.values import MissingColumns
+from ..arrays.casts import plain
+from ..core.column import Column
+from ..core.piece import FilePiece, Piece
+from ..core.quoting import identifier, writable
+from .formats.matching import FromFile, FromFolder, Match, Missing, describe, match_columns
+
+_Bind: TypeAlias = Callable[[object], str]
+
+_KEPT: Final = 0.2
+_OWN: Final[Mapping[str, str]] = {}
+#: DuckDB reads 2,048 rows of a file at a time, whatever they take: of wider rows than this, that is too much.
+_WIDEST: Final = 8 << 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FileSource:
+    """A source that a statement reads from files; it calls it `relation`, with columns c0, c1, ...
+
+    Where it is `placed`, p0, p1 and p2 order its rows as they are in the pieces. Where it is `weighed`, DuckDB is made
+    to expect as many rows of it as it has.
+    """
+
+    source: str
+    relation: str
+    columns: tuple[Column, ...]
+    placed: bool = False
+    weighed: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the relation's columns; without any it has one all the same."""
+        named = [f"c{i}" for i in range(len(self.columns))]
+        return (*named, "p0", "p1", "p2") if self.placed else tuple(named) or ("c0",)
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A common table expression, and the values of its parameters."""
+
+    sql: str
+    values: tuple[object, ...]
+
+
+def native_obstacle(pieces: Sequence[Piece], columns: Sequence[Column]) -> str | None:
+    """Why DuckDB cannot read these pieces exactly as the plan wants them; None where it can."""
+    seen: tuple[pa.Schema, MissingColumns | None] | None = None
+    for piece in pieces:
+        if not isinstance(piece, FilePiece) or piece.format != "parquet" or piece.schema is None:
+            return f"{describe(piece)} is not a Parquet file"
+        if any(character in piece.path for character in "*?[]{}"):
+            return f"{piece.path} would be taken for a pattern"
+        if (piece.row_bytes or 0) > _WIDEST:
+            return f"{piece.path} has rows of about {piece.row_bytes:,} bytes, and DuckDB reads 2,048 rows at a time"
+        alike = seen is not None and seen[1] is piece.missing_columns and seen[0].equals(piece.schema)
+        if not alike or piece.partition:
+            obstacle = _schema_obstacle(piece, piece.schema, columns)
+            if obstacle is not None:
+                return f"{piece.path}: {obstacle}"
+        seen = piece.schema, piece.missing_columns
+    return None
+
+
+def _schema_obstacle(piece: FilePiece, schema: pa.Schema, columns: Sequence[Column]) -> str | None:
+    folded = [name.casefold() for name in schema.names]
+    if len(set(folded)) != len(folded):
+        return "column names that differ by case alone"
+    try:
+        matches = match_columns(columns, schema, piece)
+    except SplitError as error:
+        return error.message
+    for column, match in zip(columns, matches, strict=True):
+        if sql_type(column.type) is None:
+            return f"column {column.name!r} is {column.type}"
+        if isinstance(match, FromFile) and not writable(match.name):
+            return f"a column called {match.name!r} cannot be named in SQL"
+        if isinstance(match, FromFile) and not _same_in_duckdb(match.type, column.type):
+            return f"column {column.name!r} is {match.type} and wanted as {column.type}"
+    return None
+
+
+def _same_in_duckdb(file: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether DuckDB reads and casts it to the same values, or the same refusal, as ours."""
+    if kinds.is_dictionary(file):
+        file = file.value_type
+    file = file if isinstance(file, pa.BaseExtensionType) else plain(file)
+    if file.equals(wanted):
+        return sql_type(wanted) is not None
+    if kinds.is_integer(file) and kinds.is_integer(wanted):
+        return True
+    if kinds.is_integer(file) and kinds.is_floating(wanted):
+        return bool(file.bit_width * 2 <= wanted.bit_width)
+    if kinds.is_float32(file):
+        return bool(kinds.is_float64(wanted))
+    if kinds.is_decimal128(file) and kinds.is_decimal128(wanted):
+        return bool(wanted.scale >= file.scale and wanted.precision - wanted.scale >= file.precision - file.scale)
+    if kinds.is_timestamp(file) and kinds.is_timestamp(wanted):
+        units = {file.unit, wanted.unit}
+        return (file.tz is None) == (wanted.tz is None) and units <= {"ms", "us"} and wanted.unit == "us"
+    return False
+
+
+_SQL_TYPES: dict[pa.DataType, str] = {
+    pa.bool_(): "BOOLEAN",
+    pa.int8(): "TINYINT",
+    pa.int16(): "SMALLINT",
+    pa.int32(): "INTEGER",
+    pa.int64(): "BIGINT",
+    pa.uint8(): "UTINYINT",
+    pa.uint16(): "USMALLINT",
+    pa.uint32(): "UINTEGER",
+    pa.uint64(): "UBIGINT",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+    pa.string(): "VARCHAR",
+    pa.binary(): "BLOB",
+    pa.date32(): "DATE",
+    pa.time64("us"): "TIME",
+    pa.timestamp("ms"): "TIMESTAMP_MS",
+    pa.timestamp("us"): "TIMESTAMP",
+}
+
+
+def sql_type(type_: pa.DataType) -> str | None:
+    """DuckDB's type for a column read from a file; None for one that goes through `scan` instead."""
+    if kinds.is_decimal128(type_):
+        return f"DECIMAL({type_.precision},{type_.scale})"
+    if kinds.is_timestamp(type_) and type_.tz is not None:
+        return "TIMESTAMPTZ" if type_.unit == "us" else None
+    if kinds.is_list(type_):
+        element = sql_type(type_.value_type)
+        return None if element is None else f"{element}[]"
+    return _SQL_TYPES.get(type_)
+
+
+def contiguous(pieces: Sequence[FilePiece]) -> Iterator[FilePiece]:
+    """Neighbours that continue each other in the same file, as one piece."""
+    held: FilePiece | None = None
+    for piece in pieces:
+        if held is not None and _continues(held, piece):
+            assert held.rows is not None
+            assert piece.rows is not None
+            held = replace(
+                held,
+                rows=(held.rows[0], piece.rows[1]),
+                row_count=(held.row_count or 0) + (piece.row_count or 0),
+                byte_count=(held.byte_count or 0) + (piece.byte_count or 0),
+            )
+            continue
+        if held is not None:
+            yield held
+        held = piece
+    if held is not None:
+        yield held
+
+
+def _continues(left: FilePiece, right: FilePiece) -> bool:
+    if left.rows is None or right.rows is None or left.path != right.path or left.origin != right.origin:
+        return False
+    return left.rows[1] == right.rows[0] and left.version == right.version and left.schema is right.schema
+
+
+def define(
+    source: FileSource, pieces: Sequence[FilePiece], first_parameter: int, paths: Mapping[str, str] = _OWN
+) -> Definition:
+    """`source.relation` over `pieces`, all of which must be `native`. Parameters count from `first_parameter`; `paths`
+    says how a file is opened that is not opened by its own.
+    """
+    values: list[object] = []
+
+    def bind(value: object) -> str:
+        values.append(value)
+        return f"${first_parameter + len(values) - 1}"
+
+    branches = [_branch(source, i, group, paths, bind) for i, group in enumerate(_groups(pieces))] or [_nothing(source)]
+    names = ", ".join(source.names)
+    body = " UNION ALL ".join(branches)
+    return Definition(f"{identifier(source.relation)}({names}) AS NOT MATERIALIZED ({body})", tuple(values))
+
+
+def _groups(pieces: Sequence[FilePiece]) -> Iterator[list[FilePiece]]:
+    """Runs of whole files with one schema; a part of a file alone."""
+    group: list[FilePiece] = []
+    for piece in contiguous(pieces):
+        if group and (not piece.whole or not group[-1].whole or not _alike(group[-1], piece)):
+            yield group
+            group = []
+        group.append(piece)
+    if group:
+        yield group
+
+
+def _alike(left: FilePiece, right: FilePiece) -> bool:
+    assert left.schema is not None
+    keys = [key for key, _ in left.partition] == [key for key, _ in right.partition]
+    return keys and left.schema.equals(right.schema) and left.never_null == right.never_null and left.keys == right.keys
+
+
+def _branch(source: FileSource, number: int, group: Sequence[FilePiece], paths: Mapping[str, str], bind: _Bind) -> str:
+    first = group[0]
+    assert first.schema is not None
+    matches = [match_columns(source.columns, piece.schema or first.schema, piece) for piece in group]
+    columns = [
+        _expression(column, [match[i] for match in matches], first, source, bind)
+        for i, column in enumerate(source.columns)
+    ]
+    if source.placed:
+        columns += [f"{number:d}", "file_index", "file_row_number"]
+    wanted = list(_wanted(first))
+    opened = [paths.get(piece.path, piece.path) for piece in group]
+    times = _times(group) if wanted and source.weighed else 1
+    if times > 1:
+        wanted.append(f"file_index < {len(opened):d}")
+    where = f" WHERE {' AND '.join(wanted)}" if wanted else ""
+    files = bind(opened * times)
+    return f"SELECT {', '.join(columns) or 'NULL::TINYINT'} FROM read_parquet({files}, hive_partitioning=false){where}"
+
+
+def _times(group: Sequence[FilePiece]) -> int:
+    """How often to list the files of a part, of which one time is read. DuckDB orders joins by estimates: it expects
+    as many rows as the listed files have, and of them `_KEPT` as soon as there is any condition. Nothing else tells it
+    more: it takes the files' own numbers over `explicit_cardinality`. What is listed but not read costs its footer.
+    """
+    rows = sum(piece.row_count or 0 for piece in group)
+    listed = sum(piece.file_rows or 0 for piece in group)
+    return max(1, ceil(rows / (listed * _KEPT))) if listed else 1
+
+
+def _wanted(piece: FilePiece) -> Iterator[str]:
+    """Conditions by which DuckDB skips row groups; it checks them for every row that it reads, so as few as will do."""
+    if not piece.whole and piece.rows is not None:
+        start, end = piece.rows
+        if start:
+            yield f"file_row_number >= {start:d}"
+        if end != piece.file_rows:
+            yield f"file_row_number < {end:d}"
+    if piece.keys is not None:
+        name = identifier(piece.keys.column)
+        if piece.keys.low is not None:
+            yield f"{name} >= {piece.keys.low:d}"
+        if piece.keys.high is not None:
+            yield f"{name} < {piece.keys.high:d}"
+
+
+def _expression(column: Column, matches: Sequence[Match], piece: FilePiece, source: FileSource, bind: _Bind) -> str:
+    wanted = sql_type(column.type)
+    match matches[0]:
+        case FromFile(name=name, index=index):
+            value = f"CAST({identifier(name)} AS {wanted})"
+            assert piece.schema is not None
+            proved = name in piece.never_null or not piece.schema.field(index).nullable
+            if column.nullable or proved:
+                return value
+            message = bind(f"required column {column.name!r} of source {source.source!r} is null")
+            return f"CASE WHEN {identifier(name)} IS NULL THEN error({message}::VARCHAR)::{wanted} ELSE {value} END"
+        case FromFolder():
+            found = [match.value.as_py() for match in matches if isinstance(match, FromFolder)]
+            if all(value == found[0] for value in found):
+                return f"CAST({bind(found[0])} AS {wanted})"
+            return f"CAST({bind(found)} AS {wanted}[])[(file_index + 1)::BIGINT]"
+        case Missing():
+            return f"CAST(NULL AS {wanted})"
+
+
+def _nothing(source: FileSource) -> str:
+    columns = [f"CAST(NULL AS {sql_type(column.type)})" for column in source.columns]
+    columns += ["0"] * (len(source.names) - len(columns))
+    return f"SELECT {', '.join(columns)} WHERE false"

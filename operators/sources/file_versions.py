@@ -1,0 +1,282 @@
+"""A file is read as it was when its split was accepted, or not at all.
+
+A file is opened once: component by component from the root of the file system on, and no link is followed, whatever
+became of the path since it was checked. Who reads it opens the same file again by its descriptor (`OpenFile.path`), on
+Linux; elsewhere, and where the process may not have that many files open, by its path. When it has been read, the
+descriptor and the path must be what they were at first.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import stat
+import threading
+from collections.abc import Iterable
+from typing import Final, NamedTuple, Protocol, Self
+
+import pyarrow as pa
+
+from ...proto.errors import SplitError
+from ..core.piece import FilePiece, FileVersion
+
+_DESCRIPTORS: Final = "/proc/self/fd"
+_BY_DESCRIPTOR: Final = os.path.isdir(_DESCRIPTORS)
+_FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+#: Nothing that is put in the file's place, a pipe for one, may hold up who opens it.
+_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_ANOTHER: Final = (errno.ELOOP, errno.ENOTDIR, errno.ENXIO)
+#: Of the files that the process may have open, those that are held for statements: a quarter of them.
+_HELD: Final = 4
+
+
+class Files(Protocol):
+    """How formats open what they read; `pyarrow.fs.FileSystem` has it."""
+
+    def open_input_file(self, path: str) -> pa.NativeFile: ...
+
+    def open_input_stream(self, path: str, compression: str | None = "detect") -> pa.NativeFile: ...
+
+
+class Identity(NamedTuple):
+    """Which file it is, and what was last done to it."""
+
+    device: int
+    inode: int
+    size: int
+    modified_ns: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> Self:
+        return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+class OpenFile:
+    """A piece's file, open. Raises `SplitError` where it is gone, another one, or no longer where its path led."""
+
+    def __init__(self, piece: FilePiece, folder: int | None = None) -> None:
+        self._piece = piece
+        self._descriptor = _opened(piece, folder)
+        try:
+            status = os.fstat(self._descriptor)
+            self.identity = Identity.of(status)
+            now = FileVersion(size=status.st_size, modified_ns=status.st_mtime_ns)
+            if not stat.S_ISREG(status.st_mode) or now != piece.version:
+                raise _changed(piece)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def path(self) -> str:
+        """How to open this very file again."""
+        return f"{_DESCRIPTORS}/{self._descriptor}" if _BY_DESCRIPTOR else self._piece.path
+
+    def check(self) -> None:
+        """`SplitError` where it has been written to, or its path leads to another one."""
+        if Identity.of(os.fstat(self._descriptor)) != self.identity:
+            raise _changed(self._piece)
+        _check_path(self._piece, self.identity)
+
+    def close(self) -> None:
+        """More than once is harmless."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+class PieceFiles:
+    """`Files` in which a piece's path leads to the file that is open."""
+
+    def __init__(self, file: OpenFile, path: str, files: Files) -> None:
+        self._file = file
+        self._path = path
+        self._files = files
+
+    def open_input_file(self, path: str) -> pa.NativeFile:
+        return self._files.open_input_file(self._real(path))
+
+    def open_input_stream(self, path: str, compression: str | None = "detect") -> pa.NativeFile:
+        # A descriptor has no ending that tells.
+        return self._files.open_input_stream(self._real(path), compression=_compression(path, compression))
+
+    def _real(self, path: str) -> str:
+        return self._file.path if path == self._path else path
+
+
+class HeldFiles:
+    """The files of a statement's pieces, open for as long as it reads them."""
+
+    def __init__(self, pieces: Iterable[FilePiece]) -> None:
+        self.paths: dict[str, str] = {}
+        """How the statement opens each file."""
+        self.identities: dict[str, Identity] = {}
+        self._files: list[OpenFile] = []
+        self._by_path: list[FilePiece] = []
+        try:
+            self._open(pieces)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, pieces: Iterable[FilePiece]) -> None:
+        versions: dict[str, FileVersion] = {}
+        with _Folder() as folder:
+            for piece in pieces:
+                if versions.get(piece.path) == piece.version:
+                    continue
+                file = OpenFile(piece, folder.of(piece))
+                versions[piece.path] = piece.version
+                self.paths[piece.path] = piece.path
+                self.identities[piece.path] = file.identity
+                if _BY_DESCRIPTOR and _room.take():
+                    self._files.append(file)
+                    self.paths[piece.path] = file.path
+                else:
+                    self._by_path.append(piece)
+                    file.close()
+
+    def check(self) -> None:
+        """As `OpenFile.check`."""
+        for file in self._files:
+            file.check()
+        for piece in self._by_path:
+            _check_path(piece, self.identities[piece.path])
+
+    def named(self, text: str) -> str:
+        """A message of who read the files, with their own names."""
+        for path, alias in self.paths.items():
+            text = text.replace(f'"{alias}"', f'"{path}"')
+        return text
+
+    def close(self) -> None:
+        while self._files:
+            self._files.pop().close()
+            _room.give()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def check_version(piece: FilePiece) -> None:
+    """`SplitError` for a file that is gone, another one, or no longer where its path led."""
+    OpenFile(piece).close()
+
+
+class _Room:
+    """How many files statements hold, in the whole process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held = 0
+
+    def take(self) -> bool:
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        with self._lock:
+            if self._held >= soft // _HELD:
+                return False
+            self._held += 1
+            return True
+
+    def give(self) -> None:
+        with self._lock:
+            self._held -= 1
+
+
+_room: Final = _Room()
+
+
+class _Folder:
+    """The folder of the last piece, open: many files are in one."""
+
+    def __init__(self) -> None:
+        self._path = ""
+        self._descriptor = -1
+
+    def of(self, piece: FilePiece) -> int:
+        path = os.path.dirname(piece.path)
+        if path != self._path or self._descriptor < 0:
+            self.close()
+            self._descriptor = _opened_folder(piece)
+            self._path = path
+        return self._descriptor
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def _opened(piece: FilePiece, folder: int | None) -> int:
+    own = _opened_folder(piece) if folder is None else folder
+    try:
+        return os.open(os.path.basename(piece.path), _FILE, dir_fd=own)
+    except OSError as error:
+        raise _not_there(piece, error) from error
+    finally:
+        if folder is None:
+            os.close(own)
+
+
+def _opened_folder(piece: FilePiece) -> int:
+    try:
+        folder = os.open(os.sep, _FOLDER)
+        for name in os.path.dirname(piece.path).split(os.sep)[1:]:
+            if name:
+                try:
+                    inner = os.open(name, _FOLDER, dir_fd=folder)
+                finally:
+                    os.close(folder)
+                folder = inner
+    except OSError as error:
+        raise _not_there(piece, error) from error
+    return folder
+
+
+def _check_path(piece: FilePiece, identity: Identity) -> None:
+    try:
+        now = Identity.of(os.stat(piece.path, follow_symlinks=False))
+    except OSError as error:
+        raise _changed(piece) from error
+    if now != identity:
+        raise _changed(piece)
+
+
+def _compression(path: str, compression: str | None) -> str | None:
+    if compression != "detect":
+        return compression
+    try:
+        return str(pa.Codec.detect(path).name)
+    except (ValueError, TypeError):  # it is not compressed
+        return None
+
+
+def _not_there(piece: FilePiece, error: OSError) -> SplitError:
+    if error.errno in _ANOTHER:
+        return _changed(piece)
+    return SplitError(
+        f"{piece.path} ({piece.origin}) cannot be read any more where the task runs: {error.strerror}",
+        reason="FILE_MISSING",
+    )
+
+
+def _changed(piece: FilePiece) -> SplitError:
+    return SplitError(
+        f"{piece.path} ({piece.origin}) has changed since its split was accepted; add it anew", reason="FILE_CHANGED"
+    )

@@ -1,0 +1,50 @@
+"""The file formats a split can have, by name. `register` adds one; `splits` and `scan` know no other way to them."""
+
+from __future__ import annotations
+
+from ....proto.errors import InvalidRequest
+from .arrow import Arrow, Inline
+from .csv import Csv
+from .format import Format, Reader
+from .json import Json
+from .orc import Orc
+from .parquet import Parquet
+
+_FORMATS: dict[str, Format] = {}
+_COMPRESSIONS = (".gz", ".bz2", ".zst", ".lz4", ".br")
+
+
+def register(format_: Format) -> None:
+    """Make a format known under its name and its endings."""
+    _FORMATS[format_.name] = format_
+
+
+def known() -> tuple[str, ...]:
+    """Those that files have, to be named by users."""
+    return tuple(sorted(name for name, format_ in _FORMATS.items() if format_.endings))
+
+
+def format_named(name: str) -> Format:
+    """The format of this name; `InvalidRequest` lists those there are."""
+    found = _FORMATS.get(name.lower())
+    if found is None:
+        raise InvalidRequest(f"unknown format {name!r}; known are {', '.join(known())}", reason="UNKNOWN_FORMAT")
+    return found
+
+
+def format_of(path: str) -> Format:
+    """The format that a file's ending tells; `InvalidRequest` where it tells none."""
+    lower = path.lower()
+    plain = next((lower.removesuffix(ending) for ending in _COMPRESSIONS if lower.endswith(ending)), lower)
+    for format_ in _FORMATS.values():
+        if plain.endswith(format_.endings) and (plain == lower or format_.compressed):
+            return format_
+    raise InvalidRequest(
+        f"the ending of {path} does not tell its format; name one of {', '.join(known())}", reason="UNKNOWN_FORMAT"
+    )
+
+
+for _format in (Parquet(), Arrow(), Orc(), Csv(), Json(), Inline()):
+    register(_format)
+
+__all__ = ["Format", "Reader", "format_named", "format_of", "known", "register"]

@@ -1,0 +1,207 @@
+"""Parquet: pieces are row groups; only the wanted columns' chunks of the wanted row groups are read, one after the
+other: whoever stops early has not decoded the next one. The first one comes in small batches, because someone waits
+for them; later ones in larger ones, which cost less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate, chain, pairwise, repeat
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ....proto.arrow.parquet_footer import Footer, read_footer, whole_number
+from ....proto.arrow.validation import each_validated, validated_schema
+from ...core.column import Column
+from ...core.piece import FilePiece
+from ...core.sizes import BATCH_BYTES, rows_within
+from ..file_versions import Files
+from .format import BATCH_ROWS, numbered
+from .matching import Names
+from .parquet_pages import has_checksums
+from .parquet_widths import Widths
+from .row_ranges import cut, within
+
+_LATER_ROWS: Final = 2 * BATCH_ROWS
+#: So many bytes of a row group's wanted columns are read as they are, a request a column.
+_WHOLE_BYTES: Final = 16 << 20
+#: Of larger ones so many bytes of each column are held and read at once.
+_BUFFER_BYTES: Final = 1 << 20
+
+
+class Parquet:
+    name = "parquet"
+    endings = (".parquet", ".parq", ".pq")
+    ranges = True
+    compressed = False
+
+    def open(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> tuple[FilePiece, ...]:
+        with filesystem.open_input_file(piece.path) as file:
+            footer = read_footer(file)
+            metadata = pq.read_metadata(file)
+            schema = validated_schema(metadata.schema.to_arrow_schema().remove_metadata())
+            wanted = _leaves(footer, _wanted(schema, columns))
+            widths = Widths(file, metadata, footer)
+            row_bytes = max((widths.row_bytes(group, wanted) for group in range(len(footer.groups))), default=0)
+            checksums = has_checksums(file, footer)
+        known = replace(
+            piece,
+            schema=schema,
+            checksums=checksums,
+            never_null=_never_null(footer, schema, columns),
+            row_bytes=row_bytes,
+        )
+        pieces = cut(known, [group.rows for group in footer.groups], [group.byte_size for group in footer.groups])
+        return _with_key_bounds(pieces, footer, schema, columns)
+
+    def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> ParquetReader:
+        return ParquetReader(piece, columns, filesystem)
+
+
+class ParquetReader:
+    def __init__(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> None:
+        self._file = filesystem.open_input_file(piece.path)
+        try:
+            self._footer = read_footer(self._file)
+            metadata = pq.read_metadata(self._file)
+            wanted = _wanted(validated_schema(metadata.schema.to_arrow_schema()), columns)
+            self._parquet = pq.ParquetFile(
+                self._file,
+                metadata=metadata,
+                pre_buffer=False,
+                buffer_size=_buffer_bytes(self._footer, _leaves(self._footer, wanted)),
+                page_checksum_verification=True,
+            )
+            self._widths = Widths(self._file, metadata, self._footer)
+            self.schema = validated_schema(self._parquet.schema_arrow.remove_metadata())
+        except BaseException:
+            self._file.close()
+            raise
+        self._rows = piece.rows or (0, sum(group.rows for group in self._footer.groups))
+
+    def batches(self, indices: Sequence[int]) -> Generator[tuple[int, pa.RecordBatch]]:
+        first, groups = self._groups()
+        if not groups:
+            return
+        names = [self.schema.field(i).name for i in indices]
+        read = chain.from_iterable(
+            self._read(self._at_once(group, names, most), group, names)
+            for group, most in zip(groups, chain([BATCH_ROWS], repeat(_LATER_ROWS)), strict=False)
+        )
+        for start, batch in within(read, first, self._rows):
+            # A name with a dot also selects nested columns, so the columns are picked again by their own names.
+            yield from numbered(start, batch.select(names), _LATER_ROWS)
+
+    def _at_once(self, group: int, names: Sequence[str], most: int) -> int:
+        """How many rows to decode at a time."""
+        leaves = _leaves(self._footer, set(names))
+        return rows_within(BATCH_BYTES, self._widths.row_bytes(group, leaves), most)
+
+    def _read(self, rows: int, group: int, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        read, told = 0, self._footer.groups[group].rows
+        for batch in each_validated(
+            self._parquet.iter_batches(rows, row_groups=[group], columns=names, use_threads=False)
+        ):
+            read += batch.num_rows
+            if read > told:
+                break
+            yield batch
+        if read != told:
+            raise pa.ArrowInvalid(f"row group {group} does not have the {told:,} rows that its footer says")
+
+    def _groups(self) -> tuple[int, list[int]]:
+        """The row groups that have wanted rows, and the number of their first row."""
+        start, end = self._rows
+        at, first = 0, 0
+        groups: list[int] = []
+        for i, group in enumerate(self._footer.groups):
+            if at < end and start < at + group.rows:
+                first = first if groups else at
+                groups.append(i)
+            at += group.rows
+        return first, groups
+
+    def close(self) -> None:
+        self._parquet.close()
+        self._file.close()
+
+
+def _wanted(schema: pa.Schema, columns: Sequence[Column]) -> set[str]:
+    """The columns of the file that the plan asks for, as the file calls them."""
+    names = Names(schema.names)
+    found = (names.place(column.name) for column in columns)
+    return {names.all[index] for index in found if index is not None}
+
+
+def _buffer_bytes(footer: Footer, leaves: Sequence[int]) -> int:
+    """What to hold of each column that is read; 0 reads a column's chunk as a whole, which takes no more memory where
+    the chunks of a row group are no larger than their buffers would be.
+    """
+    for group in footer.groups:
+        if sum(group.chunks[at].compressed for at in leaves) > max(_WHOLE_BYTES, len(leaves) * _BUFFER_BYTES):
+            return _BUFFER_BYTES
+    return 0
+
+
+def _leaves(footer: Footer, names: set[str]) -> list[int]:
+    """Where the leaves of these columns are."""
+    return [at for at, leaf in enumerate(footer.leaves) if leaf.path[0] in names]
+
+
+def _never_null(footer: Footer, schema: pa.Schema, columns: Sequence[Column]) -> frozenset[str]:
+    """Of the required columns those that the footer's statistics show to have no null."""
+    names = Names(schema.names)
+    found = set()
+    for column in columns:
+        index = None if column.nullable else names.place(column.name)
+        leaf = None if index is None else footer.places.get(schema.field(index).name)
+        if index is not None and leaf is not None and all(group.chunks[leaf].nulls == 0 for group in footer.groups):
+            found.add(schema.field(index).name)
+    return frozenset(found)
+
+
+def _with_key_bounds(
+    pieces: tuple[FilePiece, ...], footer: Footer, schema: pa.Schema, columns: Sequence[Column]
+) -> tuple[FilePiece, ...]:
+    """The pieces with the bounds of the columns that are keys, where the statistics tell them for all row groups."""
+    names = Names(schema.names)
+    found: dict[str, list[tuple[int, int]]] = {}
+    for column in columns:
+        index = names.place(column.name) if column.key else None
+        leaf = None if index is None else footer.places.get(schema.field(index).name)
+        if index is None or leaf is None or not pa.types.is_integer(schema.field(index).type):
+            continue
+        bounds = _bounds(footer, leaf, schema.field(index).type)
+        if bounds is not None:
+            found[schema.field(index).name] = bounds
+    if not found:
+        return pieces
+    starts = list(accumulate((group.rows for group in footer.groups), initial=0))
+    return tuple(replace(piece, key_bounds=tuple(_of_rows(piece, starts, found))) for piece in pieces)
+
+
+def _bounds(footer: Footer, leaf: int, type_: pa.DataType) -> list[tuple[int, int]] | None:
+    bounds = []
+    for group in footer.groups:
+        found = footer.bounds(group, leaf)
+        if found is None or group.chunks[leaf].nulls != 0:
+            return None
+        low, high = (whole_number(each, footer.leaves[leaf], type_) for each in found)
+        if low is None or high is None:
+            return None
+        bounds.append((low, high))
+    return bounds
+
+
+def _of_rows(
+    piece: FilePiece, starts: Sequence[int], bounds: Mapping[str, Sequence[tuple[int, int]]]
+) -> Iterator[tuple[str, int, int]]:
+    """The bounds of the row groups that have rows of the piece."""
+    first, last = piece.rows or (0, starts[-1])
+    groups = [at for at, (start, end) in enumerate(pairwise(starts)) if max(start, first) < min(end, last)]
+    if groups:
+        for name, each in bounds.items():
+            yield name, min(each[at][0] for at in groups), max(each[at][1] for at in groups)

@@ -1,0 +1,113 @@
+"""The checksums of a Parquet file's pages, verified for who reads the file without looking at them: DuckDB.
+
+A checksum is in the header of its page, and covers the page as it is stored. Writers make one for every page or for
+none. What was verified of a file is remembered for as long as the file is what it was.
+"""
+
+from __future__ import annotations
+
+import threading
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from itertools import accumulate, pairwise
+from typing import Final
+
+import pyarrow as pa
+
+from ....proto.arrow.parquet_footer import Chunk, Footer, RandomFile, read_footer
+from ....proto.arrow.thrift import INTEGER, Damaged, Shape, Struct, read
+
+_HEADER: Final[Shape] = {3: INTEGER, 4: INTEGER}
+_SIZE: Final = 3
+_CHECKSUM: Final = 4
+_FIRST_BYTES: Final = 1 << 12
+_MOST_BYTES: Final = 1 << 24
+_BLOCK_BYTES: Final = 1 << 20
+_REMEMBERED: Final = 10_000
+_UNSIGNED: Final = 0xFFFFFFFF
+
+
+def has_checksums(file: RandomFile, footer: Footer) -> bool:
+    """Whether the file's first page has one. A header that is damaged is for its reader to refuse."""
+    for chunk in (chunk for group in footer.groups for chunk in group.chunks if chunk.compressed):
+        try:
+            return _CHECKSUM in _header(file, chunk.start, chunk.start + chunk.compressed)[0]
+        except Damaged:
+            return False
+    return False
+
+
+def check_pages(path: str, names: Sequence[str], rows: tuple[int, int] | None, look: Callable[[], None]) -> None:
+    """Raises `Damaged` for a page, of these columns in the row groups with these rows, that its checksum does not fit.
+    `look` is called before each chunk.
+    """
+    with pa.OSFile(path) as file:
+        footer = read_footer(file)
+        for chunk, name in _chunks(footer, frozenset(names), rows):
+            look()
+            _check(file, chunk, name)
+
+
+def _chunks(footer: Footer, names: frozenset[str], rows: tuple[int, int] | None) -> Iterator[tuple[Chunk, str]]:
+    bounds = pairwise(accumulate((group.rows for group in footer.groups), initial=0))
+    for group, (start, end) in zip(footer.groups, bounds, strict=True):
+        if rows is None or max(start, rows[0]) < min(end, rows[1]):
+            for leaf, chunk in zip(footer.leaves, group.chunks, strict=True):
+                if leaf.path[0] in names:
+                    yield chunk, ".".join(leaf.path)
+
+
+def _check(file: RandomFile, chunk: Chunk, name: str) -> None:
+    at, end = chunk.start, chunk.start + chunk.compressed
+    while at < end:
+        header, body = _header(file, at, end)
+        size = header.get(_SIZE, -1)
+        if not 0 <= size <= end - body:
+            raise Damaged(f"the page of column {name!r} at byte {at:,} is damaged")
+        if _CHECKSUM in header and _checksum(file, body, size) != header[_CHECKSUM] & _UNSIGNED:
+            raise Damaged(f"the page of column {name!r} at byte {at:,} does not have its checksum")
+        at = body + size
+
+
+def _checksum(file: RandomFile, at: int, size: int) -> int:
+    found = 0
+    for start in range(at, at + size, _BLOCK_BYTES):
+        found = zlib.crc32(file.read_at(min(_BLOCK_BYTES, at + size - start), start), found)
+    return found
+
+
+def _header(file: RandomFile, at: int, end: int) -> tuple[Struct, int]:
+    """Of the page at `at`, and where its body begins. It has bounds of the values in it, of any length."""
+    size = _FIRST_BYTES
+    while True:
+        data = file.read_at(min(size, end - at), at)
+        try:
+            header, length = read(data, 0, _HEADER)
+        except Damaged:
+            if len(data) < size or size >= _MOST_BYTES:
+                raise
+            size *= 16
+            continue
+        return header, at + length
+
+
+class Verified:
+    """What was verified, in the whole process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: OrderedDict[Hashable, None] = OrderedDict()
+
+    def __contains__(self, key: Hashable) -> bool:
+        with self._lock:
+            return key in self._known
+
+    def add(self, key: Hashable) -> None:
+        with self._lock:
+            self._known[key] = None
+            while len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+
+
+verified: Final = Verified()

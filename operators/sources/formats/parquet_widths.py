@@ -1,0 +1,73 @@
+"""How many bytes a row of a Parquet file's row group takes once it is decoded, known before it is.
+
+The footer says how large a column is as it is encoded. A value that is written once, in a dictionary, and stands in
+many rows is larger decoded: there the largest value of the dictionary counts. A file of a few hundred bytes may stand
+for gigabytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow import types as kinds
+
+from ....proto.arrow.parquet_footer import BYTE_ARRAY, Footer
+from ...core.sizes import BATCH_BYTES
+from .format import BATCH_ROWS
+
+_MOST: Final = 8 * BATCH_BYTES
+_BUFFER_BYTES: Final = 64 << 10
+
+
+class Widths:
+    """Of an open file, which is read where a dictionary has to be looked at."""
+
+    def __init__(self, file: pa.NativeFile, metadata: pq.FileMetaData, footer: Footer) -> None:
+        self._file = file
+        self._metadata = metadata
+        self._footer = footer
+
+    def row_bytes(self, group: int, leaves: Sequence[int]) -> int:
+        """About what a row takes in these leaves: the average of what is written in each row, and of what is written
+        once the largest.
+        """
+        found = self._footer.groups[group]
+        rows = max(found.rows, 1)
+        written = sum(found.chunks[at].uncompressed for at in leaves)
+        return written // rows + sum(self._repeated(group, at, rows) for at in leaves)
+
+    def _repeated(self, group: int, leaf: int, rows: int) -> int:
+        """What a row takes whose values all are the largest one of the leaf's dictionary, where that may be much."""
+        chunk = self._footer.groups[group].chunks[leaf]
+        if chunk.physical != BYTE_ARRAY or not chunk.has_dictionary:
+            return 0
+        each = -(-chunk.values // rows)
+        if chunk.uncompressed * min(rows, BATCH_ROWS) * each <= _MOST:
+            return 0
+        return self._largest(group, ".".join(self._footer.leaves[leaf].path)) * each
+
+    def _largest(self, group: int, path: str) -> int:
+        """The bytes of the largest value in the dictionary of a column."""
+        parquet = pq.ParquetFile(
+            self._file, metadata=self._metadata, read_dictionary=[path], pre_buffer=False, buffer_size=_BUFFER_BYTES
+        )
+        first = next(parquet.iter_batches(1, row_groups=[group], columns=[path], use_threads=False), None)
+        return 0 if first is None else max(map(_longest, first.columns), default=0)
+
+
+def _longest(array: pa.Array) -> int:
+    if kinds.is_dictionary(array.type):
+        lengths = pc.binary_length(array.dictionary)
+        return int(np.asarray(lengths.fill_null(0)).max(initial=0))
+    if kinds.is_struct(array.type):
+        return max(map(_longest, array.flatten()), default=0)
+    if kinds.is_list(array.type) or kinds.is_large_list(array.type) or kinds.is_fixed_size_list(array.type):
+        return _longest(array.values)
+    if kinds.is_map(array.type):
+        return max(_longest(array.keys), _longest(array.items))
+    return 0

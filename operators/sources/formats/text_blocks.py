@@ -1,0 +1,61 @@
+"""Text is read in blocks, and a row has to be within two that follow each other. All of it has to be UTF-8, also
+columns that nobody asks for: a file that is not is another file than its name says.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from ....proto.arrow.validation import is_ascii
+
+
+def within_blocks(reader: Callable[[], Iterable[pa.RecordBatch]], otherwise: str) -> Iterator[pa.RecordBatch]:
+    """The batches of a reader of text, which reads its first block when it is made. Its own advice on longer rows is
+    for who makes it: `otherwise` is said instead.
+    """
+    try:
+        yield from reader()
+    except pa.ArrowInvalid as error:
+        if "straddling object" not in str(error):
+            raise
+        raise pa.ArrowInvalid(otherwise) from error
+
+
+class CheckedText:
+    """A stream of text as a file of Python's, for `pa.PythonFile`. What is not UTF-8, or has one of the bytes that are
+    `refused`, is `pa.ArrowInvalid`. Fewer bytes than asked for only come at its end.
+    """
+
+    closed = False
+
+    def __init__(self, stream: pa.NativeFile, refused: bytes = b"") -> None:
+        self._stream = stream
+        self._refused = refused
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._at = 0
+
+    def read(self, size: int) -> bytes:
+        found = bytes(self._stream.read(size))
+        while len(found) < size and (more := self._stream.read(size - len(found))):
+            found += more
+        self._check(found, ended=len(found) < size)
+        self._at += len(found)
+        return found
+
+    def _check(self, found: bytes, *, ended: bool) -> None:
+        for byte in self._refused:
+            if (at := found.find(byte)) >= 0:
+                raise pa.ArrowInvalid(f"byte {self._at + at:,} is {byte}, which no text has")
+        if not self._decoder.getstate()[0] and is_ascii(np.frombuffer(found, np.uint8)):
+            return
+        try:
+            self._decoder.decode(found, ended)
+        except UnicodeDecodeError as error:
+            raise pa.ArrowInvalid(f"it is not UTF-8 near byte {self._at + error.start:,}: {error.reason}") from error
+
+    def close(self) -> None:
+        self._stream.close()

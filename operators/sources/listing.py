@@ -1,0 +1,206 @@
+"""Lists the files that a folder or a pattern stands for: in one fixed order, within bounds, and only while wanted.
+
+Paths come in order component by component, as bytes. Names that begin with a dot or an underscore are skipped in
+folders, as are the links that lead to nothing. A folder that may not be looked into is a `PermissionError`.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Final
+
+from ...proto.current_call import caller_has_left
+from ...proto.errors import Exhausted, InvalidRequest, Unavailable
+
+MAGIC: Final = frozenset("*?[")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """How far one listing goes before it is refused with TOO_MANY_FILES."""
+
+    files: int = 1_000_000
+    folders: int = 100_000
+    depth: int = 100
+    seconds: float = 30.0
+
+
+BOUNDS: Final = Bounds()
+_FILES_A_LOOK: Final = 1_000
+
+
+def files_below(path: str, bounds: Bounds = BOUNDS) -> list[str]:
+    """The files that an absolute path stands for: itself, all below a folder, or what matches a pattern."""
+    return Listing(path, bounds).files()
+
+
+def is_pattern(path: str) -> bool:
+    """Whether the path has a wildcard, and is not the name of something that is there."""
+    return not MAGIC.isdisjoint(path) and not os.path.lexists(path)
+
+
+def fixed_part(pattern: str) -> str:
+    """The folder that all matches of the pattern are below."""
+    parts = pattern.split(os.sep)
+    first = next(i for i, part in enumerate(parts) if not MAGIC.isdisjoint(part))
+    return os.sep.join(parts[:first]) or os.sep
+
+
+def exists(path: str) -> bool:
+    """Whether there is something; a link that leads to nothing is nothing."""
+    return _mode(path) is not None
+
+
+class Listing:
+    """Counts the folders that it looks into, for everything below one path together."""
+
+    def __init__(self, path: str, bounds: Bounds) -> None:
+        self._path = path
+        self._bounds = bounds
+        self._folders = 0
+        self._ends = time.monotonic() + bounds.seconds
+
+    def files(self) -> list[str]:
+        if is_pattern(self._path):
+            return self._in_order(set(self._pattern()))
+        if _is_folder(self._path):
+            return self._in_order(self._folder(self._path))
+        return [self._path] if exists(self._path) else []
+
+    def _in_order(self, files: set[str] | list[str]) -> list[str]:
+        found = []
+        for ordinal, file in enumerate(files):
+            if ordinal % _FILES_A_LOOK == 0:
+                self._check_time()
+            if exists(file):
+                found.append(file)
+        return sorted(found, key=_order)
+
+    def _pattern(self) -> set[str]:
+        fixed = fixed_part(self._path)
+        parts = self._path.split(os.sep)[len(fixed.rstrip(os.sep).split(os.sep)) :]
+        if len(parts) > self._bounds.depth:
+            raise InvalidRequest(f"{self._path}: a pattern has at most {self._bounds.depth} parts")
+        found: set[str] = set()
+        for match in self.matches(fixed, parts, 0):
+            if _is_folder(match):
+                if parts[-1] != "**":
+                    found.update(self._folder(match))
+            elif not _skipped(os.path.basename(match)):
+                found.add(match)
+            self._check_files(len(found))
+        return found
+
+    def matches(self, folder: str, parts: Sequence[str], depth: int) -> Iterator[str]:
+        """As `glob` has them, which leaves out what may not be looked into."""
+        if not parts:
+            yield folder
+            return
+        if depth > self._bounds.depth:
+            raise self._too_much(f"folders more than {self._bounds.depth} deep")
+        first, rest = parts[0], parts[1:]
+        if first == "**":
+            yield from self._at_any_depth(folder, rest, depth)
+        elif MAGIC.isdisjoint(first):
+            if exists(below := os.path.join(folder, first)):
+                yield from self.matches(below, rest, depth + 1)
+        else:
+            for name in self._names(folder):
+                if fnmatchcase(name, first) and not (name.startswith(".") and not first.startswith(".")):
+                    yield from self.matches(os.path.join(folder, name), rest, depth + 1)
+
+    def _at_any_depth(self, folder: str, rest: Sequence[str], depth: int) -> Iterator[str]:
+        if _is_folder(folder):
+            yield from self.matches(folder, rest, depth + 1)
+        for name in self._names(folder):
+            below = os.path.join(folder, name)
+            if name.startswith("."):
+                continue
+            if _is_folder(below):
+                yield from self.matches(below, ("**", *rest), depth + 1)
+            elif not rest:
+                yield below
+
+    def _names(self, folder: str) -> list[str]:
+        self._look()
+        try:
+            with os.scandir(folder) as entries:
+                return [entry.name for entry in entries]
+        except PermissionError:
+            raise
+        except OSError:
+            return []
+
+    def _folder(self, path: str) -> list[str]:
+        """Every file below. Links to folders are followed once at most, so that a circle ends."""
+        found: list[str] = []
+        seen = {os.path.realpath(path)}
+        for folder, folders, files in os.walk(path, onerror=_refuse, followlinks=True):
+            self._look()
+            if folder.count(os.sep) - path.count(os.sep) > self._bounds.depth:
+                raise self._too_much(f"folders more than {self._bounds.depth} deep")
+            folders[:] = sorted(name for name in folders if not _skipped(name) and _is_new(folder, name, seen))
+            found.extend(os.path.join(folder, name) for name in files if not _skipped(name))
+            self._check_files(len(found))
+        return found
+
+    def _look(self) -> None:
+        """Before each folder that is looked into."""
+        self._folders += 1
+        if self._folders > self._bounds.folders:
+            raise self._too_much(f"more than {self._bounds.folders:,} folders to look into")
+        self._check_time()
+
+    def _check_time(self) -> None:
+        if time.monotonic() > self._ends:
+            raise self._too_much(f"more than can be listed in {self._bounds.seconds:g} s")
+        if caller_has_left():
+            raise Unavailable(f"the caller has left while {self._path} was listed")
+
+    def _check_files(self, count: int) -> None:
+        if count > self._bounds.files:
+            raise self._too_much(f"more than {self._bounds.files:,} files")
+
+    def _too_much(self, what: str) -> Exhausted:
+        return Exhausted(
+            f"{self._path} holds {what}: name folders or files of it, in several splits", reason="TOO_MANY_FILES"
+        )
+
+
+def _mode(path: str) -> int | None:
+    try:
+        return os.stat(path).st_mode
+    except PermissionError:
+        raise
+    except OSError:
+        return None
+
+
+def _is_folder(path: str) -> bool:
+    mode = _mode(path)
+    return mode is not None and stat.S_ISDIR(mode)
+
+
+def _refuse(error: OSError) -> None:
+    if isinstance(error, PermissionError):
+        raise error
+
+
+def _is_new(folder: str, name: str, seen: set[str]) -> bool:
+    real = os.path.realpath(os.path.join(folder, name))
+    new = real not in seen
+    seen.add(real)
+    return new
+
+
+def _skipped(name: str) -> bool:
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+
+
+def _order(path: str) -> tuple[bytes, ...]:
+    return tuple(os.fsencode(part) for part in path.split(os.sep))

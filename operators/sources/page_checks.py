@@ -1,0 +1,49 @@
+"""Verifies the checksums of what a statement has read of Parquet files, because DuckDB does not.
+
+That is done when the statement has come to its end, before its epoch does: rows are final at their barrier. A statement
+that has read only some of the row groups, because a LIMIT was reached or a filter skips them, does not say which:
+nothing is verified then. Each version of a file is verified once for the same columns and rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ...proto.arrow.thrift import Damaged
+from ...proto.errors import SplitError
+from ..core.column import Column
+from ..core.piece import FilePiece
+from .file_reads import FileReads, whole
+from .file_relations import contiguous
+from .file_versions import HeldFiles
+from .formats.matching import Names, describe
+from .formats.parquet_pages import check_pages, verified
+
+#: Of all rows, as a profile counts them: it takes all row groups of a file for equally large.
+_NEARLY_ALL = 0.95
+
+
+def check_read(
+    pieces: Iterable[FilePiece], columns: Iterable[Column], held: HeldFiles, look: Callable[[], None]
+) -> None:
+    """`SplitError` for a page that does not have its checksum. `look` is called between chunks."""
+    columns = tuple(columns)
+    for piece in contiguous([piece for piece in pieces if piece.checksums]):
+        names = Names(() if piece.schema is None else piece.schema.names)
+        places = (names.place(column.name) for column in columns)
+        wanted = tuple(sorted({names.all[place] for place in places if place is not None}))
+        key = piece.path, held.identities[piece.path], wanted, piece.rows
+        if key in verified:
+            continue
+        try:
+            check_pages(held.paths[piece.path], wanted, piece.rows, look)
+        except (Damaged, OSError) as error:
+            raise SplitError(
+                f"{describe(piece)} cannot be read as {piece.format}: {error}", reason="FILE_UNREADABLE"
+            ) from error
+        verified.add(key)
+
+
+def is_nearly_all(reads: FileReads, pieces: Iterable[FilePiece]) -> bool:
+    """Whether no row group to speak of was left out."""
+    return reads.rows >= whole(tuple(pieces)).rows * _NEARLY_ALL

@@ -1,0 +1,274 @@
+"""Scan: one source's pieces as Arrow, in order, in the plan's columns and types.
+
+Order: pieces as they were assigned, rows as in the file. Nulls: a null in a required column is an error, a column that
+a piece does not have is one unless its split says that it is null. Empty input: no batch. Memory: a row group, record
+batch or stripe of the wanted columns. Barrier: nothing is kept. Closing the output closes the file that is being read
+and opens no other. Where the plan declares an order for the source, a row that is out of it is an error; what is not
+read is not checked. Of pieces with a range of keys, which are sorted by them, the rows in the range come out; all rows
+of their row groups are checked.
+
+With a change column each row's weight stands behind its columns, as `_weight`.
+
+What is wrong with a piece is a `SplitError` that names the file and, where it is a value, its column and row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import types as kinds
+from pyarrow.fs import FileSystem, LocalFileSystem
+
+from ...proto.errors import ExecutionError, InternalError, SplitError, TidegateError
+from ..arrays.casts import LossyCast, cast
+from ..arrays.ordering import Order
+from ..changes.values.change import WEIGHT
+from ..core.batches import batch_of
+from ..core.column import Column
+from ..core.operator import Operator, Stream
+from ..core.piece import FilePiece, InlinePiece, KeyRange, Piece
+from ..core.sizes import batch_bytes, is_encoded, row_bytes
+from .change_column import BadChange, weights
+from .declared_order import DeclaredOrder
+from .file_relations import contiguous
+from .file_versions import OpenFile, PieceFiles
+from .formats import format_named
+from .formats.csv import Csv
+from .formats.format import numbered
+from .formats.matching import (
+    FromFile,
+    FromFolder,
+    Match,
+    describe,
+    match_change_column,
+    match_columns,
+    null_in_required,
+)
+
+T = TypeVar("T")
+
+
+class Scan(Operator):
+    """`rows_read` counts, over all epochs, what was read. A row of more than `largest` bytes is an error."""
+
+    def __init__(
+        self,
+        source: str,
+        columns: Sequence[Column],
+        *,
+        order: Sequence[Order] = (),
+        change_column: str | None = None,
+        filesystem: FileSystem | None = None,
+        largest: int | None = None,
+    ) -> None:
+        self.schema = pa.schema([pa.field(c.name, c.type, nullable=c.nullable) for c in columns])
+        self._asked = tuple(columns)
+        if change_column is not None:
+            self.schema = self.schema.append(pa.field(WEIGHT, pa.int64(), nullable=False))
+            self._asked += (Column(name=change_column, type=pa.string(), nullable=False, number_or_text=True),)
+        self._change_column = change_column
+        self.rows_read = 0
+        self._largest = largest
+        self._source = source
+        self._columns = tuple(columns)
+        self._order = DeclaredOrder(source, self.schema, order) if order else None
+        # Not mapped into memory: a file that is cut short while it is mapped kills the process.
+        self._filesystem = filesystem or LocalFileSystem(use_mmap=False)
+        self._pieces: tuple[Piece, ...] = ()
+        self._interrupted = False
+        self._matched: tuple[InlinePiece, tuple[Match, ...]] | None = None
+        self._takes_all = not order and change_column is None and _any_rows(self.schema)
+
+    def assign(self, source: str, pieces: Sequence[Piece]) -> None:
+        """What the source has in the next epoch."""
+        if source != self._source:
+            raise InternalError(f"the scan of {self._source!r} does not read {source!r}")
+        self._pieces = tuple(pieces)
+
+    def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
+        if inputs:
+            raise InternalError(f"the scan of {self._source!r} takes no input")
+        self._interrupted = False
+        return self._run()
+
+    def interrupt(self) -> None:
+        self._interrupted = True
+
+    def _run(self) -> Iterator[pa.RecordBatch]:
+        if self._order is not None:
+            self._order.begin()
+        for piece in _runs([piece for piece in self._pieces if _may_have_rows(piece)]):
+            batches = self._inline(piece) if isinstance(piece, InlinePiece) else self._file(piece)
+            first = 0
+            with closing(batches):
+                for batch in batches:
+                    self._check_size(batch, piece, first)
+                    first += batch.num_rows
+                    if self._interrupted:
+                        raise ExecutionError(f"reading {describe(piece)} was interrupted", reason="INTERRUPTED")
+                    self.rows_read += batch.num_rows
+                    yield batch
+
+    def _check_size(self, batch: pa.RecordBatch, piece: Piece, first: int) -> None:
+        if self._largest is None or batch_bytes(batch) <= self._largest:
+            return
+        sizes = row_bytes(batch)
+        row = int(np.argmax(sizes))
+        if sizes[row] > self._largest:
+            raise SplitError(
+                f"{describe(piece)}: row {first + row} (counted from 0 in what is read) has {sizes[row]:,} bytes, more "
+                f"than the task's memory_limit of {self._largest:,}: raise memory_limit",
+                reason="ROW_TOO_LARGE",
+            )
+
+    def _inline(self, piece: InlinePiece) -> Generator[pa.RecordBatch]:
+        if self._takes_all and piece.schema.equals(self.schema, check_metadata=True):
+            yield from (batch for batch in piece.batches if batch.num_rows)
+            return
+        known = self._matched
+        if known is None or known[0].missing_columns is not piece.missing_columns or known[0].schema != piece.schema:
+            known = self._matched = replace(piece, batches=()), self._matches(piece.schema, piece)
+        _, matches = known
+        indices = [match.index for match in matches if isinstance(match, FromFile)]
+        encoded = any(is_encoded(piece.schema.field(index).type) for index in indices)
+        at = 0
+        for batch in piece.batches:
+            found = batch.select(indices)
+            for first, part in numbered(at, found) if encoded else ((at, found),):
+                if part.num_rows:
+                    yield self._wanted(part, matches, piece, first)
+            at += batch.num_rows
+
+    def _file(self, piece: FilePiece) -> Generator[pa.RecordBatch]:
+        with OpenFile(piece) as file:
+            if piece.rows is not None and piece.rows[0] == piece.rows[1]:
+                self._matches(piece.schema or pa.schema([]), piece)
+                return
+            files = PieceFiles(file, piece.path, self._filesystem)
+            reader = _guarded(piece, file, lambda: format_named(piece.format).read(piece, self._asked, files))
+            with closing(reader):
+                matches = self._matches(reader.schema, piece)
+                indices = [match.index for match in matches if isinstance(match, FromFile)]
+                with closing(reader.batches(indices)) as batches:
+                    while (found := _guarded(piece, file, lambda: next(batches, None))) is not None:
+                        at, batch = found
+                        if batch.num_rows:
+                            wanted = self._wanted(batch, matches, piece, at)
+                            yield wanted if piece.keys is None else _in_range(wanted, batch, piece.keys)
+            file.check()
+
+    def _wanted(self, batch: pa.RecordBatch, matches: Sequence[Match], piece: Piece, first_row: int) -> pa.RecordBatch:
+        """`batch`, which has the matched columns in order, in the plan's columns and types."""
+        found = iter(batch.columns)
+        arrays = []
+        for column, match in zip(self._columns, matches, strict=False):
+            match match:
+                case FromFile():
+                    array = self._cast(next(found), column, piece, first_row)
+                case FromFolder(value=value):
+                    array = pa.repeat(value, batch.num_rows)
+                case _:
+                    array = pa.nulls(batch.num_rows, column.type)
+            if not column.nullable and array.null_count:
+                raise null_in_required(column, describe(piece), first_row + _first_null(array))
+            arrays.append(array)
+        if self._change_column is not None:
+            arrays.append(self._weights(next(found), piece, first_row))
+        wanted = batch_of(arrays, batch.num_rows, self.schema)
+        if self._order is not None:
+            self._order.check(wanted, piece, first_row)
+        return wanted
+
+    def _matches(self, schema: pa.Schema, piece: Piece) -> tuple[Match, ...]:
+        """Where the values of each column come from, the change column's last."""
+        matches = match_columns(self._columns, schema, piece)
+        if self._change_column is None:
+            return matches
+        return (*matches, match_change_column(self._change_column, schema, piece))
+
+    def _weights(self, array: pa.Array, piece: Piece, first_row: int) -> pa.Array:
+        text = isinstance(piece, FilePiece) and piece.format == Csv.name
+        try:
+            return pa.array(weights(array, digits=text))
+        except BadChange as error:
+            row = f"row {first_row + error.row} (counted from 0)"
+            raise SplitError(
+                f"{describe(piece)}: change column {self._change_column!r}, {row}: the value {error}",
+                reason="CHANGE_VALUE",
+            ) from error
+
+    def _cast(self, array: pa.Array, column: Column, piece: Piece, first_row: int) -> pa.Array:
+        try:
+            cast_array = cast(array, column.type)
+            if kinds.is_interval(column.type):
+                _no_nanoseconds(cast_array)
+        except LossyCast as error:
+            place = f"column {column.name!r}, row {first_row + error.row} (counted from 0)"
+            raise SplitError(f"{describe(piece)}: {place}: {error}", reason="COLUMN_VALUE") from error
+        return cast_array
+
+
+def _any_rows(schema: pa.Schema) -> bool:
+    """Whether nothing can be wrong with rows that have this schema."""
+    required = any(not field.nullable or kinds.is_interval(field.type) for field in schema)
+    return not required and len(set(schema.names)) == len(schema)
+
+
+def _runs(pieces: Sequence[Piece]) -> Iterator[Piece]:
+    """Neighbours in one file together, so that it is opened once."""
+    files: list[FilePiece] = []
+    for piece in pieces:
+        if isinstance(piece, FilePiece):
+            files.append(piece)
+            continue
+        yield from contiguous(files)
+        files.clear()
+        yield piece
+    yield from contiguous(files)
+
+
+def _may_have_rows(piece: Piece) -> bool:
+    """Whether any of the piece's rows are in the range that is wanted of it, as far as its footer tells."""
+    if not isinstance(piece, FilePiece) or piece.keys is None:
+        return True
+    keys = piece.keys
+    [(least, most)] = [(least, most) for name, least, most in piece.key_bounds if name == keys.column]
+    return (keys.low is None or most >= keys.low) and (keys.high is None or least < keys.high)
+
+
+def _in_range(wanted: pa.RecordBatch, batch: pa.RecordBatch, keys: KeyRange) -> pa.RecordBatch:
+    """The rows of `wanted` whose keys, in the file's `batch`, are in the range. They have been checked to rise."""
+    values = batch.column(keys.column).to_numpy(zero_copy_only=False)  # a bound may be beyond what its type can hold
+    start = 0 if keys.low is None else np.count_nonzero(values < keys.low)
+    stop = batch.num_rows if keys.high is None else np.count_nonzero(values < keys.high)
+    return wanted.slice(start, stop - start)
+
+
+def _guarded(piece: FilePiece, file: OpenFile, step: Callable[[], T]) -> T:
+    """What a format raises for a bad file, with the file's name."""
+    try:
+        return step()
+    except TidegateError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, KeyError, EOFError) as error:
+        file.check()
+        text = " ".join(str(error).split())
+        raise SplitError(
+            f"{describe(piece)} cannot be read as {piece.format}: {text}", reason="FILE_UNREADABLE"
+        ) from error
+
+
+def _first_null(array: pa.Array) -> int:
+    return int(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))[0])
+
+
+def _no_nanoseconds(array: pa.Array) -> None:
+    """DuckDB would cut them silently."""
+    for row, value in enumerate(array):
+        if value.is_valid and value.as_py().nanoseconds % 1_000:
+            raise LossyCast(row, value, array.type)

@@ -1,0 +1,221 @@
+"""From what a client calls a split to the pieces that are read.
+
+`expand` looks at names and sizes alone, when the split is accepted; `open_pieces` reads footers, when its epoch is
+sealed or the split starts. Folders and patterns expand in the order of `operators.listing`.
+
+A path must lead (links and `..` followed) below one of the allowed roots. Folders named `key=value` between the root
+and the file give columns.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+from pyarrow.fs import FileSystem, LocalFileSystem
+
+from ...proto.errors import Forbidden, InvalidRequest, NotFound, SplitError, TidegateError
+from ...proto.values import FileSplit
+from ..core.column import Column
+from ..core.piece import FilePiece, FileVersion, InlinePiece, Piece
+from .file_relations import native_obstacle
+from .file_versions import OpenFile, PieceFiles
+from .formats import Format, format_named, format_of
+from .formats.matching import describe
+from .listing import exists, files_below, fixed_part, is_pattern
+
+_HIVE_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+#: What a row of a text file is taken to be long, where no format tells.
+_TEXT_ROW_BYTES: Final = 64
+
+
+def expand(
+    split: FileSplit, roots: Sequence[str], origin: str, *, side: str = "on this machine"
+) -> tuple[FilePiece, ...]:
+    """The split's files, in order, not opened. In messages `origin` names the split, `side` where files are sought.
+
+    Raises `Forbidden`, `NotFound` and `InvalidRequest`.
+    """
+    path = _local_path(split.path)
+    allowed = tuple(sorted((os.path.realpath(root) for root in roots), key=len))
+    named = format_named(split.format) if split.format else None
+    if is_pattern(path):
+        _check_pattern(path, split, allowed)
+    else:
+        _check_allowed(path, split.path, allowed)
+    try:
+        if not is_pattern(path) and not exists(path):
+            raise NotFound(f"{split.path} does not exist {side} ({origin})", reason="FILE_NOT_FOUND")
+        found = files_below(path)
+    except PermissionError as error:
+        raise Forbidden(
+            f"{error.filename} may not be read {side}, permission denied ({origin})", reason="NO_PERMISSION"
+        ) from error
+    if not found:
+        raise NotFound(f"{split.path} holds no files {side} ({origin})", reason="FILE_NOT_FOUND")
+    pieces = tuple(_piece(file, split, named, allowed, origin) for file in found)
+    _check_ranges(split, pieces)
+    return pieces
+
+
+def files_of(path: str) -> list[str]:
+    """The files that a path stands for as `expand` has them, each a path of its own; none where there are none.
+
+    Raises `PermissionError` where a folder on the way may not be looked into: it is not left out in silence.
+    """
+    return files_below(_local_path(path))
+
+
+def open_pieces(
+    pieces: Sequence[Piece], columns: Sequence[Column] = (), *, filesystem: FileSystem | None = None
+) -> tuple[Piece, ...]:
+    """`pieces` with what their files tell without being read, cut into those that are read as a whole.
+
+    `columns` are those the plan wants: what the files prove about them is noted. Raises `SplitError`.
+    """
+    opened: list[Piece] = []
+    for piece in pieces:
+        if isinstance(piece, InlinePiece) or piece.schema is not None:
+            opened.append(piece)
+        else:
+            filesystem = filesystem or LocalFileSystem(use_mmap=False)
+            opened.extend(_open(piece, columns, filesystem))
+    return tuple(opened)
+
+
+def _open(piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> tuple[FilePiece, ...]:
+    with OpenFile(piece) as file:
+        try:
+            found = format_named(piece.format).open(piece, columns, PieceFiles(file, piece.path, filesystem))
+        except TidegateError:
+            raise
+        except (pa.ArrowException, OSError, ValueError) as error:
+            file.check()
+            raise SplitError(
+                f"{describe(piece)} cannot be read as {piece.format}: {' '.join(str(error).split())}",
+                reason="FILE_UNREADABLE",
+            ) from error
+        file.check()
+        return found
+
+
+def native(pieces: Sequence[Piece], columns: Sequence[Column]) -> bool:
+    """Whether DuckDB can read all these (opened) pieces itself, exactly as the plan wants them."""
+    return native_obstacle(pieces, columns) is None
+
+
+def estimated_rows(pieces: Sequence[Piece]) -> int:
+    """How many rows the pieces have; for formats that do not tell, a guess from their size alone."""
+    return sum(_rows(piece) for piece in pieces)
+
+
+def _rows(piece: Piece) -> int:
+    if piece.row_count is not None:
+        return piece.row_count
+    assert isinstance(piece, FilePiece)
+    return -(-piece.version.size // _TEXT_ROW_BYTES)
+
+
+def _local_path(path: str) -> str:
+    scheme = path.split("://", 1)[0] if "://" in path else ""
+    if scheme not in ("", "file"):
+        raise InvalidRequest(
+            f"{path}: files are read from the server's own file system; {scheme}:// is not supported",
+            reason="UNSUPPORTED_SCHEME",
+        )
+    local = unquote(urlsplit(path).path) if scheme else path
+    if not local or "\x00" in local:
+        raise InvalidRequest("a split's path is empty or has a NUL character")
+    if not _is_utf8(local):
+        raise InvalidRequest(f"{path!r} cannot be a path: it is not UTF-8")
+    return os.path.abspath(local) if not is_pattern(local) else os.path.join(os.getcwd(), local)
+
+
+def _is_utf8(path: str) -> bool:
+    """Whether names are text: neither DuckDB, nor Arrow, nor a message takes others."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _check_allowed(path: str, asked: str, allowed: Sequence[str]) -> str:
+    """The path's real place, which must be below a root; returns the outermost root it is below."""
+    root = _root_of(path, allowed)
+    if root is None:
+        raise Forbidden(f"{asked} is outside of the folders that this server may read")
+    return root
+
+
+def _root_of(path: str, allowed: Sequence[str]) -> str | None:
+    real = os.path.realpath(path)
+    return next((root for root in allowed if real == root or real.startswith(os.path.join(root, ""))), None)
+
+
+def _named(path: str, split: FileSplit, allowed: Sequence[str]) -> str:
+    """What a refusal of one of the split's files calls it: names of what lies outside of the roots are kept there."""
+    if path == split.path:
+        return path
+    inside = _root_of(os.path.dirname(path), allowed) is not None
+    return f"{path} (of {split.path})" if inside else f"a file that {split.path} leads to"
+
+
+def _check_pattern(path: str, split: FileSplit, allowed: Sequence[str]) -> None:
+    fixed = fixed_part(path)
+    if ".." in path[len(fixed) :].split(os.sep):
+        raise Forbidden(f"{split.path}: '..' after a wildcard is not allowed")
+    _check_allowed(fixed, split.path, allowed)
+
+
+def _piece(path: str, split: FileSplit, named: Format | None, allowed: Sequence[str], origin: str) -> FilePiece:
+    root = _check_allowed(path, _named(path, split, allowed), allowed)
+    real = os.path.realpath(path)
+    if not _is_utf8(path) or not _is_utf8(real):
+        raise InvalidRequest(f"the name of a file is not UTF-8: {os.fsencode(path)!r} ({origin})")
+    status = os.stat(real)
+    if not stat.S_ISREG(status.st_mode):
+        raise InvalidRequest(f"{path} is not a file ({origin})", reason="NOT_A_FILE")
+    return FilePiece(
+        path=real,
+        format=(named or format_of(path)).name,
+        version=FileVersion(size=status.st_size, modified_ns=status.st_mtime_ns),
+        origin=origin,
+        rows=split.rows,
+        row_groups=split.row_groups,
+        partition=tuple(_partition(path, root)),
+        change_column=split.change_column,
+        missing_columns=split.missing_columns,
+    )
+
+
+def _partition(path: str, root: str) -> Iterator[tuple[str, str | None]]:
+    """The `key=value` folders of the path as it was given, from the root on."""
+    below = os.path.relpath(path, root) if path.startswith(os.path.join(root, "")) else path
+    for part in os.path.dirname(below).split(os.sep):
+        key, equals, value = part.partition("=")
+        if equals and key:
+            yield unquote(key), None if value == _HIVE_NULL else unquote(value)
+
+
+def _check_ranges(split: FileSplit, pieces: Sequence[FilePiece]) -> None:
+    if split.rows is None and split.row_groups is None:
+        return
+    if split.rows is not None and split.row_groups is not None:
+        raise InvalidRequest(f"{split.path}: give rows or row groups, not both")
+    if len(pieces) > 1 or pieces[0].path != os.path.realpath(_local_path(split.path)):
+        raise InvalidRequest(f"{split.path}: rows and row groups can be asked of a single file only")
+    if not format_named(pieces[0].format).ranges:
+        raise InvalidRequest(f"{split.path}: a {pieces[0].format} file can only be read as a whole")
+    if split.rows is not None and not 0 <= split.rows[0] <= split.rows[1]:
+        raise InvalidRequest(f"{split.path}: rows {split.rows[0]} to {split.rows[1]} are no range")
+    groups = split.row_groups or ()
+    if any(group < 0 for group in groups) or len(set(groups)) != len(groups):
+        raise InvalidRequest(f"{split.path}: row groups count from 0, each at most once")
+
+
+__all__ = ["estimated_rows", "expand", "files_of", "native", "native_obstacle", "open_pieces"]

@@ -1,0 +1,66 @@
+"""A user's function over the batches of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from typing import Any
+
+import pyarrow as pa
+
+from ...proto.errors import ExecutionError
+from ...proto.graph import STRIDE, BatchFunction, MapNode
+from ..core.blocks import blocks
+from ..core.operator import Operator, Stream
+from .user_code import UserCode, arrow_batches
+
+
+def mapped_schema(node: MapNode, source: pa.Schema) -> pa.Schema:
+    """Of what a node's function makes of rows of this schema, as an empty batch of them tells. Raises `NodeError`."""
+    empty = pa.RecordBatch.from_pylist([], schema=source)
+    code = UserCode(node.name, source)
+    given: Any = code.call("its function", node.function, empty)
+    code.check_rows(given, "its function")
+    return code.call("its function", lambda: next(iter(arrow_batches(given))).schema)
+
+
+class BatchFunctionOperator(Operator):
+    """Yields what a function of the user's gives for each batch.
+
+    Order: the input's. Nulls: the function's matter. Empty input: the function is not called. Memory: a batch. Barrier:
+    nothing is kept. With `recut` batches have exactly `stride` rows, the last one short; otherwise they stay as they
+    come.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        function: BatchFunction,
+        *,
+        schema: pa.Schema,
+        channel: int = 0,
+        stride: int = STRIDE,
+        recut: bool = True,
+    ) -> None:
+        self.schema = schema
+        self._function = function
+        self._stride = stride
+        self._recut = recut
+        self._code = UserCode(name, schema, channel)
+        self._interrupted = False
+
+    def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
+        [rows] = inputs
+        self._interrupted = False
+        return self._run(rows)
+
+    def interrupt(self) -> None:
+        self._interrupted = True
+
+    def _run(self, rows: Stream) -> Iterator[pa.RecordBatch]:
+        with closing(rows):
+            for batch in blocks(rows, self._stride) if self._recut else rows:
+                if self._interrupted:
+                    raise ExecutionError(f"node {self._code.node!r} was interrupted", reason="INTERRUPTED")
+                if batch.num_rows:
+                    yield from self._code.batches("its function", self._function, batch)

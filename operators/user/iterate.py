@@ -1,0 +1,154 @@
+"""The rows of a user's iterable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from ...proto.errors import ExecutionError, InternalError
+from ...proto.graph import STRIDE
+from ..core.batches import batch_of
+from ..core.blocks import blocks
+from ..core.operator import Operator, Stream
+from .user_code import UserCode, arrow_batches, is_arrow
+
+_END: Final = object()
+
+
+class Iterate(Operator):
+    """Yields what an iterable gives, in batches of `stride` rows: Arrow data, mappings or tuples, a row each.
+
+    Order: the iterable's. Nulls: a mapping without a column is null there. Memory: a batch. Barrier: an iterable that
+    can be iterated again (or a function that makes one) starts anew in each epoch. An iterator goes on: each epoch
+    takes `epoch_rows` of its rows, whether or not they were wanted to the end, and the last epochs what is left.
+
+    No more is asked of the iterable than the batch needs that is wanted. Nothing interrupts an iterable that blocks.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        items: Iterable[Any] | Callable[[], Iterable[Any]],
+        *,
+        schema: pa.Schema,
+        epoch_rows: int | None = None,
+        channel: int = 0,
+        stride: int = STRIDE,
+    ) -> None:
+        self.schema = schema
+        self._items = items
+        self._epoch_rows = epoch_rows
+        self._stride = stride
+        self._code = UserCode(name, schema, channel)
+        self._continued: Iterator[pa.RecordBatch] | None = None
+        self._rest: pa.RecordBatch | None = None
+        self._left = 0
+        self._used = False
+        self._interrupted = False
+
+    def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
+        if inputs:
+            raise InternalError(f"node {self._code.node!r} takes no input")
+        self._interrupted = False
+        return self._run()
+
+    def interrupt(self) -> None:
+        self._interrupted = True
+
+    def _run(self) -> Iterator[pa.RecordBatch]:
+        if self._epoch_rows is not None:
+            yield from self._next_rows(self._epoch_rows)
+            return
+        items = self._begun()
+        try:
+            yield from blocks(self._batches(items), self._stride)
+        finally:
+            self._close(items)
+
+    def _begun(self) -> Iterator[Any]:
+        items = self._items
+        if isinstance(items, Iterator):
+            if self._used:
+                raise self._code.wrong(
+                    "its iterator was used up by an earlier epoch: give an iterable that can be iterated again, a "
+                    "function that makes one, or epoch_rows, how many rows of it are an epoch's",
+                    "ITERATOR_USED_UP",
+                )
+            self._used = True
+            return items
+        made = self._code.call("making its iterable", items) if callable(items) else items
+        return self._code.call("iterating", iter, made)
+
+    def _next_rows(self, count: int) -> Iterator[pa.RecordBatch]:
+        """So many rows from where the last epoch ended; also those that nobody wants are taken from the iterator."""
+        if self._continued is None:
+            self._continued = self._batches(self._begun())
+        self._left = count
+        try:
+            yield from blocks(self._take(self._continued), self._stride)
+        finally:
+            for _ in self._take(self._continued):
+                pass
+
+    def _take(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        while self._left:
+            batch = next(batches, None) if self._rest is None else self._rest
+            self._rest = None
+            if batch is None:
+                return
+            if batch.num_rows > self._left:
+                self._rest = batch.slice(self._left)
+                batch = batch.slice(0, self._left)
+            self._left -= batch.num_rows
+            yield batch
+
+    def _batches(self, items: Iterator[Any]) -> Iterator[pa.RecordBatch]:
+        rows: list[Any] = []
+        while (item := self._code.call("iterating", next, items, _END)) is not _END:
+            if self._interrupted:
+                raise ExecutionError(f"node {self._code.node!r} was interrupted", reason="INTERRUPTED")
+            if rows and not _go_together(rows[0], item):
+                yield from self._of_rows(rows)
+                rows = []
+            if isinstance(item, Mapping | tuple):
+                rows.append(item)
+                if len(rows) >= min(self._stride, self._left or self._stride):
+                    yield from self._of_rows(rows)
+                    rows = []
+            else:
+                self._check(item)
+                yield from self._code.batches("iterating", arrow_batches, item)
+        if rows:
+            yield from self._of_rows(rows)
+
+    def _of_rows(self, rows: list[Any]) -> Iterator[pa.RecordBatch]:
+        return self._code.batches("making a batch of its rows", self._made, rows)
+
+    def _check(self, item: object) -> None:
+        if not is_arrow(item):
+            raise self._code.wrong(
+                f"iterating gave {type(item).__name__}: a mapping or a tuple, each a row, and Arrow data are right",
+                "NOT_ROWS",
+            )
+
+    def _made(self, rows: list[Any]) -> pa.RecordBatch:
+        if not isinstance(rows[0], tuple):
+            return pa.RecordBatch.from_pylist(rows, schema=self.schema)
+        for row in rows:
+            if len(row) != len(self.schema):
+                raise ValueError(f"{row!r} has {len(row)} values, and a row has {len(self.schema)}")
+        columns = list(zip(*rows, strict=True))
+        arrays = [pa.array(values, field.type) for values, field in zip(columns, self.schema, strict=True)]
+        return batch_of(arrays, len(rows), self.schema)
+
+    def _close(self, items: object) -> None:
+        close = getattr(items, "close", None)
+        if close is not None:
+            self._code.call("closing its iterable", close)
+
+
+def _go_together(row: object, item: object) -> bool:
+    """Whether a batch can be made of this row and of what comes next."""
+    return isinstance(item, tuple) if isinstance(row, tuple) else isinstance(item, Mapping)

@@ -1,0 +1,172 @@
+"""Routing: which rows of a block go to which channel.
+
+A block becomes one slice for each channel, empty ones included; in a slice rows keep the block's order. What goes
+where depends on the block's rows, its producer and its number, and on nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...proto.errors import ExecutionError
+from ...proto.graph import Choose
+from ..arrays.hashing import MAX_CHANNELS, channel_of, hash_columns, hashable
+from .user_code import UserCode
+
+Slices: TypeAlias = tuple[pa.RecordBatch, ...]
+
+
+class Routing(Protocol):
+    @property
+    def channels(self) -> int: ...
+
+    def slices(self, block: pa.RecordBatch, producer: int, number: int) -> Slices:
+        """One slice for each channel of block `number` (from 0) of this producer's stream."""
+        ...
+
+
+class HashRouting:
+    """Rows with equal keys go to one channel, whatever they came from. `keys` are places of columns, in order."""
+
+    def __init__(self, schema: pa.Schema, keys: tuple[int, ...], channels: int) -> None:
+        _check(channels)
+        if not keys:
+            raise ValueError("hash routing needs at least one key column")
+        for key in keys:
+            field = schema.field(key)
+            if not hashable(field.type):
+                raise ExecutionError(
+                    f"column {field.name!r} of type {field.type} cannot be a hash key", reason="UNSUPPORTED_TYPE"
+                )
+        self.keys = keys
+        self.channels = channels
+
+    def slices(self, block: pa.RecordBatch, producer: int, number: int) -> Slices:  # noqa: ARG002 - not by place
+        if self.channels == 1:
+            return (block,)
+        return _dealt(
+            block, channel_of(hash_columns([block.column(key) for key in self.keys]), self.channels), self.channels
+        )
+
+
+class FunctionRouting:
+    """A function of the user's says where each row goes, for a node that errors name. They also name the producer: the
+    channel that gave the rows.
+    """
+
+    def __init__(self, schema: pa.Schema, choose: Choose, channels: int, node: str) -> None:
+        _check(channels)
+        self.channels = channels
+        self._choose = choose
+        self._node = node
+        self._schema = schema
+
+    def slices(self, block: pa.RecordBatch, producer: int, number: int) -> Slices:  # noqa: ARG002 - not by number
+        code = UserCode(self._node, self._schema, producer)
+        given = code.call("its partition function", self._choose, block, self.channels)
+        return _dealt(block, self._checked(given, block.num_rows, code), self.channels)
+
+    def _checked(self, given: object, rows: int, code: UserCode) -> npt.NDArray[np.uint8 | np.uint16]:
+        """The channels, if there is one for each row."""
+        if isinstance(given, pa.Array | pa.ChunkedArray) and given.null_count:
+            raise self._wrong(code, f"gave {given.null_count} nulls for {rows} rows")
+        try:
+            channel = np.asarray(given)
+        except (TypeError, ValueError) as error:
+            raise self._wrong(code, f"gave {type(given).__name__}") from error
+        if channel.shape != (rows,) or channel.dtype.kind not in "iu":
+            raise self._wrong(code, f"gave {channel.dtype} of shape {channel.shape} for {rows} rows")
+        if rows and (channel.min() < 0 or channel.max() >= self.channels):
+            raise self._wrong(code, f"gave channels from {channel.min()} to {channel.max()}")
+        return channel.astype(np.uint8 if self.channels <= 1 << 8 else np.uint16)
+
+    def _wrong(self, code: UserCode, what: str) -> ExecutionError:
+        right = f"a whole number from 0 to {self.channels - 1} for each row is right"
+        return code.wrong(f"its partition function {what}; {right}", "BAD_CHANNEL")
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """A producer's rows to the channel of its own number."""
+
+    channels: int
+
+    def __post_init__(self) -> None:
+        _check(self.channels)
+
+    def slices(self, block: pa.RecordBatch, producer: int, number: int) -> Slices:  # noqa: ARG002 - not by number
+        return tuple(block if channel == producer else block.slice(0, 0) for channel in range(self.channels))
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRobinBlocks:
+    """Block after block to channel after channel; each producer begins at a channel of its own."""
+
+    channels: int
+
+    def __post_init__(self) -> None:
+        _check(self.channels)
+
+    def slices(self, block: pa.RecordBatch, producer: int, number: int) -> Slices:
+        turn = (producer + number) % self.channels
+        return tuple(block if channel == turn else block.slice(0, 0) for channel in range(self.channels))
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRobinRows:
+    """Each block in runs of neighbours, one for each channel, whose lengths differ by a row at most.
+
+    The channel that gets the first run changes from block to block.
+    """
+
+    channels: int
+
+    def __post_init__(self) -> None:
+        _check(self.channels)
+
+    def slices(self, block: pa.RecordBatch, producer: int, number: int) -> Slices:
+        rows, channels = block.num_rows, self.channels
+        runs = _cut(block, [rows * (run + 1) // channels - rows * run // channels for run in range(channels)])
+        turn = (producer + number) % channels
+        return runs[channels - turn :] + runs[: channels - turn]
+
+
+@dataclass(frozen=True, slots=True)
+class Broadcast:
+    """Every block to every channel; with one channel, the gather."""
+
+    channels: int
+
+    def __post_init__(self) -> None:
+        _check(self.channels)
+
+    def slices(self, block: pa.RecordBatch, producer: int, number: int) -> Slices:  # noqa: ARG002 - not by place
+        return (block,) * self.channels
+
+
+def _dealt(block: pa.RecordBatch, channel: npt.NDArray[np.uint8 | np.uint16], channels: int) -> Slices:
+    """Each channel's rows, in their order."""
+    order = np.argsort(channel, kind="stable")  # of one or two bytes: a radix sort
+    counts = np.bincount(channel, minlength=channels)
+    return _cut(pc.take(block, pa.array(order), boundscheck=False), counts.tolist())
+
+
+def _cut(block: pa.RecordBatch, counts: list[int]) -> Slices:
+    """Slices of so many rows each, one after the other."""
+    slices = []
+    start = 0
+    for count in counts:
+        slices.append(block.slice(start, count))
+        start += count
+    return tuple(slices)
+
+
+def _check(channels: int) -> None:
+    if not 0 < channels <= MAX_CHANNELS:
+        raise ValueError(f"{channels} channels; there can be 1 to {MAX_CHANNELS}")

@@ -1,0 +1,34 @@
+"""Union: the rows of several streams of one schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+
+import pyarrow as pa
+
+from ..core.batches import batch_of
+from ..core.operator import Operator, Stream
+
+
+class Union(Operator):
+    """Yields all rows of its inputs, one input after the other.
+
+    Order: the inputs', and in each its own. Nulls: as they are. Empty input: no rows. Memory: a batch. Barrier: nothing
+    is kept. An input is not read before those ahead of it have ended.
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+
+    def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
+        with ExitStack() as stack:
+            for each in inputs:
+                stack.callback(each.close)
+            for each in inputs:
+                for batch in each:
+                    yield batch if batch.schema.equals(self.schema) else self._fitted(batch)
+
+    def _fitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Inputs may differ in whether their columns can be null."""
+        return batch_of(batch.columns, batch.num_rows, self.schema)

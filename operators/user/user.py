@@ -1,0 +1,107 @@
+"""A node of a graph: the user's own executor, driven epoch by epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from ...proto.errors import ExecutionError
+from ...proto.graph import STRIDE, Executor
+from ..core.blocks import blocks
+from ..core.operator import Operator, Stream
+from .user_code import UserCode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserStream:
+    """A stream of a node: handed over in batches of `stride` rows, once the streams `after` have ended."""
+
+    name: str
+    after: tuple[str, ...] = ()
+    stride: int = STRIDE
+
+
+class User(Operator):
+    """Hands each input to an executor of the user's, and yields what it gives.
+
+    Order: a batch of each stream in turn, in their order; one that waits for others, or has ended, is passed over. Rows
+    come as the executor gives them. Nulls: the executor's matter. Empty input: `done` alone is called. Memory: a batch
+    of each stream, beside what the executor keeps. Barrier: `done` is called when all streams have ended or the
+    executor wants no more of them; then the executor is dropped, and the next epoch has a new one.
+
+    With `recut` every stream comes in batches of exactly its stride, the last one short, so that the executor sees the
+    same calls whatever made the rows; otherwise as they come, without empty batches. An executor whose output is closed
+    early is dropped without a call of `done`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        streams: Sequence[UserStream],
+        *,
+        schema: pa.Schema,
+        make: Callable[[], Executor],
+        channel: int = 0,
+        recut: bool = True,
+    ) -> None:
+        self.schema = schema
+        self._streams = tuple(streams)
+        self._make = make
+        self._channel = channel
+        self._recut = recut
+        self._code = UserCode(name, schema, channel)
+        self._interrupted = False
+
+    def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
+        self._interrupted = False
+        return self._run(inputs)
+
+    def interrupt(self) -> None:
+        self._interrupted = True
+
+    def _run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
+        code, channel = self._code, self._channel
+        with ExitStack() as stack:
+            for each in inputs:
+                stack.callback(each.close)
+            executor = self._made()
+            finished = getattr(executor, "finished", None)
+            reading = {
+                stream.name: self._batches(stream, given) for stream, given in zip(self._streams, inputs, strict=True)
+            }
+            closing = {stream.name: given.close for stream, given in zip(self._streams, inputs, strict=True)}
+            doing = {stream.name: f"execute on stream {stream.name!r}" for stream in self._streams}
+            while reading:
+                for stream in self._streams:
+                    name = stream.name
+                    if name not in reading or not reading.keys().isdisjoint(stream.after):
+                        continue
+                    if self._interrupted:
+                        raise ExecutionError(f"node {code.node!r} was interrupted", reason="INTERRUPTED")
+                    if finished is not None and code.call(f"finished on stream {name!r}", finished, name, channel):
+                        del reading[name]
+                        closing[name]()
+                        continue
+                    batch = next(reading[name], None)
+                    if batch is None:
+                        del reading[name]
+                        continue
+                    yield from code.batches(doing[name], executor.execute, [batch], name, channel)
+            yield from code.batches("done", executor.done, channel)
+
+    def _made(self) -> Executor:
+        executor = self._code.call("making its executor", self._make)
+        for method in ("execute", "done"):
+            if not callable(getattr(executor, method, None)):
+                raise self._code.wrong(
+                    f"its executor, a {type(executor).__name__}, has no method {method}: it needs execute(batches, "
+                    "stream, channel) and done(channel)",
+                    "NOT_AN_EXECUTOR",
+                )
+        return executor
+
+    def _batches(self, stream: UserStream, given: Stream) -> Iterator[pa.RecordBatch]:
+        return blocks(given, stream.stride) if self._recut else (batch for batch in given if batch.num_rows)

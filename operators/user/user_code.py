@@ -1,0 +1,186 @@
+"""Calls of the user's own code: what it gives, as batches of one schema; what it raises, as an error with its node."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
+from typing import Any, Final, TypeVar
+
+import pyarrow as pa
+
+from ...proto.errors import NodeError
+from ..arrays.casts import cast, plain, stored
+from ..core.batches import batch_of
+
+T = TypeVar("T")
+
+_END: Final = object()
+_SEQUENCES: Final = (list, tuple)
+_NO_ITEMS: Final = (str, bytes, dict)
+"""What can be iterated, but not over rows. A tuple of types: a union of them would be made anew for each batch."""
+
+
+class UserCode:
+    """The code of one node, as it runs on one channel. `schema` is what its batches must have."""
+
+    def __init__(self, node: str, schema: pa.Schema, channel: int | None = None) -> None:
+        self.node = node
+        self.schema = schema
+        self.channel = channel
+        self._required = tuple(at for at, field in enumerate(schema) if not field.nullable)
+
+    def call(self, doing: str, function: Callable[..., T], *arguments: object) -> T:
+        """What the function gives; what it raises becomes a `NodeError` that says what it was `doing`."""
+        try:
+            return function(*arguments)
+        except KeyboardInterrupt:  # which whoever waits on this thread pressed
+            raise
+        except BaseException as error:
+            raise self._raised(doing, error) from error
+
+    def batches(self, doing: str, function: Callable[..., Any], *arguments: object) -> Iterator[pa.RecordBatch]:
+        """The rows that the function gives, no batch of them empty. A generator of theirs is closed with this one."""
+        given = self.call(doing, function, *arguments)
+        if given is None:
+            return
+        if isinstance(given, pa.RecordBatch):
+            if given.num_rows:
+                yield self._fitted(given, doing)
+        elif type(given) in _SEQUENCES:  # no code of theirs runs between its items
+            for item in given:
+                if isinstance(item, pa.RecordBatch):
+                    if item.num_rows:
+                        yield self._fitted(item, doing)
+                else:
+                    yield from self._of_item(item, doing)
+        elif is_arrow(given):
+            yield from self._of_data(given, doing)
+        else:
+            yield from self._of_items(given, doing)
+
+    def check_rows(self, given: object, doing: str) -> None:
+        """Raise if this is no Arrow data."""
+        if not is_arrow(given):
+            raise self._no_rows(given, doing)
+
+    def wrong(self, what: str, reason: str) -> NodeError:
+        return NodeError(what, node=self.node, channel=self.channel, reason=reason)
+
+    # ---------------------------------------------------------------------------------------------------- inside
+
+    def _of_items(self, given: object, doing: str) -> Iterator[pa.RecordBatch]:
+        if isinstance(given, _NO_ITEMS) or not hasattr(given, "__iter__"):
+            raise self._no_rows(given, doing)
+        items: Any = self.call(doing, iter, given)
+        try:
+            while True:
+                try:  # `call` would cost as much again as a small generator
+                    item = next(items, _END)
+                except KeyboardInterrupt:
+                    raise
+                except BaseException as error:
+                    raise self._raised(doing, error) from error
+                if item is _END:
+                    return
+                if isinstance(item, pa.RecordBatch):
+                    if item.num_rows:
+                        yield self._fitted(item, doing)
+                else:
+                    yield from self._of_item(item, doing)
+        finally:
+            close = getattr(items, "close", None)
+            if close is not None:
+                self.call(doing, close)
+
+    def _of_item(self, item: object, doing: str) -> Iterator[pa.RecordBatch]:
+        """What is no batch."""
+        if is_arrow(item):
+            yield from self._of_data(item, doing)
+        elif item is not None:
+            raise self._no_rows(item, doing)
+
+    def _of_data(self, given: Any, doing: str) -> Iterator[pa.RecordBatch]:
+        batches = iter(self.call(doing, arrow_batches, given))
+        while (batch := self.call(doing, next, batches, None)) is not None:
+            if batch.num_rows:
+                yield self._fitted(batch, doing)
+
+    def _fitted(self, batch: pa.RecordBatch, doing: str) -> pa.RecordBatch:
+        """The batch under the node's schema, in which nothing but whether columns may be null can differ."""
+        schema = batch.schema
+        if not schema.equals(self.schema):
+            if schema.names == self.schema.names and schema.types != self.schema.types:
+                batch = self._as_stored(batch, doing)
+            if schema.names != self.schema.names or batch.schema.types != self.schema.types:
+                raise self.wrong(
+                    f"{doing} gave rows of ({shown(schema)}), but the node's schema is ({shown(self.schema)}): the "
+                    "same columns in the same order and of the same types are right",
+                    "SCHEMA_MISMATCH",
+                )
+            batch = batch_of(batch.columns, batch.num_rows, self.schema)
+        for at in self._required:
+            if batch.column(at).null_count:
+                raise self.wrong(
+                    f"{doing} gave a null in column {self.schema.names[at]!r}, which the node's schema says has none",
+                    "NULL_IN_REQUIRED",
+                )
+        return batch
+
+    def _as_stored(self, batch: pa.RecordBatch, doing: str) -> pa.RecordBatch:
+        """Texts that are kept in another way, as polars' are, as the schema has them."""
+        arrays = [
+            self.call(doing, cast, array, field.type) if plain(stored(array.type)) == plain(field.type) else array
+            for array, field in zip(batch.columns, self.schema, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, batch.schema.names)
+
+    def _no_rows(self, given: object, doing: str) -> NodeError:
+        return self.wrong(
+            f"{doing} gave {type(given).__name__}, which is no rows: None, a record batch, a table, anything that "
+            "speaks the Arrow C stream protocol, and iterables of these are right",
+            "NOT_ROWS",
+        )
+
+    def _raised(self, doing: str, error: BaseException) -> NodeError:
+        text = "".join(traceback.format_exception(type(error), error, _of_user(error.__traceback__))).rstrip()
+        said = " ".join(_text_of(error).split())
+        return self.wrong(f"{doing} raised {type(error).__name__}{f': {said}' if said else ''}\n{text}", "NODE_FAILED")
+
+
+def arrow_batches(data: Any) -> Iterable[pa.RecordBatch]:
+    """The batches of Arrow data in any shape."""
+    match data:
+        case pa.RecordBatch():
+            return (data,)
+        case pa.Table():
+            return data.to_batches()  # type: ignore[no-any-return]
+        case _ if hasattr(data, "__arrow_c_stream__"):
+            return pa.RecordBatchReader.from_stream(data)  # type: ignore[no-any-return]
+        case _:
+            return (pa.record_batch(data),)
+
+
+def _text_of(error: BaseException) -> str:
+    """What an error of the user's says; making a text of it is their code too."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - what it is, and where it was raised, is told all the same
+        return ""
+
+
+def is_arrow(data: object) -> bool:
+    """Whether it speaks one of Arrow's protocols."""
+    return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
+
+
+def shown(schema: pa.Schema) -> str:
+    """A schema in a sentence."""
+    return ", ".join(f"{field.name}: {field.type}{'' if field.nullable else ' not null'}" for field in schema)
+
+
+def _of_user(trace: TracebackType | None) -> TracebackType | None:
+    """Without the frames of this module that led there."""
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__ and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace

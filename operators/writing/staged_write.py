@@ -1,0 +1,154 @@
+"""The file of one epoch: hidden until it is published, in one step."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import BinaryIO, Final
+
+import pyarrow as pa
+
+from .formats import WriteFormat, Writer
+from .table_folder import OpenFolder
+
+_VISIBLE: Final = re.compile(r"part-([0-9a-f]{16})-\d{8,}\.(parquet|arrow|csv)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What an epoch has added to a table."""
+
+    files: int = 0
+    rows: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileNames:
+    """`part-<writer>-<epoch>.<format>`: the same for the same epoch of the same writer, and nobody else's.
+
+    `writer` is 16 hexadecimal digits.
+    """
+
+    writer: str
+    epoch: int
+    ending: str
+
+    @property
+    def file(self) -> str:
+        return f"part-{self.writer}-{self.epoch:08d}{self.ending}"
+
+    @property
+    def hidden(self) -> str:
+        """What the file is called before it is the table's: no pattern of a reader, `*.parquet`, say, fits it."""
+        return f".{self.file}.writing"
+
+    def aside(self, name: str) -> str:
+        """What a file is called that this epoch's takes the place of."""
+        return f".{self.file}.replaces.{name}.replaced"
+
+    def of_writer(self, name: str) -> bool:
+        """Whether a file is of any epoch of the writer's, hidden or not."""
+        return name.removeprefix(".").startswith(f"part-{self.writer}-")
+
+
+def writer_of(name: str) -> str | None:
+    """Who has written a file, if it is one that `Write` has written."""
+    found = _VISIBLE.fullmatch(name)
+    return None if found is None else found[1]
+
+
+class Staged:
+    """One epoch's file, made with its first block. What a run of the writer that was killed has left goes."""
+
+    def __init__(self, folder: OpenFolder, names: FileNames, format_: WriteFormat, schema: pa.Schema) -> None:
+        self._folder = folder
+        self._names = names
+        self._format = format_
+        self._schema = schema
+        self._sink: BinaryIO | None = None
+        self._writer: Writer | None = None
+        self._rows = 0
+        self._bytes = 0
+        self._made = False
+        for name in folder.files():
+            if name.startswith(".") and names.of_writer(name):
+                folder.remove(name)
+
+    @property
+    def empty(self) -> bool:
+        return not self._made
+
+    @property
+    def bytes(self) -> int:
+        """So far; all of them once it is finished."""
+        return self._bytes if self._sink is None else self._sink.tell()
+
+    def add(self, block: pa.RecordBatch) -> None:
+        writer = self._writer or self._start()
+        writer.write(block)
+        self._rows += block.num_rows
+
+    def add_no_rows(self) -> None:
+        """A file without rows, which says what columns the table has."""
+        self._start()
+
+    def finish(self) -> None:
+        """The file is complete and on the disk."""
+        writer, sink = self._writer, self._sink
+        self._writer = self._sink = None
+        if writer is None or sink is None:
+            return
+        with sink:
+            writer.close()
+            sink.flush()
+            os.fsync(sink.fileno())
+            self._bytes = sink.tell()
+
+    def _start(self) -> Writer:
+        self._sink = self._folder.create(self._names.hidden)
+        self._made = True
+        self._writer = self._format.open(self._sink, self._schema)
+        return self._writer
+
+    def publish(self, replaced: Collection[str]) -> Written:
+        """The file is the table's, by one rename, and then those replaced are gone; or all is as it was."""
+        folder, names = self._folder, self._names
+        before = names.file in folder.files()
+        outgoing = sorted(replaced) if self._made or not before else [*sorted(replaced), names.file]
+        moved: list[str] = []
+        try:
+            if self._made:
+                folder.rename(names.hidden, names.file)
+            for name in outgoing:
+                folder.rename(name, names.aside(name))
+                moved.append(name)
+            folder.sync()
+        except BaseException:
+            with suppress(OSError):
+                for name in moved:
+                    folder.rename(names.aside(name), name)
+                if self._made and not before:
+                    folder.remove(names.file)
+            raise
+        with suppress(OSError):  # what is left is hidden
+            for name in moved:
+                folder.remove(names.aside(name))
+        return Written(files=int(self._made), rows=self._rows, bytes=self._bytes)
+
+    def drop(self) -> None:
+        """Remove what was not published."""
+        with suppress(Exception):  # a writer that failed may fail again at its end
+            if self._writer is not None:
+                self._writer.close()
+        self._writer = None
+        with suppress(OSError):
+            if self._sink is not None:
+                self._sink.close()
+            self._sink = None
+        with suppress(OSError):
+            if self._made:
+                self._folder.remove(self._names.hidden)

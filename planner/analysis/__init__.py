@@ -1,0 +1,1 @@
+"""Facts about relations that passes rely on, found without changing a plan."""

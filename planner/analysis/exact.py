@@ -1,0 +1,46 @@
+"""What an aggregate of rows does not depend on their order."""
+
+from __future__ import annotations
+
+from typing import Final, assert_never
+
+from .. import ir
+from ..ir import types as t
+
+_ANY_ORDER: Final = frozenset({"count", "min", "max", "bool_and", "bool_or"})
+_ADDING: Final = frozenset({"sum", "sum0", "avg"})
+
+
+def is_exact(relation: ir.Aggregate | ir.PartialAggregate | ir.FinalAggregate) -> bool:
+    """Whether the rows that come out are the same, bit for bit, in whatever order those below come."""
+    keys = relation.schema[: number_of_keys(relation)]
+    return all(map(is_one_value, keys)) and all(map(_is_exact, relation.measures))
+
+
+def number_of_keys(relation: ir.Aggregate | ir.PartialAggregate | ir.FinalAggregate) -> int:
+    return relation.keys if isinstance(relation, ir.FinalAggregate) else len(relation.keys)
+
+
+def _is_exact(measure: ir.Measure) -> bool:
+    """Functions that are not known to be exact are not."""
+    types = [argument.type for argument in measure.arguments if not isinstance(argument, str)]
+    if measure.function.name in _ADDING:
+        return all(isinstance(type_, t.Integer | t.Decimal) for type_ in types)
+    return measure.function.name in _ANY_ORDER and all(map(is_one_value, types))
+
+
+def is_one_value(type_: t.Type) -> bool:
+    """Whether values of the type that are equal are also the same: 0.0 and -0.0, a month and 30 days are not."""
+    match type_:
+        case t.Boolean() | t.Integer() | t.Decimal() | t.Uuid():
+            return True
+        case t.String() | t.VarChar() | t.FixedChar() | t.Binary() | t.FixedBinary():
+            return True
+        case t.Date() | t.Time() | t.Timestamp() | t.TimestampTz():
+            return True
+        case t.Float() | t.IntervalYear() | t.IntervalDay() | t.IntervalCompound():
+            return False
+        case t.Struct() | t.List() | t.Map():
+            return False
+        case _:
+            assert_never(type_)

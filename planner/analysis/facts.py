@@ -1,0 +1,121 @@
+"""What planning needs to know of each relation, found once, in one walk from the leaves up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+
+from .. import ir
+from ..ir import tree
+from ..ir.visit import parts
+from ..ir.walk import unroll
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """`reach`: how many enclosing rows out it looks (0: it can be computed alone). `fed`: some of its rows may change
+    from epoch to epoch, because a source is fed, the clock is read or a user's code makes them. `reads`: the sources
+    read, uses of shared subtrees followed. `size`: relations, itself included. `row_wise`: every row comes from one row
+    of a leaf, in order. `leaves`: how many leaves. `loops`: the loops that it is inside of and reads what came back to.
+    """
+
+    reach: int
+    fed: bool
+    reads: int
+    size: int
+    row_wise: bool
+    leaves: int
+    loops: frozenset[int] = frozenset()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it can be computed alone."""
+        return not self.reach and not self.loops
+
+
+class FactTable:
+    """Facts by relation, for relations under any number of roots."""
+
+    def __init__(self, shared: Sequence[ir.Relation], static: Callable[[ir.Read], bool]) -> None:
+        self._shared = shared
+        self._static = static
+        self._facts: dict[int, Facts] = {}
+        self._alive: list[ir.Relation] = []
+
+    def of(self, relation: ir.Relation) -> Facts:
+        """Its facts. The relation is kept alive with them, so that its id stays its own."""
+        if id(relation) not in self._facts:
+            self._alive.append(relation)
+            unroll(self._step, relation)
+        return self._facts[id(relation)]
+
+    def _step(self, relation: ir.Relation) -> Generator[ir.Relation, Facts, Facts]:
+        known = self._facts.get(id(relation))
+        if known is None:
+            known = self._facts[id(relation)] = yield from self._found(relation)
+        return known
+
+    def _found(self, relation: ir.Relation) -> Generator[ir.Relation, Facts, Facts]:
+        if isinstance(relation, ir.Shared):
+            definition = yield self._shared[relation.ordinal]
+            return Facts(reach=0, fed=definition.fed, reads=definition.reads, size=1, row_wise=False, leaves=1)
+        below: list[Facts] = []
+        reach = 0
+        for side, each in enumerate(tree.inputs(relation)):
+            found = yield each
+            if isinstance(relation, ir.IndexLookup) and side == 1:
+                continue  # not read, but looked up in
+            below.append(found)
+            lateral = isinstance(relation, ir.LateralJoin) and side == 1
+            reach = max(reach, found.reach - lateral)
+        inner: list[Facts] = []
+        clock = False
+        for expression in tree.expressions(relation):
+            for part in parts(expression):
+                match part:
+                    case ir.Field(outer=outer):
+                        reach = max(reach, outer)
+                    case ir.Subquery():
+                        found = yield part.relation
+                        inner.append(found)
+                        reach = max(reach, found.reach - 1)
+                    case ir.ContextVariable():
+                        clock = True
+                    case _:
+                        pass
+        loops = frozenset[int]().union(*(each.loops for each in (*below, *inner)))
+        match relation:
+            case ir.Reference():
+                loops = frozenset({relation.loop})
+            case ir.Iterate() | ir.Recursion():
+                loops -= {relation.loop}
+            case _:
+                pass
+        leaf = isinstance(relation, ir.Read | ir.LocalFiles)
+        return Facts(
+            reach=reach,
+            fed=clock or any(each.fed for each in (*below, *inner)) or self._is_fed(relation),
+            reads=sum(each.reads for each in (*below, *inner)) + leaf,
+            size=sum(each.size for each in (*below, *inner)) + 1,
+            row_wise=not inner and _keeps_rows(relation) and all(each.row_wise for each in below),
+            leaves=sum(each.leaves for each in (*below, *inner)) or 1,
+            loops=loops,
+        )
+
+    def _is_fed(self, relation: ir.Relation) -> bool:
+        """Users' executors are made anew for each epoch, whatever they read."""
+        return isinstance(relation, ir.User) or (isinstance(relation, ir.Read) and not self._static(relation))
+
+
+def _keeps_rows(relation: ir.Relation) -> bool:
+    match relation:
+        case ir.Read() | ir.LocalFiles():
+            return not relation.order  # which is the order of all pieces together
+        case ir.Values() | ir.Filter() | ir.Project() | ir.Expand():
+            return True
+        case ir.Unnest() | ir.IndexLookup():
+            return True
+        case ir.Set():
+            return relation.operation is ir.SetOperation.UNION_ALL
+        case _:
+            return False

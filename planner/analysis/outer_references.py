@@ -1,0 +1,89 @@
+"""What a relation reads of the queries and the loops that it is inside of."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from ...proto.errors import Problem
+from .. import ir
+from ..ir import tree
+from ..ir.visit import parts, relations, subqueries
+from ..ir.walk import unroll
+
+
+def loops_read(relation: ir.Relation) -> frozenset[int]:
+    """The numbers of the loops that it is inside of and reads what came back to."""
+    read: set[int] = set()
+    inside: set[int] = set()
+    for each in relations(relation):
+        match each:
+            case ir.Reference():
+                read.add(each.loop)
+            case ir.Iterate() | ir.Recursion():
+                inside.add(each.loop)
+            case _:
+                pass
+    return frozenset(read - inside)
+
+
+class Reach:
+    """How many of the queries around it a relation reads from, and which loops; each relation is looked at once."""
+
+    def __init__(self) -> None:
+        self._reach: dict[int, tuple[ir.Relation, int]] = {}
+        self._loops: dict[int, tuple[ir.Relation, frozenset[int]]] = {}
+
+    def is_closed(self, relation: ir.Relation) -> bool:
+        """Whether it reads nothing of them, so that it can stand elsewhere in the plan."""
+        return self.of(relation) == 0 and not self.loops(relation)
+
+    def of(self, relation: ir.Relation) -> int:
+        """How many rows out it looks: 0 where it needs none of those around it."""
+        return unroll(self._step, relation)
+
+    def loops(self, relation: ir.Relation) -> frozenset[int]:
+        """The numbers of the loops that it is inside of and reads what came back to."""
+        return unroll(self._loop_step, relation)
+
+    def _loop_step(self, relation: ir.Relation) -> Generator[ir.Relation, frozenset[int], frozenset[int]]:
+        known = self._loops.get(id(relation))
+        if known is not None:
+            return known[1]
+        found = frozenset({relation.loop}) if isinstance(relation, ir.Reference) else frozenset()
+        for below in (*tree.inputs(relation), *_inner(relation)):
+            found |= yield below
+        if isinstance(relation, ir.Iterate | ir.Recursion):
+            found -= {relation.loop}
+        self._loops[id(relation)] = (relation, found)
+        return found
+
+    def _step(self, relation: ir.Relation) -> Generator[ir.Relation, int, int]:
+        known = self._reach.get(id(relation))
+        if known is not None:
+            return known[1]
+        reach = 0
+        for below in tree.inputs(relation):
+            beyond = yield below
+            lateral = isinstance(relation, ir.LateralJoin) and below is relation.right
+            reach = max(reach, beyond - 1 if lateral else beyond)
+        for expression in tree.expressions(relation):
+            for part in parts(expression):
+                if isinstance(part, ir.Field):
+                    reach = max(reach, part.outer)
+                elif isinstance(part, ir.Subquery):
+                    reach = max(reach, (yield part.relation) - 1)
+        self._reach[id(relation)] = (relation, reach)
+        return reach
+
+
+def correlated(place: str) -> Problem:
+    """What is said of a loop, and of all else that no statement has, where it looks at such a row."""
+    message = (
+        "a relation with an operator of its own, as a loop is, cannot read the row of an enclosing query: keep what "
+        "that row is compared with as a column, and compare above it"
+    )
+    return Problem(place=place, reason="UNSUPPORTED_CORRELATION", message=message)
+
+
+def _inner(relation: ir.Relation) -> list[ir.Relation]:
+    return [each.relation for expression in tree.expressions(relation) for each in subqueries(expression)]

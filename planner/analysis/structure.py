@@ -1,0 +1,95 @@
+"""Which parts of a plan say the same thing: structural identity, places aside, without comparing trees twice.
+
+Every node gets a number; two nodes have the same one exactly when they are equal but for where they stand in the
+plan. A node is looked at once, and its children as numbers, so the whole is linear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Hashable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from typing import TypeAlias, get_args
+
+from .. import ir
+from ..ir import tree
+from ..ir.types import Type
+from ..ir.walk import unroll
+
+_Node: TypeAlias = ir.Relation | ir.Expression
+
+_NODES = (*get_args(ir.Relation), *get_args(ir.Expression))
+_TYPES = get_args(Type)
+
+
+class Structure:
+    """Numbers for the nodes it is asked about. Holds on to those nodes, so their identities stay theirs."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Hashable, int] = {}
+        self._known: dict[int, tuple[_Node, int]] = {}
+        self._names: dict[type, tuple[str, ...]] = {}
+
+    def number(self, node: _Node) -> int:
+        """The same for every node of the same structure."""
+        return unroll(self._step, node)
+
+    def _step(self, node: _Node) -> Generator[_Node, int, int]:
+        known = self._known.get(id(node))
+        if known is not None:
+            return known[1]
+        for child in _children(node):  # noqa: UP028 (a list's iterator takes no answers)
+            yield child
+        content = (type(node), *self._content(node))
+        number = self._numbers.setdefault(content, len(self._numbers))
+        self._known[id(node)] = (node, number)
+        return number
+
+    def _frozen(self, value: object) -> Hashable:
+        """A field's value as something to hash. Values of literals go by their text: 1, True and 1.0 are not equal."""
+        if value is None or isinstance(value, (*_TYPES, Enum)):
+            return value
+        if isinstance(value, ir.Literal):  # some are parts of a node without being its operands
+            return (repr(value.value), value.type)
+        if isinstance(value, _NODES):
+            return self._known[id(value)][1]
+        if isinstance(value, tuple):
+            return tuple(self._frozen(each) for each in value)
+        if isinstance(value, Mapping):
+            return tuple(sorted(value.items()))
+        if is_dataclass(value):
+            return (type(value), *self._content(value))
+        return (type(value), repr(value))
+
+    def _content(self, value: object) -> Iterator[Hashable]:
+        """The fields that say what a node is, and not where."""
+        kind = type(value)
+        names = self._names.get(kind)
+        if names is None:
+            names = tuple(field.name for field in fields(kind) if field.name != "place" and field.compare)  # type: ignore[arg-type]
+            self._names[kind] = names
+        return (self._frozen(getattr(value, name)) for name in names)
+
+
+def _children(node: _Node) -> tuple[_Node, ...]:
+    """Everything a node is made of, the relations of its subqueries included."""
+    match node:
+        case ir.Subquery():
+            return (*node.needles, node.relation)
+        case (
+            ir.Literal()
+            | ir.Field()
+            | ir.NestedField()
+            | ir.Call()
+            | ir.Cast()
+            | ir.IfThen()
+            | ir.Switch()
+            | ir.OneOf()
+            | ir.Nested()
+            | ir.Lambda()
+            | ir.Parameter()
+            | ir.ContextVariable()
+        ):
+            return tree.operands(node)
+        case _:
+            return (*tree.inputs(node), *tree.expressions(node))

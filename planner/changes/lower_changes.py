@@ -1,0 +1,201 @@
+"""Relations to operators on changes.
+
+Each relation becomes a node, or a few, over the nodes of its inputs; a family's module says how. What has no form that
+works on changes is computed again from all of its inputs' rows (`recompute`), and says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias, assert_never
+
+from ...proto.errors import PlanError, Problem
+from .. import ir
+from ..ir.arrow_types import arrow_schema
+from ..ir.walk import unroll
+from .aggregates import lower_aggregate
+from .change_nodes import BackNode, ChangeNode, ConstantNode, SourceNode
+from .joins import lower_cross, lower_join, lower_merge_join
+from .loops import lower_iterate, lower_unreferenced
+from .orders import counts_by_subquery, limit_without_order, lower_fetch, lower_sort, lower_top, ordered_by_all, top_of
+from .ranked import limit_above
+from .recomputed_parts import lower_by_recomputing
+from .rendering import render
+from .rowwise import chain_below, lower_chain, lower_unnest
+from .sets import lower_set
+from .unnesting import CannotPull, Unnesting, needs_rewriting
+from .whole import recomputed_whole
+from .windows import lower_window
+
+Step: TypeAlias = Generator[ir.Relation, ChangeNode, ChangeNode]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Lowered:
+    """A plan's graph, by its last node, and what a person should know of it."""
+
+    root: ChangeNode
+    warnings: tuple[str, ...] = ()
+
+
+def lower(plan: ir.Plan, max_rows: int, max_seconds: float = 0) -> Lowered:
+    """Raises `PlanError` for what cannot be had continuously. Loops may have `max_rows` rows each, and in an epoch take
+    `max_seconds`, if these are not 0.
+    """
+    lowering = _Lowering(plan.shared, max_rows, max_seconds)
+    return Lowered(root=unroll(lowering.step, plan.root), warnings=tuple(lowering.warnings))
+
+
+def lower_loop(relation: ir.Rounds) -> ChangeNode:
+    """A loop over rows that come in as its inputs, in one epoch."""
+    iterate: ir.Relation = relation.iterate
+    lowered = unroll(_Lowering((), relation.max_rows, relation.max_seconds).step, iterate)
+    return recomputed_whole(relation.iterate, lowered, _loop_input)
+
+
+def input_name(port: int) -> str:
+    """What the source is called that stands for a loop's input."""
+    return f"in{port}"
+
+
+@dataclass(slots=True)
+class _Lowering:
+    shared: Sequence[ir.Relation]
+    max_rows: int
+    max_seconds: float
+    warnings: list[str] = field(default_factory=list)
+    _common: dict[int, ChangeNode] = field(default_factory=dict)
+    _backs: dict[int, BackNode] = field(default_factory=dict)
+    _unnesting: Unnesting = field(default_factory=Unnesting)
+
+    def step(self, relation: ir.Relation) -> Step:
+        if isinstance(relation, ir.Shared):
+            if relation.ordinal not in self._common:
+                self._common[relation.ordinal] = yield self.shared[relation.ordinal]
+            return self._common[relation.ordinal]
+        if isinstance(relation, ir.Fetch | ir.TopN) and counts_by_subquery(relation):
+            why = "how many rows it keeps is computed"
+            return (yield from self._recomputed(ordered_by_all(relation), why))
+        if not needs_rewriting(relation):
+            return (yield from self._lowered(relation))
+        try:
+            joined = self._unnesting.rewritten(relation)
+        except CannotPull as reason:
+            return (yield from self._recomputed(relation, str(reason)))
+        return (yield joined)
+
+    def _lowered(self, relation: ir.Relation) -> Step:  # noqa: C901 (a line per relation)
+        match relation:
+            case ir.Read() | ir.LocalFiles():
+                return _source(relation)
+            case ir.Values():
+                schema = arrow_schema(relation.schema)
+                return ConstantNode(sql=render(relation, ()), schema=schema, place=relation.place)
+            case ir.Filter() | ir.Project() | ir.Expand():
+                base = chain_below(relation)
+                limit = limit_above(relation, base)
+                if isinstance(base, ir.Window) and limit is not None:
+                    windows = lower_window(base, limit.rows((yield base.input)))
+                    return lower_chain(relation, base, windows, alone=True)
+                return lower_chain(relation, base, (yield base), alone=not isinstance(base, ir.Shared))
+            case ir.Unnest():
+                return lower_unnest(relation, (yield relation.input))
+            case ir.Join():
+                return lower_join(relation, (yield relation.left), (yield relation.right))
+            case ir.Cross():
+                return lower_cross(relation, (yield relation.left), (yield relation.right))
+            case ir.Aggregate():
+                return lower_aggregate(relation, (yield relation.input))
+            case ir.Set():
+                inputs = []
+                for each in relation.inputs:
+                    inputs.append((yield each))  # noqa: PERF401 (a comprehension cannot yield)
+                return lower_set(relation, inputs)
+            case ir.Window():
+                return lower_window(relation, (yield relation.input))
+            case ir.Sort():
+                return lower_sort(relation, (yield relation.input), self.warnings)
+            case ir.Fetch(input=ir.Sort() as sort) if needs_rewriting(sort):
+                return (yield top_of(relation, sort))
+            case ir.Fetch(input=ir.Sort() as sort):
+                return lower_fetch(relation, sort, (yield sort.input))
+            case ir.Fetch():
+                raise PlanError(limit_without_order(relation))
+            case ir.TopN():
+                return lower_top(relation, (yield relation.input))
+            case ir.MergeJoin():
+                return lower_merge_join(relation, (yield relation.left), (yield relation.right))
+            case ir.StreamingAggregate():
+                return lower_aggregate(_unsorted(relation), (yield relation.input))
+            case ir.IndexLookup() | ir.IndexTable():
+                raise PlanError(_lookup_in_outside(relation))
+            case ir.User():
+                raise PlanError(_user_over_changes(relation))
+            case ir.Recursion():
+                return (yield from self._recomputed(relation, "a recursive statement starts from all rows"))
+            case ir.Iterate():
+                body = yield relation.body
+                entering = None if relation.input is None else (yield relation.input)
+                if relation.loop not in self._backs:
+                    return lower_unreferenced(relation, body, entering)
+                return lower_iterate(relation, body, entering, self.max_rows, self.max_seconds)
+            case ir.Reference():
+                return self._back(relation)
+            case ir.LoopInput():
+                return _loop_input(relation)
+            case ir.Rounds():
+                raise AssertionError(f"{relation.place}: a loop in a continuous task is part of the whole")
+            case ir.PartialAggregate() | ir.FinalAggregate() | ir.Exchange() | ir.Shared() | ir.LateralJoin():
+                raise AssertionError(f"{relation.place}: a decoded plan has no {type(relation).__name__}")
+            case _:
+                assert_never(relation)
+
+    def _back(self, relation: ir.Reference) -> BackNode:
+        """One for all references to a loop."""
+        schema = arrow_schema(relation.schema)
+        return self._backs.setdefault(relation.loop, BackNode(loop=relation.loop, schema=schema, place=relation.place))
+
+    def _recomputed(self, relation: ir.Relation, why: str) -> Step:
+        return (yield from lower_by_recomputing(relation, self.shared, why))
+
+
+def _source(relation: ir.Read | ir.LocalFiles) -> SourceNode:
+    return SourceNode(
+        source=relation.source, columns=relation.names, schema=arrow_schema(relation.schema), place=relation.place
+    )
+
+
+def _loop_input(relation: ir.LoopInput) -> SourceNode:
+    schema = arrow_schema(relation.schema)
+    columns = tuple(f"c{at}" for at in range(len(schema)))
+    return SourceNode(source=input_name(relation.port), columns=columns, schema=schema, place=relation.place)
+
+
+def _unsorted(relation: ir.StreamingAggregate) -> ir.Aggregate:
+    """Changes come in no order, so that its input is sorted makes no difference."""
+    return ir.Aggregate(
+        input=relation.input,
+        keys=relation.keys,
+        grouping_sets=(tuple(range(len(relation.keys))),),
+        measures=relation.measures,
+        schema=relation.schema,
+        place=relation.place,
+    )
+
+
+def _lookup_in_outside(relation: ir.IndexLookup | ir.IndexTable) -> Problem:
+    message = (
+        "a look-up sees what its index holds at that moment, and nothing says when that changes; feed the table as a "
+        "source and join with it"
+    )
+    return Problem(place=relation.place, reason="LOOKUP_OVER_CHANGES", message=message)
+
+
+def _user_over_changes(relation: ir.User) -> Problem:
+    message = (
+        f"user operator {relation.name!r} gives an epoch's rows for an epoch's rows, and keeps nothing from one to the "
+        "next: in a continuous task, or inside of a loop, nothing says how its answer changes with its input; run the "
+        "plan in per-epoch mode, the operator outside of loops"
+    )
+    return Problem(place=relation.place, reason="USER_OPERATOR_OVER_CHANGES", message=message)

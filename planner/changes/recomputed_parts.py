@@ -1,0 +1,69 @@
+"""What is computed again from all rows of its inputs, whenever they have changed."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+
+from ...proto.errors import PlanError
+from .. import ir
+from ..analysis.outer_references import Reach, correlated
+from ..choose.choose_loops import steady
+from ..ir import tree
+from ..ir.arrow_types import arrow_schema
+from ..ir.visit import subqueries
+from .change_nodes import ChangeNode, RecomputeNode
+from .rendering import render
+
+
+def lower_by_recomputing(
+    relation: ir.Relation, shared: Sequence[ir.Relation], why: str
+) -> Generator[ir.Relation, ChangeNode, ChangeNode]:
+    """One statement for the relation. Inputs that do not look at its rows are changes still; of what does, the inputs
+    are the sources that it reads, and loops and other relations that no statement has.
+    """
+    ends: list[ir.Relation] = []
+    inputs = steady(relation) if isinstance(relation, ir.Recursion) else tree.inputs(relation)
+    free = inputs[:1] if isinstance(relation, ir.LateralJoin) else inputs
+    ends.extend(free)
+    for each in (*inputs[len(free) :], *_subqueried(relation)):
+        ends.extend(_leaves(each, shared))
+    ends = list({id(each): each for each in ends}.values())
+    nodes = []
+    for end in ends:
+        nodes.append((yield end))  # noqa: PERF401 (a comprehension cannot yield)
+    return RecomputeNode(
+        inputs=tuple(nodes),
+        sql=render(relation, ends, shared),
+        why=why,
+        schema=arrow_schema(relation.schema),
+        place=relation.place,
+    )
+
+
+def _subqueried(relation: ir.Relation) -> list[ir.Relation]:
+    return [subquery.relation for expression in tree.expressions(relation) for subquery in subqueries(expression)]
+
+
+def _leaves(relation: ir.Relation, shared: Sequence[ir.Relation]) -> list[ir.Relation]:
+    """The leaves in it that have rows, those of its own subqueries and of what it shares with others included; what no
+    statement has is one. Raises `PlanError` where that looks at a row.
+    """
+    found: list[ir.Relation] = []
+    reach = Reach()
+    seen: set[int] = set()
+    stack = [relation]
+    while stack:
+        at = stack.pop()
+        if isinstance(at, ir.Read | ir.LocalFiles | ir.Reference | ir.LoopInput):
+            found.append(at)
+        elif isinstance(at, ir.Iterate | ir.Operated):
+            if reach.of(at):
+                raise PlanError(correlated(at.place))
+            found.append(at)
+        elif isinstance(at, ir.Shared):
+            if at.ordinal not in seen:
+                seen.add(at.ordinal)
+                stack.append(shared[at.ordinal])
+        else:
+            stack.extend((*tree.inputs(at), *_subqueried(at)))
+    return found

@@ -1,0 +1,81 @@
+"""Calls that rewriting puts in, bound as a plan's own are."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from ... import ir
+from ...functions import bind_scalar
+from ...ir import types as t
+from ...ir.boolean import conjuncts
+from ...ir.tree import operands, with_operands
+from ...ir.visit import parts, transform
+from ...ir.walk import unroll
+
+
+def call(name: str, *arguments: ir.Expression) -> ir.Expression:
+    return bind_scalar(name, None, arguments)
+
+
+def true(*, nullable: bool = False) -> ir.Literal:
+    return ir.Literal(value=True, type=t.Boolean(nullable=nullable))
+
+
+def null(type_: t.Type) -> ir.Literal:
+    return ir.Literal(value=None, type=t.nullable(type_))
+
+
+def both(terms: Iterable[ir.Expression]) -> ir.Expression | None:
+    """That all of them are true; None if there are none."""
+    found = [each for term in terms for each in conjuncts(term)]
+    return call("and", *found) if len(found) > 1 else next(iter(found), None)
+
+
+def certainly(term: ir.Expression) -> ir.Expression:
+    """The term with false where it is null."""
+    return call("is_true", term) if term.type.nullable else term
+
+
+def is_open(expression: ir.Expression) -> bool:
+    """Whether it looks at a row around its own, not counting what is inside subqueries."""
+    return any(isinstance(part, ir.Field) and part.outer for part in parts(expression))
+
+
+def is_inner(expression: ir.Expression) -> bool:
+    """Whether it looks at its own row."""
+    return any(isinstance(part, ir.Field) and not part.outer for part in parts(expression))
+
+
+def placed(expression: ir.Expression, columns: Sequence[ir.Expression]) -> ir.Expression:
+    """The expression over what the columns of its own row are made of."""
+
+    def change(part: ir.Expression) -> ir.Expression:
+        if not isinstance(part, ir.Field) or part.outer:
+            return part
+        return stepped(columns[part.index], part)
+
+    return transform(expression, change)
+
+
+def stepped(value: ir.Expression, field: ir.Field) -> ir.Expression:
+    """What the field is, if its column is this value."""
+    if not field.steps:
+        return value
+    if isinstance(value, ir.Field):
+        return replace(value, steps=(*value.steps, *field.steps), type=field.type)
+    return ir.NestedField(operand=value, steps=field.steps, type=field.type)
+
+
+def replaced(expression: ir.Expression, values: Mapping[int, ir.Expression]) -> ir.Expression:
+    """The expression with other parts, by the old one's id."""
+
+    def step(found: ir.Expression) -> Generator[ir.Expression, ir.Expression, ir.Expression]:
+        if id(found) in values:
+            return values[id(found)]
+        new = []
+        for each in operands(found):
+            new.append((yield each))  # noqa: PERF401 (a comprehension cannot yield)
+        return with_operands(found, new)
+
+    return unroll(step, expression)

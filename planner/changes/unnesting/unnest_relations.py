@@ -1,0 +1,330 @@
+"""Relations with subqueries, and lateral joins, as joins."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
+from typing import TypeAlias
+
+from ... import ir
+from ...analysis.outer_references import Reach
+from ...ir import tree
+from ...ir import types as t
+from ...ir.boolean import conjuncts
+from ...ir.visit import parts, subqueries
+from ...ir.walk import unroll
+from ..rendering import columns
+from .bound_calls import both, call, certainly, null, placed, replaced, true
+from .pulling import CannotPull, Pulled, Pulling, project
+from .unnest_rows import Rows, narrow
+from .unnest_values import any_other, any_rows, checked, existence, marked, met, null_of_nulls, values_of
+
+Steps: TypeAlias = Generator[ir.Relation, Pulled, ir.Relation]
+
+_PREDICATES = (ir.SubqueryKind.EXISTS, ir.SubqueryKind.IN, ir.SubqueryKind.ANY)
+
+
+class Unnesting:
+    """Rewrites relations of one plan."""
+
+    def __init__(self) -> None:
+        self._pulling = Pulling(Reach(), _rewritten)
+
+    def rewritten(self, relation: ir.Relation) -> ir.Relation:
+        """The relation as joins, without subqueries in its own expressions. Its inputs, and what subqueries read, are
+        as they were. Raises `CannotPull`, which says why it has to stay as it is.
+        """
+        steps = _rewritten(relation)
+        try:
+            asked = next(steps)
+            while True:
+                asked = steps.send(unroll(self._pulling.step, asked))
+        except StopIteration as stop:
+            made: ir.Relation = stop.value
+            return made
+
+
+def _rewritten(relation: ir.Relation) -> Steps:
+    match relation:
+        case ir.Filter():
+            return (yield from _filter(relation))
+        case ir.LateralJoin():
+            return (yield from _lateral(relation))
+        case ir.Join(type=ir.JoinType.INNER, condition=condition) if condition is not None:
+            return (yield from _filter(_filter_above(relation, condition)))
+        case ir.Join(condition=condition) if condition is not None:
+            return (yield from _join(relation, condition))
+        case ir.Project() | ir.Aggregate() | ir.Expand() | ir.Sort() | ir.Window():
+            return (yield from _each_row(relation))
+        case ir.TopN() if not any(each and _has_subquery(each) for each in (relation.offset, relation.count)):
+            return (yield from _each_row(relation))
+        case _:
+            raise CannotPull(f"a {type(relation).__name__} is computed with its subqueries")
+
+
+def _has_subquery(expression: ir.Expression) -> bool:
+    return next(subqueries(expression), None) is not None
+
+
+# --------------------------------------------------------------------------------------- relations over each row
+
+
+def _each_row(relation: ir.Project | ir.Aggregate | ir.Expand | ir.Sort | ir.Window | ir.TopN) -> Steps:
+    """A relation over one input, for each row of which its expressions are evaluated."""
+    below = relation.input
+    rows = Rows(below, relation.place)
+    new = []
+    for each in tree.expressions(relation):
+        new.append((yield from values_of(rows, each)))  # noqa: PERF401 (a comprehension cannot yield)
+    own = tree.with_expressions(relation, new)
+    wide = rows.relation.schema
+    match own:
+        case ir.Sort() | ir.TopN():
+            ordered = replace(own, input=rows.relation, schema=wide)
+            return project(ordered, columns(relation.schema), relation.place)
+        case ir.Window():
+            windowed = replace(own, input=rows.relation, schema=(*wide, *own.schema[len(below.schema) :]))
+            fields = columns(windowed.schema)
+            return project(windowed, (*fields[: len(below.schema)], *fields[len(wide) :]), relation.place)
+        case _:
+            return tree.with_inputs(own, [rows.relation])
+
+
+# ------------------------------------------------------------------------------------------------------- filters
+
+
+def _filter(relation: ir.Filter) -> Steps:
+    """Terms that look at the row alone come first, then those that are no more than a subquery."""
+    terms = conjuncts(relation.condition)
+    plain = both(term for term in terms if not _has_subquery(term))
+    below = relation.input
+    if plain is not None:
+        below = ir.Filter(input=below, condition=plain, schema=below.schema, place=relation.place)
+    rows = Rows(below, relation.place)
+    asked = [term for term in terms if _has_subquery(term)]
+    for term in sorted(asked, key=lambda each: not isinstance(_asserted(each)[0], ir.Subquery)):
+        yield from _filter_by(rows, term)
+        rows.relation = rows.trimmed(below.schema)
+    return rows.relation
+
+
+def _filter_by(rows: Rows, term: ir.Expression) -> Generator[ir.Relation, Pulled, None]:
+    asked = list(subqueries(term))
+    if len(asked) == 1:
+        found, wanted = _asserted(term)
+        if found is not asked[0]:
+            done = yield from _met(rows, term, asked[0])
+        elif asked[0].kind is ir.SubqueryKind.ALL:
+            done = yield from _semi(rows, any_other(asked[0]), not wanted)
+        else:
+            done = yield from _semi(rows, asked[0], wanted)
+        if done:
+            return
+    condition = yield from values_of(rows, term)
+    schema = rows.relation.schema
+    rows.relation = ir.Filter(input=rows.relation, condition=condition, schema=schema, place=rows.place)
+
+
+def _asserted(term: ir.Expression) -> tuple[ir.Expression, bool]:
+    """What must be true, or must be false."""
+    wanted = True
+    while isinstance(term, ir.Call) and term.function.name == "not":
+        [operand] = term.arguments
+        assert not isinstance(operand, str)
+        term, wanted = operand, not wanted
+    return term, wanted
+
+
+def _semi(rows: Rows, subquery: ir.Subquery, wanted: bool) -> Generator[ir.Relation, Pulled, bool]:
+    """A term that is a subquery, or that it is false, as a semi or an anti join; whether it can be one."""
+    exists = subquery.kind is ir.SubqueryKind.EXISTS
+    if subquery.kind not in _PREDICATES or not (exists or wanted or not subquery.type.nullable):
+        return False
+    pulled = yield any_rows(subquery.relation) if exists else subquery.relation
+    if pulled.one:
+        return False
+    pulled = existence(pulled) if exists else narrow(pulled)
+    terms = rows.terms(pulled)
+    if not exists:
+        terms.append(met(subquery, subquery.needles, [rows.met(each) for each in pulled.columns]))
+    rows.join(pulled, ir.JoinType.LEFT_SEMI if wanted else ir.JoinType.LEFT_ANTI, terms)
+    return True
+
+
+def _met(rows: Rows, term: ir.Expression, scalar: ir.Subquery) -> Generator[ir.Relation, Pulled, bool]:
+    """A term with one scalar, of which there is a row for each, as an inner join's condition; whether that can be."""
+    if scalar.kind is not ir.SubqueryKind.SCALAR:
+        return False
+    pulled = narrow(checked((yield scalar.relation), rows.place))
+    if not pulled.one or (pulled.padded and not _fails_without(term, scalar, pulled.columns[0])):
+        return False
+    condition = replaced(term, {id(scalar): rows.met(pulled.columns[0])})
+    rows.join(pulled, ir.JoinType.INNER, [*rows.terms(pulled), condition])
+    return True
+
+
+def _fails_without(term: ir.Expression, scalar: ir.Subquery, value: ir.Expression) -> bool:
+    """Whether it is null where there is no row that the scalar is made from."""
+    outside: dict[int, ir.Expression] = {
+        id(part): replace(part, outer=part.outer + 1) for part in parts(term) if isinstance(part, ir.Field)
+    }
+    return null_of_nulls(replaced(term, {**outside, id(scalar): value}))
+
+
+# --------------------------------------------------------------------------------------------------------- joins
+
+
+def _filter_above(relation: ir.Join, condition: ir.Expression) -> ir.Filter:
+    """An inner join's terms with subqueries, asked of its pairs."""
+    terms = conjuncts(condition)
+    joined = replace(relation, condition=both(term for term in terms if not _has_subquery(term)))
+    above = both(term for term in terms if _has_subquery(term))
+    assert above is not None
+    return ir.Filter(input=joined, condition=above, schema=relation.schema, place=relation.place)
+
+
+def _join(relation: ir.Join, condition: ir.Expression) -> Steps:
+    """A subquery becomes a column of the side that it looks at."""
+    width = len(relation.left.schema)
+    left = Rows(relation.left, relation.place)
+    right = Rows(relation.right, relation.place, first=width)
+    of_left: dict[int, ir.Expression] = {}
+    of_right: dict[int, ir.Expression] = {}
+    for term in conjuncts(condition):
+        for found in subqueries(term):
+            if _is_of_right(term, found, (yield found.relation), width):
+                mine = columns(relation.schema)[:width]  # which needles of the right side do not look at
+                needles = tuple(placed(each, (*mine, *columns(relation.right.schema))) for each in found.needles)
+                of_right[id(found)] = yield from values_of(right, replace(found, needles=needles))
+            else:
+                of_left[id(found)] = yield from values_of(left, found)
+    return _widened(relation, condition, (left, of_left), (right, of_right))
+
+
+def _is_of_right(term: ir.Expression, subquery: ir.Subquery, pulled: Pulled, width: int) -> bool:
+    """Whether a join's right side is what the subquery looks at; if it looks at neither, what its term looks at."""
+    asked = {
+        part.index
+        for each in (*pulled.terms, *pulled.columns)
+        for part in parts(each)
+        if isinstance(part, ir.Field) and part.outer == 1
+    }
+    asked |= {part.index for each in subquery.needles for part in parts(each) if isinstance(part, ir.Field)}
+    if any(at < width for at in asked) and any(at >= width for at in asked):
+        raise CannotPull("a subquery in a join's condition looks at both of its sides")
+    asked |= {part.index for part in parts(term) if isinstance(part, ir.Field)} if not asked else set()
+    return bool(asked) and all(at >= width for at in asked)
+
+
+def _widened(
+    relation: ir.Join,
+    condition: ir.Expression,
+    left: tuple[Rows, dict[int, ir.Expression]],
+    right: tuple[Rows, dict[int, ir.Expression]],
+) -> ir.Relation:
+    """The join of sides that have the subqueries' values as columns, with the columns that it had."""
+    mine, theirs = left[0].relation.schema, right[0].relation.schema
+    old, own = len(relation.left.schema), len(relation.right.schema)
+    fields = (*columns(mine), *columns((*mine, *theirs))[len(mine) :])
+    moved = (*fields[:old], *fields[len(mine) : len(mine) + own])
+    values = {**left[1], **{key: placed(value, fields[len(mine) :]) for key, value in right[1].items()}}
+    kept = {id(part): placed(part, moved) for part in parts(condition) if isinstance(part, ir.Field)}
+    joined = ir.Join(
+        left=left[0].relation,
+        right=right[0].relation,
+        type=relation.type,
+        condition=replaced(condition, {**kept, **values}),
+        schema=_schema_of(relation, mine, theirs),
+        place=relation.place,
+        algorithm=relation.algorithm,
+    )
+    made = columns(joined.schema)
+    match relation.type:
+        case ir.JoinType.LEFT_SEMI | ir.JoinType.LEFT_ANTI:
+            wanted = made[:old]
+        case ir.JoinType.RIGHT_SEMI | ir.JoinType.RIGHT_ANTI:
+            wanted = made[:own]
+        case ir.JoinType.LEFT_MARK:
+            wanted = (*made[:old], made[-1])
+        case ir.JoinType.RIGHT_MARK:
+            wanted = (*made[:own], made[-1])
+        case _:
+            wanted = (*made[:old], *made[len(mine) : len(mine) + own])
+    return project(joined, wanted, relation.place)
+
+
+def _schema_of(relation: ir.Join, left: ir.Schema, right: ir.Schema) -> ir.Schema:
+    """The join's columns and, behind those of a side, what it has got."""
+    old, own = len(relation.left.schema), len(relation.right.schema)
+    added, more = tuple(map(t.nullable, left[old:])), tuple(map(t.nullable, right[own:]))
+    match relation.type:
+        case ir.JoinType.LEFT_SEMI | ir.JoinType.LEFT_ANTI | ir.JoinType.LEFT_MARK:
+            return (*relation.schema[:old], *added, *relation.schema[old:])
+        case ir.JoinType.RIGHT_SEMI | ir.JoinType.RIGHT_ANTI | ir.JoinType.RIGHT_MARK:
+            return (*relation.schema[:own], *more, *relation.schema[own:])
+        case _:
+            return (*relation.schema[:old], *added, *relation.schema[old:], *more)
+
+
+# ------------------------------------------------------------------------------------------------- lateral joins
+
+
+def _lateral(relation: ir.LateralJoin) -> Steps:
+    """A join with what was pulled out of the right side, and above it, where they are needed, its columns."""
+    if relation.condition is not None and _has_subquery(relation.condition):
+        raise CannotPull("the condition of a lateral join has subqueries")
+    pulled = narrow((yield relation.right))
+    rows = Rows(relation.left, relation.place)
+    if pulled.padded:
+        return _beside_one(relation, rows, pulled)
+    if relation.type in (ir.JoinType.LEFT, ir.JoinType.LEFT_SINGLE):
+        pulled = marked(pulled)
+    terms, condition, values = rows.terms(pulled), *_seen(relation, rows, pulled)
+    if relation.type is ir.JoinType.LEFT_MARK:
+        terms = [certainly(term) for term in terms]
+    rows.join(pulled, relation.type, [*terms, *condition])
+    match relation.type:
+        case ir.JoinType.LEFT_SEMI | ir.JoinType.LEFT_ANTI | ir.JoinType.LEFT_MARK:
+            return rows.relation
+        case _:
+            return project(rows.relation, (*columns(relation.left.schema), *values), relation.place)
+
+
+def _seen(relation: ir.LateralJoin, rows: Rows, pulled: Pulled) -> tuple[list[ir.Expression], list[ir.Expression]]:
+    """The condition's terms, and the right side's columns, over the columns of both."""
+    values = [rows.met(each, padded=relation.type is not ir.JoinType.INNER) for each in pulled.columns]
+    if relation.condition is None:
+        return [], values
+    both_columns = (*columns(relation.left.schema), *values)
+    return [placed(term, both_columns) for term in conjuncts(relation.condition)], values
+
+
+def _beside_one(relation: ir.LateralJoin, rows: Rows, pulled: Pulled) -> ir.Relation:
+    """Of a right side that has a row for each left one."""
+    values = [rows.met(each, padded=True) for each in pulled.columns]
+    rows.join(pulled, ir.JoinType.LEFT, rows.terms(pulled))
+    left = columns(relation.left.schema)
+    found = true() if relation.condition is None else placed(relation.condition, (*left, *values))
+    match relation.type:
+        case ir.JoinType.INNER:
+            return project(_where(rows.relation, found), (*left, *values), relation.place)
+        case ir.JoinType.LEFT | ir.JoinType.LEFT_SINGLE if relation.condition is None:
+            return project(rows.relation, (*left, *values), relation.place)
+        case ir.JoinType.LEFT | ir.JoinType.LEFT_SINGLE:
+            made = (
+                ir.IfThen(clauses=((found, each),), otherwise=null(each.type), type=t.nullable(each.type))
+                for each in values
+            )
+            return project(rows.relation, (*left, *made), relation.place)
+        case ir.JoinType.LEFT_SEMI:
+            return project(_where(rows.relation, found), left, relation.place)
+        case ir.JoinType.LEFT_ANTI:
+            return project(_where(rows.relation, call("is_not_true", found)), left, relation.place)
+        case ir.JoinType.LEFT_MARK:
+            return project(rows.relation, (*left, found), relation.place)
+        case _:
+            raise CannotPull(f"a lateral join is not {relation.type.value}")
+
+
+def _where(relation: ir.Relation, condition: ir.Expression) -> ir.Filter:
+    return ir.Filter(input=relation, condition=condition, schema=relation.schema, place=relation.place)

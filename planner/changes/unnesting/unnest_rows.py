@@ -1,0 +1,99 @@
+"""Rows that get columns from joins with what was pulled out of subqueries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ... import ir
+from ...ir import types as t
+from ...ir.visit import is_column, parts, transform
+from ..rendering import columns
+from .bound_calls import both, placed
+from .pulling import Pulled, project
+
+
+@dataclass(slots=True)
+class Rows:
+    """Rows that get columns behind those they have. To subqueries, the first one is column `first` of the row."""
+
+    relation: ir.Relation
+    place: str
+    first: int = 0
+
+    def add(self, value: ir.Expression) -> ir.Field:
+        """The value as a column, a new one unless it is one already."""
+        if is_column(value):
+            return value
+        wide = (*columns(self.relation.schema), value)
+        self.relation = project(self.relation, wide, self.place)
+        return ir.Field(index=len(wide) - 1, type=value.type)
+
+    def join(self, pulled: Pulled, type_: ir.JoinType, terms: Sequence[ir.Expression]) -> None:
+        """`terms` are over the columns of both."""
+        left, right = self.relation.schema, pulled.relation.schema
+        condition = both(terms)
+        match type_:
+            case ir.JoinType.LEFT_SEMI | ir.JoinType.LEFT_ANTI:
+                schema = left
+            case ir.JoinType.LEFT_MARK:
+                schema = (*left, t.Boolean(nullable=condition is not None and condition.type.nullable))
+            case ir.JoinType.INNER:
+                schema = (*left, *right)
+            case _:
+                schema = (*left, *map(t.nullable, right))
+        self.relation = ir.Join(
+            left=self.relation,
+            right=pulled.relation,
+            type=type_,
+            condition=condition,
+            schema=schema,
+            place=self.place,
+        )
+
+    def met(self, expression: ir.Expression, *, padded: bool = False) -> ir.Expression:
+        """What is said of an outer and an inner row, over the columns of both: the outer ones are these rows'."""
+        width = len(self.relation.schema)
+
+        def change(part: ir.Expression) -> ir.Expression:
+            if not isinstance(part, ir.Field):
+                return part
+            if part.outer:
+                return replace(part, outer=part.outer - 1, index=part.index - (self.first if part.outer == 1 else 0))
+            return replace(part, index=width + part.index, type=t.nullable(part.type) if padded else part.type)
+
+        return transform(expression, change)
+
+    def terms(self, pulled: Pulled) -> list[ir.Expression]:
+        return [self.met(term) for term in pulled.terms]
+
+    def trimmed(self, schema: ir.Schema) -> ir.Relation:
+        """The rows with the columns they had at first."""
+        if len(self.relation.schema) == len(schema):
+            return self.relation
+        return project(self.relation, columns(schema), self.place)
+
+
+def narrow(pulled: Pulled) -> Pulled:
+    """Only with the columns of the relation that something is said of."""
+    used = sorted(
+        {
+            part.index
+            for each in (*pulled.terms, *pulled.columns)
+            for part in parts(each)
+            if isinstance(part, ir.Field) and not part.outer
+        }
+    )
+    below = pulled.relation
+    if len(used) == len(below.schema):
+        return pulled
+    fields = columns(below.schema)
+    kept = project(below, [fields[at] for at in used], below.place)
+    places: dict[int, ir.Expression] = dict(zip(used, columns(kept.schema), strict=True))
+    moved = [places.get(at, field) for at, field in enumerate(fields)]
+    return replace(
+        pulled,
+        relation=kept,
+        terms=tuple(placed(each, moved) for each in pulled.terms),
+        columns=tuple(placed(each, moved) for each in pulled.columns),
+    )

@@ -1,0 +1,203 @@
+"""What subqueries say of rows, as columns of those."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from ... import ir
+from ...functions import bind
+from ...ir import types as t
+from ...ir.boolean import conjuncts
+from ...ir.visit import parts, subqueries
+from ..rendering import columns
+from .bound_calls import both, call, certainly, is_open, null, replaced, true
+from .pulling import CannotPull, Pulled, project
+from .unnest_rows import Rows, narrow
+
+_NEGATED: Final = {
+    ir.Comparison.EQ: ir.Comparison.NE,
+    ir.Comparison.NE: ir.Comparison.EQ,
+    ir.Comparison.LT: ir.Comparison.GE,
+    ir.Comparison.GE: ir.Comparison.LT,
+    ir.Comparison.GT: ir.Comparison.LE,
+    ir.Comparison.LE: ir.Comparison.GT,
+}
+_NAMES: Final = {
+    ir.Comparison.EQ: "equal",
+    ir.Comparison.NE: "not_equal",
+    ir.Comparison.LT: "lt",
+    ir.Comparison.GE: "gte",
+    ir.Comparison.GT: "gt",
+    ir.Comparison.LE: "lte",
+}
+_STRICT: Final = frozenset({*_NAMES.values(), "add", "subtract", "multiply", "divide", "negate", "abs", "not"})
+"""Functions that are null where an argument is."""
+
+Values: TypeAlias = Generator[ir.Relation, Pulled, ir.Expression]
+"""Yields the relations of subqueries, is sent what was pulled out of each."""
+
+
+def values_of(rows: Rows, expression: ir.Expression) -> Values:
+    """The expression over `rows`, which get a column for each subquery in it."""
+    values: dict[int, ir.Expression] = {}
+    for found in reversed(list(subqueries(expression))):  # those inside of others' needles before them
+        if id(found) in values:
+            continue
+        needles = tuple(replaced(each, values) for each in found.needles)
+        if any(isinstance(part, ir.Parameter) for needle in needles for part in parts(needle)):
+            raise CannotPull("a subquery looks at a lambda's parameter")
+        values[id(found)] = yield from _value(rows, replace(found, needles=needles))
+    return replaced(expression, values)
+
+
+def _value(rows: Rows, subquery: ir.Subquery) -> Values:
+    match subquery.kind:
+        case ir.SubqueryKind.SCALAR:
+            return _scalar(rows, (yield subquery.relation))
+        case ir.SubqueryKind.EXISTS:
+            pulled = existence((yield any_rows(subquery.relation)))
+            return true() if pulled.one else _mark(rows, pulled, [])
+        case ir.SubqueryKind.UNIQUE:
+            pulled = existence((yield _doubles(subquery.relation, subquery.place)))
+            return call("not", _mark(rows, pulled, []))
+        case ir.SubqueryKind.ALL:
+            return call("not", (yield from _compared(rows, any_other(subquery))))
+        case ir.SubqueryKind.IN | ir.SubqueryKind.ANY:
+            return (yield from _compared(rows, subquery))
+
+
+def existence(pulled: Pulled) -> Pulled:
+    """With no columns that are wanted."""
+    return narrow(replace(pulled, columns=()))
+
+
+def any_other(subquery: ir.Subquery) -> ir.Subquery:
+    """Whether there is any value for which it is otherwise: the opposite of an ALL."""
+    assert subquery.comparison is not None
+    return replace(subquery, kind=ir.SubqueryKind.ANY, comparison=_NEGATED[subquery.comparison])
+
+
+def _compared(rows: Rows, subquery: ir.Subquery) -> Values:
+    pulled = narrow((yield subquery.relation))
+    if pulled.one:
+        return met(subquery, subquery.needles, _joined(rows, pulled))
+    needles = [rows.add(each) for each in subquery.needles]
+    return _mark(rows, pulled, conjuncts(met(subquery, needles, [rows.met(each) for each in pulled.columns])))
+
+
+def met(subquery: ir.Subquery, needles: Sequence[ir.Expression], values: Sequence[ir.Expression]) -> ir.Expression:
+    """That a row of the subquery's is one it asks for."""
+    name = "equal" if subquery.comparison is None else _NAMES[subquery.comparison]
+    found = both(call(name, needle, value) for needle, value in zip(needles, values, strict=True))
+    assert found is not None
+    return found
+
+
+def _mark(rows: Rows, pulled: Pulled, terms: Sequence[ir.Expression]) -> ir.Field:
+    """Whether a row is met, null where that is not known of `terms`."""
+    rows.join(pulled, ir.JoinType.LEFT_MARK, [*map(certainly, rows.terms(pulled)), *terms])
+    return ir.Field(index=len(rows.relation.schema) - 1, type=rows.relation.schema[-1])
+
+
+def _joined(rows: Rows, pulled: Pulled) -> list[ir.Expression]:
+    """The values of the one row that there is for each."""
+    values = [rows.met(each, padded=pulled.padded) for each in pulled.columns]
+    rows.join(pulled, ir.JoinType.LEFT if pulled.padded else ir.JoinType.INNER, rows.terms(pulled))
+    return values
+
+
+def _scalar(rows: Rows, found: Pulled) -> ir.Expression:
+    pulled = narrow(checked(found, rows.place))
+    if pulled.one:
+        return _joined(rows, pulled)[0]
+    pulled = marked(pulled)
+    value = rows.met(pulled.columns[0], padded=True)
+    rows.join(pulled, ir.JoinType.LEFT_SINGLE, rows.terms(pulled))
+    return value
+
+
+def checked(pulled: Pulled, place: str) -> Pulled:
+    """Of what is the same for all outer rows, and asked for as one row, that row, or nulls if there is none."""
+    if pulled.one or pulled.terms or any(map(is_open, pulled.columns)):
+        return pulled
+    base = ir.Values(rows=((true(),),), schema=(t.Boolean(nullable=False),), place=place)
+    rows = Rows(base, place)
+    rows.join(narrow(pulled), ir.JoinType.LEFT_SINGLE, ())
+    found = project(rows.relation, columns(rows.relation.schema)[1:], place)
+    return Pulled(relation=found, terms=(), columns=columns(found.schema), one=True)
+
+
+def marked(pulled: Pulled) -> Pulled:
+    """With columns that are null where no row is met, whatever they are made of."""
+    if all(map(null_of_nulls, pulled.columns)):
+        return pulled
+    below = pulled.relation
+    wide = project(below, (*columns(below.schema), true()), below.place)
+    there = ir.Field(index=len(below.schema), type=t.Boolean())
+    made = tuple(
+        ir.IfThen(clauses=((there, each),), otherwise=null(each.type), type=t.nullable(each.type))
+        for each in pulled.columns
+    )
+    return replace(pulled, relation=wide, columns=made)
+
+
+def null_of_nulls(expression: ir.Expression) -> bool:
+    """Whether it is null where all columns of its own row are, by its form alone."""
+    match expression:
+        case ir.Field():
+            return not expression.outer
+        case ir.Literal():
+            return expression.value is None
+        case ir.Cast() | ir.NestedField():
+            return null_of_nulls(expression.operand)
+        case ir.Call() if expression.function.name in _STRICT:
+            return any(null_of_nulls(each) for each in expression.arguments if not isinstance(each, str))
+        case _:
+            return False
+
+
+def any_rows(relation: ir.Relation) -> ir.Relation:
+    """Where it only counts whether there is a row: orders do not, nor what its columns are, nor a limit that lets one
+    through.
+    """
+    while True:
+        match relation:
+            case ir.Sort() | ir.Project():
+                relation = relation.input
+            case ir.Fetch() | ir.TopN() if _lets_one_through(relation.offset, relation.count):
+                relation = relation.input
+            case _:
+                return relation
+
+
+def _lets_one_through(offset: ir.Expression | None, count: ir.Expression | None) -> bool:
+    match offset, count:
+        case ((None | ir.Literal(value=None | 0)), (None | ir.Literal(value=None))):
+            return True
+        case ((None | ir.Literal(value=None | 0)), ir.Literal(value=int(wanted))):
+            return wanted > 0
+        case _:
+            return False
+
+
+def _doubles(relation: ir.Relation, place: str) -> ir.Relation:
+    """The different rows that are there more than once; one with a null equals none."""
+    fields = columns(relation.schema)
+    there = both(call("is_not_null", each) for each in fields if each.type.nullable)
+    if there is not None:
+        relation = ir.Filter(input=relation, condition=there, schema=relation.schema, place=place)
+    count = bind(ir.FunctionKind.AGGREGATE, "count", None, ())
+    schema = (*relation.schema, count.type)
+    groups = ir.Aggregate(
+        input=relation,
+        keys=fields,
+        grouping_sets=(tuple(range(len(fields))),),
+        measures=(ir.Measure(function=count.function, arguments=(), type=count.type),),
+        schema=schema,
+        place=place,
+    )
+    number = ir.Field(index=len(fields), type=count.type)
+    many = call("gt", number, ir.Literal(value=1, type=t.Integer(bits=64, nullable=False)))
+    return ir.Filter(input=groups, condition=many, schema=schema, place=place)

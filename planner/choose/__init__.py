@@ -1,0 +1,1 @@
+"""Chooses how a relation is run: loops as statements or in rounds, sorted inputs as streams."""

@@ -1,0 +1,276 @@
+"""How loops are run: those that one recursive statement computes become `ir.Recursion`.
+
+SQL's recursion sees only the rows that the round before it added, so it means what a loop means only where the body is
+the distinct rows of some parts, each linear in the reference: filters, projections and inner joins, nothing that
+aggregates, negates or limits. The columns that go round are copied, never computed, so that there are only so many rows
+and it ends by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from ...proto.errors import PlanError
+from ...proto.values import Loops, TaskOptions
+from .. import ir
+from ..analysis.exact import is_one_value
+from ..analysis.outer_references import Reach, correlated
+from ..ir import tree
+from ..ir import types as t
+from ..ir.visit import is_column, parts, rebuilt, relations, subqueries, transform_relations
+from ..ir.walk import unroll
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """What keeps a loop from being one recursive statement, and where."""
+
+    place: str
+    why: str
+
+
+def choose_loops(plan: ir.Plan, options: TaskOptions) -> ir.Plan:
+    """The plan with its loops as recursive statements where one means the same, else as loops that go round by round.
+    One that reads what came back to a loop around it stays a part of that one's body.
+    """
+    reach = Reach()
+
+    def change(relation: ir.Relation) -> ir.Relation:
+        if not isinstance(relation, ir.Iterate):
+            return relation
+        if reach.of(relation):
+            raise PlanError(correlated(relation.place))
+        if reach.loops(relation):
+            return relation
+        found = recursion(relation, options.loop_rows, reach)
+        if options.loops is Loops.GENERAL:
+            found = Obstacle(relation.place, 'the option loops="general" asks for it')
+        if isinstance(found, Obstacle):
+            return _round_by_round(relation, found, options, reach)
+        return found
+
+    root, *shared = (transform_relations(each, change) for each in (plan.root, *plan.shared))
+    return replace(plan, root=root, shared=tuple(shared))
+
+
+def _round_by_round(loop: ir.Iterate, obstacle: Obstacle, options: TaskOptions, reach: Reach) -> ir.Rounds:
+    """What does not read any reference is an input; the rest is the loop's own."""
+    inputs: dict[int, tuple[ir.Relation, ir.LoopInput]] = {}
+
+    def step(relation: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
+        if not reach.is_closed(relation):
+            return (yield from rebuilt(relation))
+        if id(relation) not in inputs:
+            port = ir.LoopInput(port=len(inputs), schema=relation.schema, place=relation.place)
+            inputs[id(relation)] = (relation, port)
+        return inputs[id(relation)][1]
+
+    body = unroll(step, loop.body)
+    entering = None if loop.input is None else unroll(step, loop.input)
+    where = "" if obstacle.place == loop.place else f" (at {obstacle.place})"
+    return ir.Rounds(
+        inputs=tuple(relation for relation, _ in inputs.values()),
+        iterate=replace(loop, body=body, input=entering),
+        why=obstacle.why + where,
+        max_rows=options.loop_rows,
+        max_seconds=options.loop_seconds,
+        schema=loop.schema,
+        place=loop.place,
+    )
+
+
+def recursion(loop: ir.Iterate, max_rows: int, reach: Reach) -> ir.Recursion | Obstacle:
+    """The loop as one recursive statement, or the first thing that keeps it from being one."""
+    obstacle = _of_the_loop(loop, reach)
+    if obstacle is not None:
+        return obstacle
+    found = _parts(loop.body)
+    if isinstance(found, Obstacle):
+        return found
+    for part in found:
+        obstacle = _of_a_part(part, loop, reach)
+        if obstacle is not None:
+            return obstacle
+    return ir.Recursion(
+        loop=loop.loop,
+        name=loop.name,
+        base=tuple(part for part in found if loop.loop not in reach.loops(part)),
+        steps=tuple(part for part in found if loop.loop in reach.loops(part)),
+        input=loop.input,
+        max_rows=max_rows,
+        schema=loop.schema,
+        place=loop.place,
+    )
+
+
+def repeated(step: ir.Relation) -> Iterator[ir.Relation]:
+    """The relations of a recursion's step that see other rows in each round, from the step down to its reference."""
+    reach = Reach()
+    found: ir.Relation | None = step
+    while found is not None:
+        yield found
+        found = next((each for each in tree.inputs(found) if reach.loops(each)), None)
+
+
+def fixed(step: ir.Relation) -> Iterator[ir.Relation]:
+    """The largest relations inside a recursion's step that see the same rows in each round."""
+    path = list(repeated(step))
+    on_it = set(map(id, path))
+    for relation in path:
+        yield from (each for each in tree.inputs(relation) if id(each) not in on_it)
+
+
+def steady(recursion: ir.Recursion) -> tuple[ir.Relation, ...]:
+    """All that a recursion reads beside what comes back, each once."""
+    inside = (each for step in recursion.steps for each in fixed(step))
+    entering = () if recursion.input is None else (recursion.input,)
+    return tuple({id(each): each for each in (*recursion.base, *inside, *entering)}.values())
+
+
+def with_fixed(recursion: ir.Recursion, new: Mapping[int, ir.Relation]) -> ir.Recursion:
+    """The recursion with others in the places of what `steady` gives, by id."""
+
+    def step(relation: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
+        if id(relation) in new:
+            return new[id(relation)]
+        return (yield from rebuilt(relation))
+
+    entering = recursion.input
+    return replace(
+        recursion,
+        base=tuple(new[id(each)] for each in recursion.base),
+        steps=tuple(unroll(step, each) for each in recursion.steps),
+        input=None if entering is None else new[id(entering)],
+    )
+
+
+# ---------------------------------------------------------------------------------------------- what keeps it from it
+
+
+def _of_the_loop(loop: ir.Iterate, reach: Reach) -> Obstacle | None:
+    if loop.max_rounds is not None:
+        return Obstacle(loop.place, "it has a limit on rounds, and a recursive statement counts none")
+    if not loop.schema:
+        return Obstacle(loop.place, "its rows have no columns")
+    for index, type_ in enumerate(loop.schema):
+        if not is_one_value(type_) and not isinstance(type_, t.Float):
+            return Obstacle(loop.place, f"column {index} is {type_}, of which values that are equal may differ")
+    around = reach.loops(loop)
+    if around:
+        return Obstacle(loop.place, "it reads what came back to a loop that it is inside of")
+    return None
+
+
+def _parts(body: ir.Relation) -> tuple[ir.Relation, ...] | Obstacle:
+    """What the body is the distinct rows of."""
+    root = _without_renaming(body)
+    match root:
+        case ir.Set(operation=ir.SetOperation.UNION_DISTINCT):
+            inputs: Sequence[ir.Relation] = root.inputs
+        case ir.Aggregate() if _is_distinct(root):
+            inputs = (root.input,)
+        case _:
+            return Obstacle(root.place, "its body is no UNION DISTINCT")
+    return tuple(_flattened(inputs))
+
+
+def _flattened(inputs: Sequence[ir.Relation]) -> Iterator[ir.Relation]:
+    """Unions right below a union of distinct rows only add their own inputs to it."""
+    stack = list(reversed(inputs))
+    while stack:
+        relation = _without_renaming(stack.pop())
+        match relation:
+            case ir.Set(operation=ir.SetOperation.UNION_ALL | ir.SetOperation.UNION_DISTINCT):
+                stack.extend(reversed(relation.inputs))
+            case ir.Aggregate() if _is_distinct(relation):
+                stack.append(relation.input)
+            case _:
+                yield relation
+
+
+def _without_renaming(relation: ir.Relation) -> ir.Relation:
+    """What is below projections that hand on all columns as they are."""
+    while isinstance(relation, ir.Project) and _are_all(relation.expressions, relation.input):
+        relation = relation.input
+    return relation
+
+
+def _is_distinct(relation: ir.Aggregate) -> bool:
+    if relation.measures or len(relation.grouping_sets) != 1 or len(relation.grouping_sets[0]) != len(relation.keys):
+        return False
+    return _are_all(relation.keys, relation.input)
+
+
+def _are_all(expressions: Sequence[ir.Expression], below: ir.Relation) -> bool:
+    columns = [each.index if is_column(each) else None for each in expressions]
+    return columns == list(range(len(below.schema)))
+
+
+class _Column(Enum):
+    """What a column of a row in a step is: copied from what goes round, computed of it, or without it."""
+
+    COPIED = "copied"
+    COMPUTED = "computed"
+    OTHER = "other"
+
+
+def _of_a_part(part: ir.Relation, loop: ir.Iterate, reach: Reach) -> Obstacle | None:
+    references = sum(isinstance(each, ir.Reference) and each.loop == loop.loop for each in relations(part))
+    if references > 1:
+        return Obstacle(part.place, f"a part of the union refers to it {references} times")
+    if not references:
+        return None
+    path = [part]
+    while not isinstance(path[-1], ir.Reference):
+        obstacle = _of_a_relation(path[-1])
+        if obstacle is not None:
+            return obstacle
+        path.append(next(each for each in tree.inputs(path[-1]) if loop.loop in reach.loops(each)))
+    columns = [_Column.COPIED] * len(path.pop().schema)
+    for relation in reversed(path):
+        columns = _columns(relation, columns, loop, reach)
+    if _Column.COMPUTED in columns:
+        index = columns.index(_Column.COMPUTED)
+        return Obstacle(part.place, f"column {index} is computed from what goes round, so it may never end")
+    return None
+
+
+def _of_a_relation(relation: ir.Relation) -> Obstacle | None:
+    for expression in tree.expressions(relation):
+        if next(subqueries(expression), None) is not None:
+            return Obstacle(relation.place, "a subquery stands above a reference to it")
+    match relation:
+        case ir.Filter() | ir.Project() | ir.Cross() | ir.Join(type=ir.JoinType.INNER):
+            return None
+        case ir.Join():
+            return Obstacle(relation.place, f"a join of the kind {relation.type.value} stands above a reference to it")
+        case _:
+            kind = type(relation).__name__.lower()
+            return Obstacle(
+                relation.place,
+                f"something else than filters, projections and inner joins ({kind}) stands above a reference to it",
+            )
+
+
+def _columns(relation: ir.Relation, below: list[_Column], loop: ir.Iterate, reach: Reach) -> list[_Column]:
+    """What the columns of a relation are, from those of the input that has the reference."""
+    match relation:
+        case ir.Project():
+            return [_column(each, below) for each in relation.expressions]
+        case ir.Join() | ir.Cross():
+            sides = [
+                below if loop.loop in reach.loops(each) else [_Column.OTHER] * len(each.schema)
+                for each in (relation.left, relation.right)
+            ]
+            return [*sides[0], *sides[1]]
+        case _:
+            return below
+
+
+def _column(expression: ir.Expression, below: Sequence[_Column]) -> _Column:
+    if is_column(expression):
+        return below[expression.index]
+    read = [below[part.index] for part in parts(expression) if isinstance(part, ir.Field) and not part.outer]
+    return _Column.OTHER if all(each is _Column.OTHER for each in read) else _Column.COMPUTED

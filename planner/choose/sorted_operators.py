@@ -1,0 +1,190 @@
+"""Joins and aggregates over rows that are known to be sorted become operators that stream: merge joins and streaming
+aggregates. The last pass over a plan, after which no column moves any more.
+
+- An equi-join whose two inputs are sorted by all columns that have to be equal, in the same order and directions. One
+  that the plan itself calls a merge join needs only the first of them sorted; the others then are a condition on pairs.
+  Where its inputs are not known to be sorted it is a join like any other, with the same rows.
+- An aggregate with one grouping set whose keys are the columns that the input is sorted by first, in any order.
+
+What reads the row of an enclosing query stays in that query's fragment, and so does what would stand on more than
+`NESTED` such operators: each asks the one below it for rows, on one stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
+from typing import Final
+
+from .. import ir
+from ..analysis.outer_references import Reach
+from ..ir import tree
+from ..ir import types as t
+from ..ir.boolean import conjuncts, with_conjuncts
+from ..ir.visit import is_column, parts, subqueries, with_subqueries
+from ..ir.walk import unroll
+from .sortedness import Sortedness, SortednessTable
+
+NESTED: Final = 32
+"""Operators, one on top of the other."""
+
+
+def use_sorted_operators(plan: ir.Plan) -> ir.Plan:
+    choosing = _Choosing()
+    shared = tuple(unroll(choosing.step, each) for each in plan.shared)
+    return replace(plan, root=unroll(choosing.step, plan.root), shared=shared)
+
+
+class _Choosing:
+    def __init__(self) -> None:
+        self._sorted = SortednessTable()
+        self._reach = Reach()
+        self._done: dict[int, tuple[ir.Relation, ir.Relation]] = {}
+        self._heights: dict[int, int] = {}
+
+    def step(self, relation: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
+        """The relation with operators chosen in it and below. One that is used twice is looked at once."""
+        done = self._done.get(id(relation))
+        if done is None:
+            done = self._done[id(relation)] = relation, (yield from self._chosen(relation))
+        return done[1]
+
+    def _chosen(self, relation: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
+        below = []
+        for side, each in enumerate(tree.inputs(relation)):
+            lateral = isinstance(relation, ir.LateralJoin) and side == 1
+            below.append(each if lateral else (yield each))
+        inner: dict[int, ir.Relation] = {}
+        for expression in tree.expressions(relation):
+            for subquery in subqueries(expression):
+                closed = self._reach.is_closed(subquery.relation)
+                inner[id(subquery.relation)] = (yield subquery.relation) if closed else subquery.relation
+        found = tree.with_inputs(relation, below)
+        if inner:
+            found = with_subqueries(found, inner)
+        height = max((self._heights.get(id(each), 0) for each in (*below, *inner.values())), default=0)
+        chosen = self._operator(found) if height < NESTED else None
+        result = chosen or found
+        self._heights[id(result)] = height + (chosen is not None)
+        return result
+
+    def _operator(self, relation: ir.Relation) -> ir.MergeJoin | ir.StreamingAggregate | None:
+        match relation:
+            case ir.Join():
+                return merge_join(relation, self._sorted.of(relation.left), self._sorted.of(relation.right))
+            case ir.Aggregate():
+                return streaming_aggregate(relation, self._sorted.of(relation.input))
+            case _:
+                return None
+
+
+# ------------------------------------------------------------------------------------------------------ joins
+
+_COMPARISONS: Final = {"equal": False, "is_not_distinct_from": True}
+
+
+def merge_join(relation: ir.Join, left: Sortedness, right: Sortedness) -> ir.MergeJoin | None:
+    """The join as a merge join, where its inputs' order allows that."""
+    if relation.condition is None or relation.type.marks:
+        return None
+    if relation.algorithm not in (ir.JoinAlgorithm.ANY, ir.JoinAlgorithm.MERGE):
+        return None
+    terms = conjuncts(relation.condition)
+    pairs = {at: pair for at, term in enumerate(terms) if (pair := _pair(term, relation)) is not None}
+    keys = _merge_keys(pairs, left, right)
+    if not keys or (len(keys) < len(pairs) and relation.algorithm is not ir.JoinAlgorithm.MERGE):
+        return None
+    rest = [term for at, term in enumerate(terms) if at not in keys]
+    if not all(map(_sees_pairs_alone, rest)):
+        return None
+    return ir.MergeJoin(
+        left=relation.left,
+        right=relation.right,
+        type=relation.type,
+        keys=tuple(keys.values()),
+        condition=with_conjuncts(relation.condition, rest) if rest else None,
+        why=(left.why, right.why),
+        schema=relation.schema,
+        place=relation.place,
+    )
+
+
+def _pair(term: ir.Expression, relation: ir.Join) -> tuple[int, int, bool] | None:
+    """The columns, left and right, that have to be equal, and whether a null equals another one."""
+    match term:
+        case ir.Call(function=function, arguments=(ir.Field() as one, ir.Field() as other)):
+            if function.name not in _COMPARISONS or not function.urn.endswith("functions_comparison"):
+                return None
+            if not is_column(one) or not is_column(other) or t.required(one.type) != t.required(other.type):
+                return None
+            width = len(relation.left.schema)
+            low, high = sorted((one.index, other.index))
+            if not low < width <= high or not isinstance(one.type, t.IN_ORDER):
+                return None
+            return low, high - width, _COMPARISONS[function.name]
+        case _:
+            return None
+
+
+def _merge_keys(pairs: dict[int, tuple[int, int, bool]], left: Sortedness, right: Sortedness) -> dict[int, ir.MergeKey]:
+    """As many of the pairs, by their terms' numbers, as both sides are sorted by in the same way."""
+    keys: dict[int, ir.MergeKey] = {}
+    of_column: dict[int, list[int]] = {}
+    for at, (one, _, _) in pairs.items():
+        of_column.setdefault(one, []).append(at)
+    for mine, other in zip(left.by, right.by, strict=False):
+        if mine.direction is not other.direction or mine.direction is ir.Direction.CLUSTERED:
+            break
+        possible = (at for one in mine.columns for at in of_column.get(one, ()))
+        fitting = [at for at in possible if at not in keys and pairs[at][1] in other.columns]
+        if not fitting:
+            break
+        first = min(fitting)
+        one, two, nulls_match = pairs[first]
+        keys[first] = ir.MergeKey(left=one, right=two, direction=mine.direction, nulls_match=nulls_match)
+    return keys
+
+
+def _sees_pairs_alone(term: ir.Expression) -> bool:
+    """Whether a row of each side is all that the term looks at."""
+    for part in parts(term):
+        if isinstance(part, ir.Subquery | ir.ContextVariable) or (isinstance(part, ir.Field) and part.outer):
+            return False
+    return True
+
+
+# ------------------------------------------------------------------------------------------------- aggregates
+
+
+def streaming_aggregate(relation: ir.Aggregate, below: Sortedness) -> ir.StreamingAggregate | None:
+    """The aggregate as one that streams, where rows of a group stand together."""
+    if not relation.keys or relation.grouping_sets != (tuple(range(len(relation.keys))),):
+        return None
+    keys = [key for key in relation.keys if is_column(key)]
+    expressions = tree.expressions(relation)
+    if len(keys) < len(relation.keys) or not all(map(_sees_pairs_alone, expressions)):
+        return None
+    wanted = {key.index for key in keys}
+    order: list[ir.ColumnOrder] = []
+    checked = True
+    for each in below.by:
+        found = each.columns & wanted
+        if not found:
+            break
+        column = min(found)
+        sortable = isinstance(relation.input.schema[column], t.IN_ORDER)
+        checked &= each.direction is not ir.Direction.CLUSTERED and sortable
+        if checked:
+            order.append(ir.ColumnOrder(column=column, direction=each.direction))
+        wanted -= found
+    if wanted:
+        return None
+    return ir.StreamingAggregate(
+        input=relation.input,
+        keys=tuple(keys),
+        measures=relation.measures,
+        order=tuple(order),
+        why=below.why,
+        schema=relation.schema,
+        place=relation.place,
+    )

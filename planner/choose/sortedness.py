@@ -1,0 +1,152 @@
+"""Which order each relation's rows are known to have, found in one walk from the leaves up.
+
+Orders come from what a plan declares for its sources, from sorts and top-n, and go on through whatever takes rows as
+they come. What DuckDB is free to turn around has none: hash joins, sets, windows, aggregates, and filters and
+projections that ask a subquery, because that becomes a join.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from .. import ir
+from ..ir import tree
+from ..ir.visit import is_column, subqueries
+from ..ir.walk import unroll
+
+
+@dataclass(frozen=True, slots=True)
+class SortedBy:
+    """Sorted by any of these columns, which are equal in every row. CLUSTERED: equal values stand together."""
+
+    columns: frozenset[int]
+    direction: ir.Direction
+
+
+@dataclass(frozen=True, slots=True)
+class Sortedness:
+    """Rows are sorted by the first of `by`, among equal ones by the second, and so on. `why` is for people."""
+
+    by: tuple[SortedBy, ...] = ()
+    why: str = ""
+
+
+UNSORTED: Final = Sortedness()
+
+
+class SortednessTable:
+    """Sortedness by relation. A use of a shared relation has none: what is computed once may be handed out anyhow."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[ir.Relation, Sortedness]] = {}
+
+    def of(self, relation: ir.Relation) -> Sortedness:
+        return unroll(self._step, relation)
+
+    def _step(self, relation: ir.Relation) -> Generator[ir.Relation, Sortedness, Sortedness]:
+        known = self._known.get(id(relation))
+        if known is None:
+            below: list[Sortedness] = []
+            for each in tree.inputs(relation):
+                below.append((yield each))  # noqa: PERF401 (a comprehension cannot yield)
+            known = self._known[id(relation)] = relation, sortedness(relation, below)
+        return known[1]
+
+
+def sortedness(relation: ir.Relation, below: Sequence[Sortedness]) -> Sortedness:
+    """A relation's own, from that of its inputs."""
+    match relation:
+        case ir.Read() | ir.LocalFiles():
+            by = tuple(SortedBy(frozenset({each.column}), each.direction) for each in relation.order)
+            return Sortedness(by, f"declared for {relation.source}") if by else UNSORTED
+        case ir.Sort() | ir.TopN():
+            by = tuple(_sorted(relation.keys))
+            return Sortedness(by, f"sorted at {relation.place}") if by else UNSORTED
+        case ir.Recursion() | ir.Rounds():
+            by = tuple(SortedBy(frozenset({at}), ir.Direction.ASC_NULLS_LAST) for at in range(len(relation.schema)))
+            return Sortedness(by, f"sorted by the loop at {relation.place}")
+        case ir.Fetch():
+            return below[0]
+        case ir.Filter():
+            return UNSORTED if _asks(relation) else below[0]
+        case ir.Project():
+            return UNSORTED if _asks(relation) else moved(below[0], relation.expressions)
+        case ir.Unnest():
+            return moved(below[0], relation.kept)
+        case ir.IndexLookup():
+            return below[0]
+        case ir.MergeJoin():
+            return _merged(relation, below[0], below[1])
+        case ir.StreamingAggregate():
+            return moved(below[0], relation.keys)
+        case _:
+            return UNSORTED
+
+
+def moved(sorted_: Sortedness, expressions: Sequence[ir.Expression]) -> Sortedness:
+    """The same order in terms of columns made by `expressions`; what comes after a column that is gone is gone."""
+    places: dict[int, set[int]] = {}
+    for at, expression in enumerate(expressions):
+        if is_column(expression):
+            places.setdefault(expression.index, set()).add(at)
+    return _prefix(sorted_, places)
+
+
+def _prefix(sorted_: Sortedness, places: Mapping[int, set[int]]) -> Sortedness:
+    by: list[SortedBy] = []
+    for each in sorted_.by:
+        columns = frozenset(place for column in each.columns for place in places.get(column, ()))
+        if not columns:
+            break
+        by.append(SortedBy(columns, each.direction))
+    return Sortedness(tuple(by), sorted_.why) if by else UNSORTED
+
+
+def _sorted(keys: Sequence[ir.SortKey]) -> Generator[SortedBy]:
+    """The keys down to the first that is computed; a constant sorts nothing."""
+    for key in keys:
+        if is_column(key.expression):
+            yield SortedBy(frozenset({key.expression.index}), key.direction)
+        elif not isinstance(key.expression, ir.Literal):
+            return
+
+
+def _asks(relation: ir.Filter | ir.Project) -> bool:
+    return any(next(subqueries(each), None) is not None for each in tree.expressions(relation))
+
+
+_LEFT_ROWS: Final = frozenset({ir.JoinType.LEFT, ir.JoinType.LEFT_SINGLE, ir.JoinType.LEFT_SEMI, ir.JoinType.LEFT_ANTI})
+_RIGHT_ROWS: Final = frozenset({ir.JoinType.RIGHT_SEMI, ir.JoinType.RIGHT_ANTI})
+
+
+def _merged(relation: ir.MergeJoin, left: Sortedness, right: Sortedness) -> Sortedness:
+    """The rows come in order of the keys; among equal ones mostly in that of the left rows. A column that is null
+    where there is no match is sorted by no more.
+    """
+    width = len(relation.left.schema)
+    why = " and ".join(dict.fromkeys((left.why, right.why)))
+    keys = len(relation.keys)
+    match relation.type:
+        case ir.JoinType.INNER:
+            others = (_shifted(each, width) for each in right.by[:keys])
+            both = (
+                SortedBy(mine.columns | its.columns, mine.direction)
+                for mine, its in zip(left.by[:keys], others, strict=True)
+            )
+            return Sortedness((*both, *left.by[keys:]), why)
+        case type_ if type_ in _LEFT_ROWS:
+            return Sortedness(left.by, left.why)
+        case type_ if type_ in _RIGHT_ROWS:
+            return Sortedness(right.by, right.why)
+        case ir.JoinType.RIGHT_SINGLE:
+            return Sortedness(tuple(_shifted(each, width) for each in right.by), right.why)
+        case ir.JoinType.RIGHT:
+            return Sortedness(tuple(_shifted(each, width) for each in right.by[:keys]), right.why)
+        case _:
+            return UNSORTED
+
+
+def _shifted(each: SortedBy, width: int) -> SortedBy:
+    return SortedBy(frozenset(width + column for column in each.columns), each.direction)

@@ -1,0 +1,1 @@
+"""Cuts a plan into sections, fragments and physical nodes."""

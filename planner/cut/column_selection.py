@@ -1,0 +1,51 @@
+"""Relations that are nothing but columns of a source's rows, of an operator's, or of an exchange's: those need no
+statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+
+from .. import ir
+from ..ir.arrow_types import has_struct
+from ..ir.types import Type, required
+from ..ir.visit import is_column
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Selection:
+    """The columns of `input` at these places."""
+
+    input: ir.Read | ir.LocalFiles | ir.Operated | ir.Recursion | ir.Exchange
+    columns: tuple[int, ...]
+
+
+def selection(root: ir.Relation, ends: Container[int], *, row_wise: bool = False) -> Selection | None:
+    """What `root` is if it only takes columns from a source, a relation with an operator of its own, or an exchange.
+    `ends` are relations, by their ids, that something else computes. A source's columns are one only as all that a
+    `row_wise` section is: DuckDB would copy its rows once more.
+    """
+    relation, columns = root, tuple(range(len(root.schema)))
+    while isinstance(relation, ir.Project) and (relation is root or id(relation) not in ends):
+        taken = _columns(relation.expressions)
+        if taken is None:
+            return None
+        relation, columns = relation.input, tuple(taken[column] for column in columns)
+    if not columns or not isinstance(relation, ir.Read | ir.LocalFiles | ir.Operated | ir.Recursion | ir.Exchange):
+        return None
+    reads = isinstance(relation, ir.Read | ir.LocalFiles)
+    if (reads and not row_wise) or (relation is root and not reads):
+        return None
+    fits = all(_fits(relation.schema[at], type_) for at, type_ in zip(columns, root.schema, strict=True))
+    return Selection(input=relation, columns=columns) if fits else None
+
+
+def _columns(expressions: Sequence[ir.Expression]) -> tuple[int, ...] | None:
+    found = tuple(each.index for each in expressions if is_column(each))
+    return found if len(found) == len(expressions) else None
+
+
+def _fits(found: Type, wanted: Type) -> bool:
+    """Whether the values are the other type's as they are. Inside a plan the fields of structs have other names."""
+    return (found == wanted or found == required(wanted)) and not has_struct(wanted)

@@ -1,0 +1,202 @@
+"""The physical plan for a shape: a division's sections as pipelines, on as many channels as the task has."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Callable, Collection, Container, Iterator, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from ...proto.values import TaskOptions
+from .. import ir
+from ..distribution.distribute import Spread, Spreading, spread
+from ..distribution.distributed_stages import Stage, stages
+from ..physical.memory import HEAVY, LIGHT, shortage
+from ..physical.pipelines import (
+    Exchange,
+    FragmentNode,
+    Kept,
+    KeptIndex,
+    KeptNode,
+    LookupNode,
+    OpenedIndex,
+    PhysicalNode,
+    PhysicalPlan,
+    Pipeline,
+    ReceiveNode,
+    SelectNode,
+    Start,
+    walk,
+)
+from .divide import Division, Section, section
+from .fragments import Making, Output, fragments, sources_of
+from .lookup_joins import Candidate, Sizes, is_small, looked_up
+from .operated import Indexed
+from .sorted_nodes import order_of
+
+
+def cut(
+    division: Division, making: Making, output: Output, options: TaskOptions, without: Container[str] = ()
+) -> PhysicalPlan:
+    """The physical plan for sources of a shape, on as many channels as are asked for, or half of them and so on where
+    the memory is not enough for these. Joins do not become look-ups in the indexes `without`.
+    """
+    plan = _on(options.channels, division, making, output, options, without)
+    if all(each.row_wise for each in division.sections):
+        return plan
+    first = found = shortage(plan, options.memory_limit, options.channels)
+    channels = options.channels
+    while found is not None:
+        channels //= 2
+        plan = replace(_on(channels, division, making, output, options, without), shortage=first)
+        found = shortage(plan, options.memory_limit, channels)
+    return plan
+
+
+def _on(
+    channels: int, division: Division, making: Making, output: Output, options: TaskOptions, without: Container[str]
+) -> PhysicalPlan:
+    indexes = {each.name: _index(each, division, making) for each in division.indexes.values()}
+    look_up = _looking_up(division, making, without)
+    making = replace(making, shared=tuple(map(look_up, making.shared)))
+    nodes: dict[int, PhysicalNode] = {}
+    kept: list[Kept] = []
+    uses: dict[str, list[int]] = {name: [] for name in division.kept}
+    for use, name in division.uses.items():
+        uses[name].append(use)
+    for name, part in division.kept.items():
+        root = fragments(part, making, {}, None)
+        node = KeptNode(name=name, schema=root.schema, size_class=root.size_class)
+        nodes |= dict.fromkeys(uses[name], node)
+        kept.append(Kept(name=name, root=root, sources=sources_of(root)))
+    pipelines: list[Pipeline] = []
+    computes: list[ir.Relation] = []
+    shared = making.shared
+    saved: float | None = None
+    for planned in division.sections:
+        top = look_up(planned.root)
+        part = planned
+        if top is not planned.root or making.shared != division.shared:
+            part = section(making.shared, top, division.facts, nodes, row_wise=planned.row_wise)
+        if channels > 1 and not part.row_wise:
+            found = _spread(division, part.root, making, channels, options.broadcast)
+            parts = stages(found)
+            pipelines += _pipelines(division, parts, replace(making, shared=found.shared), nodes, output)
+            computes += [each.root for each in parts]
+            saved, shared = found.saved, found.shared
+        else:
+            computes.append(part.root)
+            pipelines.append(_pipeline(part, making, nodes, output, channels))
+    physical = PhysicalPlan(
+        pipelines=tuple(pipelines),
+        kept=tuple(kept),
+        indexes=tuple(indexes.values()),
+        saved=saved,
+        computes=tuple(computes),
+        shared=tuple(shared),
+    )
+    return _used(physical)
+
+
+def _index(index: Indexed, division: Division, making: Making) -> KeptIndex:
+    root = fragments(division.tables[index.name], making, {}, None)
+    among = len(division.indexes)
+    return KeptIndex(name=index.name, root=root, keys=index.keys, place=index.relation.place, among=among)
+
+
+def _looking_up(division: Division, making: Making, without: Container[str]) -> Callable[[ir.Relation], ir.Relation]:
+    sizes = Sizes(division.facts, {source: each.size_class for source, each in making.shape.items()})
+    names = {key: index.name for key, index in division.indexes.items()}
+
+    def chosen(candidate: Candidate) -> bool:
+        name = names[id(candidate.table), candidate.keys]
+        return name not in without and is_small(candidate, sizes)
+
+    return lambda root: looked_up(root, division.lookups, chosen)
+
+
+def _used(plan: PhysicalPlan) -> PhysicalPlan:
+    """The plan without the kept rows and indexes that nothing reads."""
+    roots = [each.root for each in plan.pipelines]
+    rows = {node.name for root in roots for node in walk(root) if isinstance(node, KeptNode)}
+    kept = tuple(each for each in plan.kept if each.name in rows)
+    found = _looked_into(*roots, *(each.root for each in kept))
+    indexes: list[KeptIndex] = []
+    for index in reversed(plan.indexes):
+        if index.name in found:
+            indexes.append(index)
+            found |= _looked_into(index.root)
+    return replace(plan, kept=kept, indexes=tuple(reversed(indexes)))
+
+
+def _looked_into(*roots: PhysicalNode) -> set[str | OpenedIndex]:
+    return {node.index for root in roots for node in walk(root) if isinstance(node, LookupNode)}
+
+
+def _pipeline(part: Section, making: Making, nodes: dict[int, PhysicalNode], output: Output, channels: int) -> Pipeline:
+    """A section as one pipeline; on several channels if each of its rows comes from one row of a source."""
+    node = fragments(part, making, nodes, output)
+    sources = sources_of(node)
+    start = Start.PIECE if part.row_wise and len(sources) == 1 else Start.SEAL
+    return Pipeline(root=node, sources=sources, start=start, channels=channels if sources else 1)
+
+
+def _spread(division: Division, root: ir.Relation, making: Making, channels: int, broadcast: Collection[str]) -> Spread:
+    """A section's root on several channels. A plan that is not row-wise has one section."""
+    spreading = Spreading(
+        channels=channels,
+        rows={source: each.size_class for source, each in making.shape.items()},
+        facts=division.facts,
+        shared=making.shared,
+        kept=division.uses,
+        broadcast=broadcast,
+        keys=making.keys,
+        clustered={source: each.clustered for source, each in making.shape.items()},
+        rising={source: each.rising for source, each in making.shape.items()},
+    )
+    return spread(root, spreading)
+
+
+def _pipelines(
+    division: Division, parts: Sequence[Stage], making: Making, nodes: dict[int, PhysicalNode], output: Output
+) -> Iterator[Pipeline]:
+    """What is spread, taken apart at its exchanges."""
+    received: dict[int, PhysicalNode] = {}
+    for stage in parts:
+        mine = ChainMap({use: received[number] for use, number in stage.receives.items()}, nodes)
+        part = section(making.shared, stage.root, division.facts, nodes)
+        root = fragments(part, making, mine, output if stage is parts[-1] else None)
+        into = []
+        for number, (exchange, consumers) in stage.sends.items():
+            into.append(_exchange(exchange, number, consumers, root.schema))
+            received[number] = ReceiveNode(
+                exchange=number,
+                schema=root.schema,
+                size_class=root.size_class,
+                rows=exchange.rows // (consumers if exchange.routing is ir.Routing.HASH else 1),
+                place=exchange.place,
+            )
+        yield Pipeline(
+            root=root,
+            sources=sources_of(root),
+            start=Start.SEAL,
+            channels=stage.channels,
+            weight=_weight(root),
+            into=tuple(into),
+        )
+
+
+def _weight(root: FragmentNode | SelectNode) -> int:
+    return HEAVY if isinstance(root, FragmentNode) and not root.row_wise else LIGHT
+
+
+def _exchange(exchange: ir.Exchange, number: int, consumers: int, schema: pa.Schema) -> Exchange:
+    return Exchange(
+        number=number,
+        routing=exchange.routing,
+        schema=schema,
+        consumers=consumers,
+        keys=exchange.keys,
+        order=tuple(map(order_of, exchange.order)),
+    )

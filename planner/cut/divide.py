@@ -1,0 +1,241 @@
+"""Where a plan is cut: into sections, each a pipeline's or a kept result's, and these into fragments. Once per plan.
+
+- A row-wise plan becomes a section per leaf that starts with the first piece; any other waits for the seal, as one.
+- A subtree that only static sources feed is computed once per task and kept: the largest such one, unless it is a bare
+  read (which DuckDB reads again, with pushdown) or reads nothing at all. When all of the plan is static nothing is
+  kept: it is one section, and every epoch computes its answer afresh.
+- A relation with an operator of its own (`ir.Operated`) ends the fragments around it: it is an edge, and so is each of
+  its inputs. What an index is made of is no input: it is a section of its own, computed once per task.
+- So does a loop that one recursive statement computes: its rows are put in canonical order outside of DuckDB.
+- A fragment is cut where it is `DEPTH` relations deep. What looks out to an enclosing row cannot be computed alone and
+  is not cut; its own depth is limited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ...proto.errors import PlanError, Problem
+from .. import ir
+from ..analysis.facts import FactTable
+from ..ir import tree
+from ..ir.visit import subqueries
+from ..ir.walk import unroll
+from .lookup_joins import Candidate, candidates
+from .operated import Indexed, IndexKey, indexed
+from .row_wise_branches import branches
+
+DEPTH: Final = 100
+"""Relations in a statement, one inside the other: DuckDB fails beyond about 900 and slows down long before."""
+
+CORRELATED_DEPTH: Final = 300
+"""The same where no cut is possible."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Section:
+    """What a pipeline or a kept result computes: `root`, in fragments that end at `edges` (innermost first)."""
+
+    root: ir.Relation
+    edges: tuple[ir.Relation, ...]
+    row_wise: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Division:
+    """Where a plan is cut. `kept` gives a name to each kept section, `uses` says which relations are whose; `indexes`
+    are those that may be kept, each with its section in `tables`; `lookups` the joins that an epoch's sizes may make
+    look-ups in some of them.
+    """
+
+    sections: tuple[Section, ...]
+    facts: FactTable
+    kept: dict[str, Section] = field(default_factory=dict)
+    uses: dict[int, str] = field(default_factory=dict)
+    indexes: dict[IndexKey, Indexed] = field(default_factory=dict)
+    tables: dict[str, Section] = field(default_factory=dict)
+    lookups: dict[int, Candidate] = field(default_factory=dict)
+    shared: tuple[ir.Relation, ...] = ()
+
+
+def divide(plan: ir.Plan, static: Callable[[ir.Read], bool]) -> Division:
+    """Raises `PlanError` where a correlated part is too deep."""
+    facts = FactTable(plan.shared, static)
+    everything = (plan.root, *plan.shared)
+    indexes = indexed(everything, facts)
+    lookups = candidates(everything, facts)
+    for each in lookups.values():
+        key = id(each.table), each.keys
+        indexes.setdefault(key, Indexed(name=f"index{len(indexes)}", relation=each.table, keys=each.keys))
+    tables = {each.name: section(plan.shared, each.relation, facts) for each in indexes.values()}
+    if not facts.of(plan.root).fed:
+        return Division(
+            sections=(section(plan.shared, plan.root, facts),),
+            indexes=indexes,
+            tables=tables,
+            shared=plan.shared,
+            facts=facts,
+        )
+    found = branches(plan.root, facts)
+    roots = (plan.root,) if found is None else found
+    kept = _Keeping(plan, facts)
+    for root in roots:
+        kept.look_below(root)
+    roots = tuple(tree.all_of(root) if id(root) in kept.uses else root for root in roots)
+    return Division(
+        sections=tuple(section(plan.shared, root, facts, kept.uses, row_wise=found is not None) for root in roots),
+        kept={name: section(plan.shared, root, facts) for name, root in kept.roots.items()},
+        uses=kept.uses,
+        indexes=indexes,
+        tables=tables,
+        lookups=lookups,
+        shared=plan.shared,
+        facts=facts,
+    )
+
+
+class _Keeping:
+    """Finds the largest subtrees that only static sources feed."""
+
+    def __init__(self, plan: ir.Plan, facts: FactTable) -> None:
+        self._plan = plan
+        self._facts = facts
+        self._names: dict[int, str] = {}
+        self._seen: set[int] = set()
+        self.roots: dict[str, ir.Relation] = {}
+        self.uses: dict[int, str] = {}
+
+    def look_below(self, root: ir.Relation) -> None:
+        stack = [root]
+        while stack:
+            relation = stack.pop()
+            definition = self._plan.shared[relation.ordinal] if isinstance(relation, ir.Shared) else relation
+            if self._is_kept(relation):
+                self.uses[id(relation)] = self._name(definition)
+            elif isinstance(relation, ir.Shared):
+                if relation.ordinal not in self._seen:
+                    self._seen.add(relation.ordinal)
+                    stack.append(definition)
+            elif not self._is_static(relation):  # what is static and not kept is bare: there is nothing in it
+                stack.extend(reversed(list(below(relation))))
+
+    def _is_kept(self, relation: ir.Relation) -> bool:
+        return self._is_static(relation) and not _bare(relation)
+
+    def _is_static(self, relation: ir.Relation) -> bool:
+        facts = self._facts.of(relation)
+        return not facts.fed and facts.closed and facts.reads > 0
+
+    def _name(self, definition: ir.Relation) -> str:
+        name = self._names.setdefault(id(definition), f"kept{len(self._names)}")
+        self.roots[name] = definition
+        return name
+
+
+def _bare(relation: ir.Relation) -> bool:
+    """A read, or some of its columns."""
+    while isinstance(relation, ir.Project) and all(
+        isinstance(each, ir.Field) and not each.steps for each in relation.expressions
+    ):
+        relation = relation.input
+    return isinstance(relation, ir.Read | ir.LocalFiles)
+
+
+def below(relation: ir.Relation) -> Iterator[ir.Relation]:
+    """The relations right below one whose rows are read, those of its subqueries last."""
+    yield from read_by(relation)
+    for expression in tree.expressions(relation):
+        for subquery in subqueries(expression):
+            yield subquery.relation
+
+
+def read_by(relation: ir.Relation) -> tuple[ir.Relation, ...]:
+    """Its inputs, but for what it only looks rows up in."""
+    return (relation.left,) if isinstance(relation, ir.IndexLookup) else tree.inputs(relation)
+
+
+def section(
+    shared: Sequence[ir.Relation],
+    root: ir.Relation,
+    facts: FactTable,
+    uses: Container[int] = (),
+    *,
+    row_wise: bool = False,
+) -> Section:
+    """`uses` are relations that something else computes. What gives a section's rows is always a fragment."""
+    top: ir.Relation = tree.all_of(root) if isinstance(root, ir.Operated) else root
+    sectioning = _Sectioning(shared, top, facts, uses)
+    unroll(sectioning.step, top)
+    return Section(root=top, edges=tuple(sectioning.edges.values()), row_wise=row_wise)
+
+
+class _Sectioning:
+    """Finds the edges of a section. A step's result is how deep the statement is that its relation comes out of."""
+
+    def __init__(
+        self, shared: Sequence[ir.Relation], root: ir.Relation, facts: FactTable, uses: Container[int]
+    ) -> None:
+        self.edges: dict[int, ir.Relation] = {}
+        self._shared = shared
+        self._root = root
+        self._facts = facts
+        self._uses = uses
+        self._seen: set[int] = set()
+
+    def step(self, relation: ir.Relation) -> Generator[ir.Relation, int, int]:
+        if id(relation) in self._uses or isinstance(relation, ir.Exchange):
+            return 1
+        if isinstance(relation, ir.Shared):
+            if relation.ordinal not in self._seen:
+                self._seen.add(relation.ordinal)
+                yield self._shared[relation.ordinal]
+            return 1
+        depth = 0
+        for each in below(relation):
+            depth = max(depth, (yield each))
+        depth += 1
+        if isinstance(relation, ir.Operated):
+            self._ends_at(relation)
+            return 1
+        if relation is not self._root and isinstance(relation, ir.Recursion):
+            self._add(relation)
+            return 1
+        if depth < DEPTH or relation is self._root:
+            return depth
+        if self._facts.of(relation).closed:
+            self._add(relation)
+            return 1
+        if depth > CORRELATED_DEPTH:
+            raise PlanError(_too_deep(relation.place))
+        return depth
+
+    def _ends_at(self, relation: ir.Operated) -> None:
+        if not self._facts.of(relation).closed:
+            raise PlanError(_correlated(relation.place))
+        for each in read_by(relation):
+            self._add(each)
+        self._add(relation)
+
+    def _add(self, relation: ir.Relation) -> None:
+        if not (id(relation) in self._uses or isinstance(relation, ir.Exchange)):
+            self.edges.setdefault(id(relation), relation)
+
+
+def _correlated(place: str) -> Problem:
+    return Problem(
+        place=place,
+        reason="UNSUPPORTED_CORRELATION",
+        message="a relation with an operator of its own cannot read the row of an enclosing query, nor what came back "
+        "to a loop that it is inside of",
+    )
+
+
+def _too_deep(place: str) -> Problem:
+    return Problem(
+        place=place,
+        reason="TOO_DEEP",
+        message=f"more than {CORRELATED_DEPTH} relations, one inside the other, read the row of an enclosing query, or "
+        "what came back to a loop, so that none can be computed alone",
+    )

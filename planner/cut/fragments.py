@@ -1,0 +1,382 @@
+"""The physical nodes of a section: its fragments, each with its SQL and the inputs that this asks for."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Container, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from ...operators.core.blocks import BLOCK_ROWS
+from ...operators.core.column import Column
+from ...operators.duckdb.loop_bounds import LoopBound
+from ...operators.kernels import SMALL_ROWS, Step
+from .. import ir
+from ..distribution.origins import Key
+from ..ir import tree
+from ..ir.arrow_types import arrow_schema, has_struct
+from ..ir.types import Type
+from ..ir.visit import subqueries
+from ..ordering.form import OrderedForm
+from ..physical.pipelines import (
+    Feed,
+    FileInput,
+    FragmentNode,
+    LookupNode,
+    MergeJoinNode,
+    PhysicalNode,
+    ScanNode,
+    SelectNode,
+    Shape,
+    StreamingAggregateNode,
+    StreamInput,
+    UnnestNode,
+    read_from_sources,
+    walk,
+)
+from ..sql.select_statement import Statement
+from .column_selection import selection
+from .divide import Section, read_by
+from .kernels import kernels
+from .needs_full_cardinality import weighed
+from .operated import Indexed, IndexKey, operator_node
+from .sorted_nodes import order_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Output:
+    """What a plan's root hands out: columns and their types with the plan's names, those of structs' fields too."""
+
+    schema: pa.Schema
+    types: tuple[Type, ...]
+
+
+Columns: TypeAlias = Mapping[str, Mapping[str, Column]]
+"""By source and name, the columns as all reads of the source want them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Making:
+    """What every fragment of a plan is made from. `keys` are the columns that sources may be cut by, over channels."""
+
+    shared: tuple[ir.Relation, ...]
+    indexes: Mapping[IndexKey, Indexed]
+    columns: Columns
+    shape: Shape
+    keys: Mapping[Key, int]
+
+
+def fragments(
+    section: Section, making: Making, nodes: MutableMapping[int, PhysicalNode], output: Output | None
+) -> FragmentNode | SelectNode:
+    """The section's fragments, each reading those before it. The last one is its root."""
+    mine = ChainMap[int, PhysicalNode]({}, nodes)
+    lazy = _read_lazily(section)
+    for edge in section.edges:
+        mine[id(edge)] = _edge(edge, making, mine, lazy=id(edge) in lazy)
+    if section.row_wise:
+        mine |= _source_read(section.root, making, mine)
+    return _selected(section.root, mine, output, row_wise=section.row_wise) or _Fragment(making, mine).of(
+        section.root, output
+    )
+
+
+def _source_read(root: ir.Relation, making: Making, nodes: Mapping[int, PhysicalNode]) -> dict[int, PhysicalNode]:
+    """The source of which a row-wise section wants columns and nothing else."""
+    found = selection(root, nodes, row_wise=True)
+    if found is None or not isinstance(found.input, ir.Read | ir.LocalFiles):
+        return {}
+    known = making.columns[found.input.source]
+    columns = tuple(known[name] for name in found.input.names)
+    return {id(found.input): _leaf(found.input).scan(columns, making, found.input.place)}
+
+
+def _edge(edge: ir.Relation, making: Making, nodes: Mapping[int, PhysicalNode], *, lazy: bool) -> PhysicalNode:
+    if isinstance(edge, ir.Operated):
+        return operator_node(edge, [nodes[id(each)] for each in read_by(edge)], making.indexes)
+    return scanned(edge, making) or _selected(edge, nodes, None) or _Fragment(making, nodes).of(edge, None, lazy=lazy)
+
+
+def _read_lazily(section: Section) -> set[int]:
+    """Edges, by id, of which an operator may not want all rows, or wants the first ones soon."""
+    found: set[int] = set()
+    for edge in reversed(section.edges):
+        stops = isinstance(edge, ir.MergeJoin | ir.StreamingAggregate | ir.User)
+        if stops or (isinstance(edge, ir.Operated) and id(edge) in found):
+            found.update(map(id, read_by(edge)))
+    return found
+
+
+def _selected(
+    root: ir.Relation, nodes: Mapping[int, PhysicalNode], output: Output | None, *, row_wise: bool = False
+) -> SelectNode | None:
+    """Columns of an operator's rows, or a source's, need no statement."""
+    found = selection(root, nodes, row_wise=row_wise)
+    node = None if found is None else nodes.get(id(found.input))
+    if found is None or node is None:
+        return None
+    return SelectNode(
+        input=node,
+        columns=found.columns,
+        schema=output.schema if output else arrow_schema(root.schema),
+        size_class=node.size_class,
+        place=root.place,
+    )
+
+
+def scanned(relation: ir.Relation, making: Making) -> ScanNode | None:
+    """A bare read that comes as a stream needs no statement."""
+    if not isinstance(relation, ir.Read | ir.LocalFiles):
+        return None
+    leaf = _leaf(relation)
+    if leaf.feed(making) is Feed.FILES or any(map(has_struct, relation.schema)):
+        return None  # inside a plan the fields of structs have other names
+    known = making.columns[relation.source]
+    columns = tuple(known[name] for name in relation.names)
+    return leaf.scan(columns, making, relation.place)
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """What a fragment reads once, however often the plan does: a source, a share or all of it, in a declared order."""
+
+    source: str
+    whole: bool
+    cut: tuple[str, int] | None
+    order: tuple[tuple[str, ir.Direction], ...]
+
+    def feed(self, making: Making) -> Feed:
+        """A declared order is checked by our own scan."""
+        return Feed.STREAM if self.order else making.shape[self.source].feed
+
+    def scan(self, columns: tuple[Column, ...], making: Making, place: str) -> ScanNode:
+        places = {column.name: at for at, column in enumerate(columns)}
+        order = (ir.ColumnOrder(column=places[name], direction=direction) for name, direction in self.order)
+        return ScanNode(
+            source=self.source,
+            columns=columns,
+            schema=pa.schema([pa.field(each.name, each.type, each.nullable) for each in columns]),
+            size_class=making.shape[self.source].size_class,
+            place=place,
+            whole=self.whole,
+            cut=self.cut,
+            order=tuple(map(order_of, order)),
+        )
+
+
+def _leaf(relation: ir.Read | ir.LocalFiles) -> _Leaf:
+    order = tuple((relation.names[each.column], each.direction) for each in relation.order)
+    return _Leaf(relation.source, relation.whole, relation.cut, order)
+
+
+@dataclass(slots=True)
+class _Use:
+    """An input of a fragment: how often the statement reads it, and where first. For a source, its columns too, what
+    the statement calls them, and whether one of the reads is `weighed`.
+    """
+
+    relation: str
+    place: str
+    reads: int = 0
+    weighed: bool = False
+    columns: dict[str, Column] = field(default_factory=dict)
+    places: dict[str, str] = field(default_factory=dict)
+
+
+class _Fragment:
+    """One fragment being made. It answers the statement's questions about its leaves and notes them as inputs."""
+
+    def __init__(self, making: Making, nodes: Mapping[int, PhysicalNode]) -> None:
+        self._making = making
+        self._nodes = nodes
+        self._sources: dict[_Leaf, _Use] = {}
+        self._streams: dict[int, tuple[PhysicalNode, _Use]] = {}
+        self._clocks: list[ir.Clock] = []
+        self._weighed: Container[int] = ()
+
+    def of(self, root: ir.Relation, output: Output | None, *, lazy: bool = False) -> FragmentNode:
+        self._weighed = weighed(root, self._making.shared, self._nodes)
+        statement = Statement(self, self._making.shared)
+        types = output.types if output else None
+        result = root if isinstance(root, ir.Recursion) else None
+        sql = statement.select(root, types, result=result)
+        scans = [self._scan(leaf, use) for leaf, use in self._sources.items() if self._feed(leaf) is Feed.STREAM]
+        streams = (
+            *scans,
+            *(
+                StreamInput(node=node, relation=use.relation, replayed=use.reads > 1)
+                for node, use in self._streams.values()
+            ),
+        )
+        sizes = (self._making.shape[leaf.source].size_class for leaf in self._sources)
+        size_class = max((*sizes, *(each.node.size_class for each in streams)), default=0)
+        blocking = is_blocking(root, self._nodes)
+        lazy = lazy or any(_comes_lazily(each.node) for each in streams)
+        return FragmentNode(
+            sql=sql,
+            streams=streams,
+            files=tuple(
+                self._files(leaf, use) for leaf, use in self._sources.items() if self._feed(leaf) is Feed.FILES
+            ),
+            context=tuple(self._clocks),
+            schema=output.schema if output else arrow_schema(root.schema),
+            size_class=size_class,
+            row_wise=is_row_wise(root, self._nodes),
+            blocking=blocking,
+            place=root.place,
+            relations=statement.relations,
+            ordered=OrderedForm(
+                root=root,
+                shared=self._making.shared,
+                ends=self._nodes,
+                render=lambda relation, shared: Statement(self, shared).select(relation, types, result=result),
+            ),
+            loops=tuple(map(_bound, statement.loops.values())),
+            result=None if result is None else _bound(result),
+            lazy=lazy and size_class > BLOCK_ROWS and _passes_rows(root, self._nodes),
+            kernels=self._kernels(root, streams) if size_class <= SMALL_ROWS else None,
+        )
+
+    def read(self, relation: ir.Read | ir.LocalFiles) -> tuple[str, Sequence[str]]:
+        leaf = _leaf(relation)
+        prefix = "src" if self._feed(leaf) is Feed.FILES else "in"
+        use = self._sources.get(leaf)
+        if use is None:
+            use = self._sources[leaf] = _Use(relation=self._numbered(prefix), place=relation.place)
+        use.reads += 1
+        use.weighed |= id(relation) in self._weighed
+        for column in relation.names:
+            use.columns.setdefault(column, self._making.columns[leaf.source][column])
+            use.places.setdefault(column, f"c{len(use.places)}")
+        return use.relation, [use.places[column] for column in relation.names]
+
+    def edge(self, relation: ir.Relation) -> str | None:
+        node = self._nodes.get(id(relation))
+        if node is None:
+            return None
+        if id(node) not in self._streams:
+            self._streams[id(node)] = (node, _Use(relation=self._numbered("in"), place=relation.place))
+        _, use = self._streams[id(node)]
+        use.reads += 1
+        return use.relation
+
+    def clock(self, variable: ir.Clock) -> str:
+        if variable not in self._clocks:
+            self._clocks.append(variable)
+        return f"c{self._clocks.index(variable)}"
+
+    @property
+    def reads_clock(self) -> bool:
+        return bool(self._clocks)
+
+    def _kernels(self, root: ir.Relation, streams: Sequence[StreamInput]) -> tuple[Step, ...] | None:
+        """Of a statement that reads one stream, once, and nothing else."""
+        if len(streams) != 1 or streams[0].replayed or len(self._sources) + len(self._streams) > 1 or self._clocks:
+            return None
+        return kernels(root, self._columns_of)
+
+    def _columns_of(self, relation: ir.Relation) -> Sequence[tuple[int, pa.DataType]] | None:
+        """Where an input's columns are in its stream, and of which types; nothing for a relation that is no input."""
+        if id(relation) in self._nodes:
+            return list(enumerate(self._nodes[id(relation)].schema.types))
+        if isinstance(relation, ir.Read | ir.LocalFiles):
+            columns = list(self._sources[_leaf(relation)].columns.values())
+            places = {column.name: at for at, column in enumerate(columns)}
+            return [(at, columns[at].type) for at in (places[name] for name in relation.names)]
+        return None
+
+    def _feed(self, leaf: _Leaf) -> Feed:
+        return leaf.feed(self._making)
+
+    def _numbered(self, prefix: str) -> str:
+        return f"{prefix}{len(self._sources) + len(self._streams)}"
+
+    def _scan(self, leaf: _Leaf, use: _Use) -> StreamInput:
+        node = leaf.scan(tuple(use.columns.values()), self._making, use.place)
+        return StreamInput(node=node, relation=use.relation, replayed=use.reads > 1)
+
+    def _files(self, leaf: _Leaf, use: _Use) -> FileInput:
+        columns = tuple(use.columns.values())
+        return FileInput(
+            source=leaf.source,
+            relation=use.relation,
+            columns=columns,
+            place=use.place,
+            whole=leaf.whole,
+            cut=leaf.cut,
+            weighed=use.weighed,
+        )
+
+
+def _bound(loop: ir.Recursion) -> LoopBound:
+    return LoopBound(loop=loop.loop, name=loop.name, columns=len(loop.schema), max_rows=loop.max_rows, place=loop.place)
+
+
+def _comes_lazily(node: PhysicalNode) -> bool:
+    """Whether it hands out rows before it has read all of its inputs, for which these are read lazily."""
+    while isinstance(node, UnnestNode | LookupNode | SelectNode):
+        node = node.input
+    match node:
+        case MergeJoinNode() | StreamingAggregateNode():
+            return True
+        case FragmentNode():
+            return node.lazy
+        case _:
+            return False
+
+
+def sources_of(root: PhysicalNode) -> tuple[str, ...]:
+    """The sources that a node and what it reads from ask for, each once, in order."""
+    found: dict[str, None] = {}
+    for node in walk(root):
+        found.update((each.source, None) for each in read_from_sources(node))
+    return tuple(found)
+
+
+def is_row_wise(root: ir.Relation, edges: Container[int]) -> bool:
+    """Whether each row comes from one row of a single input, in order."""
+    relation = root
+    while True:
+        if isinstance(relation, ir.Unnest | ir.IndexLookup):
+            return True
+        if isinstance(relation, ir.Read | ir.LocalFiles) or (relation is not root and id(relation) in edges):
+            return True
+        if not isinstance(relation, ir.Filter | ir.Project | ir.Expand):
+            return False
+        if any(next(subqueries(each), None) for each in tree.expressions(relation)):
+            return False
+        relation = relation.input
+
+
+def _passes_rows(root: ir.Relation, edges: Container[int]) -> bool:
+    """As `is_row_wise`, or only some of those rows, counted."""
+    while isinstance(root, ir.Fetch):
+        root = root.input
+    return id(root) in edges or is_row_wise(root, edges)
+
+
+def is_blocking(root: ir.Relation, edges: Container[int]) -> bool:
+    """Whether all input is consumed before the first row comes out."""
+    relation = root
+    while relation is root or id(relation) not in edges:
+        match relation:
+            case ir.Filter() | ir.Project() | ir.Expand() | ir.Fetch():
+                relation = relation.input
+            case ir.Values():
+                return True
+            case _:
+                return blocks(relation)
+    return False
+
+
+def blocks(relation: ir.Relation) -> bool:
+    """Whether the relation itself, as a part of a statement, consumes all that it reads before its first row."""
+    match relation:
+        case ir.Sort() | ir.TopN() | ir.Aggregate() | ir.Window() | ir.Recursion():
+            return True
+        case ir.Set():
+            return relation.operation is not ir.SetOperation.UNION_ALL
+        case _:
+            return False

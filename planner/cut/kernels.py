@@ -1,0 +1,238 @@
+"""What small inputs of a fragment are computed with instead of DuckDB, where kernels say the same: filters, projections
+and groups, one above the other, over a single stream.
+
+A function is here only if its kernel gives, for every value of the types listed, what DuckDB's expression gives, or
+notices that it might not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+from pyarrow import types as kinds
+
+from ...operators import kernels as k
+from ...operators.arrays.reductions import Reduction, reducible
+from .. import ir
+from ..ir import types as t
+from ..ir.arrow_types import arrow_schema, arrow_type
+from ..ir.boolean import is_connective, terms
+from ..ir.types import Type
+from ..ir.visit import is_column
+from .reduced import reducing
+
+_Computed: TypeAlias = ir.Filter | ir.Project | ir.Aggregate
+
+_PARTS: Final = 64
+"""Of all expressions, columns left out: each takes about ten microseconds, and a statement as long as a hundred."""
+
+_KEYS: Final = tuple(type_ for type_ in t.IN_ORDER if type_ is not t.Float)
+_CONSTANTS: Final = (t.Boolean, t.Integer, t.Float, t.Decimal, t.String, t.VarChar, t.Binary, t.Date)
+_NUMBERS: Final = (t.Integer, t.Float)
+_TIMES: Final = (t.Date, t.Time, t.Timestamp, t.TimestampTz)
+_OPTIONS: Final = {"overflow", "rounding"}
+"""Whatever was chosen: kernels answer only where nothing overflows, and floats are rounded in one way."""
+
+_FUNCTIONS: Final[Mapping[tuple[str, str], tuple[k.Function, tuple[type, ...]]]] = {
+    ("functions_comparison", "equal"): (k.Function.EQUAL, t.IN_ORDER),
+    ("functions_comparison", "not_equal"): (k.Function.NOT_EQUAL, t.IN_ORDER),
+    ("functions_comparison", "lt"): (k.Function.LESS, t.IN_ORDER),
+    ("functions_comparison", "lte"): (k.Function.LESS_EQUAL, t.IN_ORDER),
+    ("functions_comparison", "gt"): (k.Function.GREATER, t.IN_ORDER),
+    ("functions_comparison", "gte"): (k.Function.GREATER_EQUAL, t.IN_ORDER),
+    ("functions_comparison", "is_null"): (k.Function.IS_NULL, t.IN_ORDER),
+    ("functions_comparison", "is_not_null"): (k.Function.IS_VALID, t.IN_ORDER),
+    ("functions_datetime", "lt"): (k.Function.LESS, _TIMES),
+    ("functions_datetime", "lte"): (k.Function.LESS_EQUAL, _TIMES),
+    ("functions_datetime", "gt"): (k.Function.GREATER, _TIMES),
+    ("functions_datetime", "gte"): (k.Function.GREATER_EQUAL, _TIMES),
+    ("functions_boolean", "not"): (k.Function.NOT, (t.Boolean,)),
+    ("functions_arithmetic", "add"): (k.Function.ADD, _NUMBERS),
+    ("functions_arithmetic", "subtract"): (k.Function.SUBTRACT, _NUMBERS),
+    ("functions_arithmetic", "multiply"): (k.Function.MULTIPLY, _NUMBERS),
+}
+_CONNECTIVES: Final = {"and": k.Function.AND, "or": k.Function.OR}
+
+
+class _Unknown(Exception):
+    """Kernels do not say this."""
+
+
+def kernels(
+    root: ir.Relation, source: Callable[[ir.Relation], Sequence[tuple[int, pa.DataType]] | None]
+) -> tuple[k.Step, ...] | None:
+    """The steps from the fragment's one stream to its rows. `source` says of the relation that the stream is where in
+    it its columns are and what type they have there; of others nothing.
+    """
+    above: list[_Computed] = []
+    relation = root
+    while (columns := source(relation)) is None:
+        if not isinstance(relation, _Computed):
+            return None
+        above.append(relation)
+        relation = relation.input
+    if any(found != arrow_type(type_) for (_, found), type_ in zip(columns, relation.schema, strict=True)):
+        return None
+    if any(_has_entries(found) for _, found in columns):
+        return None  # inside statements structs have fields of other names, and maps keys that differ
+    making = _Making([at for at, _ in columns])
+    try:
+        for each in reversed(above):
+            making.add(each)
+    except _Unknown:
+        return None
+    return making.steps(root)
+
+
+def _has_entries(type_: pa.DataType) -> bool:
+    """Whether there are structs or maps in it."""
+    if kinds.is_struct(type_) or kinds.is_map(type_):
+        return True
+    return any(_has_entries(type_.field(at).type) for at in range(type_.num_fields))
+
+
+def has_kernels(root: ir.Relation, edges: Container[int]) -> bool:
+    """Whether there are kernels for what computes `root` from `edges`, where that is fed as one stream."""
+
+    def source(relation: ir.Relation) -> Sequence[tuple[int, pa.DataType]] | None:
+        ends = isinstance(relation, ir.Read | ir.LocalFiles) or (relation is not root and id(relation) in edges)
+        return list(enumerate(map(arrow_type, relation.schema))) if ends else None
+
+    return isinstance(root, _Computed) and kernels(root, source) is not None
+
+
+class _Making:
+    """`places` says where the columns of the relation last added are in the rows after the steps so far."""
+
+    def __init__(self, places: Sequence[int]) -> None:
+        self._places = places
+        self._steps: list[k.Step] = []
+        self._parts = 0
+
+    def add(self, relation: _Computed) -> None:
+        match relation:
+            case ir.Filter(condition=condition):
+                self._steps.append(k.Filtered(self._expression(condition)))
+            case ir.Project(expressions=expressions):
+                made = tuple(map(self._expression, expressions))
+                self._put(k.Projected(made, arrow_schema(relation.schema)))
+            case ir.Aggregate():
+                self._put(self._grouped(relation))
+
+    def steps(self, root: ir.Relation) -> tuple[k.Step, ...]:
+        """With the columns of the relation last added, and nothing else."""
+        if self._places != range(len(root.schema)):
+            self._put(k.Projected(tuple(map(k.Column, self._places)), arrow_schema(root.schema)))
+        return tuple(self._steps)
+
+    def _put(self, step: k.Projected | k.Grouped) -> None:
+        self._steps.append(step)
+        self._places = range(len(step.schema))
+
+    def _grouped(self, relation: ir.Aggregate) -> k.Grouped:
+        if relation.grouping_sets != (tuple(range(len(relation.keys))),):
+            raise _Unknown
+        if not all(isinstance(type_, _KEYS) for type_ in relation.schema[: len(relation.keys)]):
+            raise _Unknown
+        arguments: list[k.Expression] = []
+        types: list[pa.Field] = []
+        reductions = []
+        for measure in relation.measures:
+            found = reducing(measure)
+            if found is None:
+                raise _Unknown
+            function, argument = found
+            column = None
+            if argument is not None:
+                column = len(arguments)
+                arguments.append(self._expression(argument))
+                types.append(pa.field(str(column), arrow_type(argument.type)))
+            reductions.append(Reduction(function=function, column=column))
+        schema = pa.schema(types)
+        for reduction, measure in zip(reductions, relation.measures, strict=True):
+            if not reducible(reduction, schema, arrow_type(measure.type)):
+                raise _Unknown
+        keys = tuple(map(self._expression, relation.keys))
+        return k.Grouped(keys, tuple(arguments), tuple(reductions), arrow_schema(relation.schema))
+
+    def _expression(self, expression: ir.Expression) -> k.Expression:
+        if is_column(expression):
+            return k.Column(self._places[expression.index])
+        self._parts += 1
+        if self._parts > _PARTS:
+            raise _Unknown
+        match expression:
+            case ir.Literal(value=value, type=type_) if isinstance(type_, _CONSTANTS):
+                return k.Constant(value, arrow_type(type_))
+            case ir.Call() if is_connective(expression):
+                return self._connected(expression)
+            case ir.Call():
+                return self._call(expression)
+            case ir.Cast(operand=operand, type=type_):
+                return self._cast(operand, type_)
+            case ir.IfThen(clauses=clauses, otherwise=otherwise, type=type_):
+                chosen = k.Constant(None, arrow_type(type_)) if otherwise is None else self._of(otherwise, type_)
+                for condition, result in reversed(clauses):
+                    given = (self._expression(condition), self._of(result, type_), chosen)
+                    chosen = k.Apply(k.Function.CHOOSE, given, arrow_type(type_))
+                return chosen
+            case _:
+                raise _Unknown
+
+    def _of(self, expression: ir.Expression, type_: Type) -> k.Expression:
+        """One of exactly this type."""
+        if t.required(expression.type) != t.required(type_) or not isinstance(type_, t.IN_ORDER):
+            raise _Unknown
+        return self._expression(expression)
+
+    def _connected(self, call: ir.Call) -> k.Expression:
+        function = _CONNECTIVES[call.function.name]
+        layer = [self._expression(term) for term in terms(call)]
+        if not layer:
+            raise _Unknown
+        while len(layer) > 1:
+            pairs = [layer[at : at + 2] for at in range(0, len(layer), 2)]
+            layer = [pair[0] if len(pair) == 1 else k.Apply(function, tuple(pair), pa.bool_()) for pair in pairs]
+        return layer[0]
+
+    def _call(self, call: ir.Call) -> k.Expression:
+        file = call.function.urn.rpartition(":")[2]
+        found = _FUNCTIONS.get((file, call.function.name))
+        if found is None or not call.options.keys() <= _OPTIONS:
+            raise _Unknown
+        function, types = found
+        arguments = [each for each in call.arguments if not isinstance(each, str)]
+        given = {_kind(each.type) for each in arguments}
+        if len(arguments) != len(call.arguments) or len(given) != 1:
+            raise _Unknown
+        [kind] = given
+        if not isinstance(kind, types) or (types is _NUMBERS and kind != _kind(call.type)):
+            raise _Unknown
+        made = tuple(self._expression(each) for each in arguments)
+        return k.Apply(function, made, arrow_type(call.type))
+
+    def _cast(self, operand: ir.Expression, type_: Type) -> k.Expression:
+        made = self._expression(operand)
+        if t.required(operand.type) == t.required(type_):
+            return made
+        if not _holds(type_, operand.type):
+            raise _Unknown
+        return k.Apply(k.Function.CAST, (made,), arrow_type(type_))
+
+
+def _kind(type_: Type) -> Type:
+    """All that decides about values: any text compares like any other but one padded with blanks."""
+    return t.String(nullable=False) if isinstance(type_, t.VarChar) else t.required(type_)
+
+
+def _holds(wide: Type, narrow: Type) -> bool:
+    """Whether a type has all values of the other, or the nearest float of each."""
+    match wide, narrow:
+        case t.Integer(bits=more, signed=True), t.Integer(bits=bits, signed=signed):
+            return more > bits or (more == bits and signed)
+        case t.Float(bits=64), t.Integer() | t.Float(bits=32):
+            return True
+        case _:
+            return False

@@ -1,0 +1,192 @@
+"""Joins of what is fed with static tables, as look-ups in an index that is kept.
+
+DuckDB makes a join's hash table anew in every epoch. Where an epoch is small beside a static table, its rows are looked
+up instead, in an index over the table that is made once for the task. `candidates` finds, once per plan, the joins that
+could be had so: inner ones, and those that keep the fed side's unmatched rows, where plain columns of one type are
+equal. `looked_up` takes them for an epoch's sizes, which are all that the choice depends on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from .. import ir
+from ..analysis.exact import is_one_value
+from ..analysis.facts import FactTable
+from ..ir.boolean import conjuncts, with_conjuncts
+from ..ir.types import nullable, required
+from ..ir.visit import beneath, rebuilt, relations, subqueries
+from ..ir.walk import unroll
+from .operated import KEPT_KIND
+
+SMALLER: Final = 10
+"""How many times more rows the table must have, by the size classes."""
+
+LEAST: Final = 100_000
+"""The smallest size class of a table that is worth an index."""
+
+MOST: Final = 100_000
+"""The largest size class of what is looked up: beyond it a hash table costs less than it saves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Candidate:
+    """A join that can be a look-up of `probe`'s rows in `table`. `pairs` are the equal columns, of either side. What
+    else the condition asks for is in `rest`.
+    """
+
+    join: ir.Join
+    probe: ir.Relation
+    table: ir.Relation
+    type: ir.JoinType
+    pairs: tuple[tuple[int, int], ...]
+    rest: tuple[ir.Expression, ...]
+
+    @property
+    def keys(self) -> tuple[int, ...]:
+        return tuple(column for _, column in self.pairs)
+
+
+def candidates(roots: Iterable[ir.Relation], facts: FactTable) -> dict[int, Candidate]:
+    """By the join's id, those below the roots, innermost first."""
+    found: dict[int, Candidate] = {}
+    for relation in reversed([each for root in roots for each in relations(root)]):
+        if isinstance(relation, ir.Join) and facts.of(relation).closed:
+            candidate = _candidate(relation, facts)
+            if candidate is not None:
+                found[id(relation)] = candidate
+    return found
+
+
+def looked_up(root: ir.Relation, found: Mapping[int, Candidate], chosen: Callable[[Candidate], bool]) -> ir.Relation:
+    """The relation with the chosen joins as look-ups; itself where there are none."""
+
+    def step(relation: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
+        over = yield from rebuilt(relation)
+        candidate = found.get(id(relation))
+        if candidate is None or not isinstance(over, ir.Join) or not chosen(candidate):
+            return over
+        return _lookup(candidate, over)
+
+    return unroll(step, root) if found else root
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Rows that a relation reads: `fed` by all of its reads of fed sources together, `most` by any one of its reads."""
+
+    fed: int = 0
+    most: int = 0
+
+
+class Sizes:
+    """How much each relation reads in an epoch; `rows` are size classes by source."""
+
+    def __init__(self, facts: FactTable, rows: Mapping[str, int]) -> None:
+        self._facts = facts
+        self._rows = rows
+        self._known: dict[int, tuple[ir.Relation, Size]] = {}
+
+    def of(self, relation: ir.Relation) -> Size:
+        return unroll(self._step, relation)
+
+    def _step(self, relation: ir.Relation) -> Generator[ir.Relation, Size, Size]:
+        known = self._known.get(id(relation))
+        if known is not None:
+            return known[1]
+        size = Size()
+        if isinstance(relation, ir.Read | ir.LocalFiles):
+            rows = self._rows[relation.source]
+            size = Size(fed=rows if self._facts.of(relation).fed else 0, most=rows)
+        for each in beneath(relation):
+            found = yield each
+            size = Size(fed=size.fed + found.fed, most=max(size.most, found.most))
+        self._known[id(relation)] = relation, size
+        return size
+
+
+def is_small(candidate: Candidate, sizes: Sizes) -> bool:
+    """Whether this epoch's rows are few beside the table's."""
+    fed, table = sizes.of(candidate.probe).fed, sizes.of(candidate.table).most
+    return fed <= MOST and table >= LEAST and fed * SMALLER <= table
+
+
+def _candidate(join: ir.Join, facts: FactTable) -> Candidate | None:
+    left, right = facts.of(join.left), facts.of(join.right)
+    if left.fed == right.fed or not (left.reads and right.reads):
+        return None
+    keeps = ir.JoinType.LEFT if left.fed else ir.JoinType.RIGHT
+    if join.type not in (ir.JoinType.INNER, keeps) or join.condition is None:
+        return None
+    pairs, rest = _split(join.condition, join.left.schema, join.right.schema)
+    if not pairs or (rest and join.type is not ir.JoinType.INNER):
+        return None
+    if any(next(subqueries(term), None) for term in rest):
+        return None
+    return Candidate(
+        join=join,
+        probe=join.left if left.fed else join.right,
+        table=join.right if left.fed else join.left,
+        type=ir.JoinType.INNER if join.type is ir.JoinType.INNER else ir.JoinType.LEFT,
+        pairs=tuple(pairs if left.fed else ((other, one) for one, other in pairs)),
+        rest=tuple(rest),
+    )
+
+
+def _split(
+    condition: ir.Expression, left: ir.Schema, right: ir.Schema
+) -> tuple[list[tuple[int, int]], list[ir.Expression]]:
+    """The pairs of columns that have to be equal, and the other terms."""
+    pairs: list[tuple[int, int]] = []
+    rest: list[ir.Expression] = []
+    for term in conjuncts(condition):
+        pair = _pair(term, left, right)
+        if pair is None:
+            rest.append(term)
+        else:
+            pairs.append(pair)
+    return pairs, rest
+
+
+def _pair(term: ir.Expression, left: ir.Schema, right: ir.Schema) -> tuple[int, int] | None:
+    match term:
+        case ir.Call(arguments=(ir.Field(steps=(), outer=0) as one, ir.Field(steps=(), outer=0) as other)):
+            low, high = sorted((one.index, other.index))
+            if term.function.name != "equal" or not low < len(left) <= high:
+                return None
+            these, those = required(left[low]), required(right[high - len(left)])
+            return (low, high - len(left)) if these == those and is_one_value(these) else None
+        case _:
+            return None
+
+
+def _lookup(candidate: Candidate, join: ir.Join) -> ir.Relation:
+    """`join` is the candidate's, over what its inputs have become."""
+    probe = join.left if candidate.probe is candidate.join.left else join.right
+    width = len(probe.schema)
+    types = candidate.table.schema
+    given = tuple(map(nullable, types)) if candidate.type is ir.JoinType.LEFT else types
+    keys = tuple(
+        (ir.Field(index=mine, type=probe.schema[mine]), ir.Field(index=width + other, type=types[other]))
+        for mine, other in candidate.pairs
+    )
+    found: ir.Relation = ir.IndexLookup(
+        left=probe,
+        right=candidate.table,
+        keys=keys,
+        type=candidate.type,
+        index=ir.IndexUse(kind=KEPT_KIND),
+        schema=(*probe.schema, *given),
+        place=join.place,
+    )
+    if candidate.probe is candidate.join.right:
+        order = (*range(width, width + len(types)), *range(width))
+        fields = tuple(ir.Field(index=at, type=found.schema[at]) for at in order)
+        found = ir.Project(input=found, expressions=fields, schema=join.schema, place=join.place)
+    if not candidate.rest or join.condition is None:
+        return found
+    return ir.Filter(
+        input=found, condition=with_conjuncts(join.condition, candidate.rest), schema=join.schema, place=join.place
+    )

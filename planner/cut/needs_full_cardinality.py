@@ -1,0 +1,62 @@
+"""Which reads of a statement DuckDB weighs against others by the rows they have, nothing else being known of them.
+
+It orders joins by estimates, and takes any condition on what it scans to keep a fifth of the rows. Where a read is a
+part of its files, that part is such a condition, and a share or a range of keys is more than a fifth. A read with a
+condition of its own is taken for a fifth anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+from typing import Final
+
+from .. import ir
+from ..ir import tree
+from ..ir.boolean import conjuncts
+from ..ir.visit import is_column, parts, subqueries
+
+_JOINS: Final = (ir.Join, ir.Cross, ir.LateralJoin)
+
+
+def weighed(root: ir.Relation, shared: Sequence[ir.Relation], ends: Container[int]) -> set[int]:
+    """The reads below `root`, by id, that have no condition of their own, if anything is joined there. `ends` are
+    relations, by id, that are computed elsewhere.
+    """
+    found: set[int] = set()
+    narrowed: set[int] = set()
+    joins = False
+    for relation, has_condition in _below(root, shared, ends):
+        if isinstance(relation, ir.Read | ir.LocalFiles):
+            (narrowed if has_condition else found).add(id(relation))
+        joins |= isinstance(relation, _JOINS)
+    return found - narrowed if joins else set()
+
+
+def _below(
+    root: ir.Relation, shared: Sequence[ir.Relation], ends: Container[int]
+) -> Iterator[tuple[ir.Relation, bool]]:
+    """Each relation, and whether there is a condition on one of its columns right above it, among filters and
+    projections.
+    """
+    stack = [(root, False)]
+    used: set[int] = set()
+    while stack:
+        relation, has_condition = stack.pop()
+        yield relation, has_condition
+        if isinstance(relation, ir.Shared):
+            if relation.ordinal not in used:
+                used.add(relation.ordinal)
+                stack.append((shared[relation.ordinal], False))
+            continue
+        inner = (each.relation for expression in tree.expressions(relation) for each in subqueries(expression))
+        has_condition = has_condition and isinstance(relation, ir.Filter | ir.Project)
+        if isinstance(relation, ir.Filter) and not has_condition:
+            has_condition = any(map(_of_one_column, conjuncts(relation.condition)))
+        stack.extend((each, has_condition) for each in tree.inputs(relation) if id(each) not in ends)
+        stack.extend((each, False) for each in inner if id(each) not in ends)
+
+
+def _of_one_column(term: ir.Expression) -> bool:
+    """What is checked while scanning: DuckDB compares columns with each other only afterwards."""
+    columns = {part.index for part in parts(term) if is_column(part)}
+    return len(columns) == 1 and not any(isinstance(part, ir.Subquery) for part in parts(term))

@@ -1,0 +1,188 @@
+"""The physical nodes of relations that have an operator of their own, and the indexes that some look rows up in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias, TypeVar, assert_never
+
+import pyarrow as pa
+
+from ...operators.core.column import Column
+from ...operators.index_lookup_join import LookupJoinType
+from ...operators.indexes.kind import WantedIndex
+from ...proto.errors import InternalError, PlanError, Problem
+from .. import ir
+from ..analysis.facts import FactTable
+from ..changes.lower_changes import lower_loop
+from ..ir.arrow_types import arrow_schema, arrow_type
+from ..ir.visit import relations
+from ..physical.pipelines import (
+    LookupNode,
+    OpenedIndex,
+    OperatorNode,
+    PhysicalNode,
+    RoundsNode,
+    SelectNode,
+    UnnestNode,
+)
+from ..physical.user_nodes import UserNode
+from .sorted_nodes import merge_join_node, streaming_aggregate_node
+
+KEPT_KIND: Final = "arrow"
+"""The kind of index that is made from the rows of a relation, once, and kept."""
+
+IndexKey: TypeAlias = tuple[int, tuple[int, ...]]
+"""A relation, by its id, and the columns that its rows are found by."""
+
+N = TypeVar("N", bound=PhysicalNode)
+
+_JOINS: Final[Mapping[ir.JoinType, LookupJoinType]] = {ir.JoinType.INNER: "inner", ir.JoinType.LEFT: "left"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Indexed:
+    """An index to be kept: over the rows of `relation`, found by their columns `keys`."""
+
+    name: str
+    relation: ir.Relation
+    keys: tuple[int, ...]
+
+
+def key_columns(relation: ir.IndexLookup) -> tuple[int, ...]:
+    """The columns of the right side that rows are found by."""
+    width = len(relation.left.schema)
+    return tuple(right.index - width for _, right in relation.keys)
+
+
+def indexed(roots: Iterable[ir.Relation], facts: FactTable) -> dict[IndexKey, Indexed]:
+    """The kept indexes below these relations, each after those that its rows are looked up in. Raises `PlanError` where
+    one would have to be made anew in every epoch.
+    """
+    found: dict[IndexKey, Indexed] = {}
+    for relation in reversed([each for root in roots for each in relations(root)]):
+        if isinstance(relation, ir.IndexLookup) and relation.index.kind == KEPT_KIND:
+            facts_of_table = facts.of(relation.right)
+            if facts_of_table.fed or not facts_of_table.closed:
+                raise PlanError(_changing(relation.right.place))
+            keys = key_columns(relation)
+            name = f"index{len(found)}"
+            found.setdefault((id(relation.right), keys), Indexed(name=name, relation=relation.right, keys=keys))
+    return found
+
+
+def check_loops(plan: ir.Plan) -> None:
+    """Raises `PlanError` with all that keeps its loops from going round by round."""
+    problems: list[Problem] = []
+    for root in (plan.root, *plan.shared):
+        for relation in relations(root):
+            if isinstance(relation, ir.Rounds):
+                try:
+                    lower_loop(relation)
+                except PlanError as error:
+                    problems.extend(error.at(relation.place).problems)
+    if problems:
+        raise PlanError(*problems)
+
+
+def operator_node(
+    relation: ir.Operated, inputs: Sequence[PhysicalNode], indexes: Mapping[IndexKey, Indexed]
+) -> OperatorNode:
+    """The node of an operator over the nodes that it reads."""
+    match relation:
+        case ir.Unnest():
+            return UnnestNode(
+                input=inputs[0],
+                keep=tuple(each.index for each in relation.kept),
+                lists=tuple(each.index for each in relation.lists),
+                ordinality=relation.ordinality,
+                outer=relation.outer,
+                schema=arrow_schema(relation.schema),
+                size_class=inputs[0].size_class,
+                place=relation.place,
+            )
+        case ir.IndexLookup():
+            return LookupNode(
+                input=inputs[0],
+                keys=tuple(left.index for left, _ in relation.keys),
+                index=_index(relation, indexes),
+                join=_JOINS[relation.type],
+                schema=arrow_schema(relation.schema),
+                size_class=inputs[0].size_class,
+                place=relation.place,
+            )
+        case ir.MergeJoin():
+            return merge_join_node(relation, inputs[0], inputs[1])
+        case ir.StreamingAggregate():
+            return streaming_aggregate_node(relation, inputs[0])
+        case ir.User():
+            return _user_node(relation, inputs)
+        case ir.Rounds():
+            return RoundsNode(
+                inputs=tuple(inputs),
+                root=lower_loop(relation),
+                schema=arrow_schema(relation.schema),
+                size_class=max((each.size_class for each in inputs), default=0),
+                place=relation.place,
+            )
+        case _:
+            assert_never(relation)
+
+
+def _user_node(relation: ir.User, inputs: Sequence[PhysicalNode]) -> OperatorNode:
+    """Its code sees columns by the names that they have inside of plans, and gives its own names to those it makes."""
+    user = UserNode(
+        name=relation.name,
+        inputs=tuple(
+            _named(node, arrow_schema(each.schema), each.place)
+            for node, each in zip(inputs, relation.inputs, strict=True)
+        ),
+        streams=relation.streams,
+        make=relation.make,
+        schema=relation.declared,
+        size_class=max((each.size_class for each in inputs), default=0),
+        place=relation.place,
+    )
+    return _named(user, arrow_schema(relation.schema), relation.place)
+
+
+def _named(node: N, schema: pa.Schema, place: str) -> N | SelectNode:
+    """The node's rows with the names of a schema."""
+    if node.schema.names == schema.names:
+        return node
+    columns = tuple(range(len(schema)))
+    return SelectNode(input=node, columns=columns, schema=schema, size_class=node.size_class, place=place)
+
+
+def _index(relation: ir.IndexLookup, indexes: Mapping[IndexKey, Indexed]) -> str | OpenedIndex:
+    use, keys = relation.index, key_columns(relation)
+    if use.kind == KEPT_KIND:
+        return indexes[id(relation.right), keys].name
+    columns = tuple(_columns(relation.right))
+    return OpenedIndex(
+        kind=use.kind,
+        wanted=WantedIndex(
+            name=relation.right.place,
+            keys=tuple(columns[key] for key in keys),
+            columns=columns,
+            options=use.options,
+        ),
+        prefetch=use.prefetch,
+        retries=use.retries,
+    )
+
+
+def _columns(table: ir.Relation) -> Iterator[Column]:
+    if not isinstance(table, ir.Read | ir.LocalFiles | ir.IndexTable):
+        raise InternalError(f"{table.place}: an index of a kind that reads its table itself, over something computed")
+    for name, type_ in zip(table.names, table.schema, strict=True):
+        yield Column(name=name, type=arrow_type(type_), nullable=type_.nullable)
+
+
+def _changing(place: str) -> Problem:
+    return Problem(
+        place=place,
+        reason="INDEX_NOT_STATIC",
+        message="an index is made once for the task, so what it is made from must be static (files that the plan "
+        "names, or tables bound when the task is created) and read no row of an enclosing query",
+    )

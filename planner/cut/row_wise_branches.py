@@ -1,0 +1,54 @@
+"""Take a row-wise plan apart into one plan per leaf, to be run one after the other.
+
+`filter(a union all b)` gives the rows of `filter(a)`, then those of `filter(b)`. So each source's pieces can be
+processed as they come.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .. import ir
+from ..analysis.facts import FactTable
+from ..ir import tree
+
+_GROWTH = 4
+"""What stands above a union is repeated for each of its inputs: a plan that would grow beyond this waits instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Above:
+    """What stands above a relation, nearest first."""
+
+    relation: ir.Relation
+    next: _Above | None
+    height: int
+
+
+def branches(root: ir.Relation, facts: FactTable) -> tuple[ir.Relation, ...] | None:
+    """A relation for each leaf, in plan order, which give the root's rows one after the other; None if it can't be."""
+    if not facts.of(root).row_wise:
+        return None
+    found: list[ir.Relation] = []
+    budget = _GROWTH * facts.of(root).size
+    stack: list[tuple[ir.Relation, _Above | None]] = [(root, None)]
+    while stack:
+        relation, above = stack.pop()
+        if facts.of(relation).leaves == 1:
+            budget -= 1 + (above.height if above else 0)
+            if budget < 0:
+                return None
+            found.append(_under(relation, above))
+        elif isinstance(relation, ir.Set):
+            stack.extend((each, above) for each in reversed(relation.inputs))
+        else:
+            height = 1 + (above.height if above else 0)
+            stack.append((tree.inputs(relation)[0], _Above(relation, above, height)))
+    return tuple(found)
+
+
+def _under(relation: ir.Relation, above: _Above | None) -> ir.Relation:
+    while above is not None:
+        relation = tree.with_inputs(above.relation, (relation, *tree.inputs(above.relation)[1:]))
+        above = above.next
+    return relation

@@ -1,0 +1,233 @@
+"""Substrait's types, of every release, as the planner's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from ....proto.errors import PlanError
+from ...ir import types as t
+from ...ir.arrow_types import sql_type
+from ...ir.types import Type
+from ..encoding.message_nodes import Malformed, Message, Nodes
+from ..plan_path import Place
+from ..poison import UNKNOWN, is_unknown
+from ..problems import Problems
+from .extensions import Extensions
+
+MAX_TYPE_DEPTH: Final = 64
+"""How deep lists, maps and structs may nest, in types and in literals."""
+
+_NULLABILITY_REQUIRED: Final = 2
+_UNSIGNED: Final = {"u8": 8, "u16": 16, "u32": 32, "u64": 64}
+_MAX_SECOND_PRECISION: Final = 12
+
+REFUSED: Final[Mapping[str, str]] = {
+    "func": "a function type cannot be a column's; lambdas carry their own types",
+    "unbound": "an unbound type says nothing; the plan must give the type itself",
+    "user_defined_type_reference": "old references to user-defined types are not supported; use user_defined",
+}
+
+
+class Types:
+    """Converts the types of one plan. What is broken becomes `UNKNOWN` once its problem is reported."""
+
+    def __init__(self, nodes: Nodes, problems: Problems, extensions: Extensions, unsigned_variation: int) -> None:
+        self.unsigned_variation = unsigned_variation
+        self.aliases: dict[int, tuple[int, Place]] = {}
+        self._nodes = nodes
+        self._problems = problems
+        self._extensions = extensions
+
+    def convert(self, number: int, place: Place, depth: int = 0) -> Type:
+        """The type `number`. Recurses, at most `MAX_TYPE_DEPTH` levels."""
+        if not number:
+            return self.problem(place, "MISSING", "a type is missing here")
+        if depth > MAX_TYPE_DEPTH:
+            return self.problem(place, "TOO_DEEP", f"a type that nests deeper than {MAX_TYPE_DEPTH} levels")
+        try:
+            message = self._nodes.take(number)
+        except Malformed as error:
+            return self.problem(place, "MALFORMED", str(error))
+        kind = message.WhichOneof("kind")
+        if kind is None:
+            return self.problem(place, "MISSING", "a type is missing here")
+        if kind in REFUSED:
+            return self.problem(place / kind, "UNSUPPORTED_TYPE", REFUSED[kind])
+        body = getattr(message, kind)
+        found = CONVERTERS[kind](self, body, place / kind, depth)
+        return found if is_unknown(found) else replace(found, nullable=body.nullability != _NULLABILITY_REQUIRED)
+
+    def carried(self, type_: Type, place: Place) -> Type:
+        """The type of a value that the plan makes; `UNKNOWN`, once reported, where no value can have it. What a read
+        declares is not held to this: a column that nothing uses is never read.
+        """
+        if not is_unknown(type_):
+            try:
+                sql_type(type_)
+            except PlanError as error:
+                for problem in error.problems:
+                    self.problem(place, problem.reason, problem.message)
+                return UNKNOWN
+        return type_
+
+    def optional(self, number: int, place: Place) -> Type | None:
+        """As `convert`, None where there is no type."""
+        return self.convert(number, place) if number else None
+
+    def row(self, numbers: Sequence[int], place: Place, depth: int = 0) -> tuple[Type, ...]:
+        """The types of a struct at `place`."""
+        return tuple(self.convert(n, place.at("types", i), depth) for i, n in enumerate(numbers))
+
+    def problem(self, place: Place, reason: str, message: str) -> Type:
+        self._problems.add(place, reason, message)
+        return UNKNOWN
+
+    def variation(self, reference: int, type_: Type, place: Place) -> Type:
+        """`type_` in the variation that the plan gives it: another physical form of the same values."""
+        if not reference:
+            return type_
+        declared = self._extensions.variations.get(reference)
+        if declared is not None:
+            self._problems.warn(place, f"the type variation {declared.name!r} is read as the plain type")
+        elif reference == self.unsigned_variation and isinstance(type_, t.Integer):
+            return replace(type_, signed=False)
+        return type_
+
+    def alias(self, anchor: int, place: Place, depth: int) -> Type:
+        if anchor not in self.aliases:
+            return self.problem(place, "UNKNOWN_ANCHOR", f"the plan declares no type alias {anchor}")
+        number, at = self.aliases[anchor]
+        return self.convert(number, at, depth + 1)
+
+    def user_defined(self, reference: int, place: Place) -> Type:
+        declared = self._extensions.types.get(reference)
+        if declared is None:
+            return self.problem(place, "UNKNOWN_ANCHOR", f"the plan declares no extension type {reference}")
+        bits = _UNSIGNED.get(declared.name.lower())
+        if bits is None:
+            message = f"the extension type {declared.name!r} is not supported; of these, u8 to u64 are"
+            return self.problem(place, "UNSUPPORTED_TYPE", message)
+        return t.Integer(bits=bits, signed=False)
+
+    def decimal(self, precision: int, scale: int, place: Place) -> Type:
+        if not 1 <= precision <= 38 or not 0 <= scale <= precision:
+            message = f"decimal({precision},{scale}): the precision must be 1 to 38 and the scale 0 to the precision"
+            return self.problem(place, "BAD_TYPE", message)
+        return t.Decimal(precision=precision, scale=scale)
+
+    def length(self, length: int, place: Place) -> int | None:
+        if length >= 1:
+            return length
+        self.problem(place, "BAD_TYPE", f"a length must be at least 1, this is {length}")
+        return None
+
+    def precision(self, precision: int, place: Place) -> int | None:
+        if 0 <= precision <= _MAX_SECOND_PRECISION:
+            return precision
+        message = f"a precision must be 0 to {_MAX_SECOND_PRECISION} places of a second, this is {precision}"
+        self.problem(place, "BAD_TYPE", message)
+        return None
+
+
+Converter = Callable[[Types, Message, Place, int], Type]
+
+
+def _plain(type_: Type) -> Converter:
+    return lambda types, body, place, _: types.variation(body.type_variation_reference, type_, place)
+
+
+def _sized(make: Callable[..., Type]) -> Converter:
+    def convert(types: Types, body: Message, place: Place, _: int) -> Type:
+        length = types.length(body.length, place)
+        return UNKNOWN if length is None else types.variation(body.type_variation_reference, make(length=length), place)
+
+    return convert
+
+
+def _precise(make: Callable[..., Type]) -> Converter:
+    def convert(types: Types, body: Message, place: Place, _: int) -> Type:
+        precision = types.precision(body.precision, place)
+        if precision is None:
+            return UNKNOWN
+        return types.variation(body.type_variation_reference, make(precision=precision), place)
+
+    return convert
+
+
+def _interval_day(types: Types, body: Message, place: Place, _: int) -> Type:
+    # the precision came later; until then it was 6
+    precision = types.precision(body.precision if body.HasField("precision") else 6, place)
+    return UNKNOWN if precision is None else t.IntervalDay(precision=precision)
+
+
+def _decimal(types: Types, body: Message, place: Place, _: int) -> Type:
+    return types.variation(body.type_variation_reference, types.decimal(body.precision, body.scale, place), place)
+
+
+def _struct(types: Types, body: Message, place: Place, depth: int) -> Type:
+    return _whole(t.Struct(fields=types.row(body.types, place, depth + 1)))
+
+
+def _list(types: Types, body: Message, place: Place, depth: int) -> Type:
+    return _whole(t.List(element=types.convert(body.type, place / "type", depth + 1)))
+
+
+def _map(types: Types, body: Message, place: Place, depth: int) -> Type:
+    key = types.convert(body.key, place / "key", depth + 1)
+    value = types.convert(body.value, place / "value", depth + 1)
+    return _whole(t.Map(key=key, value=value))
+
+
+def _whole(type_: t.Struct | t.List | t.Map) -> Type:
+    """The type itself, or poison if any of its parts is."""
+    match type_:
+        case t.Struct(fields=parts):
+            pass
+        case t.List(element=element):
+            parts = (element,)
+        case t.Map(key=key, value=value):
+            parts = (key, value)
+    return UNKNOWN if any(map(is_unknown, parts)) else type_
+
+
+def _user_defined(types: Types, body: Message, place: Place, _: int) -> Type:
+    return types.user_defined(body.type_reference, place)
+
+
+def _alias(types: Types, body: Message, place: Place, depth: int) -> Type:
+    return types.alias(body.type_alias_reference, place, depth)
+
+
+CONVERTERS: Final[Mapping[str, Converter]] = {
+    "bool": _plain(t.Boolean()),
+    "i8": _plain(t.Integer(bits=8)),
+    "i16": _plain(t.Integer(bits=16)),
+    "i32": _plain(t.Integer(bits=32)),
+    "i64": _plain(t.Integer(bits=64)),
+    "fp32": _plain(t.Float(bits=32)),
+    "fp64": _plain(t.Float(bits=64)),
+    "string": _plain(t.String()),
+    "binary": _plain(t.Binary()),
+    "date": _plain(t.Date()),
+    "uuid": _plain(t.Uuid()),
+    "interval_year": _plain(t.IntervalYear()),
+    "interval_day": _interval_day,
+    "interval_compound": _precise(t.IntervalCompound),
+    "fixed_char": _sized(t.FixedChar),
+    "varchar": _sized(t.VarChar),
+    "fixed_binary": _sized(t.FixedBinary),
+    "decimal": _decimal,
+    "precision_time": _precise(t.Time),
+    "precision_timestamp": _precise(t.Timestamp),
+    "precision_timestamp_tz": _precise(t.TimestampTz),
+    "timestamp": _plain(t.Timestamp()),
+    "time": _plain(t.Time()),
+    "timestamp_tz": _plain(t.TimestampTz()),
+    "struct": _struct,
+    "list": _list,
+    "map": _map,
+    "user_defined": _user_defined,
+    "alias": _alias,
+}

@@ -1,0 +1,62 @@
+"""The extension declarations at the top of a plan: which anchor means which function, type or type variation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ..encoding.message_nodes import Message
+from ..plan_path import Place
+from ..problems import Problems
+
+_KINDS: Final = {
+    "extension_type": ("type", "type_anchor"),
+    "extension_type_variation": ("type variation", "type_variation_anchor"),
+    "extension_function": ("function", "function_anchor"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A name, and the URN or URI it comes from where the plan gives one."""
+
+    name: str
+    source: str | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Extensions:
+    types: Mapping[int, Declared]
+    variations: Mapping[int, Declared]
+    functions: Mapping[int, Declared]
+
+
+def read_extensions(plan: Message, problems: Problems) -> Extensions:
+    """Every declaration of `plan`. Two different ones for one anchor are a problem."""
+    urns = {each.extension_urn_anchor: each.urn for each in plan.extension_urns}
+    uris = {each.extension_uri_anchor: each.uri for each in plan.extension_uris}
+    tables: dict[str, dict[int, Declared]] = {kind: {} for kind in _KINDS}
+    for index, declaration in enumerate(plan.extensions):
+        place = Place().at("extensions", index)
+        kind = declaration.WhichOneof("mapping_type")
+        if kind is None:
+            problems.add(place, "MISSING", "an extension declaration must declare a function, type or type variation")
+            continue
+        entry = getattr(declaration, kind)
+        source = urns.get(entry.extension_urn_reference) or uris.get(entry.extension_uri_reference) or None
+        what, anchor_field = _KINDS[kind]
+        anchor = getattr(entry, anchor_field)
+        declared = Declared(entry.name, source)
+        if tables[kind].setdefault(anchor, declared) != declared:
+            problems.add(
+                place / kind,
+                "DUPLICATE_ANCHOR",
+                f"the {what} anchor {anchor} is declared as {entry.name!r} here and as"
+                f" {tables[kind][anchor].name!r} before; every {what} needs an anchor of its own",
+            )
+    return Extensions(
+        types=tables["extension_type"],
+        variations=tables["extension_type_variation"],
+        functions=tables["extension_function"],
+    )

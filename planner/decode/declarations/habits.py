@@ -1,0 +1,66 @@
+"""What producers do otherwise than Substrait says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ..encoding.message_nodes import Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Habits:
+    project_replaces: bool = False
+    """A projection without an emit gives its expressions alone, not its input's columns and then these."""
+
+    output_types_wrong: bool = False
+    """The result types declared for functions mean nothing: DuckDB declares a comparison of dates a date, ibis a
+    product of decimals as wide as its factors, which would round it.
+    """
+
+    unsigned_variation: int = 0
+    """The undeclared type variation that makes an integer unsigned; 0 for none."""
+
+    outer_references_lost: bool = False
+    """References of a subquery to the row around it are written as if they were to its own."""
+
+    not_like_is_not_equal: bool = False
+    """NOT LIKE is written as `not_equal`, just as `<>` is: only the pattern tells which one was meant."""
+
+    exists_is_in: bool = False
+    """EXISTS and IN are written as one mark join, NOT EXISTS and NOT IN as one anti join, though they treat nulls
+    otherwise.
+    """
+
+    zero_count_absent: bool = False
+    """A fetch without a count asks for no rows: the count is a zero, which protobuf did not write then."""
+
+    rows_are_single_expressions: bool = False
+    """In one release `VirtualTable.expressions` held expressions at the number where rows of them are now."""
+
+
+_PRODUCERS: Final = {
+    "duckdb": Habits(project_replaces=True, output_types_wrong=True, not_like_is_not_equal=True),
+    "datafusion": Habits(unsigned_variation=1, exists_is_in=True),
+    "ibis-substrait": Habits(outer_references_lost=True, output_types_wrong=True),
+}
+_COUNT_HAS_PRESENCE: Final = (0, 63)
+_ROWS_WERE_EXPRESSIONS: Final = (0, 58)
+
+
+def candidates(plan: Message) -> tuple[Habits, ...]:
+    """The ways to read a plan, the likeliest first: the root's names decide where there are several.
+
+    DuckDB's projections replace their input; should a release of it write them as everybody does, its plans fit the
+    root's names the other way.
+    """
+    producer = plan.version.producer.lower()
+    version = (plan.version.major_number, plan.version.minor_number)
+    habits = replace(
+        next((habits for name, habits in _PRODUCERS.items() if producer.startswith(name)), Habits()),
+        zero_count_absent=(0, 0) < version < _COUNT_HAS_PRESENCE,
+        rows_are_single_expressions=version == _ROWS_WERE_EXPRESSIONS,
+    )
+    if habits.project_replaces:
+        return habits, replace(habits, project_replaces=False)
+    return (habits,)

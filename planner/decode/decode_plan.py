@@ -1,0 +1,155 @@
+"""A whole plan: its declarations, its relations, its root."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from ...proto.errors import PlanError, Problem
+from ...proto.operator_registration import UserOperators
+from ...proto.values import PlanBytes
+from .. import ir
+from . import poison
+from .declarations.declared_types import Types
+from .declarations.extensions import read_extensions
+from .declarations.field_names import count_names, name_fields
+from .declarations.habits import Habits, candidates
+from .decoder import Decoder, Subtree
+from .encoding import limits
+from .encoding.counting import count_json, count_text, count_wire
+from .encoding.json_nodes import JsonNodes, read_json
+from .encoding.looks_like import looks_like
+from .encoding.message_nodes import Malformed, Message, Nodes
+from .encoding.protobuf_nodes import WireNodes
+from .function_binding import Binder, Registry
+from .plan_path import Place
+from .problems import Problems
+
+_PER_RECORD: Final = 2
+_REGISTRY: Final = Registry()
+_NO_OPERATORS: Final[UserOperators] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Decoded:
+    """A plan without problems, and what its author may want to know all the same."""
+
+    plan: ir.Plan
+    warnings: tuple[str, ...]
+
+
+def decode_plan(plan: PlanBytes, binder: Binder = _REGISTRY, operators: UserOperators = _NO_OPERATORS) -> Decoded:
+    """Decodes a plan, binary or JSON, of any Substrait release. `operators` are the owner's own that it may name.
+
+    Raises `PlanError` with every problem found, each with its place in the plan, and nothing else whatever the
+    bytes are. Takes time linear in the plan's size, however deep it nests; what is beyond one of `limits` is refused
+    before anything is made of it.
+    """
+    if (other := looks_like(plan)) is not None:
+        raise PlanError(Problem(place="", reason="MALFORMED", message=f"not a Substrait plan: {other}"))
+    try:
+        nodes = _counted(plan)
+        message = nodes().peek(0)
+    except Malformed as error:
+        raise PlanError(Problem(place="", reason="MALFORMED", message=str(error))) from error
+    first: PlanError | None = None
+    for habits in candidates(message):
+        try:
+            return _decode(nodes(), binder, operators, habits)
+        except PlanError as error:
+            first = first or error
+    raise first or AssertionError("there is a way to read every plan")
+
+
+def _counted(plan: PlanBytes) -> Callable[[], Nodes]:
+    """Makes tables of the plan's messages, as often as it is read, once it is known not to be too large."""
+    encoded = plan.binary if plan.binary is not None else plan.json or ""
+    if len(encoded) > limits.BYTES.most:
+        raise limits.BYTES.refuse(len(encoded))
+    if isinstance(encoded, bytes):
+        count_wire(encoded)
+        return partial(WireNodes, encoded)
+    count_text(encoded)
+    value = read_json(encoded)
+    count_json(value)
+    return partial(JsonNodes, value)
+
+
+def _decode(nodes: Nodes, binder: Binder, operators: UserOperators, habits: Habits) -> Decoded:
+    problems = Problems()
+    message = nodes.take(0)
+    extensions = read_extensions(message, problems)
+    types = Types(nodes, problems, extensions, habits.unsigned_variation)
+    decoder = Decoder(nodes, problems, extensions, types, binder, habits, operators)
+    _check_plan(decoder, message)
+    plan = _root(decoder, message)
+    problems.raise_any()
+    if plan is None:
+        raise AssertionError("a plan without problems has a root")
+    return Decoded(plan=plan, warnings=problems.warnings)
+
+
+def _check_plan(decoder: Decoder, message: Message) -> None:
+    """What a plan says beside its relations."""
+    enhancement_owner = message.advanced_extensions
+    if enhancement_owner.HasField("enhancement"):
+        decoder.refuse_enhancement(enhancement_owner, Place("advanced_extensions"))
+    if message.execution_behavior.variable_eval_mode == _PER_RECORD:
+        decoder.problems.add(
+            Place("execution_behavior") / "variable_eval_mode",
+            "UNSUPPORTED_EVALUATION",
+            "the clock is read once per epoch, not for every record; use VARIABLE_EVALUATION_MODE_PER_PLAN",
+        )
+    for index, alias in enumerate(message.type_aliases):
+        decoder.types.aliases[alias.type_alias_anchor] = alias.type, Place().at("type_aliases", index) / "type"
+
+
+def _root(decoder: Decoder, message: Message) -> ir.Plan | None:
+    """The plan, from its one root; None where there is none or where its relation is poison."""
+    roots: list[tuple[Message, Place]] = []
+    for index, each in enumerate(message.relations):
+        place = Place().at("relations", index)
+        match each.WhichOneof("rel_type"):
+            case "root":
+                roots.append((each, place / "root"))
+            case "rel":
+                decoder.subtrees[index] = Subtree(each.rel, place / "rel", tuple(each.detached_expressions))
+            case _:
+                decoder.problems.add(place, "MISSING", "a relation is missing here")
+    if len(decoder.subtrees) > limits.SUBTREES.most:
+        decoder.problems.add(Place("relations"), limits.REASON, limits.SUBTREES.message(len(decoder.subtrees)))
+        return None
+    if len(roots) != 1:
+        problem = f"a plan must have exactly one root, which names the result's columns; this one has {len(roots)}"
+        decoder.problems.add(Place("relations"), "WRONG_ROOTS", problem)
+    found = [_plan(decoder, each, place, message.version.producer) for each, place in roots]
+    for ordinal in decoder.subtrees:
+        decoder.subtree(ordinal)
+    return found[0] if found else None
+
+
+def _plan(decoder: Decoder, message: Message, place: Place, producer: str) -> ir.Plan | None:
+    decoder.detached = tuple(message.detached_expressions)
+    relation = decoder.root(message.root.input, place / "input")
+    if relation is poison.RELATION:
+        return None
+    names = tuple(message.root.names)
+    write = decoder.write
+    types = relation.schema if write is None else tuple(relation.schema[index] for index in write.columns)
+    unnamed = write is not None and not write.returned and not names
+    expected = count_names(types)
+    if len(names) != expected and not unnamed:
+        problem = f"{len(names)} names for {len(types)} columns, which with their nested fields need {expected}"
+        decoder.problems.add(place / "names", "WRONG_WIDTH", problem)
+    elif write is not None:
+        own, _ = ((), ()) if unnamed else name_fields(types, names)
+        write = replace(write, names=own, columns=write.columns[: len(own)])
+    return ir.Plan(
+        root=relation,
+        names=names if write is None else write.table_names,
+        shared=tuple(each for _, each in decoder.shared.values()),
+        producer=producer,
+        write=write,
+    )

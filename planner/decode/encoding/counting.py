@@ -1,0 +1,230 @@
+"""Counts what an encoded plan holds, before anything is made of it, and refuses what is beyond a limit.
+
+A count ends at the first limit that is passed, so it takes no longer for a larger plan. It also ends at what is broken:
+the decoder says where that is.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from google.protobuf.descriptor import FieldDescriptor
+
+from . import limits
+from .json_text import Json
+from .message_classes import pool
+from .message_nodes import Malformed
+from .protobuf_nodes import FIXED, LENGTH_DELIMITED, VARINT, read_varint
+
+_RELATION: Final = "substrait.Rel"
+_EXPRESSION: Final = "substrait.Expression"
+_LITERAL: Final = "substrait.Expression.Literal"
+_ROW: Final = "substrait.Type.Struct"
+
+_NOT_LAST: Final = bytes(range(0x80, 0x100))
+"""The bytes of a number that are not its last one."""
+
+_TEXT_OR_COMMENT: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"?+|(?://|#)[^\n]*+', re.DOTALL)
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(b"{}[]"))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shape:
+    """The fields of a message that hold messages, by number and by both names, and those that hold many numbers."""
+
+    message: str
+    numbers: set[int] = field(default_factory=set)
+    by_number: dict[int, Shape] = field(default_factory=dict)
+    by_name: dict[str, Shape] = field(default_factory=dict)
+
+
+@functools.cache
+def plan_shape() -> Shape:
+    """The shape of a plan. It holds itself further down, as relations and expressions do."""
+    made = {"substrait.Plan": Shape("substrait.Plan")}
+    pending = [*made.values()]
+    while pending:
+        shape = pending.pop()
+        for each in pool().descriptor(shape.message).fields:
+            below = _below(shape.message, each)
+            if below is not None:
+                if below not in made:
+                    pending.append(made.setdefault(below, Shape(below)))
+                shape.by_number[each.number] = made[below]
+                shape.by_name[each.name] = shape.by_name[each.json_name] = made[below]
+            elif each.is_packed:
+                shape.numbers.add(each.number)
+    return made["substrait.Plan"]
+
+
+def _below(message: str, each: FieldDescriptor) -> str | None:
+    """The message that a field holds, None where it holds none."""
+    hoisted = pool().hoisted.get((message, each.number))
+    return hoisted or (None if each.message_type is None else str(each.message_type.full_name))
+
+
+class Tally:
+    """Relations, expressions and literals so far. Raises `PlanError` once there are too many."""
+
+    def __init__(self) -> None:
+        self._nodes = self._literals = 0
+
+    def literal(self) -> None:
+        self._literals += 1
+        if self._literals > limits.LITERALS.most:
+            raise limits.LITERALS.refuse()
+
+    def node(self, depth: int) -> None:
+        """A relation or an expression inside `depth` others."""
+        self._nodes += 1
+        if self._nodes > limits.NODES.most:
+            raise limits.NODES.refuse()
+        if depth >= limits.DEPTH.most:
+            raise limits.DEPTH.refuse()
+
+    def enter(self, message: str, around: str, depth: int) -> int:
+        """A message, right after the one that it is in, at a depth of nodes. Gives the depth of what it holds."""
+        if message == _LITERAL:
+            self.literal()
+            if around == _EXPRESSION:  # which was counted last, and counts as a literal alone
+                self._nodes -= 1
+        elif message in (_RELATION, _EXPRESSION):
+            self.node(depth)
+            return depth + 1
+        return depth
+
+
+# ------------------------------------------------------------------------------------------------------- binary plans
+
+
+def count_wire(data: bytes) -> None:
+    """Counts an encoded plan. Raises `PlanError`."""
+    try:
+        _count_wire(data, Tally())
+    except Malformed:
+        return
+
+
+def _count_wire(data: bytes, tally: Tally) -> None:
+    """Goes through the messages in the order of their bytes."""
+    position, end, shape, depth, columns, parts = 0, len(data), plan_shape(), 0, 0, 0
+    most_parts = limits.PARTS.most
+    around: list[tuple[int, Shape, int, int]] = []
+    while True:
+        while position >= end:
+            if not around:
+                return
+            end, shape, depth, columns = around.pop()
+        tag = data[position]  # most tags, lengths and numbers are one byte: they are read without a call
+        position += 1
+        if tag >= 0x80:
+            tag, position = read_varint(data, position - 1, end)
+        parts += 1
+        wire_type = tag & 7
+        if wire_type == LENGTH_DELIMITED:
+            length, position = read_varint(data, position, end)
+            if position + length > end:
+                raise Malformed("longer than the message around it")
+            below = shape.by_number.get(tag >> 3)
+            if below is None:
+                parts += tag >> 3 in shape.numbers and len(
+                    data[position : position + length].translate(None, _NOT_LAST)
+                )
+                position += length
+            else:
+                around.append((end, shape, depth, columns + 1))
+                depth = tally.enter(below.message, shape.message, depth)
+                if columns >= limits.COLUMNS.most and shape.message == _ROW:
+                    raise limits.COLUMNS.refuse()
+                end, shape, columns = position + length, below, 0
+        else:
+            position = _skip(data, position, end, wire_type)
+        if parts > most_parts:
+            raise limits.PARTS.refuse()
+
+
+def _skip(data: bytes, position: int, end: int, wire_type: int) -> int:
+    """Where a number ends."""
+    if wire_type == VARINT:
+        return read_varint(data, position, end)[1]
+    if wire_type in FIXED:
+        return position + FIXED[wire_type]
+    raise Malformed("no such wire type")
+
+
+# --------------------------------------------------------------------------------------------------------------- JSON
+
+
+def count_text(text: str) -> None:
+    """Counts a plan in JSON that was not read yet. Raises `PlanError`.
+
+    Regular expressions count what stands for one literal, relation or expression each, but not literals of types that
+    JSON writes as objects inside of others: `count_json` does.
+    """
+    openings = text.count("{") + text.count("[")
+    if openings + text.count(",") > min(limits.BRACKETS.most, limits.PARTS.most):
+        for limit, keys in ((limits.LITERALS, _literals()), (limits.NODES, _nodes())):
+            for pattern in keys:
+                if len(pattern.findall(text)) > limit.most:
+                    raise limit.refuse()
+        bare = _TEXT_OR_COMMENT.sub("", text)
+        parts = sum(map(bare.count, "{[,"))
+        if parts > limits.PARTS.most:
+            raise limits.PARTS.refuse(parts)
+        brackets = np.frombuffer(bare.encode("utf-8", "replace").translate(None, _NO_BRACKETS), dtype=np.uint8)
+        opens = (brackets == ord("{")) | (brackets == ord("["))
+        deepest = int(np.cumsum(np.where(opens, np.int8(1), np.int8(-1)), dtype=np.int32).max(initial=0))
+        if deepest > limits.BRACKETS.most:
+            raise limits.BRACKETS.refuse(deepest)
+
+
+@functools.cache
+def _literals() -> tuple[re.Pattern[str], ...]:
+    """Keys of literals: of an expression that is one, and of kinds whose value is none of JSON's objects."""
+    plain = (each for each in pool().descriptor(_LITERAL).oneofs_by_name["literal_type"].fields)
+    scalar = [each for each in plain if each.message_type is None and (_LITERAL, each.number) not in pool().hoisted]
+    names = {name for each in scalar for name in (each.name, each.json_name)}
+    return _keys(["literal"], r"\{"), _keys(names, r"[^{\s]")
+
+
+@functools.cache
+def _nodes() -> tuple[re.Pattern[str], ...]:
+    """Keys of relations and of expressions that are no literals."""
+    oneofs = ((_RELATION, "rel_type"), (_EXPRESSION, "rex_type"))
+    found = [each for message, oneof in oneofs for each in pool().descriptor(message).oneofs_by_name[oneof].fields]
+    names = {name for each in found for name in (each.name, each.json_name)}
+    return (_keys(names - {"literal"}, r"\{"),)
+
+
+def _keys(names: Iterable[str], value: str) -> re.Pattern[str]:
+    return re.compile(rf'"(?:{"|".join(sorted(names))})"\s*+:\s*+{value}')
+
+
+def count_json(plan: Json) -> None:
+    """Counts a plan in JSON that was read. Raises `PlanError`."""
+    tally = Tally()
+    pending: list[tuple[Json, Shape, int]] = [(plan, plan_shape(), 0)]
+    while pending:
+        value, shape, depth = pending.pop()
+        if isinstance(value, list):
+            pending += [(each, shape, depth) for each in value]
+            continue
+        if not isinstance(value, dict):
+            continue
+        if shape.message == _LITERAL:
+            tally.literal()
+        elif shape.message in (_RELATION, _EXPRESSION) and "literal" not in value:
+            tally.node(depth)
+            depth += 1
+        for key, each in value.items():
+            below = shape.by_name.get(key)
+            if below is None:
+                continue
+            if shape.message == _ROW and isinstance(each, list) and len(each) > limits.COLUMNS.most:
+                raise limits.COLUMNS.refuse(len(each))
+            pending.append((each, below, depth))

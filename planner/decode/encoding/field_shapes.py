@@ -1,0 +1,92 @@
+"""What a reader of plans, binary or JSON, has to do with the fields of each message."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+from .message_classes import ANY, RECURSIVE, pool
+from .restored import RETYPED
+
+
+@dataclass(frozen=True, slots=True)
+class Hoist:
+    """Holds a recursive message, which goes to the table; the field keeps its number there."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Descend:
+    """Holds a message in which there are fields with rules."""
+
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Retype:
+    """Holds a message today and once held a number, which moves to another field."""
+
+    number: int
+    json_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnyField:
+    """Holds an `Any`, which JSON spells in its own way."""
+
+
+Rule: TypeAlias = Hoist | Descend | Retype | AnyField
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shape:
+    """The rules of one message's fields. A field without a rule is taken as it is.
+
+    `by_number` is for binary plans, where an `Any` needs no rule; `by_name` for JSON, with both spellings of a name.
+    """
+
+    by_number: dict[int, Rule] = field(default_factory=dict)
+    by_name: dict[str, Rule] = field(default_factory=dict)
+
+
+@functools.cache
+def shapes() -> Mapping[str, Shape]:
+    """The shapes of `substrait.Plan` and of every recursive message."""
+    return {name: _shape(name) for name in ("substrait.Plan", *sorted(RECURSIVE))}
+
+
+@functools.cache
+def _shape(name: str) -> Shape:
+    # recurses as deep as the schema nests once its recursion is cut: eight levels
+    shape = Shape()
+    descriptor: Descriptor = pool().descriptor(name)
+    for each in descriptor.fields:
+        rule = _rule(name, each)
+        if rule is not None:
+            shape.by_name[each.name] = shape.by_name[each.json_name] = rule
+            if not _only_json(rule):
+                shape.by_number[each.number] = rule
+    return shape
+
+
+def _rule(message: str, each: FieldDescriptor) -> Rule | None:
+    target = pool().hoisted.get((message, each.number))
+    if target is not None:
+        return Hoist(target)
+    if (message, each.number) in RETYPED:
+        return Retype(*RETYPED[message, each.number])
+    if each.message_type is None:
+        return None
+    if each.message_type.full_name == ANY:
+        return AnyField()
+    below = _shape(each.message_type.full_name)
+    return Descend(below) if below.by_name else None
+
+
+def _only_json(rule: Rule) -> bool:
+    return isinstance(rule, AnyField) or (isinstance(rule, Descend) and not rule.shape.by_number)

@@ -1,0 +1,121 @@
+"""Reads the JSON form of a plan into a table of messages."""
+
+from __future__ import annotations
+
+import base64
+from typing import Final
+
+from google.protobuf import json_format
+
+from ..declarations.details import is_ours, message_named
+from .field_shapes import AnyField, Descend, Hoist, Retype, Rule, Shape, shapes
+from .json_text import Json, JsonError, parse_json
+from .message_classes import pool
+from .message_nodes import Malformed, Message, Nodes
+
+_END: Final = ("end",)
+_LONGEST: Final = 500
+"""Characters of a sentence of protobuf's, which may have a whole value in it."""
+
+
+class JsonNodes(Nodes):
+    """The table of a plan in JSON. Until it is taken a message is its type and its part of the JSON."""
+
+    def __init__(self, value: Json) -> None:
+        super().__init__()
+        self._table: list[tuple[str, Json]] = [("substrait.Plan", value)]
+
+    def content(self, number: int) -> tuple[object, ...]:
+        """Every key and value in the order written, with the ends of objects and lists between them."""
+        flat: list[object] = []
+        pending: list[object] = [self._table[number][1]]
+        while pending:
+            value = pending.pop()
+            if isinstance(value, dict):
+                flat.append("{")
+                pending.append(_END)
+                for key, each in value.items():
+                    pending += (each, (key,))
+            elif isinstance(value, list):
+                flat.append("[")
+                pending.append(_END)
+                pending += value
+            else:
+                flat.append(value)
+        return tuple(flat)
+
+    def _read(self, number: int) -> Message:
+        name, value = self._table[number]
+        message = pool().message_class(name)()
+        if not isinstance(value, dict):
+            raise Malformed(f"expected an object for {name}, found {_kind(value)}")
+        try:
+            json_format.ParseDict(self._rewrite(value, shapes()[name]), message)
+        except (json_format.ParseError, ValueError, TypeError, ArithmeticError) as error:
+            sentence = str(error).partition("\n")[0]  # then come all names there are, a page of them
+            raise Malformed(f"not a valid {name}: {sentence[:_LONGEST]}") from error
+        except RecursionError:  # protobuf's reader and its messages go down into what belongs nowhere
+            raise Malformed(
+                f"not a valid {name}: objects and lists inside one another where they do not belong"
+            ) from None
+        return message
+
+    def _rewrite(self, value: dict[str, Json], shape: Shape) -> dict[str, Json]:
+        """The object with every recursive message replaced by its number in the table."""
+        out: dict[str, Json] = {}
+        for key, each in value.items():
+            rule = shape.by_name.get(key)
+            if rule is None or each is None:
+                out[key] = each
+            elif isinstance(rule, Retype) and not isinstance(each, dict):
+                out[rule.json_name] = each
+            elif isinstance(each, list):
+                out[key] = [self._apply(rule, item) for item in each]
+            else:
+                out[key] = self._apply(rule, each)
+        return out
+
+    def _apply(self, rule: Rule, value: Json) -> Json:
+        match rule:
+            case Hoist(name):
+                if not isinstance(value, dict):
+                    raise TypeError(f"expected an object for {name}, found {_kind(value)}")
+                self._table.append((name, value))
+                return len(self._table) - 1
+            case Descend(below):
+                # ParseDict says what is wrong with what is no object
+                return self._rewrite(value, below) if isinstance(value, dict) else value
+            case AnyField():
+                return _plain_any(value)
+            case Retype():
+                return value
+
+
+def read_json(text: str) -> Json:
+    """The JSON of a plan. Raises `Malformed`."""
+    try:
+        return parse_json(text)
+    except JsonError as error:
+        raise Malformed(f"not JSON: {error}") from error
+
+
+def _kind(value: Json) -> str:
+    """What a value is, whatever its depth."""
+    match value:
+        case dict() | list():
+            return "an object" if isinstance(value, dict) else "a list"
+        case _:
+            return repr(value)[:40]
+
+
+def _plain_any(value: Json) -> Json:
+    """An `Any` as a plain message. What is inside it stays unread but where Tidegate knows what it is."""
+    if not isinstance(value, dict) or "@type" not in value:
+        return value
+    url = value["@type"]
+    known = message_named(str(url))
+    if known is None:
+        return {"typeUrl": url}
+    fields = {key: each for key, each in value.items() if key != "@type"}
+    inside = json_format.ParseDict(fields, known(), ignore_unknown_fields=not is_ours(str(url)))
+    return {"typeUrl": url, "value": base64.b64encode(inside.SerializeToString()).decode()}

@@ -1,0 +1,69 @@
+"""How large a plan may be: one table of limits, and the refusal of what is beyond one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ....proto.errors import PlanError, Problem
+from ...ir import MOST_SHARED
+
+REASON: Final = "PLAN_TOO_LARGE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """`what` is counted, at most `most` of it are planned, and `instead` says what a larger plan should do."""
+
+    what: str
+    most: int
+    instead: str
+
+    def message(self, found: int | None = None) -> str:
+        """A sentence for a plan that has `found` of them, or more than are counted."""
+        amount = f"more than {self.most:,}" if found is None else f"{found:,}"
+        return f"the plan has {amount} {self.what}; at most {self.most:,} are planned: {self.instead}"
+
+    def refuse(self, found: int | None = None) -> PlanError:
+        return PlanError(Problem(place="", reason=REASON, message=self.message(found)))
+
+
+BYTES: Final = Limit(what="bytes", most=16 << 20, instead="put data in splits or tables")
+PARTS: Final = Limit(
+    what="fields and values in its messages",
+    most=1_000_000,
+    instead="declare what is used alone, and put data in splits or tables",
+)
+NODES: Final = Limit(
+    what="relations and expressions", most=100_000, instead="split it into several plans, or put data in tables"
+)
+LITERALS: Final = Limit(
+    what="literals", most=100_000, instead="bind a table in place of a list of literals, and join with it"
+)
+COLUMNS: Final = Limit(
+    what="columns in one schema",
+    most=10_000,
+    instead="keep columns of one type in a list, or in rows of a key and a value",
+)
+ALL_COLUMNS: Final = Limit(
+    what="columns in all of its relations together",
+    most=1_000_000,
+    instead="drop columns where they are not used any more, before relations are joined or projected",
+)
+DEPTH: Final = Limit(
+    what="relations and expressions inside one another",
+    most=10_000,
+    instead="write long chains as one relation or one call of many arguments",
+)
+SUBTREES: Final = Limit(
+    what="common subtrees, which its references read",
+    most=MOST_SHARED,
+    instead="write those that are cheap, or read once, where they are read",
+)
+BRACKETS: Final = Limit(
+    what="objects and lists inside one another in its JSON",
+    most=100_000,
+    instead="a plan of 10,000 nested relations and expressions has fewer",
+)
+
+LIMITS: Final = (BYTES, PARTS, NODES, LITERALS, COLUMNS, ALL_COLUMNS, DEPTH, SUBTREES, BRACKETS)

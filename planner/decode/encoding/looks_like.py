@@ -1,0 +1,66 @@
+"""Says what something that was given for a plan looks like, and what is wanted in its place."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from ....proto.values import PlanBytes
+from .json_text import SPACE
+
+_HEAD: Final = 4096
+"""Characters that tell what a text is."""
+
+_MAKERS: Final = "a plan is made of SQL by a producer: DuckDB, DataFusion, Isthmus or ibis"
+_WANTED: Final = "a plan is protobuf bytes (a file of any name) or JSON (text, or a file whose name ends in .json)"
+
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0e-\x1f]")
+# What stands before the first word is taken possessively: plans come from strangers, and nothing is tried twice.
+_SQL: Final = re.compile(
+    r"(?:\s++|--[^\n]*+|(?>/\*.*?\*/)|\()*+"
+    r"(?:select|with|from|values|insert|update|delete|merge|create|explain|table|pivot)\b(?!\s*[{:])",
+    re.IGNORECASE | re.DOTALL,
+)
+_PROTOBUF_TEXT: Final = re.compile(
+    r"(?:version|extension_ur[in]s|extensions|relations|type_aliases|parameter_bindings|"
+    r"execution_behavior|advanced_extensions|expected_type_urls)\s*[{:\[]"
+)
+_TEXT_PLAN: Final = re.compile(
+    r"(?>/\*.*?\*/\s*+)*+(?:pipelines\s*\{|extension_space\b|root\s*\{|schema\s+\w+\s*\{|source\s+\w+\s+\w+\s*\{|\w+\s+relation\s+\w+\s*\{|"
+    r"===\s*(?:plan|extensions)\b)",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def looks_like(plan: PlanBytes) -> str | None:
+    """A sentence about a plan that is not of the encoding it is given as; None where it may well be."""
+    head = _text(plan)
+    if head is None:
+        return None
+    if head.startswith("{"):
+        is_json = "this looks like JSON: a plan in JSON is text, a str or a file whose name ends in .json"
+        return is_json if plan.binary is not None else None
+    if _SQL.match(head):
+        return f"this looks like SQL, and a Substrait plan is wanted: {_MAKERS}"
+    if _PROTOBUF_TEXT.match(head):
+        return f"this looks like protobuf's text format, which is not read: {_WANTED}"
+    if _TEXT_PLAN.match(head):
+        return f"this looks like a plan written as text, which is not read: {_WANTED}"
+    if plan.json is not None:
+        start = f"begins with {head.strip()[:20]!r}" if head.strip() else "is empty"
+        return f"the text {start}; a plan in JSON is an object, from '{{' on: give the name of a file as a pathlib.Path"
+    return None
+
+
+def _text(plan: PlanBytes) -> str | None:
+    """How it begins, if that is text: the bytes of a plan have control characters among the first few."""
+    if plan.json is not None:
+        return _without_comments(plan.json)
+    head = (plan.binary or b"")[:_HEAD].decode("utf-8", "replace")
+    return _without_comments(head) if head.strip() and not _CONTROL.search(head) else None
+
+
+def _without_comments(text: str) -> str:
+    """From the first token of JSON on."""
+    start = SPACE.match(text)
+    return text[start.end() if start else 0 :][:_HEAD]

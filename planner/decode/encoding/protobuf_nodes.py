@@ -1,0 +1,117 @@
+"""Reads protobuf bytes into a table of messages."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from .field_shapes import Descend, Hoist, Retype, Shape, shapes
+from .message_classes import pool
+from .message_nodes import Malformed, Message, Nodes
+
+VARINT: Final = 0
+LENGTH_DELIMITED: Final = 2
+FIXED: Final = {1: 8, 5: 4}
+"""Wire types whose values have always as many bytes."""
+
+
+class WireNodes(Nodes):
+    """The table of an encoded plan, or of a recursive message on its own. Until it is taken a message is its type and
+    the range of its bytes.
+    """
+
+    def __init__(self, data: bytes, name: str = "substrait.Plan") -> None:
+        super().__init__()
+        self._data = data
+        self._table: list[tuple[str, int, int]] = [(name, 0, len(data))]
+
+    def content(self, number: int) -> bytes:
+        _, start, end = self._table[number]
+        return self._data[start:end]
+
+    def _read(self, number: int) -> Message:
+        name, start, end = self._table[number]
+        message = pool().message_class(name)()
+        try:
+            message.ParseFromString(bytes(self._rewrite(start, end, shapes()[name])))
+        except DecodeError as error:
+            raise Malformed(f"not a valid {name}: {error}") from error
+        return message
+
+    def _rewrite(self, start: int, end: int, shape: Shape) -> bytearray:
+        """The range's bytes with every recursive message replaced by its number in the table.
+
+        Recurses into messages of constant depth only. A field whose wire type is not its own is unknown to protobuf;
+        one that would be taken for a number in the table is left out.
+        """
+        data, rules = self._data, shape.by_number
+        out = bytearray()
+        position = copied = start
+        while position < end:
+            field_start = position
+            tag, position = _tag(data, position, end)
+            value_start = position
+            wire_type = tag & 7
+            if wire_type == LENGTH_DELIMITED:
+                length, value_start = read_varint(data, position, end)
+                position = value_start + length
+            elif wire_type == VARINT:
+                _, position = read_varint(data, position, end)
+            elif wire_type in FIXED:
+                position += FIXED[wire_type]
+            else:
+                raise Malformed(f"not protobuf: wire type {wire_type} at byte {field_start}")
+            if position > end:
+                raise Malformed(f"not protobuf: the field at byte {field_start} is longer than what it is in")
+            rule = rules.get(tag >> 3)
+            if rule is None:
+                continue
+            out += data[copied:field_start]
+            copied = position
+            match rule:
+                case Hoist(name) if wire_type == LENGTH_DELIMITED:
+                    _put_varint(out, tag & ~7 | VARINT)
+                    _put_varint(out, len(self._table))
+                    self._table.append((name, value_start, position))
+                case Descend(below) if wire_type == LENGTH_DELIMITED:
+                    inner = self._rewrite(value_start, position, below)
+                    _put_varint(out, tag)
+                    _put_varint(out, len(inner))
+                    out += inner
+                case Retype(number) if wire_type == VARINT:
+                    _put_varint(out, number << 3 | VARINT)
+                    out += data[value_start:position]
+                case Retype():
+                    out += data[field_start:position]
+                case _:
+                    pass
+        out += data[copied:end]
+        return out
+
+
+def _tag(data: bytes, position: int, end: int) -> tuple[int, int]:
+    tag, after = read_varint(data, position, end)
+    if tag < 8:
+        raise Malformed(f"not protobuf: field number 0 at byte {position}")
+    return tag, after
+
+
+def read_varint(data: bytes, position: int, end: int) -> tuple[int, int]:
+    """The number at `position`, and where it ends. Raises `Malformed`."""
+    result = shift = 0
+    while position < end and shift < 70:
+        byte = data[position]
+        position += 1
+        result |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return result, position
+        shift += 7
+    raise Malformed(f"not protobuf: a number is cut off or too long at byte {position}")
+
+
+def _put_varint(out: bytearray, value: int) -> None:
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)

@@ -1,0 +1,35 @@
+"""The one type of an expression that gives one of several others."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from ... import ir
+from ...ir import types as t
+from ...ir.types import Type
+from ..comparing import either_nullable, same_type
+from ..plan_path import Place
+from ..poison import is_unknown
+
+if TYPE_CHECKING:
+    from ..decoder import Decoder
+
+
+def one_type(
+    decoder: Decoder, thens: list[ir.Expression], otherwise: ir.Expression | None, place: Place
+) -> tuple[list[ir.Expression], Type | None]:
+    """All branches, the last one `otherwise` if there is one, and their type: nullable where a branch is, or where
+    nothing may be chosen. No type where there is none; that has been reported, unless a branch is poison.
+    """
+    branches = thens if otherwise is None else [*thens, otherwise]
+    types = [branch.type for branch in branches]
+    if any(map(is_unknown, types)):
+        return branches, None
+    odd = next((type_ for type_ in types if not same_type(types[0], type_)), None)
+    if odd is not None:
+        message = f"all branches must have one type, these are {types[0]} and {odd}"
+        decoder.problems.add(place, "MIXED_TYPES", message)
+        return branches, None
+    type_ = reduce(either_nullable, types)
+    return branches, t.nullable(type_) if otherwise is None else type_

@@ -1,0 +1,76 @@
+"""What the decoder wants from the function registry, so that it can be given another one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from .. import functions, ir
+from ..functions.binding import expressions
+from ..ir import tree
+from ..ir.types import Type
+from ..sql.expression_writer import check
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Bound:
+    """The official function, its arguments with the conversions that producers leave out, and the result's type."""
+
+    function: ir.Function
+    arguments: tuple[ir.Expression | str, ...]
+    type: Type
+    options: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Use:
+    """A function as the plan uses it.
+
+    `source` is the URN or URI that the plan gives for it, if any; a string among the arguments is an enum argument;
+    `output` is the result type that the plan states, if any.
+    """
+
+    name: str
+    source: str | None
+    arguments: Sequence[ir.Expression | str]
+    options: Mapping[str, tuple[str, ...]]
+    output: Type | None
+    place: str
+
+
+class Binder(Protocol):
+    """Both raise `PlanError`."""
+
+    def bind(self, kind: ir.FunctionKind, use: Use) -> Bound:
+        """An aggregate or window function."""
+
+    def bind_scalar(self, use: Use) -> ir.Expression:
+        """The expression that a use of a scalar function stands for."""
+
+
+class Registry:
+    """Binds to the official extensions, and refuses what has no SQL: a plan that decodes can be rendered."""
+
+    def bind(self, kind: ir.FunctionKind, use: Use) -> Bound:
+        bound = functions.bind(
+            kind, use.name, use.source, use.arguments, options=use.options, output=use.output, place=use.place
+        )
+        arguments = expressions(bound.arguments)
+        kinds = ir.Measure if kind is ir.FunctionKind.AGGREGATE else ir.WindowCall
+        check(kinds(function=bound.function, arguments=arguments, type=bound.type, options=bound.options))
+        return Bound(function=bound.function, arguments=arguments, type=bound.type, options=bound.options)
+
+    def bind_scalar(self, use: Use) -> ir.Expression:
+        found = functions.bind_scalar(
+            use.name, use.source, use.arguments, options=use.options, output=use.output, place=use.place
+        )
+        given = {id(argument) for argument in use.arguments}
+        made = [found]
+        while made:  # the call, and what binding has put around it or between it and its arguments
+            expression = made.pop()
+            if id(expression) not in given:
+                if isinstance(expression, ir.Call):
+                    check(expression)
+                made.extend(tree.operands(expression))
+        return found

@@ -1,0 +1,147 @@
+"""Uses of functions: whose they are, what they are given, what they are bound to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from ...proto.errors import PlanError
+from .. import ir
+from ..ir.types import Type
+from . import poison
+from .declarations.extensions import Declared
+from .encoding.message_nodes import Malformed, Message
+from .function_binding import Bound, Use
+from .plan_path import Place
+from .poison import is_unknown
+from .scope import Scope
+
+if TYPE_CHECKING:
+    from .decoder import Decoder, Steps
+
+Argument: TypeAlias = ir.Expression | str
+Options: TypeAlias = Mapping[str, tuple[str, ...]]
+
+
+def declared_function(decoder: Decoder, reference: int, place: Place) -> Declared | None:
+    """What the plan declares for a function's anchor; None, once reported, where it declares nothing."""
+    found = decoder.extensions.functions.get(reference)
+    if found is None:
+        decoder.problems.add(
+            place / "function_reference", "UNKNOWN_ANCHOR", f"the plan declares no function with anchor {reference}"
+        )
+    return found
+
+
+def read_options(decoder: Decoder, message: Message, place: Place) -> Options:
+    options: dict[str, tuple[str, ...]] = {}
+    for index, option in enumerate(message.options):
+        if not option.name or not option.preference:
+            problem = "an option needs a name and at least one preferred value"
+            decoder.problems.add(place.at("options", index), "BAD_OPTION", problem)
+        options[option.name] = tuple(option.preference)
+    return options
+
+
+def read_arguments(
+    decoder: Decoder, message: Message, place: Place, scope: Scope, *, has_old: bool = True
+) -> Steps[tuple[Argument, ...]]:
+    """The arguments, in the present form and, before 0.93, as plain expressions (`args`)."""
+    found: list[Argument] = []
+    for index, argument in enumerate(message.arguments):
+        at = place.at("arguments", index)
+        match argument.WhichOneof("arg_type"):
+            case "value":
+                found.append((yield from decoder.argument(argument.value, at / "value", scope)))
+            case "enum":
+                found.append(argument.enum)
+            case "type":
+                problem = "type arguments are not supported: no function that Tidegate knows has one"
+                decoder.problems.add(at / "type", "UNSUPPORTED_ARGUMENT", problem)
+                found.append(poison.EXPRESSION)
+            case _:
+                found.append(decoder.missing_expression(at))
+    if has_old and not found:
+        for index, number in enumerate(message.args):
+            at = place.at("args", index)
+            found.append(_old_enum(decoder, number) or (yield from decoder.argument(number, at, scope)))
+    return tuple(found)
+
+
+def _old_enum(decoder: Decoder, number: int) -> str | None:
+    """The value of an enum that is written as an expression. None for everything else, broken or not."""
+    try:
+        message = decoder.nodes.peek(number) if number else None
+    except Malformed:
+        return None
+    if message is None or message.WhichOneof("rex_type") != "enum":
+        return None
+    return str(message.enum.specified) or None
+
+
+def bind_scalar(
+    decoder: Decoder,
+    declared: Declared,
+    arguments: Sequence[Argument],
+    place: Place,
+    *,
+    options: Options | None = None,
+    output: Type | None = None,
+) -> ir.Expression:
+    """The expression that a use of a scalar function stands for; poison, once reported, where there is no such."""
+    if _poisoned(arguments, output):
+        return poison.EXPRESSION
+    try:
+        return decoder.binder.bind_scalar(_use(decoder, declared, arguments, place, options or {}, output))
+    except PlanError as error:
+        _report(decoder, error, place)
+        return poison.EXPRESSION
+
+
+def bind(
+    decoder: Decoder,
+    kind: ir.FunctionKind,
+    declared: Declared,
+    arguments: Sequence[Argument],
+    place: Place,
+    *,
+    options: Options,
+    output: Type | None,
+) -> Bound | None:
+    """An aggregate or window function with its arguments; None, once reported, where there is no such."""
+    if _poisoned(arguments, output):
+        return None
+    try:
+        return decoder.binder.bind(kind, _use(decoder, declared, arguments, place, options, output))
+    except PlanError as error:
+        _report(decoder, error, place)
+        return None
+
+
+def _use(
+    decoder: Decoder,
+    declared: Declared,
+    arguments: Sequence[Argument],
+    place: Place,
+    options: Options,
+    output: Type | None,
+) -> Use:
+    return Use(
+        name=declared.name,
+        source=declared.source,
+        arguments=arguments,
+        options=options,
+        output=None if decoder.habits.output_types_wrong else output,
+        place=str(place),
+    )
+
+
+def _poisoned(arguments: Sequence[Argument], output: Type | None) -> bool:
+    if output is not None and is_unknown(output):
+        return True
+    return any(is_unknown(each.type) for each in arguments if not isinstance(each, str))
+
+
+def _report(decoder: Decoder, error: PlanError, place: Place) -> None:
+    for problem in error.problems:
+        decoder.problems.add(place, problem.reason, problem.message)

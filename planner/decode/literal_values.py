@@ -1,0 +1,260 @@
+"""Substrait's literals, of every release, as the planner's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from decimal import Context, Decimal
+from functools import reduce
+from typing import Final
+
+from ..ir import Literal
+from ..ir import types as t
+from ..ir.types import Type
+from .comparing import either_nullable, same_type
+from .declarations.declared_types import MAX_TYPE_DEPTH, Types
+from .encoding.message_nodes import Malformed, Message, Nodes
+from .plan_path import Place
+from .poison import UNKNOWN, is_unknown
+from .problems import Problems
+
+REFUSED: Final[Mapping[str, str]] = {
+    "user_defined": "literals of extension types are not supported; cast a plain literal instead",
+}
+
+_EXACT: Final = Context(prec=60)
+_POISON: Final = Literal(value=None, type=UNKNOWN)
+
+
+class Literals:
+    """Converts the literals of one plan. What is broken becomes poison once its problem is reported."""
+
+    def __init__(self, nodes: Nodes, problems: Problems, types: Types) -> None:
+        self.types = types
+        self._nodes = nodes
+        self._problems = problems
+
+    def convert(self, number: int, place: Place, depth: int = 0) -> Literal:
+        """The literal `number`. Recurses, at most `MAX_TYPE_DEPTH` levels."""
+        if not number:
+            return self.problem(place, "MISSING", "a literal is missing here")
+        if depth > MAX_TYPE_DEPTH:
+            return self.problem(place, "TOO_DEEP", f"a literal that nests deeper than {MAX_TYPE_DEPTH} levels")
+        try:
+            message = self._nodes.take(number)
+        except Malformed as error:
+            return self.problem(place, "MALFORMED", str(error))
+        kind = message.WhichOneof("literal_type")
+        if kind is None:
+            return self.problem(place, "MISSING", "a literal is missing here")
+        if kind in REFUSED:
+            return self.problem(place / kind, "UNSUPPORTED_LITERAL", REFUSED[kind])
+        body = getattr(message, kind)
+        found = CONVERTERS[kind](self, body, place / kind, depth)
+        if is_unknown(found.type):
+            return found
+        return self._finish(found, message, place)
+
+    def _finish(self, found: Literal, message: Message, place: Place) -> Literal:
+        nullable = replace(found.type, nullable=message.nullable or found.value is None)
+        type_ = self.types.variation(message.type_variation_reference, nullable, place)
+        value = found.value
+        if isinstance(type_, t.Integer) and isinstance(value, int):
+            if not type_.signed and type_.bits == 64:  # written as the i64 with the same bits
+                value %= 1 << 64
+            lowest = -(1 << (type_.bits - 1)) if type_.signed else 0
+            if not 0 <= value - lowest < 1 << type_.bits:
+                return self.problem(place, "BAD_LITERAL", f"{value} is no {replace(type_, nullable=False)}")
+        return _POISON if is_unknown(self.types.carried(type_, place)) else Literal(value=value, type=type_)
+
+    def row(self, numbers: Sequence[int], place: Place, field: str, depth: int) -> tuple[Literal, ...]:
+        return tuple(self.convert(n, place.at(field, i), depth) for i, n in enumerate(numbers))
+
+    def problem(self, place: Place, reason: str, message: str) -> Literal:
+        self._problems.add(place, reason, message)
+        return _POISON
+
+    def decimal(self, value: bytes, precision: int, scale: int, place: Place) -> Literal:
+        type_ = self.types.decimal(precision, scale, place)
+        if is_unknown(type_):
+            return _POISON
+        if len(value) != 16:
+            return self.problem(place, "BAD_LITERAL", f"a decimal literal has 16 bytes, this one {len(value)}")
+        unscaled = int.from_bytes(value, "little", signed=True)
+        if abs(unscaled) >= 10**precision:
+            return self.problem(place, "BAD_LITERAL", f"{unscaled} has more than {precision} digits")
+        return Literal(value=Decimal(unscaled).scaleb(-scale, _EXACT), type=type_)
+
+    def instant(self, value: int, make: Callable[..., Type], precision: int, place: Place) -> Literal:
+        checked = self.types.precision(precision, place)
+        return _POISON if checked is None else Literal(value=value, type=make(precision=checked))
+
+    def days(self, body: Message, place: Place) -> tuple[tuple[int, int, int], int] | None:
+        """An interval of days and seconds, and its precision.
+
+        Its subseconds were microseconds once; where it has none and names no precision, that is 6, as it was then.
+        """
+        if body.HasField("microseconds"):
+            precision, subseconds = 6, body.microseconds
+        else:
+            precision, subseconds = body.precision or (0 if body.subseconds else 6), body.subseconds
+        if self.types.precision(precision, place) is None:
+            return None
+        return (0, body.days, body.seconds * 10**precision + subseconds), precision
+
+
+Converter = Callable[[Literals, Message, Place, int], Literal]
+
+
+def _plain(type_: Type) -> Converter:
+    return lambda _, body, __, ___: Literal(value=body, type=type_)
+
+
+def _precise(make: Callable[..., Type]) -> Converter:
+    return lambda literals, body, place, _: literals.instant(body.value, make, body.precision, place)
+
+
+def _microseconds(make: Callable[..., Type]) -> Converter:
+    return lambda literals, body, place, _: literals.instant(body, make, 6, place)
+
+
+def _sized(make: Callable[..., Type]) -> Converter:
+    """A literal whose length is its type's."""
+
+    def convert(literals: Literals, body: Message, place: Place, _: int) -> Literal:
+        length = literals.types.length(len(body), place)
+        return _POISON if length is None else Literal(value=body, type=make(length=length))
+
+    return convert
+
+
+def _var_char(literals: Literals, body: Message, place: Place, _: int) -> Literal:
+    length = literals.types.length(body.length, place)
+    if length is None:
+        return _POISON
+    if len(body.value) > length:
+        message = f"a string of {len(body.value)} characters is no varchar({length})"
+        return literals.problem(place, "BAD_LITERAL", message)
+    return Literal(value=body.value, type=t.VarChar(length=length))
+
+
+def _decimal(literals: Literals, body: Message, place: Place, _: int) -> Literal:
+    return literals.decimal(body.value, body.precision, body.scale, place)
+
+
+def _uuid(literals: Literals, body: Message, place: Place, _: int) -> Literal:
+    if len(body) != 16:
+        return literals.problem(place, "BAD_LITERAL", f"a uuid has 16 bytes, this one {len(body)}")
+    return Literal(value=body, type=t.Uuid())
+
+
+def _interval_year(_: Literals, body: Message, __: Place, ___: int) -> Literal:
+    return Literal(value=(body.years * 12 + body.months, 0, 0), type=t.IntervalYear())
+
+
+def _interval_day(literals: Literals, body: Message, place: Place, _: int) -> Literal:
+    found = literals.days(body, place)
+    return _POISON if found is None else Literal(value=found[0], type=t.IntervalDay(precision=found[1]))
+
+
+def _interval_compound(literals: Literals, body: Message, place: Place, _: int) -> Literal:
+    found = literals.days(body.interval_day_to_second, place / "interval_day_to_second")
+    if found is None:
+        return _POISON
+    (_, days, subseconds), precision = found
+    months = body.interval_year_to_month.years * 12 + body.interval_year_to_month.months
+    return Literal(value=(months, days, subseconds), type=t.IntervalCompound(precision=precision))
+
+
+def _struct(literals: Literals, body: Message, place: Place, depth: int) -> Literal:
+    fields = literals.row(body.fields, place, "fields", depth + 1)
+    if any(is_unknown(each.type) for each in fields):
+        return _POISON
+    return Literal(
+        value=tuple(each.value for each in fields), type=t.Struct(fields=tuple(each.type for each in fields))
+    )
+
+
+def _list(literals: Literals, body: Message, place: Place, depth: int) -> Literal:
+    values = literals.row(body.values, place, "values", depth + 1)
+    element = _common(literals, values, place, "elements")
+    return Literal(value=tuple(each.value for each in values), type=t.List(element=element)) if element else _POISON
+
+
+def _map(literals: Literals, body: Message, place: Place, depth: int) -> Literal:
+    at = [place.at("key_values", i) for i in range(len(body.key_values))]
+    keys = [literals.convert(e.key, p / "key", depth + 1) for e, p in zip(body.key_values, at, strict=True)]
+    values = [literals.convert(e.value, p / "value", depth + 1) for e, p in zip(body.key_values, at, strict=True)]
+    key = _common(literals, keys, place, "keys")
+    value = _common(literals, values, place, "values")
+    if key is None or value is None:
+        return _POISON
+    pairs = tuple((k.value, v.value) for k, v in zip(keys, values, strict=True))
+    return Literal(value=pairs, type=t.Map(key=key, value=value))
+
+
+def _common(literals: Literals, items: Sequence[Literal], place: Place, what: str) -> Type | None:
+    """The one type that all items have, nullable if any of them is; None, once reported, where there is none."""
+    types = [each.type for each in items]
+    if any(map(is_unknown, types)):
+        return None
+    if not types:
+        literals.problem(place, "BAD_LITERAL", f"there are no {what} to tell the type by; use the empty literal")
+        return None
+    odd = next((type_ for type_ in types if not same_type(types[0], type_)), None)
+    if odd is not None:
+        message = f"all {what} must have one type, these are {types[0]} and {odd}"
+        literals.problem(place, "MIXED_TYPES", message)
+        return None
+    return reduce(either_nullable, types)
+
+
+def _empty_list(literals: Literals, body: Message, place: Place, depth: int) -> Literal:
+    element = literals.types.convert(body.type, place / "type", depth)
+    return _POISON if is_unknown(element) else Literal(value=(), type=t.List(element=element))
+
+
+def _empty_map(literals: Literals, body: Message, place: Place, depth: int) -> Literal:
+    key = literals.types.convert(body.key, place / "key", depth)
+    value = literals.types.convert(body.value, place / "value", depth)
+    return _POISON if is_unknown(key) or is_unknown(value) else Literal(value=(), type=t.Map(key=key, value=value))
+
+
+def _null(literals: Literals, body: Message, place: Place, depth: int) -> Literal:
+    return Literal(value=None, type=literals.types.convert(body, place, depth))
+
+
+CONVERTERS: Final[Mapping[str, Converter]] = {
+    "boolean": _plain(t.Boolean()),
+    "i8": _plain(t.Integer(bits=8)),
+    "i16": _plain(t.Integer(bits=16)),
+    "i32": _plain(t.Integer(bits=32)),
+    "i64": _plain(t.Integer(bits=64)),
+    "fp32": _plain(t.Float(bits=32)),
+    "fp64": _plain(t.Float(bits=64)),
+    "string": _plain(t.String()),
+    "binary": _plain(t.Binary()),
+    "date": _plain(t.Date()),
+    "interval_year_to_month": _interval_year,
+    "interval_day_to_second": _interval_day,
+    "interval_compound": _interval_compound,
+    "fixed_char": _sized(t.FixedChar),
+    "var_char": _var_char,
+    "fixed_binary": _sized(t.FixedBinary),
+    "decimal": _decimal,
+    "precision_time": _precise(t.Time),
+    "precision_timestamp": _precise(t.Timestamp),
+    "precision_timestamp_tz": _precise(t.TimestampTz),
+    "timestamp": _microseconds(t.Timestamp),
+    "time": _microseconds(t.Time),
+    "timestamp_tz": _microseconds(t.TimestampTz),
+    "old_precision_timestamp": _microseconds(t.Timestamp),
+    "old_precision_timestamp_tz": _microseconds(t.TimestampTz),
+    "struct": _struct,
+    "map": _map,
+    "uuid": _uuid,
+    "list": _list,
+    "empty_list": _empty_list,
+    "empty_map": _empty_map,
+    "null": _null,
+}

@@ -1,0 +1,22 @@
+"""`CrossRel`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .... import ir
+from ... import poison
+from ...encoding.message_nodes import Message
+from ...plan_path import Place
+from ...scope import Scope
+
+if TYPE_CHECKING:
+    from ...decoder import Decoder, Steps
+
+
+def convert_cross(decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
+    left = yield from decoder.relation(message.left, place / "left", outer)
+    right = yield from decoder.relation(message.right, place / "right", outer)
+    if left is poison.RELATION or right is poison.RELATION:
+        return poison.RELATION
+    return ir.Cross(left=left, right=right, schema=left.schema + right.schema, place=str(place))

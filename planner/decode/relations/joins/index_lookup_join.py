@@ -1,0 +1,112 @@
+"""`tidegate.v1.IndexLookupJoin`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from .....operators.indexes import IndexKind, WantedIndex, kind_named
+from .....operators.indexes.kind import check_options
+from .....proto.errors import InvalidRequest
+from .... import ir
+from ....cut.operated import KEPT_KIND
+from ... import poison
+from ...comparing import same_type
+from ...encoding.message_nodes import Message
+from ...plan_path import Place
+from ...scope import Scope, column
+from .join_schema import join_schema
+
+if TYPE_CHECKING:
+    from ...decoder import Decoder, Steps
+
+_TYPES: Final = {1: ir.JoinType.INNER, 2: ir.JoinType.LEFT}
+_MOST: Final = 1_024
+"""Look-ups on their way, and attempts at one."""
+
+
+def convert_index_lookup_join(
+    decoder: Decoder, join: Any, message: Message, place: Place, outer: Scope | None
+) -> Steps[ir.Relation]:
+    sides: list[ir.Relation] = []
+    for at, number in enumerate(message.inputs):
+        sides.append((yield from decoder.relation(number, place.at("inputs", at), outer)))
+    detail = place / "detail"
+    if len(sides) != 2:
+        decoder.problems.add(place / "inputs", "MISSING", f"there must be two inputs, there are {len(sides)}")
+        return poison.RELATION
+    type_ = _TYPES.get(join.type)
+    if type_ is None:
+        decoder.problems.add(detail / "type", "MISSING", "the type is missing or unknown: it is inner or left")
+    if max(join.prefetch, join.retries) > _MOST:
+        decoder.problems.add(detail, "OUT_OF_RANGE", f"prefetch and retries may be {_MOST} at most")
+    if type_ is None or any(side is poison.RELATION for side in sides):
+        return poison.RELATION
+    left, right = sides
+    keys = _keys(decoder, join.keys, left.schema, right.schema, detail / "keys")
+    indexed = _indexed(decoder, join, right, detail)
+    if keys is None or indexed is None:
+        return poison.RELATION
+    table, options = indexed
+    return ir.IndexLookup(
+        left=left,
+        right=table,
+        keys=keys,
+        type=type_,
+        index=ir.IndexUse(kind=join.index or KEPT_KIND, options=options, prefetch=join.prefetch, retries=join.retries),
+        schema=join_schema(left.schema, right.schema, type_),
+        place=str(place),
+    )
+
+
+def _keys(
+    decoder: Decoder, keys: Any, left: ir.Schema, right: ir.Schema, place: Place
+) -> tuple[tuple[ir.Field, ir.Field], ...] | None:
+    found: list[tuple[ir.Field, ir.Field]] = []
+    for key in keys:
+        these, those = column(left, key.left), column(right, key.right)
+        if these is None or those is None:
+            problem = f"there is no such pair of columns: {key.left} of {len(left)} and {key.right} of {len(right)}"
+            decoder.problems.add(place, "OUT_OF_RANGE", problem)
+            return None
+        if not same_type(these, those):
+            decoder.problems.add(place, "MIXED_TYPES", f"{these} is looked up in {those}: add a cast to the input")
+            return None
+        found.append((ir.Field(index=key.left, type=these), ir.Field(index=len(left) + key.right, type=those)))
+    if not found:
+        decoder.problems.add(place, "MISSING", "there is no key to look up")
+        return None
+    return tuple(found)
+
+
+def _indexed(
+    decoder: Decoder, join: Any, right: ir.Relation, place: Place
+) -> tuple[ir.Relation, Mapping[str, str]] | None:
+    """The table of the index, and the options of its kind; None, once reported, where that cannot be."""
+    options = dict(join.options)
+    try:
+        kind = kind_named(join.index or KEPT_KIND)
+        if kind.name == KEPT_KIND:
+            if options:
+                raise InvalidRequest(f"an index of the kind {KEPT_KIND!r} has no options: its input says all")
+            return right, {}
+        table = _table(kind, right, options)
+        check_options(kind, WantedIndex(name=right.place, keys=(), columns=(), options=options))
+    except InvalidRequest as error:
+        decoder.problems.add(place, "BAD_INDEX", error.message)
+        return None
+    return table, options
+
+
+def _table(kind: IndexKind, right: ir.Relation, options: dict[str, str]) -> ir.Relation:
+    """What an index that reads its table itself needs to know of it. It adds the table's name to the options."""
+    if kind.reads_source and isinstance(right, ir.Read | ir.LocalFiles):
+        options["table"] = right.source
+        return right
+    if not kind.reads_source and isinstance(right, ir.Read):
+        options.setdefault("table", right.source)
+        return ir.IndexTable(names=right.names, schema=right.schema, place=right.place)
+    raise InvalidRequest(
+        f"the second input of a look-up in an index of the kind {kind.name!r} must be a plain read of a "
+        f"{'table or of local files' if kind.reads_source else 'named table'}"
+    )

@@ -1,0 +1,58 @@
+"""`JoinRel`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from .... import ir
+from ... import poison
+from ...encoding.message_nodes import Message
+from ...plan_path import Place
+from ...scope import Scope
+from .join_schema import LOGICAL, filtered, has_columns, join_schema, join_type
+
+if TYPE_CHECKING:
+    from ...decoder import Decoder, Steps
+
+_MARK: Final = (
+    "DataFusion writes EXISTS and IN inside OR as the same mark join. Its mark is null where the condition is, as "
+    "Substrait and IN have it, so NOT EXISTS misses rows whose columns in the condition are null"
+)
+_ANTI: Final = (
+    "DataFusion writes NOT IN as the anti join of NOT EXISTS. It keeps rows for which the condition is null, which NOT "
+    "IN does not: for NOT IN leave rows out whose columns in the condition are null"
+)
+_EXISTS_OR_IN: Final = {
+    ir.JoinType.LEFT_MARK: _MARK,
+    ir.JoinType.RIGHT_MARK: _MARK,
+    ir.JoinType.LEFT_ANTI: _ANTI,
+    ir.JoinType.RIGHT_ANTI: _ANTI,
+}
+
+
+def convert_join(decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
+    """Producers leave the expression out where everything matches."""
+    left = yield from decoder.relation(message.left, place / "left", outer)
+    right = yield from decoder.relation(message.right, place / "right", outer)
+    scope = decoder.scope([left, right], message, outer)
+    condition = None
+    if message.expression:
+        condition = yield from decoder.condition(message.expression, place / "expression", scope)
+    type_ = join_type(decoder, message.type, LOGICAL, place)
+    if decoder.habits.exists_is_in and type_ in _EXISTS_OR_IN and _may_be_null(condition):
+        decoder.problems.warn(place, _EXISTS_OR_IN[type_])
+    join: ir.Relation = poison.RELATION
+    if type_ is not None and has_columns(decoder, left, right, type_):
+        join = ir.Join(
+            left=left,
+            right=right,
+            type=type_,
+            condition=condition,
+            schema=join_schema(left.schema, right.schema, type_),
+            place=str(place),
+        )
+    return (yield from filtered(decoder, join, message, place, outer))
+
+
+def _may_be_null(condition: ir.Expression | None) -> bool:
+    return condition is not None and condition is not poison.EXPRESSION and condition.type.nullable

@@ -1,0 +1,102 @@
+"""What all joins have in common: their types, and the columns each gives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from .... import ir
+from ....ir import JoinType
+from ....ir.types import Boolean, nullable
+from ... import poison
+from ...encoding.message_nodes import Message
+from ...plan_path import Place
+from ...scope import Scope
+
+if TYPE_CHECKING:
+    from ...decoder import Decoder, Steps
+
+LOGICAL: Final = {
+    1: JoinType.INNER,
+    2: JoinType.OUTER,
+    3: JoinType.LEFT,
+    4: JoinType.RIGHT,
+    5: JoinType.LEFT_SEMI,
+    6: JoinType.LEFT_ANTI,
+    7: JoinType.LEFT_SINGLE,
+    8: JoinType.RIGHT_SEMI,
+    9: JoinType.RIGHT_ANTI,
+    10: JoinType.RIGHT_SINGLE,
+    11: JoinType.LEFT_MARK,
+    12: JoinType.RIGHT_MARK,
+}
+"""`JoinRel.JoinType`. The physical joins number 6 to 9 otherwise."""
+
+PHYSICAL: Final = LOGICAL | {
+    6: JoinType.RIGHT_SEMI,
+    7: JoinType.LEFT_ANTI,
+    8: JoinType.RIGHT_ANTI,
+    9: JoinType.LEFT_SINGLE,
+}
+"""`HashJoinRel.JoinType`, and those of merge and nested-loop joins."""
+
+
+_OF_LEFT: Final = {JoinType.LEFT_SEMI, JoinType.LEFT_ANTI, JoinType.LEFT_MARK}
+_OF_RIGHT: Final = {JoinType.RIGHT_SEMI, JoinType.RIGHT_ANTI, JoinType.RIGHT_MARK}
+
+
+def join_type(decoder: Decoder, number: int, numbering: dict[int, JoinType], place: Place) -> JoinType | None:
+    """The type of a join; None, once reported, where it has none."""
+    found = numbering.get(number)
+    if found is None:
+        decoder.problems.add(place / "type", "MISSING", "the join type is missing or unknown")
+    return found
+
+
+def has_columns(decoder: Decoder, left: ir.Relation, right: ir.Relation, type_: JoinType) -> bool:
+    """Whether a join's columns are known: where what goes round in a loop is not yet, a side of which only the matches
+    count keeps nobody from finding it out.
+    """
+    sides: tuple[ir.Relation, ...] = (left, right)
+    if decoder.loops.guessing and type_ in _OF_LEFT:
+        sides = (left,)
+    elif decoder.loops.guessing and type_ in _OF_RIGHT:
+        sides = (right,)
+    return all(each is not poison.RELATION for each in sides)
+
+
+def join_schema(left: ir.Schema, right: ir.Schema, type_: JoinType) -> ir.Schema:
+    """The columns of a join. A side that may have no partner is nullable; a mark is a nullable boolean."""
+    match type_:
+        case JoinType.INNER:
+            return left + right
+        case JoinType.OUTER:
+            return _nullable(left) + _nullable(right)
+        case JoinType.LEFT | JoinType.LEFT_SINGLE:
+            return left + _nullable(right)
+        case JoinType.RIGHT | JoinType.RIGHT_SINGLE:
+            return _nullable(left) + right
+        case JoinType.LEFT_SEMI | JoinType.LEFT_ANTI:
+            return left
+        case JoinType.RIGHT_SEMI | JoinType.RIGHT_ANTI:
+            return right
+        case JoinType.LEFT_MARK:
+            return (*left, Boolean())
+        case JoinType.RIGHT_MARK:
+            return (*right, Boolean())
+
+
+def _nullable(schema: ir.Schema) -> ir.Schema:
+    return tuple(nullable(type_) for type_ in schema)
+
+
+def filtered(
+    decoder: Decoder, join: ir.Relation, message: Message, place: Place, outer: Scope | None
+) -> Steps[ir.Relation]:
+    """`join` with the message's `post_join_filter`, which is a filter above it and nothing else."""
+    if not message.post_join_filter:
+        return join
+    scope = Scope(schema=None if join is poison.RELATION else join.schema, outer=outer)
+    condition = yield from decoder.condition(message.post_join_filter, place / "post_join_filter", scope)
+    if join is poison.RELATION:
+        return join
+    return ir.Filter(input=join, condition=condition, schema=join.schema, place=str(place / "post_join_filter"))

@@ -1,0 +1,50 @@
+"""`LateralJoinRel`: the right input reads the left row through outer references."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from .... import ir
+from ....ir import JoinType
+from ... import poison
+from ...encoding.message_nodes import Message
+from ...plan_path import Place
+from ...scope import Scope
+from .join_schema import LOGICAL, filtered, join_schema, join_type
+
+if TYPE_CHECKING:
+    from ...decoder import Decoder, Steps
+
+_ALLOWED: Final = {
+    JoinType.INNER,
+    JoinType.LEFT,
+    JoinType.LEFT_SEMI,
+    JoinType.LEFT_ANTI,
+    JoinType.LEFT_SINGLE,
+    JoinType.LEFT_MARK,
+}
+
+
+def convert_lateral_join(decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
+    left = yield from decoder.relation(message.left, place / "left", outer)
+    left_row = decoder.scope([left], message, outer)
+    right = yield from decoder.relation(message.right, place / "right", left_row)
+    scope = decoder.scope([left, right], message, outer)
+    condition = None
+    if message.expression:
+        condition = yield from decoder.condition(message.expression, place / "expression", scope)
+    type_ = join_type(decoder, message.type, LOGICAL, place)
+    if type_ is not None and type_ not in _ALLOWED:
+        problem = f"a lateral join cannot be {type_.value}: the right input exists for a left row only"
+        decoder.problems.add(place / "type", "BAD_JOIN_TYPE", problem)
+    join: ir.Relation = poison.RELATION
+    if type_ is not None and left is not poison.RELATION and right is not poison.RELATION:
+        join = ir.LateralJoin(
+            left=left,
+            right=right,
+            type=type_,
+            condition=condition,
+            schema=join_schema(left.schema, right.schema, type_),
+            place=str(place),
+        )
+    return (yield from filtered(decoder, join, message, place, outer))

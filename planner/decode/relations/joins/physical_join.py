@@ -1,0 +1,106 @@
+"""`HashJoinRel` and `MergeJoinRel`: joins by pairs of keys, which become one condition."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from .... import ir
+from ... import poison
+from ...comparing import comparable
+from ...declarations.extensions import Declared
+from ...encoding.message_nodes import Message
+from ...expressions.selection import convert_key
+from ...function_calls import bind_scalar, declared_function
+from ...plan_path import Place
+from ...scope import Scope
+from .join_schema import PHYSICAL, filtered, has_columns, join_schema, join_type
+
+if TYPE_CHECKING:
+    from ...decoder import Decoder, Steps
+
+_COMPARISON: Final = "extension:io.substrait:functions_comparison"
+_EQUAL: Final = Declared("equal", _COMPARISON)
+_AND: Final = Declared("and", "extension:io.substrait:functions_boolean")
+_SIMPLE: Final = {1: _EQUAL, 2: Declared("is_not_distinct_from", _COMPARISON)}
+
+
+def convert_hash_join(decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
+    return (yield from _convert(decoder, message, place, outer, ir.JoinAlgorithm.HASH))
+
+
+def convert_merge_join(decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
+    return (yield from _convert(decoder, message, place, outer, ir.JoinAlgorithm.MERGE))
+
+
+def _convert(
+    decoder: Decoder, message: Message, place: Place, outer: Scope | None, algorithm: ir.JoinAlgorithm
+) -> Steps[ir.Relation]:
+    left = yield from decoder.relation(message.left, place / "left", outer)
+    right = yield from decoder.relation(message.right, place / "right", outer)
+    parts = _keys(decoder, message, left, right, place)
+    if message.residual_expression:
+        scope = decoder.scope([left, right], message, outer)
+        parts.append((yield from decoder.condition(message.residual_expression, place / "residual_expression", scope)))
+    type_ = join_type(decoder, message.type, PHYSICAL, place)
+    join: ir.Relation = poison.RELATION
+    if type_ is not None and has_columns(decoder, left, right, type_):
+        join = ir.Join(
+            left=left,
+            right=right,
+            type=type_,
+            condition=parts[0] if len(parts) == 1 else bind_scalar(decoder, _AND, parts, place),
+            schema=join_schema(left.schema, right.schema, type_),
+            place=str(place),
+            algorithm=algorithm,
+        )
+    return (yield from filtered(decoder, join, message, place, outer))
+
+
+def _keys(
+    decoder: Decoder, message: Message, left: ir.Relation, right: ir.Relation, place: Place
+) -> list[ir.Expression]:
+    """The comparison of each pair of keys; before 0.98 they were two lists, compared by equality."""
+    if message.keys:
+        return [_compare(decoder, key, left, right, place.at("keys", index)) for index, key in enumerate(message.keys)]
+    if len(message.left_keys) != len(message.right_keys) or not message.left_keys:
+        problem = f"{len(message.left_keys)} keys on the left and {len(message.right_keys)} on the right; pair them"
+        decoder.problems.add(place / "keys", "MISSING", problem)
+        return [poison.EXPRESSION]
+    found: list[ir.Expression] = []
+    for index, (left_key, right_key) in enumerate(zip(message.left_keys, message.right_keys, strict=True)):
+        these = convert_key(decoder, left_key, left, place.at("left_keys", index))
+        those = convert_key(decoder, right_key, right, place.at("right_keys", index))
+        found.append(_call(decoder, _EQUAL, these, _shift(those, left), place.at("left_keys", index)))
+    return found
+
+
+def _compare(decoder: Decoder, key: Message, left: ir.Relation, right: ir.Relation, place: Place) -> ir.Expression:
+    these = convert_key(decoder, key.left, left, place / "left")
+    those = _shift(convert_key(decoder, key.right, right, place / "right"), left)
+    comparison = key.comparison
+    if comparison.WhichOneof("inner_type") == "custom_function_reference":
+        at = place / "comparison" / "custom_function_reference"
+        custom = declared_function(decoder, comparison.custom_function_reference, at)
+        return poison.EXPRESSION if custom is None else _call(decoder, custom, these, those, at)
+    simple = _SIMPLE.get(comparison.simple)
+    if simple is None:
+        problem = "the comparison must be EQ or IS_NOT_DISTINCT_FROM; one that may be wrong is not supported"
+        decoder.problems.add(place / "comparison", "UNSUPPORTED_COMPARISON", problem)
+        return poison.EXPRESSION
+    return _call(decoder, simple, these, those, place / "comparison")
+
+
+def _call(
+    decoder: Decoder, function: Declared, left: ir.Expression, right: ir.Expression, place: Place
+) -> ir.Expression:
+    if not comparable(left.type, right.type):
+        problem = f"{left.type} cannot be compared with {right.type}"
+        decoder.problems.add(place, "MIXED_TYPES", problem)
+        return poison.EXPRESSION
+    return bind_scalar(decoder, function, [left, right], place)
+
+
+def _shift(key: ir.Expression, left: ir.Relation) -> ir.Expression:
+    """A key of the right input as a column of both."""
+    return replace(key, index=key.index + len(left.schema)) if isinstance(key, ir.Field) else key

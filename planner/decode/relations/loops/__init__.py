@@ -1,0 +1,1 @@
+"""Converters of loops and of the references to them."""

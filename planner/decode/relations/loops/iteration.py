@@ -1,0 +1,196 @@
+"""`IterationRelation`: a loop.
+
+What goes round has the columns of what enters, or those that the message declares; where neither is there, they are
+found out from the body: it is decoded with columns of unknown types, which parts without a reference make known, until
+nothing new comes out. So is whether a column may be null, which the body can add to whatever was known before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from .... import ir
+from ....analysis.outer_references import loops_read
+from ....ir.types import Type
+from ... import poison
+from ...comparing import either_nullable
+from ...enclosing_loops import OpenLoop
+from ...encoding.message_nodes import Message
+from ...plan_path import Place
+from ...poison import is_unknown
+from ...scope import Scope
+from .loop_columns import agree, declared_columns
+
+if TYPE_CHECKING:
+    from ...decoder import Decoder, Steps
+
+_AT_LIMIT: Final = {0: ir.AtLimit.ERROR, 1: ir.AtLimit.ERROR, 2: ir.AtLimit.RETURN}
+_PASSES: Final = 100
+"""How often a body may be decoded: each time but the last makes a column known, or nullable."""
+
+
+def convert_iteration(
+    decoder: Decoder, iteration: Any, message: Message, place: Place, outer: Scope | None
+) -> Steps[ir.Relation]:
+    found = len(decoder.problems)
+    detail = place / "detail"
+    _check_name(decoder, iteration.iteration_name, detail)
+    at_limit = _AT_LIMIT.get(iteration.at_limit)
+    if at_limit is None:
+        decoder.problems.add(detail / "at_limit", "MISSING", "what happens at the limit is unknown: error or return")
+    if len(message.inputs) not in (1, 2):
+        problem = f"a loop has its body and at most one more input, this one has {len(message.inputs)} inputs"
+        decoder.problems.add(place / "inputs", "MISSING", problem)
+        return poison.RELATION
+    entering: ir.Relation | None = None
+    if len(message.inputs) == 2:
+        entering = yield from decoder.relation(message.inputs[1], place.at("inputs", 1), outer)
+    known = _known(decoder, iteration.schema, entering, place)
+    settling = _Settling(decoder, iteration.iteration_name, message.inputs[0], place, outer)
+    settled = yield from settling.settle(known, None if entering is poison.RELATION else entering)
+    if settled is None or at_limit is None or len(decoder.problems) > found:
+        return poison.RELATION
+    _warn(decoder, settled, iteration, place)
+    return ir.Iterate(
+        loop=settled.loop.number,
+        name=settled.loop.name,
+        body=settled.body,
+        input=entering,
+        max_rounds=iteration.max_rounds if iteration.HasField("max_rounds") else None,
+        at_limit=at_limit,
+        schema=settled.schema,
+        place=str(place),
+    )
+
+
+def _check_name(decoder: Decoder, name: str, detail: Place) -> None:
+    if not name:
+        decoder.problems.add(detail / "iteration_name", "MISSING", "a loop must have a name")
+    elif decoder.loops.named(name) is not None:
+        problem = f"a loop around this one is called {name!r} too; inside of it the name would not say which is meant"
+        decoder.problems.add(detail / "iteration_name", "DUPLICATE_NAME", problem)
+
+
+# ------------------------------------------------------------------------------------------- the columns there are
+
+
+def _known(decoder: Decoder, declared: bytes, entering: ir.Relation | None, place: Place) -> ir.Schema | None:
+    """What is known of the columns before the body is looked at."""
+    schema = declared_columns(decoder, declared, place / "detail" / "schema") if declared else None
+    if entering is None or entering is poison.RELATION:
+        return schema
+    if schema is None:
+        return entering.schema
+    agree(decoder, schema, entering.schema, place.at("inputs", 1))
+    return schema
+
+
+# ------------------------------------------------------------------------------------------------------ the body
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Settled:
+    """A loop's body with references of the final schema."""
+
+    loop: OpenLoop
+    body: ir.Relation
+    schema: ir.Schema
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Settling:
+    """Decodes a body until what comes out of it is what its references give."""
+
+    decoder: Decoder
+    name: str
+    number: int
+    place: Place
+    outer: Scope | None
+
+    def settle(self, known: ir.Schema | None, entering: ir.Relation | None) -> Steps[_Settled | None]:
+        """None where there is no such: once reported, or because what goes round in a loop around is not known yet."""
+        at = self.place.at("inputs", 0)
+        schema = self.decoder.loops.found.get(self.number, known)
+        for _ in range(_PASSES):
+            before = len(self.decoder.problems)
+            loop = OpenLoop(self.decoder.loops.next_number(), self.name, schema)
+            with self.decoder.loops.inside(loop):
+                body = yield from self.decoder.relation(self.number, at, self.outer)
+            if len(self.decoder.problems) > before:
+                return None
+            if body is poison.RELATION:
+                break
+            if schema is not None and not agree(self.decoder, schema, body.schema, at):
+                return None
+            following = _widened(schema, body.schema, () if entering is None else entering.schema)
+            self.decoder.loops.found[self.number] = following
+            if following == schema:
+                if any(map(is_unknown, schema)) and not self.decoder.loops.guessing:
+                    break
+                return _Settled(loop, body, schema)
+            schema = following
+        if not self.decoder.loops.guessing:
+            self._cannot_tell(schema)
+        return None
+
+    def _cannot_tell(self, schema: ir.Schema | None) -> None:
+        unknown = [str(index) for index, type_ in enumerate(schema or ()) if is_unknown(type_)]
+        what = "the columns" if not unknown else f"the type of column {unknown[0]}"
+        if len(unknown) > 1:
+            what = f"the types of columns {', '.join(unknown)}"
+        self.decoder.problems.add(
+            self.place,
+            "UNKNOWN_TYPES",
+            f"{what} of what goes round in loop {self.name!r} cannot be found out from its body: give the loop a "
+            "second input (an empty virtual table will do), or its message a schema",
+        )
+
+
+def _widened(schema: ir.Schema | None, body: ir.Schema, entering: ir.Schema) -> ir.Schema:
+    """What is known of each column from any of them, nullable where one of them is."""
+    rows = [each for each in (schema, body, entering) if each]
+    return tuple(_known_type(types) for types in zip(*rows, strict=True))
+
+
+def _known_type(types: tuple[Type, ...]) -> Type:
+    known = [each for each in types if not is_unknown(each)]
+    if not known:
+        return poison.UNKNOWN
+    found = known[0]
+    for each in known[1:]:
+        found = either_nullable(found, each)
+    return found
+
+
+# --------------------------------------------------------------------------------------------------------- advice
+
+
+def _warn(decoder: Decoder, settled: _Settled, iteration: Any, place: Place) -> None:
+    name = iteration.iteration_name
+    if not settled.loop.references:
+        decoder.problems.warn(place, f"nothing in the body of loop {name!r} refers to it: it is no loop")
+    elif not iteration.HasField("max_rounds"):
+        union = _growing(settled.body, settled.loop.number)
+        if union is not None:
+            advice = "rows that are made again are added again, so over a cycle it ends with an error"
+            problem = f"a UNION ALL in the body of loop {name!r}, which has no limit on rounds: {advice}"
+            decoder.problems.warn(place, f"{problem} (the union is at {union.place})")
+
+
+def _growing(body: ir.Relation, loop: int) -> ir.Set | None:
+    """A UNION ALL over a reference with nothing above it that leaves out rows which are there already."""
+    stack = [body]
+    while stack:
+        relation = stack.pop()
+        match relation:
+            case ir.Set(operation=ir.SetOperation.UNION_ALL):
+                if any(loop in loops_read(each) for each in relation.inputs):
+                    return relation
+            case ir.Filter() | ir.Project() | ir.Sort():
+                stack.append(relation.input)
+            case ir.Join(type=ir.JoinType.INNER) | ir.Cross():
+                stack.extend((relation.right, relation.left))
+            case _:
+                pass
+    return None

@@ -1,0 +1,54 @@
+"""`IterationReferenceReadRelation`: what came back to a loop, inside its body."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from .... import ir
+from ... import poison
+from ...enclosing_loops import OpenLoop
+from ...encoding.message_nodes import Message
+from ...plan_path import Place
+from ...scope import Scope
+from .loop_columns import agree, declared_columns
+
+if TYPE_CHECKING:
+    from ...decoder import Decoder, Steps
+
+_WIDEST: Final = 10_000
+
+
+def convert_iteration_reference(
+    decoder: Decoder, reference: Any, _: Message, place: Place, __: Scope | None
+) -> Steps[ir.Relation]:
+    """Where the columns of what goes round are still to be found out it has as many as it says, of unknown types."""
+    loop = decoder.loops.named(reference.iteration_name)
+    if loop is None:
+        around = ", ".join(map(repr, decoder.loops.names)) or "none"
+        problem = f"no loop around this reference is called {reference.iteration_name!r}; around it: {around}"
+        decoder.problems.add(place / "detail" / "iteration_name", "UNKNOWN_LOOP", problem)
+        return poison.RELATION
+    loop.references += 1
+    schema = _schema(decoder, loop, reference, place / "detail")
+    if schema is None:
+        return poison.RELATION
+    return ir.Reference(loop=loop.number, name=loop.name, schema=schema, place=str(place))
+    yield
+
+
+def _schema(decoder: Decoder, loop: OpenLoop, reference: Any, place: Place) -> ir.Schema | None:
+    length = reference.output_length
+    if length > _WIDEST:
+        problem = f"{length:,} columns; there may be {_WIDEST:,} at most"
+        decoder.problems.add(place / "output_length", "OUT_OF_RANGE", problem)
+        return None
+    declared = declared_columns(decoder, reference.schema, place / "schema") if reference.schema else None
+    if loop.schema is None:
+        return declared or ((poison.UNKNOWN,) * length if length else None)
+    if length and length != len(loop.schema):
+        problem = f"{length} columns, but what goes round in loop {loop.name!r} has {len(loop.schema)}"
+        decoder.problems.add(place / "output_length", "WRONG_WIDTH", problem)
+        return None
+    if declared is not None and not agree(decoder, loop.schema, declared, place / "schema"):
+        return None
+    return loop.schema

@@ -1,0 +1,44 @@
+"""The columns of what goes round in a loop, as messages declare them and as they must be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .... import ir
+from ...comparing import same_type
+from ...declarations.declared_types import Types
+from ...encoding.message_nodes import Malformed
+from ...encoding.protobuf_nodes import WireNodes
+from ...plan_path import Place
+
+if TYPE_CHECKING:
+    from ...decoder import Decoder
+
+
+def declared_columns(decoder: Decoder, declared: bytes, place: Place) -> ir.Schema | None:
+    """The columns of a serialized type; None, once reported, where it is none of a row."""
+    nodes = WireNodes(declared, "substrait.Type")
+    types = Types(nodes, decoder.problems, decoder.extensions, decoder.habits.unsigned_variation)
+    try:
+        row = nodes.take(0)
+    except Malformed as error:
+        decoder.problems.add(place, "MALFORMED", f"not a valid substrait.Type: {error}")
+        return None
+    if row.WhichOneof("kind") != "struct" or not row.struct.types:
+        decoder.problems.add(place, "WRONG_TYPE", "the columns of what goes round are a struct of one type or more")
+        return None
+    return types.row(row.struct.types, place / "struct")
+
+
+def agree(decoder: Decoder, schema: ir.Schema, found: ir.Schema, place: Place) -> bool:
+    """Whether these are the columns of what goes round, as far as that is known; what is wrong is reported."""
+    if len(schema) != len(found):
+        problem = f"{len(found)} columns, but what goes round in the loop has {len(schema)}"
+        decoder.problems.add(place, "WRONG_WIDTH", problem)
+        return False
+    for index, (wanted, type_) in enumerate(zip(schema, found, strict=True)):
+        if not same_type(wanted, type_):
+            problem = f"column {index} is {type_}, but what goes round in the loop has {wanted}; add a cast"
+            decoder.problems.add(place, "MIXED_TYPES", problem)
+            return False
+    return True

@@ -1,0 +1,93 @@
+"""`tidegate.v1.DeclaredOrder`: by what the rows of a source are sorted, which is said of its read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from .....operators.arrays.ordering import obstacle
+from .....proto.tidegate.v1.relations_pb2 import DeclaredOrder
+from .... import ir
+from ....ir import tree
+from ....ir.arrow_types import UnsupportedType, arrow_type
+from ....ir.visit import is_column
+from ... import poison
+from ...encoding.message_nodes import Message
+from ...plan_path import Place
+from ...scope import Scope
+
+if TYPE_CHECKING:
+    from ...decoder import Decoder, Steps
+
+_DIRECTIONS: Final = {
+    DeclaredOrder.DIRECTION_ASC_NULLS_FIRST: ir.Direction.ASC_NULLS_FIRST,
+    DeclaredOrder.DIRECTION_ASC_NULLS_LAST: ir.Direction.ASC_NULLS_LAST,
+    DeclaredOrder.DIRECTION_DESC_NULLS_FIRST: ir.Direction.DESC_NULLS_FIRST,
+    DeclaredOrder.DIRECTION_DESC_NULLS_LAST: ir.Direction.DESC_NULLS_LAST,
+}
+
+
+def convert_declared_order(
+    decoder: Decoder, declared: DeclaredOrder, message: Message, place: Place, outer: Scope | None
+) -> Steps[ir.Relation]:
+    below = yield from decoder.relation(message.input, place / "input", outer)
+    detail = place / "detail"
+    if below is poison.RELATION:
+        return below
+    order = _order(decoder, declared, below.schema, detail)
+    return poison.RELATION if order is None else _on_the_read(decoder, below, order, detail)
+
+
+def _order(
+    decoder: Decoder, declared: DeclaredOrder, schema: ir.Schema, place: Place
+) -> tuple[ir.ColumnOrder, ...] | None:
+    """The keys over the input's columns; None, once reported, where they are no order."""
+    if not declared.keys:
+        decoder.problems.add(place / "keys", "MISSING", "a declared order needs a key")
+        return None
+    found: dict[int, ir.ColumnOrder] = {}
+    for index, key in enumerate(declared.keys):
+        at = place.at("keys", index)
+        direction = _DIRECTIONS.get(key.direction)
+        if key.column >= len(schema):
+            problem = f"there is no column {key.column}: there are {len(schema)} columns"
+            decoder.problems.add(at / "column", "OUT_OF_RANGE", problem)
+            return None
+        if direction is None:
+            decoder.problems.add(at / "direction", "MISSING", "a key of a declared order needs a direction")
+            return None
+        try:
+            reason = obstacle(arrow_type(schema[key.column]))
+        except UnsupportedType as error:
+            reason = str(error)
+        if reason is not None:
+            decoder.problems.add(at / "column", "UNSUPPORTED_SORT", f"rows cannot be checked to be sorted: {reason}")
+            return None
+        found.setdefault(key.column, ir.ColumnOrder(column=key.column, direction=direction))
+    return tuple(found.values())
+
+
+def _on_the_read(decoder: Decoder, relation: ir.Relation, order: Sequence[ir.ColumnOrder], place: Place) -> ir.Relation:
+    """The read with its order, under the filters and column selections that stand above it."""
+    above: list[ir.Filter | ir.Project] = []
+    while isinstance(relation, ir.Filter | ir.Project):
+        above.append(relation)
+        if isinstance(relation, ir.Project):
+            columns = [relation.expressions[each.column] for each in order]
+            if not all(map(is_column, columns)):
+                break
+            order = [
+                replace(each, column=column.index)
+                for each, column in zip(order, columns, strict=True)
+                if is_column(column)
+            ]
+        relation = relation.input
+    if not isinstance(relation, ir.Read | ir.LocalFiles):
+        problem = "an order is declared for a read, or for filters and column selections of one; rows that are computed"
+        decoder.problems.add(place, "MISPLACED_ORDER", f"{problem} are in the order that the plan gives them")
+        return poison.RELATION
+    found: ir.Relation = replace(relation, order=tuple(order))
+    for each in reversed(above):
+        found = tree.with_inputs(each, (found,))
+    return found

@@ -1,0 +1,88 @@
+"""`ReadRel.LocalFiles`: files that the plan itself names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlsplit
+
+from .... import ir
+from ... import poison
+from ...encoding.message_nodes import Message
+from ...plan_path import Place
+from ...scope import Scope
+
+if TYPE_CHECKING:
+    from ...decoder import Decoder, Steps
+    from .read import Base
+
+FORMATS: Final[Mapping[str, str]] = {"parquet": "parquet", "arrow": "arrow", "orc": "orc", "text": "csv"}
+
+REFUSED_FORMATS: Final[Mapping[str, str]] = {
+    "dwrf": "DWRF files are not supported; write Parquet, Arrow, ORC or CSV",
+    "extension": "file formats of extensions are not supported; write Parquet, Arrow, ORC or CSV",
+}
+
+# what a text file may say of itself; anything else would be read differently from what is meant
+_TEXT: Final[Mapping[str, tuple[object, ...]]] = {
+    "field_delimiter": ("", ","),
+    "quote": ("", '"'),
+    "escape": ("", '"'),
+    "header_lines_to_skip": (1,),
+    "value_treated_as_null": ("",),
+}
+
+
+def convert_local_files(
+    decoder: Decoder, message: Message, place: Place, base: Base, _: Scope | None
+) -> Steps[ir.Relation]:
+    decoder.check_extension(message, place)
+    items: list[ir.FileItem] = []
+    for index, item in enumerate(message.items):
+        at = place.at("items", index)
+        path, file_format = _path(decoder, item, at), _format(decoder, item, at)
+        items.append(ir.FileItem(path=path, format=file_format, start=item.start, length=item.length))
+    if not items:
+        decoder.problems.add(place / "items", "MISSING", "there must be at least one file")
+        return poison.RELATION
+    source = str(place)
+    return ir.LocalFiles(source=source, names=base.names, items=tuple(items), schema=base.schema, place=source)
+    yield
+
+
+def _path(decoder: Decoder, item: Message, place: Place) -> str:
+    """The path, folder or glob. A file URI is taken apart; other URIs stay whole."""
+    kind = item.WhichOneof("path_type")
+    text = str(getattr(item, kind)) if kind else ""
+    if not text:
+        decoder.problems.add(place, "MISSING", "a path is missing here")
+        return ""
+    if not text.lower().startswith("file:"):
+        return text
+    uri = urlsplit(text)
+    if uri.netloc not in ("", "localhost"):
+        problem = f"a file on the host {uri.netloc!r}; a file URI must be this machine's"
+        decoder.problems.add(place / str(kind), "BAD_PATH", problem)
+    return unquote(uri.path)
+
+
+def _format(decoder: Decoder, item: Message, place: Place) -> str:
+    """The format's name; nothing where the plan leaves it to the file's own name."""
+    kind = item.WhichOneof("file_format")
+    if kind is None:
+        return ""
+    if kind in REFUSED_FORMATS:
+        decoder.problems.add(place / kind, "UNSUPPORTED_FORMAT", REFUSED_FORMATS[kind])
+        return ""
+    if kind == "text":
+        _check_text(decoder, item.text, place / kind)
+    return FORMATS[kind]
+
+
+def _check_text(decoder: Decoder, options: Message, place: Place) -> None:
+    for name, allowed in _TEXT.items():
+        value = getattr(options, name)
+        if value not in allowed:
+            wanted = " or ".join(repr(each) for each in allowed if each != "") or "absent"
+            problem = f"{value!r} is not supported: text files are CSV with one header line, so this must be {wanted}"
+            decoder.problems.add(place / name, "UNSUPPORTED_FORMAT", problem)

@@ -1,0 +1,122 @@
+"""`ReadRel`: a source's columns, then its filter, then its projection."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from .... import ir
+from ... import poison
+from ...declarations.field_names import count_names, name_fields
+from ...emit import project
+from ...encoding.message_nodes import Message
+from ...plan_path import Place
+from ...poison import is_unknown
+from ...scope import Scope, column
+from .local_files import convert_local_files
+from .virtual_table import convert_virtual_table
+
+if TYPE_CHECKING:
+    from ...decoder import Decoder, Steps
+
+
+class Base(NamedTuple):
+    """The base schema of a read: its columns' names and types, nested names in the types."""
+
+    names: tuple[str, ...]
+    schema: ir.Schema
+
+
+ReadConverter: TypeAlias = "Callable[[Decoder, Message, Place, Base, Scope | None], Steps[ir.Relation]]"
+
+
+def convert_read(decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
+    kind = message.WhichOneof("read_type")
+    base = base_schema(decoder, message.base_schema, place / "base_schema") if message.HasField("base_schema") else None
+    if kind is None:
+        decoder.problems.add(place, "MISSING", "a read must say what it reads")
+        return poison.RELATION
+    if kind in REFUSED:
+        decoder.problems.add(place / kind, "UNSUPPORTED_READ", REFUSED[kind])
+        return poison.RELATION
+    if base is None:
+        if not message.HasField("base_schema"):
+            decoder.problems.add(place / "base_schema", "MISSING", "a read must have a base schema")
+        return poison.RELATION
+    body = getattr(message, kind)
+    relation = yield from CONVERTERS[kind](decoder, body, place / kind, base, outer)
+    if message.filter:
+        scope = decoder.scope([relation], message, outer)
+        condition = yield from decoder.condition(message.filter, place / "filter", scope)
+        relation = ir.Filter(input=relation, condition=condition, schema=relation.schema, place=str(place / "filter"))
+    if message.best_effort_filter:
+        decoder.problems.warn(place / "best_effort_filter", "a best-effort filter may be left out, and is")
+    return _projection(decoder, message, relation, place)
+
+
+def base_schema(decoder: Decoder, base: Message, place: Place) -> Base | None:
+    """The columns of a table; None, once reported, where it is broken."""
+    types = decoder.types.row(base.struct.types, place / "struct")
+    if any(map(is_unknown, types)):
+        return None
+    names = tuple(base.names)
+    expected = count_names(types)
+    if len(names) == expected:
+        base_names, types = name_fields(types, names)
+    elif len(names) == len(types):
+        base_names = names
+        decoder.problems.warn(place / "names", "only the columns are named, not the fields of structs in them")
+    else:
+        problem = f"{len(names)} names for {len(types)} columns, which with their nested fields need {expected}"
+        decoder.problems.add(place / "names", "WRONG_WIDTH", problem)
+        return None
+    if any("\x00" in name for name in names):
+        # Arrow's C interface ends a name there: the column would be another one, or none and so null.
+        decoder.problems.add(place / "names", "BAD_NAME", "a column's name cannot have a NUL character")
+        return None
+    double = next((name for name, times in Counter(base_names).items() if times > 1), None)
+    if double is not None:
+        problem = f"two columns are called {double!r}; columns are read by name, so names must be unique"
+        decoder.problems.add(place / "names", "DUPLICATE_NAME", problem)
+        return None
+    return Base(base_names, types)
+
+
+def _projection(decoder: Decoder, message: Message, relation: ir.Relation, place: Place) -> ir.Relation:
+    """The columns that the mask names, in the order in which it names them: producers count on that."""
+    if not message.HasField("projection") or relation is poison.RELATION:
+        return relation
+    at = place / "projection" / "select"
+    fields: list[ir.Field] = []
+    for index, item in enumerate(message.projection.select.struct_items):
+        where = at.at("struct_items", index)
+        type_ = column(relation.schema, item.field)
+        if type_ is None:
+            problem = f"there is no column {item.field}: there are {len(relation.schema)} columns"
+            decoder.problems.add(where / "field", "OUT_OF_RANGE", problem)
+        if item.child:
+            problem = "a mask inside a column is not supported; read the column and project the fields that are wanted"
+            decoder.problems.add(where / "child", "UNSUPPORTED_MASK", problem)
+        fields.append(ir.Field(index=item.field, type=type_ or poison.UNKNOWN))
+    return project(relation, fields, place / "projection")
+
+
+def _named_table(decoder: Decoder, message: Message, place: Place, base: Base, _: Scope | None) -> Steps[ir.Relation]:
+    decoder.check_extension(message, place)
+    if not message.names or not all(message.names):
+        decoder.problems.add(place / "names", "MISSING", "a named table must have a name")
+    return ir.Read(source=".".join(message.names), names=base.names, schema=base.schema, place=str(place))
+    yield
+
+
+CONVERTERS: Final[Mapping[str, ReadConverter]] = {
+    "named_table": _named_table,
+    "virtual_table": convert_virtual_table,
+    "local_files": convert_local_files,
+}
+
+REFUSED: Final[Mapping[str, str]] = {
+    "extension_table": "extension tables are not supported; read a named table, and feed or bind it by that name",
+    "iceberg_table": "Iceberg tables are not supported; list the table's files as local files or feed them as splits",
+}

@@ -1,0 +1,130 @@
+"""An aggregate's ways: where each group is already on one channel, as it is; else in two halves with the groups
+exchanged between them; else, where a measure has to see all rows of its group, with the rows exchanged before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from .. import ir
+from ..ir.visit import is_column
+from ..sql.states import State, states_of
+from .alternatives import Movement, Placement, Way, Ways
+from .estimates import Estimate
+
+_GROUP: Final = 40.0
+
+
+def aggregate_ways(relation: ir.Aggregate, below: Ways, groups: Estimate, movement: Movement) -> Iterator[Way]:
+    aggregating = _Aggregating(relation, below, groups, movement)
+    yield aggregating.over(below.whole, Placement.WHOLE, below.estimate.rows)
+    yield aggregating.over(below.one, Placement.ONE, below.estimate.rows)
+    if len(relation.grouping_sets) != 1 or len(relation.grouping_sets[0]) != len(relation.keys):
+        return
+    yield from aggregating.where_it_is()
+    yield from aggregating.in_halves()
+    if relation.keys:
+        yield aggregating.by_rows()
+
+
+class _Aggregating:
+    def __init__(self, relation: ir.Aggregate, below: Ways, groups: Estimate, movement: Movement) -> None:
+        self._relation = relation
+        self._below = below
+        self._groups = groups
+        self._movement = movement
+
+    def over(self, way: Way, placement: Placement, rows: float, hashed: tuple[int, ...] | None = None) -> Way:
+        relation = replace(self._relation, input=way.relation)
+        return Way(placement=placement, cost=way.cost + _GROUP * rows, relation=relation, hashed=hashed)
+
+    def where_it_is(self) -> Iterator[Way]:
+        """The rows of a group are at one channel when what they were hashed or cut by is among its keys."""
+        places = {key.index: at for at, key in enumerate(self._relation.keys) if is_column(key)}
+        for way in self._below.shares:
+            if way.hashed and all(column in places for column in way.hashed):
+                hashed = tuple(places[column] for column in way.hashed)
+                yield self.over(way, Placement.SHARES, self._each(self._below.estimate.rows), hashed)
+            elif way.ranged and way.ranged.column in places:
+                ranged = way.ranged._replace(column=places[way.ranged.column])
+                grouped = self.over(way, Placement.SHARES, self._each(self._below.estimate.rows))
+                yield replace(grouped, ranged=ranged)
+
+    def in_halves(self) -> Iterator[Way]:
+        halves = [states_of(measure) for measure in self._relation.measures]
+        if not self._below.shares or not (self._relation.keys or halves):
+            return
+        states: list[State] = []
+        for half in halves:
+            if half is None:
+                return
+            states.extend(half)
+        keys = len(self._relation.keys)
+        schema = (*self._relation.schema[:keys], *(state.type for state in states))
+        rows = min(self._below.estimate.rows, self._groups.rows * self._movement.channels)
+        way = min(self._below.shares, key=lambda each: each.cost)
+        partial = Way(
+            placement=Placement.SHARES,
+            cost=way.cost + _GROUP * self._each(self._below.estimate.rows),
+            relation=ir.PartialAggregate(
+                input=way.relation,
+                keys=self._relation.keys,
+                measures=self._relation.measures,
+                schema=schema,
+                place=self._relation.place,
+            ),
+        )
+        groups = self._movement.closed(Estimate(rows, rows), [partial])
+        yield self._final(groups.whole, Placement.WHOLE, rows)
+        yield self._final(groups.best(Placement.ONE), Placement.ONE, rows)
+        if keys:
+            hashed = self._movement.hashed(groups, tuple(range(keys)))
+            yield self._final(hashed, Placement.SHARES, self._each(rows), hashed.hashed)
+
+    def _final(self, way: Way, placement: Placement, rows: float, hashed: tuple[int, ...] | None = None) -> Way:
+        relation = ir.FinalAggregate(
+            input=way.relation,
+            keys=len(self._relation.keys),
+            measures=self._relation.measures,
+            schema=self._relation.schema,
+            place=self._relation.place,
+        )
+        return Way(placement=placement, cost=way.cost + _GROUP * rows, relation=relation, hashed=hashed)
+
+    def by_rows(self) -> Way:
+        """The rows to the channel of their keys; keys that are computed become columns first."""
+        keyed, keys, relation = _keyed(self._relation)
+        below = self._below
+        if keyed is not None:
+            ways = tuple(replace(way, relation=replace(keyed, input=way.relation)) for way in below.ways)
+            below = Ways(estimate=below.estimate, ways=ways)
+        way = self._movement.hashed(below, keys)
+        cost = way.cost + _GROUP * self._each(below.estimate.rows)
+        places = {column: at for at, column in reversed(list(enumerate(keys)))}
+        hashed = tuple(places[column] for column in keys)
+        made = replace(relation, input=way.relation)
+        return Way(placement=Placement.SHARES, cost=cost, relation=made, hashed=hashed)
+
+    def _each(self, rows: float) -> float:
+        return rows / self._movement.channels
+
+
+def _keyed(relation: ir.Aggregate) -> tuple[ir.Project | None, tuple[int, ...], ir.Aggregate]:
+    """A projection that adds the computed keys to the input, the keys' columns, and the aggregate over that."""
+    below = relation.input
+    added = [key for key in relation.keys if not is_column(key)]
+    columns = tuple(ir.Field(index=at, type=type_) for at, type_ in enumerate(below.schema))
+    places = iter(range(len(columns), len(columns) + len(added)))
+    keys = tuple(key.index if is_column(key) else next(places) for key in relation.keys)
+    if not added:
+        return None, keys, relation
+    projected = ir.Project(
+        input=below,
+        expressions=(*columns, *added),
+        schema=(*below.schema, *(key.type for key in added)),
+        place=relation.place,
+    )
+    fields = tuple(ir.Field(index=at, type=key.type) for at, key in zip(keys, relation.keys, strict=True))
+    return projected, keys, replace(relation, keys=fields)

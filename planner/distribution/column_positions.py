@@ -1,0 +1,58 @@
+"""Where a relation that works row by row has the columns of its input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeAlias, assert_never
+
+from .. import ir
+from ..ir.visit import is_column
+from .alternatives import Ranged
+
+RowByRow: TypeAlias = ir.Filter | ir.Project | ir.Expand | ir.Unnest | ir.IndexLookup
+
+
+def places(relation: RowByRow) -> Callable[[int], int | None]:
+    """Where a column of the input is in the output."""
+    match relation:
+        case ir.Filter() | ir.IndexLookup():
+            return lambda column: column
+        case ir.Expand():
+            rows = relation.alternatives
+        case ir.Project():
+            rows = (relation.expressions,)
+        case ir.Unnest():
+            rows = (relation.kept,)
+        case _:
+            assert_never(relation)
+    found: dict[int, int] = {}
+    for at, same in enumerate(zip(*rows, strict=True)):
+        columns = {each.index for each in same if is_column(each)}
+        if len(columns) == 1 and all(isinstance(each, ir.Field) for each in same):
+            found.setdefault(columns.pop(), at)
+    return found.get
+
+
+def moved_columns(columns: tuple[int, ...] | None, places: Callable[[int], int | None]) -> tuple[int, ...] | None:
+    moved = [places(column) for column in columns or ()]
+    found = tuple(column for column in moved if column is not None)
+    return found if columns is not None and len(found) == len(columns) else None
+
+
+def moved_range(ranged: Ranged | None, places: Callable[[int], int | None]) -> Ranged | None:
+    moved = None if ranged is None else places(ranged.column)
+    return None if ranged is None or moved is None else ranged._replace(column=moved)
+
+
+def moved_order(
+    order: tuple[ir.ColumnOrder, ...], places: Callable[[int], int | None]
+) -> tuple[ir.ColumnOrder, ...] | None:
+    """The order in terms of the output's columns; None where one of them is gone."""
+    moved = []
+    for key in order:
+        place = places(key.column)
+        if place is None:
+            return None
+        moved.append(replace(key, column=place))
+    return tuple(moved)

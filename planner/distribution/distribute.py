@@ -1,0 +1,407 @@
+"""Every relation's ways, from the leaves up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Final, assert_never
+
+from .. import ir
+from ..analysis.facts import FactTable
+from ..choose.choose_loops import steady, with_fixed
+from ..cut.divide import read_by
+from ..ir import tree
+from ..ir.visit import beneath, is_column, parts, relations, subqueries, transform_relations, with_subqueries
+from ..ir.walk import unroll
+from .aggregates import aggregate_ways
+from .alternatives import Movement, Placement, Ranged, Reading, Way, Ways
+from .column_positions import RowByRow, moved_columns, moved_order, moved_range, places
+from .estimates import Estimate, filtered, grouped, joined
+from .joins import WHOLE_RIGHT, join_estimate, join_ways
+from .orders import fetch_ways, sort_ways, top_n_ways
+from .origins import Key
+from .sorted_inputs import merge_join_ways, streaming_aggregate_ways
+from .user_operators import user_ways
+
+_READ, _COMPUTE, _HASHED = 6.0, 4.0, 60.0
+WORTHWHILE = 75e6
+"""Nanoseconds that several channels have to save by the estimates, which are rough: less is soon lost again."""
+
+_OPEN: Final = 3e6
+"""To plan a statement's read of a source, and to look at the footers of its files."""
+
+_MATCH: Final = 100.0
+"""To look for a pattern in a text, reading the text included."""
+
+_MATCHING: Final = frozenset({"like", "contains", "regexp_match_substring", "regexp_replace", "strpos"})
+_AS_ASKED: Final = (
+    *(ir.Read, ir.LocalFiles, ir.Filter, ir.Project, ir.Expand, ir.Unnest, ir.IndexLookup),
+    *(ir.MergeJoin, ir.StreamingAggregate),
+)
+"""What takes rows only as its own are asked for."""
+
+_CUT: Final = 1.1
+_GROWTH: Final = 4.0
+"""Rows that come out of a loop for one that it reads: a guess."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spreading:
+    """What the choices depend on: the plan, its sources' rows, the options. `kept` are relations computed once for the
+    task, by id; every channel reads them. `keys` are the columns that sources may be cut by, with the number of their
+    ranges, where `clustered` says that it pays; sorted ones where `rising` says it.
+    """
+
+    channels: int
+    rows: Mapping[str, int]
+    facts: FactTable
+    shared: Sequence[ir.Relation]
+    kept: Mapping[int, str] = field(default_factory=dict)
+    broadcast: Collection[str] = ()
+    keys: Mapping[Key, int] = field(default_factory=dict)
+    clustered: Mapping[str, Collection[str]] = field(default_factory=dict)
+    rising: Mapping[str, Collection[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """`root` on `channels` channels, with exchanges below; `shared` are the shared relations as it uses them. `saved`
+    is what several channels are estimated to save, in nanoseconds, taken or not.
+    """
+
+    root: ir.Relation
+    channels: int
+    shared: tuple[ir.Relation, ...]
+    saved: float
+
+
+def spread(root: ir.Relation, spreading: Spreading) -> Spread:
+    """The cheapest way to have the root's rows: its channels' rows, one after the other, are in the root's order. A
+    single channel has all of them unless several are `WORTHWHILE`.
+    """
+    alone = _Finding(root, replace(spreading, channels=1))
+    one = unroll(alone.step, root).one
+    finding = _Finding(root, spreading)
+    ways = unroll(finding.step, root)
+    best = min((*(way for way in ways.shares if not way.order or way.in_turn), ways.one), key=lambda way: way.cost)
+    saved = one.cost - best.cost
+    if saved < WORTHWHILE:
+        return Spread(one.relation, 1, alone.shared(), saved)
+    channels = spreading.channels if best.placement is Placement.SHARES else 1
+    return Spread(best.relation, channels, finding.shared(), saved)
+
+
+class _Named(Enum):
+    """Which of a relation's sources the option `broadcast` names; of two relations together, the greater one."""
+
+    NOTHING = 0
+    """It reads none."""
+    ALL = 1
+    NOT_ALL = 2
+
+
+class _Finding:
+    def __init__(self, root: ir.Relation, spreading: Spreading) -> None:
+        self._spreading = spreading
+        self._movement = Movement(spreading.channels)
+        self._known: dict[int, tuple[ir.Relation, Ways]] = {}
+        self._shared: dict[int, ir.Relation] = {}
+        self._named: dict[int, tuple[ir.Relation, _Named]] = {}
+        self._uses = Counter(
+            each.ordinal
+            for start in (root, *spreading.shared)
+            for each in relations(start)
+            if isinstance(each, ir.Shared)
+        )
+
+    def shared(self) -> tuple[ir.Relation, ...]:
+        """A use that stands where it is reads all of the shared relation."""
+        return tuple(self._shared.get(at, each) for at, each in enumerate(self._spreading.shared))
+
+    def step(self, relation: ir.Relation) -> Generator[ir.Relation, Ways, Ways]:
+        known = self._known.get(id(relation))
+        if known is None:
+            ways = yield from self._ways(relation)
+            known = self._known[id(relation)] = (relation, ways)
+        return known[1]
+
+    def _ways(self, relation: ir.Relation) -> Generator[ir.Relation, Ways, Ways]:
+        if id(relation) in self._spreading.kept:
+            rows = self._rows_below(relation)
+            whole = Way(placement=Placement.WHOLE, cost=_READ * rows, relation=relation)
+            return self._movement.closed(Estimate(rows, rows), [whole])
+        if isinstance(relation, ir.Shared):
+            return (yield from self._of_shared(relation))
+        if isinstance(relation, ir.Recursion | ir.Rounds):
+            return (yield from self._of_loop(relation))
+        below: list[Ways] = []
+        for each in read_by(relation):
+            below.append((yield each))  # noqa: PERF401 (a comprehension cannot yield)
+        inner: dict[int, ir.Relation] = {}
+        cost = 0.0
+        for expression in tree.expressions(relation):
+            for subquery in subqueries(expression):
+                if self._spreading.facts.of(subquery.relation).reach:
+                    inner[id(subquery.relation)] = _in_place(subquery.relation)
+                    cost += _READ * self._rows_below(subquery.relation)
+                else:
+                    whole = (yield subquery.relation).whole
+                    inner[id(subquery.relation)] = whole.relation
+                    cost += whole.cost
+        if inner:
+            relation = with_subqueries(relation, inner)
+        estimate = self._estimate(relation, below)
+        found = Ways(estimate=estimate, ways=tuple(self._of(relation, below, estimate)))
+        if not isinstance(relation, _AS_ASKED):
+            found = found.wholly_read
+        return self._movement.closed(estimate, [replace(way, cost=way.cost + cost) for way in found.ways])
+
+    def _of_loop(self, relation: ir.Recursion | ir.Rounds) -> Generator[ir.Relation, Ways, Ways]:
+        """All of it in one place, from where its rows, which are sorted, may be dealt out."""
+        below: dict[int, Ways] = {}
+        for each in relation.inputs if isinstance(relation, ir.Rounds) else steady(relation):
+            below[id(each)] = yield each
+        rows = _GROWTH * sum(each.estimate.rows for each in below.values())
+        estimate = Estimate(rows, rows)
+
+        def together(placement: Placement, ways: Mapping[int, Way]) -> Way:
+            given = {number: way.relation for number, way in ways.items()}
+            made = _with_given(relation, given)
+            cost = sum(way.cost for way in ways.values()) + _HASHED * rows
+            return Way(placement=placement, cost=cost, relation=made)
+
+        whole = together(Placement.WHOLE, {number: each.whole for number, each in below.items()})
+        one = together(Placement.ONE, {number: each.one for number, each in below.items()})
+        order = tuple(
+            ir.ColumnOrder(column=at, direction=ir.Direction.ASC_NULLS_LAST) for at in range(len(relation.schema))
+        )
+        dealt = replace(self._movement.dealt(Ways(estimate=estimate, ways=(one,))), order=order)
+        return self._movement.closed(estimate, [whole, one, dealt])
+
+    def _of_shared(self, relation: ir.Shared) -> Generator[ir.Relation, Ways, Ways]:
+        """All of it computed in every channel that uses it, once for all its uses there; or computed once and sent."""
+        definition = (yield self._spreading.shared[relation.ordinal]).wholly_read
+        self._shared[relation.ordinal] = definition.whole.relation
+        uses = self._uses[relation.ordinal]
+        whole = replace(definition.whole, relation=relation, cost=definition.whole.cost / uses)
+        source = min((*definition.shares, definition.one), key=lambda way: way.cost)
+        source = replace(source, cost=source.cost / uses)
+        sent = self._movement.closed(definition.estimate, [source])
+        exchanged = (way for way in sent.ways if isinstance(way.relation, ir.Exchange))
+        return self._movement.closed(definition.estimate, [whole, *definition.shares, *exchanged])
+
+    def _of(  # noqa: C901 (a line per relation)
+        self, relation: ir.Relation, below: Sequence[Ways], estimate: Estimate
+    ) -> Iterator[Way]:
+        movement = self._movement
+        match relation:
+            case ir.Read() | ir.LocalFiles():
+                yield from self._of_read(relation, estimate)
+            case ir.Values():
+                yield Way(placement=Placement.WHOLE, cost=_READ * estimate.rows, relation=relation)
+            case ir.Filter() | ir.Project() | ir.Expand() | ir.Unnest() | ir.IndexLookup():
+                yield from self._row_by_row(relation, below[0])
+            case ir.Sort():
+                yield from sort_ways(relation, below[0], movement)
+            case ir.TopN():
+                yield from top_n_ways(relation, below[0], movement)
+            case ir.Fetch():
+                yield from fetch_ways(relation, below[0], movement)
+            case ir.Aggregate():
+                yield from aggregate_ways(relation, below[0], estimate, movement)
+            case ir.Window():
+                yield from self._of_window(relation, below[0])
+            case ir.Join() | ir.Cross():
+                named = self._is_named(relation.left), self._is_named(relation.right)
+                yield from join_ways(relation, below[0], below[1], movement, named)
+            case ir.MergeJoin():
+                named = self._is_named(relation.left), self._is_named(relation.right)
+                yield from merge_join_ways(relation, below[0], below[1], movement, named)
+            case ir.StreamingAggregate():
+                yield from streaming_aggregate_ways(relation, below[0], movement)
+            case ir.LateralJoin():
+                yield from self._of_lateral(relation, below[0])
+            case ir.Set():
+                yield from self._of_set(relation, below)
+            case ir.User():
+                yield from user_ways(relation, below, movement)
+            case ir.Shared() | ir.PartialAggregate() | ir.FinalAggregate() | ir.Exchange() | ir.IndexTable():
+                raise TypeError(f"{relation.place}: a plan is spread once")
+            case ir.Iterate() | ir.Recursion() | ir.Rounds() | ir.Reference() | ir.LoopInput():
+                raise TypeError(f"{relation.place}: a loop is spread as a whole, once it is known how it is run")
+            case _:
+                assert_never(relation)
+
+    def _of_read(self, relation: ir.Read | ir.LocalFiles, estimate: Estimate) -> Iterator[Way]:
+        cost = _READ * estimate.rows * len(relation.names)
+        reading = Reading.ASKED if relation.order else Reading.ALL
+        whole = replace(relation, whole=True)
+        yield Way(placement=Placement.WHOLE, cost=_OPEN + cost, relation=whole, reading=reading)
+        if not relation.order:
+            yield Way(placement=Placement.SHARES, cost=_OPEN + cost / self._spreading.channels, relation=relation)
+        for at, name in enumerate(relation.names):
+            ranges = self._spreading.keys.get((relation.source, name))
+            if ranges is not None and name in self._clusters(relation):
+                yield Way(
+                    placement=Placement.SHARES,
+                    cost=_OPEN + cost / self._spreading.channels * _CUT,
+                    relation=replace(relation, cut=(name, ranges)),
+                    ranged=Ranged(at, ranges),
+                    order=relation.order,
+                    in_turn=bool(relation.order),
+                    reading=reading,
+                )
+
+    def _clusters(self, relation: ir.Read | ir.LocalFiles) -> Collection[str]:
+        """The columns that the relation may be cut by. A declared order is checked from one row to the next, all
+        through: by channels with ranges of the first column only if the pieces' ranges rise.
+        """
+        if not relation.order:
+            return self._spreading.clustered.get(relation.source, ())
+        first = relation.order[0]
+        name = relation.names[first.column]
+        rises = not first.direction.descending and name in self._spreading.rising.get(relation.source, ())
+        return (name,) if rises else ()
+
+    def _row_by_row(self, relation: RowByRow, below: Ways) -> Iterator[Way]:
+        computed = [each for each in tree.expressions(relation) if not isinstance(each, ir.Field)]
+        work = _COMPUTE * (1 + len(computed)) + _MATCH * sum(map(_matches, computed))
+        for way in below.ways:
+            moved = places(relation)
+            order = moved_order(way.order, moved)
+            if order is None and way.placement is Placement.SHARES:
+                continue  # the channels' rows could no longer be merged
+            share = self._spreading.channels if way.placement is Placement.SHARES else 1
+            yield replace(
+                way,
+                cost=way.cost + work * below.estimate.rows / share,
+                relation=tree.with_inputs(relation, (way.relation, *tree.inputs(relation)[1:])),
+                hashed=moved_columns(way.hashed, moved),
+                ranged=moved_range(way.ranged, moved),
+                order=order or (),
+            )
+
+    def _of_window(self, relation: ir.Window, below: Ways) -> Iterator[Way]:
+        keys = _partition_columns(relation)
+        ways = [below.whole, below.one]
+        ways.extend(way for way in below.shares if way.hashed and set(way.hashed) <= set(keys))
+        ways.extend(way for way in below.shares if way.ranged and way.ranged.column in keys)
+        if keys:
+            ways.append(self._movement.hashed(below, keys))
+        for way in ways:
+            share = self._spreading.channels if way.placement is Placement.SHARES else 1
+            yield replace(
+                way,
+                cost=way.cost + _HASHED * 2 * below.estimate.rows / share,
+                relation=replace(relation, input=way.relation),
+                order=(),
+            )
+
+    def _of_lateral(self, relation: ir.LateralJoin, left: Ways) -> Iterator[Way]:
+        right = _in_place(relation.right)
+        cost = _READ * self._rows_below(relation.right) + _HASHED * left.estimate.rows
+        for way in left.ways:
+            if way.placement is not Placement.SHARES or relation.type is not ir.JoinType.OUTER:
+                made = replace(relation, left=way.relation, right=right)
+                hashed = way.hashed if relation.type in WHOLE_RIGHT else None
+                ranged = way.ranged if relation.type in WHOLE_RIGHT else None
+                yield replace(way, cost=way.cost + cost, relation=made, hashed=hashed, ranged=ranged, order=())
+
+    def _of_set(self, relation: ir.Set, below: Sequence[Ways]) -> Iterator[Way]:
+        rows = sum(each.estimate.rows for each in below)
+        work = 0.0 if relation.operation is ir.SetOperation.UNION_ALL else _HASHED
+
+        def together(placement: Placement, ways: Sequence[Way], rows: float, hashed: tuple[int, ...] | None) -> Way:
+            made = replace(relation, inputs=tuple(way.relation for way in ways))
+            cost = sum(way.cost for way in ways) + work * rows
+            return Way(placement=placement, cost=cost, relation=made, hashed=hashed)
+
+        yield together(Placement.WHOLE, [each.whole for each in below], rows, None)
+        yield together(Placement.ONE, [each.one for each in below], rows, None)
+        share = rows / self._spreading.channels
+        if relation.operation is ir.SetOperation.UNION_ALL:
+            yield together(Placement.SHARES, [self._movement.dealt(each) for each in below], share, None)
+        else:
+            columns = tuple(range(len(relation.schema)))
+            hashed = [self._movement.hashed(each, columns) for each in below]
+            yield together(Placement.SHARES, hashed, share, columns)
+
+    # ------------------------------------------------------------------------------------------------- sizes
+
+    def _estimate(self, relation: ir.Relation, below: Sequence[Ways]) -> Estimate:
+        match relation:
+            case ir.Read() | ir.LocalFiles():
+                rows = float(self._spreading.rows[relation.source])
+                return Estimate(rows, rows)
+            case ir.Values():
+                return Estimate(len(relation.rows), len(relation.rows))
+            case ir.Filter():
+                return filtered(below[0].estimate, relation.condition)
+            case ir.Aggregate() | ir.StreamingAggregate():
+                return grouped(below[0].estimate, len(relation.keys))
+            case ir.Join() | ir.Cross():
+                return join_estimate(relation, below[0].estimate, below[1].estimate)
+            case ir.MergeJoin():
+                return joined(relation.type, below[0].estimate, below[1].estimate, equal=True)
+            case ir.Set():
+                parts = [each.estimate for each in below]
+                return Estimate(sum(each.rows for each in parts), max(each.base for each in parts))
+            case ir.Expand():
+                growth = len(relation.alternatives)
+                return replace(below[0].estimate, rows=below[0].estimate.rows * growth)
+            case ir.TopN(count=ir.Literal(value=int(count))) | ir.Fetch(count=ir.Literal(value=int(count))):
+                return replace(below[0].estimate, rows=min(below[0].estimate.rows, float(count)))
+            case _:
+                return below[0].estimate
+
+    def _rows_below(self, relation: ir.Relation) -> float:
+        """The rows of all sources below."""
+        found = (each for each in relations(relation) if isinstance(each, ir.Read | ir.LocalFiles))
+        return float(sum(self._spreading.rows[each.source] for each in found))
+
+    def _is_named(self, side: ir.Relation) -> bool:
+        """Whether the option `broadcast` names what a side reads, and nothing else stands in it."""
+        return bool(self._spreading.broadcast) and unroll(self._named_step, side) is _Named.ALL
+
+    def _named_step(self, relation: ir.Relation) -> Generator[ir.Relation, _Named, _Named]:
+        known = self._named.get(id(relation))
+        if known is not None:
+            return known[1]
+        found = _Named.NOTHING
+        if isinstance(relation, ir.Read | ir.LocalFiles):
+            found = _Named.ALL if relation.source in self._spreading.broadcast else _Named.NOT_ALL
+        for each in beneath(relation):
+            found = max(found, (yield each), key=lambda named: named.value)
+        self._named[id(relation)] = relation, found
+        return found
+
+
+def _with_given(relation: ir.Recursion | ir.Rounds, given: Mapping[int, ir.Relation]) -> ir.Relation:
+    """The loop over others of what it reads, by the old one's id."""
+    if isinstance(relation, ir.Recursion):
+        return with_fixed(relation, given)
+    return tree.with_inputs(relation, [given[id(each)] for each in relation.inputs])
+
+
+def _in_place(relation: ir.Relation) -> ir.Relation:
+    """A relation that is computed in every channel, because it looks out to an enclosing row: it reads everything."""
+
+    def change(found: ir.Relation) -> ir.Relation:
+        return replace(found, whole=True) if isinstance(found, ir.Read | ir.LocalFiles) else found
+
+    return transform_relations(relation, change)
+
+
+def _matches(expression: ir.Expression) -> int:
+    return sum(isinstance(part, ir.Call) and part.function.name in _MATCHING for part in parts(expression))
+
+
+def _partition_columns(relation: ir.Window) -> tuple[int, ...]:
+    """The columns that all calls partition by."""
+    found: list[int] | None = None
+    for call in relation.calls:
+        columns = [each.index for each in call.partitions if is_column(each)]
+        found = columns if found is None else [column for column in found if column in columns]
+    return tuple(dict.fromkeys(found or ()))

@@ -1,0 +1,87 @@
+"""A spread plan, taken apart at its exchanges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from .. import ir
+from ..ir import tree
+from ..ir.visit import subqueries
+from .distribute import Spread
+
+
+@dataclass(slots=True, eq=False)
+class Stage:
+    """What one pipeline computes: `root`, on `channels` channels, down to the exchanges in `receives`, numbered.
+
+    `sends` are the exchanges that its rows go into, by number, with how many channels read each.
+    """
+
+    root: ir.Relation
+    channels: int
+    receives: dict[int, int] = field(default_factory=dict)
+    sends: dict[int, tuple[ir.Exchange, int]] = field(default_factory=dict)
+
+
+def stages(spread: Spread) -> list[Stage]:
+    """Every stage after those that send to it; the last one is the root's."""
+    last = Stage(_computed(spread.root), spread.channels)
+    known: dict[tuple[int, int], Stage] = {}
+    before: dict[int, list[Stage]] = {}
+    numbers = 0
+    to_do = [last]
+    while to_do:
+        stage = to_do.pop()
+        before[id(stage)] = []
+        for exchange in _exchanges(stage.root, spread.shared):
+            key = (id(exchange.input), exchange.producers)
+            sender = known.get(key)
+            if sender is None:
+                sender = known[key] = Stage(_computed(exchange.input), exchange.producers)
+                to_do.append(sender)
+            stage.receives[id(exchange)] = numbers
+            sender.sends[numbers] = (exchange, stage.channels)
+            before[id(stage)].append(sender)
+            numbers += 1
+    return list(_in_order(last, before))
+
+
+def _computed(root: ir.Relation) -> ir.Relation:
+    return tree.all_of(root) if isinstance(root, ir.Exchange) else root
+
+
+def _exchanges(root: ir.Relation, shared: Sequence[ir.Relation]) -> Iterator[ir.Exchange]:
+    """The exchanges right below a stage's root, each once, those that its shared relations read included."""
+    seen: set[int] = set()
+    used: set[int] = set()
+    stack = [root]
+    while stack:
+        relation = stack.pop()
+        if isinstance(relation, ir.Exchange):
+            if id(relation) not in seen:
+                seen.add(id(relation))
+                yield relation
+            continue
+        if isinstance(relation, ir.Shared):
+            if relation.ordinal not in used:
+                used.add(relation.ordinal)
+                stack.append(shared[relation.ordinal])
+            continue
+        inner = [each.relation for expression in tree.expressions(relation) for each in subqueries(expression)]
+        stack.extend(reversed((*tree.inputs(relation), *inner)))
+
+
+def _in_order(last: Stage, before: dict[int, list[Stage]]) -> Iterator[Stage]:
+    done: set[int] = set()
+    stack: list[tuple[Stage, bool]] = [(last, False)]
+    while stack:
+        stage, below_done = stack.pop()
+        if id(stage) in done:
+            continue
+        if below_done:
+            done.add(id(stage))
+            yield stage
+        else:
+            stack.append((stage, True))
+            stack.extend((each, False) for each in reversed(before[id(stage)]))

@@ -1,0 +1,219 @@
+"""A join's ways: one side whole in every channel, or both sides by the hash of what must be equal.
+
+A side is whole where its unmatched rows are not wanted and the other channels' copies of it are at most half as many
+rows as the other side's source has, or where the option `broadcast` names it; other joins hash both sides, unless both
+are cut by the same ranges of what must be equal. Within that the cheapest way is taken, which may be one channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Final
+
+from .. import ir
+from ..ir.boolean import conjuncts
+from ..ir.visit import is_column
+from ..rewrite.prune_columns import output_sides
+from .alternatives import Movement, Placement, Ranged, Way, Ways
+from .estimates import Estimate, joined
+
+_BUILD, _PROBE = 35.0, 20.0
+_NEAR: Final = 7.0
+"""To look a row up in a table of few rows, which stays in the processor's caches."""
+
+_FEW: Final = 1 << 16
+
+WHOLE_RIGHT: Final = frozenset(
+    {
+        ir.JoinType.INNER,
+        ir.JoinType.LEFT,
+        ir.JoinType.LEFT_SEMI,
+        ir.JoinType.LEFT_ANTI,
+        ir.JoinType.LEFT_SINGLE,
+        ir.JoinType.LEFT_MARK,
+    }
+)
+"""Joins that want no unmatched row of the right side, so that every channel may have all of it."""
+
+WHOLE_LEFT: Final = frozenset(
+    {
+        ir.JoinType.INNER,
+        ir.JoinType.RIGHT,
+        ir.JoinType.RIGHT_SEMI,
+        ir.JoinType.RIGHT_ANTI,
+        ir.JoinType.RIGHT_SINGLE,
+        ir.JoinType.RIGHT_MARK,
+    }
+)
+
+"""A mark is null where the other side has a null anywhere: no channel can tell that alone."""
+
+_EQUALITIES: Final = frozenset({"equal", "is_not_distinct_from"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    ways: Ways
+    named: bool  # by the option `broadcast`
+
+    @property
+    def estimate(self) -> Estimate:
+        return self.ways.estimate
+
+
+def join_ways(
+    relation: ir.Join | ir.Cross, left: Ways, right: Ways, movement: Movement, named: tuple[bool, bool]
+) -> Iterator[Way]:
+    """Each with the join over its inputs as they then are. `named` says which sides were asked to be broadcast."""
+    type_ = relation.type if isinstance(relation, ir.Join) else ir.JoinType.INNER
+    condition = relation.condition if isinstance(relation, ir.Join) else None
+    pairs = equal_columns(condition, len(relation.left.schema))
+    joining = _Joining(relation, type_, movement, _Side(left, named[0]), _Side(right, named[1]))
+    yield from joining.together()
+    if joining.right.named and type_ in WHOLE_RIGHT:
+        yield from joining.right_whole()
+        return
+    if joining.left.named and type_ in WHOLE_LEFT:
+        yield from joining.left_whole()
+        return
+    if type_ in WHOLE_RIGHT and is_small(right.estimate, left.estimate, movement):
+        yield from joining.right_whole()
+    if type_ in WHOLE_LEFT and is_small(left.estimate, right.estimate, movement):
+        yield from joining.left_whole()
+    if pairs and not type_.marks:
+        yield from joining.both_ranged(pairs)
+        yield from joining.both_hashed(pairs)
+
+
+def is_small(side: Estimate, other: Estimate, movement: Movement) -> bool:
+    """Whether a side is small enough beside the other to be whole in every channel."""
+    return (movement.channels - 1) * side.rows <= other.base / 2
+
+
+def join_estimate(relation: ir.Join | ir.Cross, left: Estimate, right: Estimate) -> Estimate:
+    if isinstance(relation, ir.Cross):
+        return joined(ir.JoinType.INNER, left, right, equal=False)
+    equal = bool(equal_columns(relation.condition, len(relation.left.schema)))
+    return joined(relation.type, left, right, equal=equal)
+
+
+def equal_columns(condition: ir.Expression | None, width: int) -> list[tuple[int, int]]:
+    """The pairs of columns, left and right, that have to be equal for two rows to meet."""
+    found = []
+    for term in conjuncts(condition) if condition is not None else ():
+        if not isinstance(term, ir.Call) or term.function.name not in _EQUALITIES or len(term.arguments) != 2:
+            continue
+        one, other = term.arguments
+        if not is_column(one) or not is_column(other):
+            continue
+        low, high = sorted((one.index, other.index))
+        if low < width <= high:
+            found.append((low, high - width))
+    return found
+
+
+class _Joining:
+    def __init__(
+        self, relation: ir.Join | ir.Cross, type_: ir.JoinType, movement: Movement, left: _Side, right: _Side
+    ) -> None:
+        self._relation = relation
+        self._type = type_
+        self._movement = movement
+        self._channels = movement.channels
+        self.left = left
+        self.right = right
+
+    def together(self) -> Iterator[Way]:
+        """Both sides at one place."""
+        rows = self.left.estimate.rows, self.right.estimate.rows
+        left, right = self.left.ways, self.right.ways
+        yield self._way(Placement.WHOLE, left.whole, right.whole, *rows)
+        yield self._way(Placement.ONE, left.one, right.one, *rows)
+
+    def right_whole(self) -> Iterator[Way]:
+        rows = self.left.estimate.rows / self._channels, self.right.estimate.rows
+        for left in self.left.ways.shares:
+            hashed = self._hashed(left.hashed, of_left=True)
+            ranged = self._ranged(left, of_left=True)
+            yield self._way(Placement.SHARES, left, self.right.ways.whole, *rows, hashed=hashed, ranged=ranged)
+
+    def left_whole(self) -> Iterator[Way]:
+        rows = self.left.estimate.rows, self.right.estimate.rows / self._channels
+        for right in self.right.ways.shares:
+            hashed = self._hashed(right.hashed, of_left=False)
+            ranged = self._ranged(right, of_left=False)
+            yield self._way(Placement.SHARES, self.left.ways.whole, right, *rows, hashed=hashed, ranged=ranged)
+
+    def both_ranged(self, pairs: Sequence[tuple[int, int]]) -> Iterator[Way]:
+        """Both sides are cut by the same ranges of what must be equal."""
+        rows = self.left.estimate.rows / self._channels, self.right.estimate.rows / self._channels
+        for left, right in product(self.left.ways.shares, self.right.ways.shares):
+            if left.ranged is None or right.ranged is None or left.ranged.ranges != right.ranged.ranges:
+                continue
+            if (left.ranged.column, right.ranged.column) in pairs:
+                for of_left in self._keys_kept():
+                    ranged = self._ranged(left if of_left else right, of_left=of_left)
+                    yield self._way(Placement.SHARES, left, right, *rows, ranged=ranged)
+                if self._type is ir.JoinType.OUTER:
+                    yield self._way(Placement.SHARES, left, right, *rows)
+
+    def both_hashed(self, pairs: Sequence[tuple[int, int]]) -> Iterator[Way]:
+        rows = self.left.estimate.rows / self._channels, self.right.estimate.rows / self._channels
+        for some in self._key_choices(pairs):
+            left = self._movement.hashed(self.left.ways, tuple(one for one, _ in some))
+            right = self._movement.hashed(self.right.ways, tuple(other for _, other in some))
+            for of_left in self._keys_kept():
+                hashed = self._hashed((left if of_left else right).hashed, of_left=of_left)
+                yield self._way(Placement.SHARES, left, right, *rows, hashed=hashed)
+            if self._type is ir.JoinType.OUTER:
+                yield self._way(Placement.SHARES, left, right, *rows)
+
+    def _keys_kept(self) -> Iterator[bool]:
+        """The sides, left or not, whose keys still say at which channel a row is: those of unmatched rows are null."""
+        if self._type in WHOLE_RIGHT:
+            yield True
+        if self._type in WHOLE_LEFT:
+            yield False
+
+    def _key_choices(self, pairs: Sequence[tuple[int, int]]) -> Iterator[Sequence[tuple[int, int]]]:
+        """All pairs; and those by which one side is hashed already, if that is enough."""
+        yield pairs
+        of_left, of_right = dict(pairs), {right: left for left, right in pairs}
+        for way in self.left.ways.shares:
+            if way.hashed and all(column in of_left for column in way.hashed):
+                yield [(column, of_left[column]) for column in way.hashed]
+        for way in self.right.ways.shares:
+            if way.hashed and all(column in of_right for column in way.hashed):
+                yield [(of_right[column], column) for column in way.hashed]
+
+    def _ranged(self, way: Way, *, of_left: bool) -> Ranged | None:
+        moved = self._hashed((way.ranged.column,) if way.ranged else None, of_left=of_left)
+        return way.ranged._replace(column=moved[0]) if way.ranged and moved else None
+
+    def _hashed(self, columns: tuple[int, ...] | None, *, of_left: bool) -> tuple[int, ...] | None:
+        """Where these columns of one side are in the join's own rows."""
+        if columns is None:
+            return None
+        both = len(output_sides(self._relation)) == 2
+        if not both and of_left != (self._type in WHOLE_RIGHT):  # semi, anti and mark joins keep the side they probe
+            return None
+        first = len(self._relation.left.schema) if both and not of_left else 0
+        return tuple(first + column for column in columns)
+
+    def _way(
+        self,
+        placement: Placement,
+        left: Way,
+        right: Way,
+        left_rows: float,
+        right_rows: float,
+        hashed: tuple[int, ...] | None = None,
+        ranged: Ranged | None = None,
+    ) -> Way:
+        built, probed = sorted((left_rows, right_rows))
+        work = _BUILD * built + (_NEAR if built <= _FEW else _PROBE) * probed
+        relation = replace(self._relation, left=left.relation, right=right.relation)
+        cost = left.cost + right.cost + work
+        return Way(placement=placement, cost=cost, relation=relation, hashed=hashed, ranged=ranged)

@@ -1,0 +1,102 @@
+"""The ways of what makes order: sort, top-n and fetch. Every channel sorts and cuts what it has, then the sorted
+rows are merged; ties come in the channels' order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import log2
+from typing import Final
+
+from .. import ir
+from ..ir.visit import is_column
+from .alternatives import Movement, Placement, Way, Ways
+
+_COMPARE: Final = 10.0
+
+
+def sort_ways(relation: ir.Sort, below: Ways, movement: Movement) -> Iterator[Way]:
+    rows = below.estimate.rows
+    for placement, way in ((Placement.WHOLE, below.whole), (Placement.ONE, below.one)):
+        yield Way(
+            placement=placement,
+            cost=way.cost + _sorting(rows),
+            relation=replace(relation, input=way.relation),
+        )
+    order = _columns(relation.keys)
+    if order is not None:
+        for way in below.shares:
+            yield replace(
+                way,
+                cost=way.cost + _sorting(rows / movement.channels),
+                relation=replace(relation, input=way.relation),
+                order=order,
+                in_turn=False,
+            )
+
+
+def top_n_ways(relation: ir.TopN, below: Ways, movement: Movement) -> Iterator[Way]:
+    """What is among the first rows is among its channel's first rows."""
+    rows = below.estimate.rows
+    for placement, way in ((Placement.WHOLE, below.whole), (Placement.ONE, below.one)):
+        cost = way.cost + _COMPARE * rows
+        yield Way(placement=placement, cost=cost, relation=replace(relation, input=way.relation))
+    count = _at_most(relation)
+    if count is None or not below.shares:
+        return
+    way = min(below.shares, key=lambda each: each.cost)
+    first = replace(relation, input=way.relation, offset=None, count=count)
+    cost = way.cost + _COMPARE * rows / movement.channels
+    few = Way(placement=Placement.SHARES, cost=cost, relation=first)
+    gathered = movement.gathered(few, replace(below.estimate, rows=float(_value(count) * movement.channels)))
+    yield replace(gathered, relation=replace(relation, input=gathered.relation))
+
+
+def fetch_ways(relation: ir.Fetch, below: Ways, movement: Movement) -> Iterator[Way]:
+    """The rows of channel 0 come before those of channel 1, unless their order says something else."""
+    for placement, way in ((Placement.WHOLE, below.whole), (Placement.ONE, below.one)):
+        yield replace(way, placement=placement, relation=replace(relation, input=way.relation))
+    count = _at_most(relation)
+    if count is None:
+        return
+    for way in below.shares:
+        if not way.order and (way.hashed or way.ranged):
+            continue  # its channels' rows, one after the other, are in no order of the plan's
+        first = replace(way, relation=replace(relation, input=way.relation, offset=None, count=count))
+        gathered = movement.gathered(first, replace(below.estimate, rows=float(_value(count) * movement.channels)))
+        yield replace(gathered, relation=replace(relation, input=gathered.relation))
+
+
+def _sorting(rows: float) -> float:
+    return _COMPARE * rows * log2(max(rows, 2))
+
+
+def _columns(keys: Sequence[ir.SortKey]) -> tuple[ir.ColumnOrder, ...] | None:
+    """The order as one of columns; None where it is of something computed, or clusters only."""
+    found = []
+    for key in keys:
+        column = key.expression
+        if not is_column(column):
+            return None
+        if key.direction is ir.Direction.CLUSTERED:
+            return None
+        found.append(ir.ColumnOrder(column=column.index, direction=key.direction))
+    return tuple(found)
+
+
+def _at_most(relation: ir.TopN | ir.Fetch) -> ir.Literal | None:
+    """How many rows can matter, counted from the first; None where there is no limit, or it is computed."""
+    offset, count = relation.offset, relation.count
+    if not isinstance(count, ir.Literal) or not isinstance(count.value, int):
+        return None
+    if offset is None:
+        return count
+    if not isinstance(offset, ir.Literal) or not isinstance(offset.value, int):
+        return None
+    total = offset.value + count.value
+    return replace(count, value=total) if total < 2**63 else None
+
+
+def _value(count: ir.Literal) -> int:
+    return count.value if isinstance(count.value, int) else 0

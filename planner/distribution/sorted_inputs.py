@@ -1,0 +1,145 @@
+"""The ways of what relies on the order of its inputs: merge joins and streaming aggregates.
+
+Where all rows are, whole in every channel or on one; or in shares in which each channel has all rows of a key, in the
+order that they have on one channel: by the hash of keys, merged where several channels send them, or cut by the same
+ranges of a key. Keys are never on two channels, so what comes out, merged by the keys, is what one channel gives. A
+side of a join that is small beside the other may be whole in each of the other's channels.
+
+A merge join closes a side that can add nothing, and its scan stops: not so across an exchange, whose producers run
+ahead. So what reads sorted sources as it is asked for is not exchanged below either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Final
+
+from .. import ir
+from .alternatives import Movement, Placement, Reading, Way, Ways
+from .joins import WHOLE_LEFT, WHOLE_RIGHT, is_small
+
+_PASS: Final = 20.0
+
+
+def streaming_aggregate_ways(relation: ir.StreamingAggregate, below: Ways, movement: Movement) -> Iterator[Way]:
+    below = below.as_asked
+    rows = below.estimate.rows
+    for placement, way in ((Placement.WHOLE, below.whole), (Placement.ONE, below.one)):
+        made = replace(relation, input=way.relation)
+        yield Way(placement=placement, cost=way.cost + _PASS * rows, relation=made, reading=way.reading)
+    places = {key.index: at for at, key in reversed(list(enumerate(relation.keys)))}
+    if {each.column for each in relation.order} != set(places):
+        return  # merely clustered: the channels' groups could not be merged
+    keys = tuple(places)
+    order = tuple(replace(each, column=places[each.column]) for each in relation.order)
+    hashed = movement.hashed_in_order(below, keys)
+    for way in (*_together(below, keys), *([hashed] if hashed else [])):
+        yield Way(
+            placement=Placement.SHARES,
+            cost=way.cost + _PASS * rows / movement.channels,
+            relation=replace(relation, input=way.relation),
+            hashed=tuple(places[column] for column in way.hashed) if way.hashed else None,
+            ranged=way.ranged._replace(column=places[way.ranged.column]) if way.ranged else None,
+            order=order,
+            in_turn=way.in_turn,
+            reading=way.reading,
+        )
+
+
+def _together(ways: Ways, keys: Sequence[int]) -> Iterator[Way]:
+    """Sorted shares in which all rows with the same keys are on one channel."""
+    for way in ways.shares:
+        hashed = bool(way.hashed) and set(way.hashed or ()) <= set(keys)
+        ranged = way.ranged is not None and way.ranged.column in keys
+        if way.order and (hashed or ranged):
+            yield replace(way, hashed=way.hashed if hashed else None, ranged=way.ranged if ranged else None)
+
+
+def merge_join_ways(
+    relation: ir.MergeJoin, left: Ways, right: Ways, movement: Movement, named: tuple[bool, bool]
+) -> Iterator[Way]:
+    """`named` says which sides were asked to be broadcast."""
+    left, right = left.as_asked, right.as_asked
+    sizes = left.estimate.rows, right.estimate.rows
+    yield _joined(relation, Placement.WHOLE, left.whole, right.whole, sum(sizes))
+    yield _joined(relation, Placement.ONE, left.one, right.one, sum(sizes))
+    whole_right = relation.type in WHOLE_RIGHT and (named[1] or is_small(right.estimate, left.estimate, movement))
+    whole_left = relation.type in WHOLE_LEFT and (named[0] or is_small(left.estimate, right.estimate, movement))
+    shares = sizes[0] / movement.channels, sizes[1] / movement.channels
+    if whole_right:
+        for one in _together(left, [key.left for key in relation.keys]):
+            way = _joined(relation, Placement.SHARES, one, right.whole, shares[0] + sizes[1])
+            yield from _placed(relation, way, one, replace(right.whole, in_turn=True))
+    if whole_left:
+        for two in _together(right, [key.right for key in relation.keys]):
+            way = _joined(relation, Placement.SHARES, left.whole, two, sizes[0] + shares[1])
+            yield from _placed(relation, way, replace(left.whole, in_turn=True), two)
+    if (whole_right and named[1]) or (whole_left and named[0]):
+        return
+    for one, two in (*_both_ranged(relation, left, right), *_both_hashed(relation, left, right, movement)):
+        yield from _placed(relation, _joined(relation, Placement.SHARES, one, two, sum(shares)), one, two)
+
+
+def _joined(relation: ir.MergeJoin, placement: Placement, left: Way, right: Way, rows: float) -> Way:
+    """The join of its sides as they are placed, `rows` of both in a channel."""
+    readings = {left.reading, right.reading}
+    return Way(
+        placement=placement,
+        cost=left.cost + right.cost + _PASS * rows,
+        relation=replace(relation, left=left.relation, right=right.relation),
+        reading=Reading.ASKED if Reading.ASKED in readings else Reading.ALL,
+    )
+
+
+def _both_ranged(relation: ir.MergeJoin, left: Ways, right: Ways) -> Iterator[tuple[Way, Way]]:
+    pairs = {(key.left, key.right) for key in relation.keys}
+    for one, two in product(left.shares, right.shares):
+        if not (one.order and two.order and one.ranged and two.ranged):
+            continue
+        if one.ranged.ranges == two.ranged.ranges and (one.ranged.column, two.ranged.column) in pairs:
+            yield replace(one, hashed=None), replace(two, hashed=None)
+
+
+def _both_hashed(relation: ir.MergeJoin, left: Ways, right: Ways, movement: Movement) -> Iterator[tuple[Way, Way]]:
+    """By all keys, or by those by which a side is hashed already."""
+    of_left = {key.left: key.right for key in relation.keys}
+    of_right = {key.right: key.left for key in relation.keys}
+    choices = [
+        (tuple(key.left for key in relation.keys), tuple(key.right for key in relation.keys)),
+        *((keys, tuple(of_left[column] for column in keys)) for keys in _hashes(left, of_left)),
+        *((tuple(of_right[column] for column in keys), keys) for keys in _hashes(right, of_right)),
+    ]
+    for one, two in dict.fromkeys(choices):
+        by_left, by_right = movement.hashed_in_order(left, one), movement.hashed_in_order(right, two)
+        if by_left is not None and by_right is not None:
+            yield replace(by_left, ranged=None), replace(by_right, ranged=None)
+
+
+def _hashes(ways: Ways, keys: Container[int]) -> list[tuple[int, ...]]:
+    """By which of these columns sorted shares are hashed."""
+    found = [way.hashed for way in ways.shares if way.order and way.hashed]
+    return [hashed for hashed in found if all(column in keys for column in hashed)]
+
+
+def _placed(relation: ir.MergeJoin, way: Way, left: Way, right: Way) -> Iterator[Way]:
+    """Where rows are, by each side whose keys still say it: those of unmatched rows are null."""
+    both = len(relation.schema) == len(relation.left.schema) + len(relation.right.schema)
+    sides = [(left, 0, [key.left for key in relation.keys])] if relation.type in WHOLE_RIGHT else []
+    if relation.type in WHOLE_LEFT:
+        first = len(relation.left.schema) if both else 0
+        sides.append((right, first, [key.right for key in relation.keys]))
+    for side, first, keys in sides:
+        yield replace(
+            way,
+            hashed=tuple(first + column for column in side.hashed) if side.hashed else None,
+            ranged=side.ranged._replace(column=first + side.ranged.column) if side.ranged else None,
+            order=tuple(
+                ir.ColumnOrder(column=first + column, direction=key.direction)
+                for column, key in zip(keys, relation.keys, strict=True)
+            ),
+            in_turn=left.in_turn and right.in_turn,
+        )
+    if not sides:
+        yield way

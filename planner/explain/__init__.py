@@ -1,0 +1,1 @@
+"""Explains what a plan becomes, as text and as JSON."""

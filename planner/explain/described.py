@@ -1,0 +1,99 @@
+"""A relation in a few words, as `explain` shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import assert_never
+
+from .. import ir
+
+
+def described(relation: ir.Relation) -> str:  # noqa: C901 (a line per relation)
+    """What the relation does, without what it reads."""
+    match relation:
+        case ir.Read():
+            return f"read {relation.source} ({', '.join(relation.names)}){_declared(relation)}"
+        case ir.LocalFiles():
+            return f"local files {relation.source} ({', '.join(relation.names)}){_declared(relation)}"
+        case ir.Values():
+            return f"values, {len(relation.rows)} rows"
+        case ir.Filter():
+            return "filter"
+        case ir.Project():
+            return f"project, {len(relation.expressions)} columns"
+        case ir.Fetch():
+            return "fetch"
+        case ir.Sort():
+            return f"sort, {len(relation.keys)} keys"
+        case ir.TopN():
+            return f"top-n{' with ties' if relation.ties else ''}, {len(relation.keys)} keys"
+        case ir.Aggregate():
+            functions = _functions(relation.measures)
+            sets = f" in {len(relation.grouping_sets)} grouping sets" if len(relation.grouping_sets) > 1 else ""
+            return f"aggregate, {len(relation.keys)} keys{sets}" + (f": {functions}" if functions else "")
+        case ir.Join() | ir.LateralJoin():
+            lateral = "lateral " if isinstance(relation, ir.LateralJoin) else ""
+            return f"{lateral}join, {relation.type.value}"
+        case ir.Cross():
+            return "cross"
+        case ir.Set():
+            return f"set, {relation.operation.value} of {len(relation.inputs)}"
+        case ir.Window():
+            return f"window: {', '.join(call.function.name for call in relation.calls)}"
+        case ir.Expand():
+            return f"expand, {len(relation.alternatives)} alternatives"
+        case ir.Iterate() | ir.Recursion():
+            entering = "" if relation.input is None else ", with what enters"
+            fast = ", one recursive statement" if isinstance(relation, ir.Recursion) else ""
+            return f"loop {relation.name!r}{fast}{entering}"
+        case ir.Rounds():
+            return f"loop {relation.iterate.name!r}, round by round: {relation.why}"
+        case ir.LoopInput():
+            return f"input {relation.port} of the loop"
+        case ir.Reference():
+            return f"what came back to loop {relation.name!r}"
+        case ir.Unnest():
+            marks = [text for text, holds in (("outer", relation.outer), ("ordinality", relation.ordinality)) if holds]
+            return ", ".join(["unnest", *marks, f"{len(relation.lists)} lists"])
+        case ir.IndexLookup():
+            return f"look-up, {relation.type.value}, {len(relation.keys)} keys, {relation.index.kind} index"
+        case ir.MergeJoin():
+            keys = ", ".join(f"{key.left} = {key.right} {key.direction.value}" for key in relation.keys)
+            more = " and a condition" if relation.condition is not None else ""
+            left, right = relation.why
+            return f"merge join, {relation.type.value}, by columns {keys}{more}; left {left}, right {right}"
+        case ir.StreamingAggregate():
+            functions = _functions(relation.measures)
+            return f"streaming aggregate, {len(relation.keys)} keys: {functions or 'none'}; {relation.why}"
+        case ir.User():
+            return f"user operator {relation.name!r}: {', '.join(_streams(relation))}"
+        case ir.IndexTable():
+            return f"table of an index ({', '.join(relation.names)})"
+        case ir.Shared():
+            return f"shared {relation.ordinal}"
+        case ir.PartialAggregate():
+            return f"partial aggregate, {len(relation.keys)} keys: {_functions(relation.measures)}"
+        case ir.FinalAggregate():
+            return f"final aggregate, {relation.keys} keys: {_functions(relation.measures)}"
+        case ir.Exchange():
+            return f"exchange, {relation.routing.value}"
+        case _:
+            assert_never(relation)
+
+
+def _streams(relation: ir.User) -> Iterator[str]:
+    for at, stream in enumerate(relation.streams):
+        dealing = None if relation.dealing is None else relation.dealing[at]
+        way = "to one channel" if dealing is None else dealing.routing.value
+        keys = "" if dealing is None or not dealing.keys else f" of columns {', '.join(map(str, dealing.keys))}"
+        after = f" after {', '.join(stream.after)}" if stream.after else ""
+        yield f"{stream.name} {way}{keys}{after}"
+
+
+def _declared(relation: ir.Read | ir.LocalFiles) -> str:
+    keys = (f"{relation.names[each.column]} {each.direction.value}" for each in relation.order)
+    return f", declared to be sorted by {', '.join(keys)}" if relation.order else ""
+
+
+def _functions(measures: Sequence[ir.Measure]) -> str:
+    return ", ".join(measure.function.name for measure in measures)

@@ -1,0 +1,268 @@
+"""What a plan becomes in a continuous task, for people and for programs: operators, and what each one's work follows.
+
+In the text an operator stands above its only input; where there are several, each is indented. One that several read is
+shown once and named after that. The JSON has the same, as a flat list that refers to inputs by number, because plans
+can be thousands of levels deep.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, assert_never
+
+import pyarrow as pa
+
+from ...operators.changes.group import Count, Extreme, GroupMeasure, Sum
+from ...operators.changes.top import Counting
+from ...operators.changes.window import Reach
+from ...proto.values import Explanation, TaskOptions
+from ..changes.change_nodes import (
+    BackNode,
+    ChangeNode,
+    ComputeNode,
+    ConstantNode,
+    DifferenceNode,
+    GroupNode,
+    JoinNode,
+    LoopNode,
+    OnlyOneNode,
+    RecomputeNode,
+    RegroupNode,
+    SelectNode,
+    SourceNode,
+    TopNode,
+    WeighNode,
+    WindowNode,
+    inputs_of,
+)
+from ..physical.sources import PlannedSource
+from .explain_operators import Marks, indented
+
+_PROMISE: Final = (
+    "each epoch gives how the result has changed since the one before it, one row for each that has, in canonical order"
+)
+
+
+Called: TypeAlias = Mapping[str, str]
+
+_SOURCES: Final[Called] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    """An operator where it is read; `first` is whether it is shown here."""
+
+    number: int
+    depth: int
+    node: ChangeNode
+    first: bool
+    ends: bool
+
+
+def explain(
+    root: ChangeNode,
+    sources: Sequence[PlannedSource],
+    schema: pa.Schema,
+    options: TaskOptions,
+    warnings: Sequence[str],
+) -> Explanation:
+    content = {
+        "mode": options.mode.value,
+        "determinism": options.determinism.value,
+        "promise": _PROMISE,
+        "channels": options.channels,
+        "columns": _fields(schema),
+        "sources": [
+            {
+                "name": each.name,
+                "kind": "static" if each.static else "fed",
+                "columns": [{"name": c.name, "type": str(c.type), "nullable": c.nullable} for c in each.columns],
+                "reads": list(each.places),
+                "files": [item.path for item in each.items],
+            }
+            for each in sources
+        ],
+        "operators": operators_json(root, channels=options.channels),
+        "warnings": list(warnings),
+    }
+    return Explanation(text=_text(content, root), json=json.dumps(content, indent=1))
+
+
+def operators_json(root: ChangeNode, called: Called = _SOURCES, *, channels: int | None = None) -> list[dict[str, Any]]:
+    """Every operator once, numbered from 1, the root's. `called` is what sources are called that are none of the
+    plan's. Pipelines end in a task of so many `channels`; a loop's operators have none of their own.
+    """
+    lines = tuple(_lines(root, channels))
+    numbers = {id(line.node): line.number for line in lines}
+    return [_operator(line, numbers, called) for line in lines if line.first]
+
+
+def operators_text(root: ChangeNode, called: Called = _SOURCES, *, channels: int | None = None) -> list[str]:
+    """A line for each place where an operator is read, those below others indented."""
+    return [_line(line, called) for line in _lines(root, channels)]
+
+
+def nodes_of(root: ChangeNode) -> Iterator[ChangeNode]:
+    """Every operator once."""
+    return (line.node for line in _lines(root) if line.first)
+
+
+def recomputed(root: ChangeNode) -> Iterator[RecomputeNode]:
+    """What is computed again from all rows whenever they change."""
+    return (node for node in nodes_of(root) if isinstance(node, RecomputeNode))
+
+
+def _lines(root: ChangeNode, channels: int | None = None) -> Iterator[_Line]:
+    numbers: dict[int, int] = {}
+    ends = _ends(root, channels) if channels is not None else ()
+    stack = [(root, 0)]
+    while stack:
+        node, depth = stack.pop()
+        first = id(node) not in numbers
+        number = numbers.setdefault(id(node), len(numbers) + 1)
+        yield _Line(number=number, depth=depth, node=node, first=first, ends=id(node) in ends)
+        if first:
+            below = inputs_of(node)
+            stack.extend((each, depth + (len(below) > 1)) for each in reversed(below))
+
+
+def _ends(root: ChangeNode, channels: int) -> frozenset[int]:
+    """The identities of the operators that end a pipeline: their rows are the result, or go to where their key is."""
+    by_key = nodes_of(root) if channels > 1 else ()
+    return frozenset((id(root), *(id(each) for node in by_key if takes_by_key(node) for each in inputs_of(node))))
+
+
+def takes_by_key(node: ChangeNode) -> bool:
+    """Whether an operator has rows brought to the channel of their key, so that an exchange stands before it."""
+    return isinstance(node, JoinNode | OnlyOneNode) or _blocks(node)
+
+
+def _blocks(node: ChangeNode) -> bool:
+    """Whether an operator decides only when all changes of its time have come."""
+    return isinstance(node, WeighNode | GroupNode | TopNode | RegroupNode | WindowNode | RecomputeNode)
+
+
+def _operator(line: _Line, numbers: Mapping[int, int], called: Called) -> dict[str, Any]:
+    how, why = _work(line.node)
+    return {
+        "number": line.number,
+        "operator": _name(line.node, called),
+        "incremental": how != "everything",
+        "work": how,
+        "why": why,
+        "columns": _fields(line.node.schema),
+        "inputs": [numbers[id(each)] for each in inputs_of(line.node)],
+        "place": line.node.place,
+        **_marks(line).json,
+    }
+
+
+def _marks(line: _Line) -> Marks:
+    return Marks(ends=line.ends, blocks=_blocks(line.node))
+
+
+def _fields(schema: pa.Schema) -> list[dict[str, Any]]:
+    return [{"name": each.name, "type": str(each.type), "nullable": each.nullable} for each in schema]
+
+
+def _text(content: Mapping[str, Any], root: ChangeNode) -> str:
+    found = [
+        f"{content['mode']} ({content['promise']}), channels: {content['channels']}",
+        f"columns: {_columns(content['columns'])}",
+    ]
+    for source in content["sources"]:
+        found.append(f"source {source['name']} ({source['kind']}): {_columns(source['columns'])}")
+        found.extend(f"  file {path}" for path in source["files"])
+    found.append("operators")
+    found.extend(f"  {each}" for each in operators_text(root, channels=content["channels"]))
+    again = [line for line in _lines(root) if line.first and isinstance(line.node, RecomputeNode)]
+    if again:
+        found.append(f"not incremental: {', '.join(str(line.number) for line in again)}")
+    found.extend(f"warning: {each}" for each in content["warnings"])
+    return "\n".join(found) + "\n"
+
+
+def _line(line: _Line, called: Called) -> str:
+    indent = indented(line.depth)
+    if not line.first:
+        return f"{indent}{line.number}, as above"
+    how, why = _work(line.node)
+    marks = {"change": "", "touched keys": f"; {why}", "everything": f"; computed again from all rows: {why}"}
+    return f"{indent}{line.number} {_name(line.node, called)}{_marks(line).text}{marks[how]}  [{line.node.place}]"
+
+
+def _columns(columns: Sequence[Mapping[str, Any]]) -> str:
+    return ", ".join(f"{each['name']} {each['type']}{'' if each['nullable'] else ' not null'}" for each in columns)
+
+
+def _work(node: ChangeNode) -> tuple[str, str]:
+    """What an operator's work follows, and why where it is more than the change."""
+    match node:
+        case RegroupNode():
+            return "touched keys", "keys that are touched are computed again from their rows"
+        case WindowNode(reach=Reach(whole=True)):
+            return "touched keys", "partitions that are touched are computed again from their rows"
+        case RecomputeNode():
+            return "everything", node.why
+        case _:
+            return "change", ""
+
+
+def _name(node: ChangeNode, called: Called) -> str:  # noqa: C901 (a line per node)
+    match node:
+        case SourceNode(source=name) if name in called:
+            return called[name]
+        case SourceNode():
+            return f"source {node.source} ({', '.join(node.columns)})"
+        case ConstantNode():
+            return "constant rows"
+        case SelectNode():
+            return f"select, {len(node.columns)} columns" if len(node.inputs) == 1 else f"union of {len(node.inputs)}"
+        case ComputeNode():
+            return f"compute, {len(node.schema)} columns"
+        case DifferenceNode():
+            return "difference"
+        case JoinNode():
+            keys = ", ".join(f"c{key.left} = c{key.right}" for key in node.keys)
+            more = " and a condition" if node.condition is not None else ""
+            return f"join on {keys or 'every pair'}{more}"
+        case OnlyOneNode():
+            return "only one match"
+        case WeighNode():
+            return f"{node.weighing.value.replace('_', ' ')}, {len(node.inputs)} inputs"
+        case GroupNode():
+            return f"group by {len(node.key)} keys: {', '.join(_measure(each) for each in node.measures) or 'nothing'}"
+        case TopNode():
+            ties = "" if node.counting is Counting.ROWS else f" by {node.counting.value.replace('_', ' ')}"
+            return (
+                f"first {node.count} rows{ties} after {node.offset}, {len(node.key)} keys, {len(node.orders)} sort keys"
+            )
+        case RegroupNode():
+            return f"regroup by {len(node.key)} keys"
+        case WindowNode():
+            calls = len(node.schema) - len(node.input.schema)
+            return f"{calls} windows by {node.keys} keys, {len(node.orders)} sort keys"
+        case RecomputeNode():
+            return f"recompute, {len(node.inputs)} inputs"
+        case BackNode():
+            return f"what has come back in loop {node.loop}"
+        case LoopNode():
+            return f"loop {node.name}"
+        case _:
+            assert_never(node)
+
+
+def _measure(measure: GroupMeasure) -> str:
+    match measure:
+        case Count(column=None):
+            return "count"
+        case Count():
+            return "count of values"
+        case Sum():
+            return "sum"
+        case Extreme():
+            return "greatest" if measure.greatest else "least"
+        case _:
+            assert_never(measure)

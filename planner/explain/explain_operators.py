@@ -1,0 +1,131 @@
+"""The operators of each pipeline, for people and for programs: which ends it, which block, and which are halves.
+
+An operator that ends its pipeline hands rows to an exchange, or to the result. One that blocks has read all of its
+input before its first row. Where an exchange lies in the middle of what a relation does, what is below it is the
+relation's partial half, in every channel, and what is above it the final one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from .. import ir
+from ..cut.divide import read_by
+from ..cut.fragments import blocks
+from ..ir import tree
+from ..ir.visit import subqueries
+from .described import described
+
+ENDS, BLOCKS = "ends the pipeline", "blocks"
+
+
+_INDENTED: Final = 64
+
+
+def indented(depth: int) -> str:
+    """Before a line at this depth; beyond 64 levels, which nobody can follow, it says the number."""
+    return "  " * depth if depth <= _INDENTED else f"{'  ' * _INDENTED}({depth}) "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marks:
+    """What is said of an operator beside what it does."""
+
+    ends: bool
+    blocks: bool
+
+    @property
+    def text(self) -> str:
+        return "".join(f", {mark}" for mark, holds in ((BLOCKS, self.blocks), (ENDS, self.ends)) if holds)
+
+    @property
+    def json(self) -> dict[str, bool]:
+        return {"ends_pipeline": self.ends, "blocks": self.blocks}
+
+
+NONE = Marks(ends=False, blocks=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """`what` it does, and which half of it."""
+
+    depth: int
+    what: str
+    place: str
+    marks: Marks
+
+    @property
+    def text(self) -> str:
+        return f"{indented(self.depth)}{self.what}{self.marks.text}  [{self.place}]"
+
+    @property
+    def json(self) -> dict[str, Any]:
+        return {"depth": self.depth, "operator": self.what, "place": self.place, **self.marks.json}
+
+
+def operators_of(
+    roots: Sequence[ir.Relation], shared: Sequence[ir.Relation], kept: Mapping[int, str]
+) -> tuple[tuple[Operator, ...], ...]:
+    """Of each pipeline that computes one of `roots`, from the operator that ends it down to its exchanges and sources.
+    `kept` names relations whose rows are there already.
+    """
+    halves = _halves(roots, shared)
+    return tuple(tuple(_operators(root, shared, kept, halves)) for root in roots)
+
+
+def _operators(
+    root: ir.Relation, shared: Sequence[ir.Relation], kept: Mapping[int, str], halves: Mapping[int, str]
+) -> Iterator[Operator]:
+    used: set[int] = set()
+    stack = [(root, 0)]
+    while stack:
+        relation, depth = stack.pop()
+        below = () if relation is not root and id(relation) in kept else _below(relation, shared, used)
+        name = kept.get(id(relation)) if relation is not root else None
+        what = f"{halves.get(id(relation), '')}{described(relation)}"
+        yield Operator(
+            depth=depth,
+            what=what if name is None else f"{name}, {what}",
+            place=relation.place,
+            marks=Marks(ends=relation is root, blocks=name is None and _blocks(relation)),
+        )
+        stack.extend((each, depth + (len(below) > 1)) for each in reversed(below))
+
+
+def _blocks(relation: ir.Relation) -> bool:
+    return isinstance(relation, ir.PartialAggregate | ir.FinalAggregate) or blocks(relation)
+
+
+def _below(relation: ir.Relation, shared: Sequence[ir.Relation], used: set[int]) -> Sequence[ir.Relation]:
+    """What a pipeline computes right below a relation; what is shared at its first use."""
+    if isinstance(relation, ir.Exchange):
+        return ()
+    if isinstance(relation, ir.Shared):
+        if relation.ordinal in used:
+            return ()
+        used.add(relation.ordinal)
+        return (shared[relation.ordinal],)
+    inner = [each.relation for expression in tree.expressions(relation) for each in subqueries(expression)]
+    return (*read_by(relation), *inner)
+
+
+def _halves(roots: Sequence[ir.Relation], shared: Sequence[ir.Relation]) -> dict[int, str]:
+    """Which relations are halves of one, on both sides of an exchange or below one that merges what they sort."""
+    found: dict[int, str] = {}
+    for root in roots:
+        used: set[int] = set()
+        stack = [root]
+        while stack:
+            relation = stack.pop()
+            below = _below(relation, shared, used)
+            stack.extend(below)
+            for exchange in (each for each in below if isinstance(each, ir.Exchange)):
+                sent = exchange.input
+                if type(sent) is type(relation) and sent.place == relation.place:
+                    found |= {id(sent): "partial ", id(relation): "final "}
+                elif exchange.order and isinstance(sent, ir.Sort):
+                    found[id(sent)] = "partial "
+    return found

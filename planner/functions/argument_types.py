@@ -1,0 +1,131 @@
+"""Whether arguments fit an implementation, and what they are converted to for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from .. import ir
+from ..ir import types as t
+from ..ir.types import Type
+from . import coercion
+from .aliases import Argument, type_of
+from .derivation import derive
+from .patterns import ArgumentType, Bindings, Pattern, Signature, matches
+from .registry import Implementation
+
+_TEXTS: Final = (t.String, t.VarChar, t.FixedChar)
+
+
+def fit(implementation: Implementation, arguments: Sequence[Argument]) -> tuple[tuple[Type | None, ...], int] | None:
+    """The types the arguments get there, and what converting them costs; None if it does not take them."""
+    if not implementation.takes(len(arguments)):
+        return None
+    wanted = _wanted(implementation, arguments)
+    targets: list[Type | None] = []
+    total = 0
+    for index, argument in enumerate(arguments):
+        parameter = implementation.parameter(index)
+        type_ = type_of(argument)
+        if parameter.pattern is None:
+            if not isinstance(argument, str) or argument.upper() not in parameter.values:
+                return None
+            targets.append(None)
+            continue
+        if type_ is None:
+            return None
+        if isinstance(type_, Signature):
+            targets.append(None)
+            continue
+        literal = argument if isinstance(argument, ir.Literal) else None
+        target = wanted.get(parameter.pattern) or _target(parameter.pattern, type_, literal and literal.value)
+        cost = coercion.cost(type_, target, literal)
+        if cost is None:
+            return None
+        total += cost
+        targets.append(replace(target, nullable=type_.nullable))
+    return tuple(targets), total
+
+
+def _wanted(implementation: Implementation, arguments: Sequence[Argument]) -> dict[Pattern, Type]:
+    """The common type of the arguments that share a pattern with a name in it (`any1`, `decimal<P,S>`)."""
+    groups: dict[Pattern, list[Argument]] = {}
+    for index, argument in enumerate(arguments):
+        pattern = implementation.parameter(index).pattern
+        if pattern is not None and (pattern.is_any or pattern.parameters) and pattern.name not in ("any", "func"):
+            groups.setdefault(pattern, []).append(argument)
+    wanted: dict[Pattern, Type] = {}
+    for pattern, members in groups.items():
+        common = common_type(members) if len(members) > 1 else None
+        if common is not None:
+            wanted[pattern] = _target(pattern, common)
+    return wanted
+
+
+def common_type(members: Sequence[Argument]) -> Type | None:
+    """Literals that are null or text take the others' type; the others agree on a common one."""
+    types = [(member, type_of(member)) for member in members]
+    firm = [type_ for member, type_ in types if not _yields(member, types)]
+    common: Type | None = None
+    for type_ in firm or [type_ for _, type_ in types]:
+        if type_ is None or isinstance(type_, Signature):
+            return None
+        common = type_ if common is None else coercion.common(common, type_)
+        if common is None:
+            return None
+    return common
+
+
+def _yields(member: Argument, types: Sequence[tuple[Argument, ArgumentType | None]]) -> bool:
+    if not isinstance(member, ir.Literal):
+        return False
+    return member.value is None or (
+        isinstance(member.type, _TEXTS) and any(not isinstance(type_, _TEXTS) for _, type_ in types)
+    )
+
+
+def _target(pattern: Pattern, type_: Type, value: object = None) -> Type:
+    """What an argument of `type_` becomes where `pattern` is wanted: itself, or the nearest type of the pattern."""
+    if pattern.is_any or matches(pattern, type_, Bindings()):
+        return type_
+    match pattern.name, type_:
+        case "decimal", t.Integer():
+            return coercion.as_decimal(type_, value)
+        case "varchar", t.FixedChar(length=length):
+            return t.VarChar(length=length)
+        case "precision_timestamp", t.Date():
+            return t.Timestamp()
+        case "precision_timestamp_tz", t.Date():
+            return t.TimestampTz()
+        case "precision_timestamp_tz", t.Timestamp(precision=precision):
+            return t.TimestampTz(precision=precision)
+        case _ if not pattern.parameters:
+            return derive(pattern.name, Bindings(), {}) if _concrete(pattern) else type_
+        case _:
+            return type_
+
+
+def _concrete(pattern: Pattern) -> bool:
+    return pattern.name != "u!geometry" and pattern.name != "func"
+
+
+def convert(argument: Argument, target: Type | None) -> Argument:
+    """The argument as `target`, cast where it is not already; without a target it is an enum value or a lambda."""
+    if target is None:
+        return argument.upper() if isinstance(argument, str) else argument
+    if isinstance(argument, str | Signature) or coercion.same(type_of(argument), target):
+        return argument
+    return target if isinstance(argument, Type) else ir.Cast(operand=argument, type=target)
+
+
+def match_types(implementation: Implementation, types: Sequence[ArgumentType | None]) -> Bindings | None:
+    """What the implementation's names stand for with these argument types; None where they do not fit exactly."""
+    bindings = Bindings()
+    for index, type_ in enumerate(types):
+        pattern = implementation.parameter(index).pattern
+        if (pattern is None) != (type_ is None):
+            return None
+        if pattern is not None and type_ is not None and not matches(pattern, type_, bindings):
+            return None
+    return bindings

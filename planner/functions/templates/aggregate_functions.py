@@ -1,0 +1,152 @@
+"""Aggregates. A template calls DuckDB's through `Use.call`, so that it can be one of a window as well."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...ir import types as t
+from .arithmetic import OVERFLOW, ROUNDING, overflowing
+from .decimals import decimal, quotient, unscaled
+from .use import Entry, Table, Template, Use
+
+_OVERFLOW: Final = {"overflow": OVERFLOW}
+_EXACT: Final = {"overflow": ("ERROR",)}
+
+
+def _plain(function: str) -> Template:
+    return lambda use: use.call(function, *use.arguments)
+
+
+def _sum(use: Use) -> str:
+    """DuckDB sums integers as HUGEINT, decimals as DECIMAL(38, s), floats as doubles."""
+    total = use.call("sum", use.arguments[0])
+    if not isinstance(use.result, t.Integer):
+        return total
+    return overflowing(use.cast(total), total, use.result, use.choices.get("overflow", "ERROR"))
+
+
+def _sum_or_zero(use: Use) -> str:
+    return f"coalesce({_sum(use)}, {use.cast('0')})"
+
+
+def _average_decimals(use: Use) -> str:
+    """Exactly: the sum's digits divided by the count, rounded half away from zero."""
+    argument, result = decimal(use.type(0)), decimal(use.result)
+    total = t.Decimal(precision=38, scale=argument.scale)
+    digits = unscaled(use.call("sum", use.arguments[0]), total)
+    count = f"CAST({use.call('count', use.arguments[0])} AS HUGEINT)"
+    return quotient(digits, f"nullif({count}, 0)", result.scale - argument.scale, result)
+
+
+def _average(use: Use) -> str:
+    """Of integers, their exact sum divided by their number, truncated towards zero where the average is one itself:
+    DuckDB's own average of them cannot be put together from parts to the last bit.
+    """
+    (x,) = use.arguments
+    if not isinstance(use.type(0), t.Integer):
+        return use.cast(use.call("avg", x))
+    total, count = use.call("sum", x), use.call("count", x)
+    if isinstance(use.result, t.Integer):
+        return use.cast(f"({total} // nullif(CAST({count} AS HUGEINT), 0))")
+    return use.cast(f"(CAST({total} AS DOUBLE) / nullif({count}, 0))")
+
+
+def _count(use: Use) -> str:
+    return use.cast(use.call("count", *(use.arguments or ("*",))))
+
+
+def _any_value(use: Use) -> str:
+    return use.call("any_value" if use.choices["ignore_nulls"] == "TRUE" else "first", *use.arguments)
+
+
+def _product(use: Use) -> str:
+    """Of integers exactly, which DuckDB's own, a double, is not; one for no input."""
+    (x,) = use.arguments
+    if not isinstance(use.result, t.Integer):
+        return use.cast(f"coalesce({use.call('product', x)}, 1)")
+    factors = f"list_filter({use.call('list', f'CAST({x} AS HUGEINT)')}, lambda factor: factor IS NOT NULL)"
+    one = "CAST(1 AS HUGEINT)"
+    return use.cast(f"coalesce(list_reduce({factors}, lambda left_one, right_one: left_one * right_one, {one}), 1)")
+
+
+def _spread(function: str) -> Template:
+    """The distribution is an argument in newer plans, an option in older ones."""
+
+    def template(use: Use) -> str:
+        *enum, x = use.arguments
+        distribution = enum[0] if enum else use.choices.get("distribution", "SAMPLE")
+        return use.cast(use.call(f"{function}_{'samp' if distribution == 'SAMPLE' else 'pop'}", x))
+
+    return template
+
+
+def _correlation(use: Use) -> str:
+    return use.cast(use.call("corr", *use.arguments))
+
+
+def _median(use: Use) -> str:
+    """Exact also where an approximation would do. Between two integers the even one, exactly, by way of decimals."""
+    x = use.arguments[1]
+    if not isinstance(use.result, t.Integer):
+        return use.cast(use.call("median", x))
+    middle = use.call("median", f"CAST({x} AS DECIMAL(21,1))")
+    return use.cast(f"round_even({middle}, 0)")
+
+
+def _quantile(use: Use) -> str:
+    boundaries, _, _, x = use.arguments
+    bins = use.constant(2)
+    if not isinstance(bins, int) or bins < 1:
+        use.refuse("the number of bins has to be a positive constant")
+    first = 0 if boundaries in ("MINIMUM", "BOTH") else 1
+    last = bins if boundaries in ("MAXIMUM", "BOTH") else bins - 1
+    if first > last:
+        use.refuse("there is no boundary to give")
+    fractions = ", ".join(f"{i / bins!r}" for i in range(first, last + 1))
+    return use.call("quantile_disc", x, f"[{fractions}]")
+
+
+def _string_agg(use: Use) -> str:
+    if not isinstance(use.constant(1), str):
+        use.refuse("the separator has to be a constant")
+    return use.call("string_agg", *use.arguments)
+
+
+_SPREAD: Final = {"rounding": ROUNDING, "distribution": ("SAMPLE", "POPULATION")}
+
+TABLE: Final[Table] = {
+    ("arithmetic", "sum"): Entry(_sum, {**_OVERFLOW, "rounding": ROUNDING}),
+    ("arithmetic", "sum0"): Entry(_sum_or_zero, {**_OVERFLOW, "rounding": ROUNDING}),
+    ("arithmetic", "avg"): Entry(_average, {**_EXACT, "rounding": ROUNDING}),
+    ("arithmetic", "min"): Entry(_plain("min")),
+    ("arithmetic", "max"): Entry(_plain("max")),
+    ("arithmetic", "product"): Entry(_product, {**_EXACT, "rounding": ROUNDING}),
+    ("arithmetic", "std_dev"): Entry(_spread("stddev"), _SPREAD),
+    ("arithmetic", "variance"): Entry(_spread("var"), _SPREAD),
+    ("arithmetic", "corr"): Entry(_correlation, {"rounding": ROUNDING}),
+    ("arithmetic", "mode"): Entry(_plain("mode")),
+    ("arithmetic", "median"): Entry(_median, {"rounding": ROUNDING}),
+    ("arithmetic", "quantile"): Entry(_quantile, {"rounding": ROUNDING}),
+    ("arithmetic_decimal", "sum"): Entry(_plain("sum"), _EXACT),
+    ("arithmetic_decimal", "sum0"): Entry(_sum_or_zero, _EXACT),
+    ("arithmetic_decimal", "avg"): Entry(_average_decimals, _EXACT),
+    ("arithmetic_decimal", "min"): Entry(_plain("min")),
+    ("arithmetic_decimal", "max"): Entry(_plain("max")),
+    ("unsigned_integers", "sum"): Entry(_sum, _OVERFLOW),
+    ("unsigned_integers", "min"): Entry(_plain("min")),
+    ("unsigned_integers", "max"): Entry(_plain("max")),
+    ("datetime", "min"): Entry(_plain("min")),
+    ("datetime", "max"): Entry(_plain("max")),
+    ("ordered_values", "min"): Entry(_plain("min")),
+    ("ordered_values", "max"): Entry(_plain("max")),
+    ("boolean", "bool_and"): Entry(_plain("bool_and")),
+    ("boolean", "bool_or"): Entry(_plain("bool_or")),
+    ("string", "string_agg"): Entry(_string_agg, note="the separator has to be a constant"),
+    ("aggregate_generic", "count"): Entry(_count, _EXACT),
+    ("aggregate_generic", "any_value"): Entry(_any_value, {"ignore_nulls": ("TRUE", "FALSE")}),
+    ("aggregate_approx", "approx_count_distinct"): Entry(_plain("approx_count_distinct")),
+    ("aggregate_decimal_output", "count"): Entry(_count, _EXACT),
+    ("aggregate_decimal_output", "approx_count_distinct"): Entry(
+        lambda use: use.cast(use.call("approx_count_distinct", *use.arguments))
+    ),
+}

@@ -1,0 +1,179 @@
+"""What can be wrong with a graph before anything is known of its columns, and the order of its nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+
+import pyarrow as pa
+
+from ...proto.encoding.number_ranges import MOST_CHANNELS
+from ...proto.errors import PlanError, Problem
+from ...proto.graph import (
+    Aggregate,
+    ExecutorNode,
+    FedSource,
+    FileSource,
+    Graph,
+    GraphNode,
+    IterableSource,
+    MapNode,
+    SqlNode,
+    StockNode,
+    UnionNode,
+    read_by,
+)
+
+
+def ordered(graph: Graph) -> tuple[GraphNode, ...]:
+    """The nodes, each after those that it reads. Raises `PlanError` with all that is wrong with how they are joined."""
+    problems = [*_names(graph), *_references(graph)]
+    for node in graph.nodes:
+        problems += _of_node(node)
+    if not problems:
+        problems += [*_circle(graph), *_ends(graph)]
+    if problems:
+        raise PlanError(*problems)
+    by_name = {node.name: node for node in graph.nodes}
+    return tuple(by_name[name] for name in TopologicalSorter(_edges(graph)).static_order())
+
+
+def problem(node: str, reason: str, message: str) -> Problem:
+    """Something wrong with a node."""
+    return Problem(place=f"node {node!r}", reason=reason, message=message)
+
+
+def _edges(graph: Graph) -> Mapping[str, Sequence[str]]:
+    return {node.name: read_by(node) for node in graph.nodes}
+
+
+def _names(graph: Graph) -> Iterator[Problem]:
+    seen: set[str] = set()
+    for node in graph.nodes:
+        if node.name in seen:
+            yield problem(node.name, "DUPLICATE_NAME", "another node has this name; each needs a name of its own")
+        seen.add(node.name)
+
+
+def _references(graph: Graph) -> Iterator[Problem]:
+    known = {node.name for node in graph.nodes}
+    for node in graph.nodes:
+        for source in read_by(node):
+            if source not in known:
+                there = ", ".join(sorted(known - {node.name})) or "none"
+                yield problem(node.name, "UNKNOWN_NODE", f"it reads {source!r}, which is no node; there are: {there}")
+
+
+def _of_node(node: GraphNode) -> Iterator[Problem]:
+    yield from _of_schema(node)
+    match node:
+        case ExecutorNode():
+            yield from _of_executor(node)
+        case SqlNode():
+            yield from _of_streams(node)
+        case StockNode():
+            yield from _of_streams(node)
+            if isinstance(node.operation, Aggregate) and not node.operation.keys and node.channels != 1:
+                text = f"channels={node.channels}: without a column to group by there is one row, made by one channel"
+                yield problem(node.name, "BAD_CHANNELS", text)
+        case UnionNode(sources=()):
+            yield problem(node.name, "NO_STREAMS", "a union needs at least one stream")
+        case UnionNode():
+            return
+        case MapNode():
+            if not callable(node.function):
+                yield problem(node.name, "NOT_A_FUNCTION", f"{node.function!r} cannot be called with a batch")
+        case _:
+            if not _is_whole(node.stride, 1):
+                yield problem(
+                    node.name, "BAD_STRIDE", f"stride={node.stride!r} must be a whole number, at least one row"
+                )
+            if isinstance(node, IterableSource) and node.epoch_rows is not None and not _is_whole(node.epoch_rows, 1):
+                text = f"epoch_rows={node.epoch_rows!r} must be a whole number, at least one row"
+                yield problem(node.name, "BAD_STRIDE", text)
+
+
+def _of_schema(node: GraphNode) -> Iterator[Problem]:
+    """What its code says itself of its columns."""
+    match node:
+        case FedSource() | IterableSource():
+            needed = True
+        case FileSource() | MapNode() | ExecutorNode():
+            needed = False
+        case _:
+            return
+    if not isinstance(node.schema, pa.Schema) and (needed or node.schema is not None):
+        yield problem(node.name, "NO_SCHEMA", f"its schema is a pyarrow.Schema, not {type(node.schema).__name__}")
+
+
+def _is_whole(value: object, least: int, most: int | None = None) -> bool:
+    if not isinstance(value, int) or isinstance(value, bool):
+        return False
+    return value >= least and (most is None or value <= most)
+
+
+def _of_streams(node: ExecutorNode | SqlNode | StockNode) -> Iterator[Problem]:
+    if not _is_whole(node.channels, 1, MOST_CHANNELS):
+        text = f"channels={node.channels!r} must be a whole number, 1 to {MOST_CHANNELS}"
+        yield problem(node.name, "BAD_CHANNELS", text)
+    if not node.inputs:
+        yield problem(node.name, "NO_STREAMS", "it reads nothing; give it at least one stream")
+    names = [each.name for each in node.inputs]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield problem(node.name, "DUPLICATE_NAME", f"two of its streams are called {name!r}")
+
+
+def _of_executor(node: ExecutorNode) -> Iterator[Problem]:
+    yield from _of_streams(node)
+    if not callable(node.make):
+        made = hasattr(node.make, "execute")
+        right = "give its class, or a function that makes one: every channel and epoch has an executor of its own"
+        what = "is an executor itself" if made else "makes no executors"
+        yield problem(node.name, "NOT_A_FACTORY", f"{node.make!r} {what}; {right}")
+    names = [each.name for each in node.inputs]
+    for each in node.inputs:
+        for other in each.after:
+            if other not in names:
+                there = ", ".join(names)
+                text = f"stream {each.name!r} comes after {other!r}, which is no stream of it; there are: {there}"
+                yield problem(node.name, "UNKNOWN_STREAM", text)
+    circle = _first_circle({each.name: each.after for each in node.inputs})
+    if circle:
+        text = f"its streams wait for each other ({' after '.join(circle)}), so none could be read"
+        yield problem(node.name, "CIRCLE", text)
+
+
+def _circle(graph: Graph) -> Iterator[Problem]:
+    circle = _first_circle(_edges(graph))
+    if circle:
+        way = " reads ".join(map(repr, circle))
+        yield problem(circle[0], "CIRCLE", f"{way}: a graph has no circles; a loop is one graph a round")
+
+
+def _first_circle(edges: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
+    """Names of which each reads the next one, the first and the last the same; none where there is no circle."""
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        return tuple(reversed(error.args[1]))
+    return ()
+
+
+def _ends(graph: Graph) -> Iterator[Problem]:
+    names = [node.name for node in graph.nodes]
+    if graph.result is None:
+        yield Problem(
+            place="graph", reason="NO_RESULT", message="it has no result: end it with blocking(...) or collect(stream)"
+        )
+        return
+    if graph.result not in names:
+        there = ", ".join(names) or "none"
+        text = f"its result {graph.result!r} is no node; there are: {there}"
+        yield Problem(place="graph", reason="UNKNOWN_NODE", message=text)
+        return
+    read = {source for node in graph.nodes for source in read_by(node)}
+    for name in names:
+        if name not in read and name != graph.result:
+            yield problem(name, "UNREAD", "nothing reads it and it is not the result; leave it out")
+    if graph.result in read:
+        yield problem(graph.result, "RESULT_READ", "it is the result, and other nodes read it: end the graph elsewhere")

@@ -1,0 +1,298 @@
+"""Substrait's types in DuckDB and in Arrow.
+
+Which type of each a Substrait type becomes is decided here alone. Inside a statement strings of any kind are VARCHAR,
+bytes of any kind BLOB, and a struct's fields are called f1, f2, ... in order (they are always read by position);
+names, fixed widths and units come back when a result is cast to `schema`.
+
+What DuckDB hands out differs from `schema` in ways `pyarrow` casts without loss, but for these: struct fields'
+names (`rename` in SQL puts them right) and UUIDs (DuckDB gives text unless `arrow_lossless_conversion` is set).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+import pyarrow as pa
+from pyarrow import types as kinds
+
+from ...proto.errors import PlanError, Problem
+from . import types as t
+from .quote import identifier
+from .types import Type
+from .walk import unroll
+
+_FINEST: Final = 9
+_UNITS: Final = ("s", "ms", "ms", "ms", "us", "us", "us", "ns", "ns", "ns")
+_UNIT_DIGITS: Final[dict[str, int]] = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+_ARROW_INTEGERS: Final[dict[tuple[int, bool], pa.DataType]] = {
+    (8, True): pa.int8(),
+    (16, True): pa.int16(),
+    (32, True): pa.int32(),
+    (64, True): pa.int64(),
+    (8, False): pa.uint8(),
+    (16, False): pa.uint16(),
+    (32, False): pa.uint32(),
+    (64, False): pa.uint64(),
+}
+_SQL_INTEGERS: Final[dict[tuple[int, bool], str]] = {
+    (8, True): "TINYINT",
+    (16, True): "SMALLINT",
+    (32, True): "INTEGER",
+    (64, True): "BIGINT",
+    (8, False): "UTINYINT",
+    (16, False): "USMALLINT",
+    (32, False): "UINTEGER",
+    (64, False): "UBIGINT",
+}
+_SQL_TIMESTAMPS: Final[dict[str, str]] = {
+    "s": "TIMESTAMP_S",
+    "ms": "TIMESTAMP_MS",
+    "us": "TIMESTAMP",
+    "ns": "TIMESTAMP_NS",
+}
+
+
+class UnsupportedType(PlanError):
+    """A type that Tidegate cannot carry exactly. Its message names the type and what would do instead."""
+
+    def __init__(self, type_: Type, why: str) -> None:
+        super().__init__(Problem(place="", reason="UNSUPPORTED_TYPE", message=f"type {type_}: {why}"))
+
+
+def unit(type_: t.Time | t.Timestamp | t.TimestampTz) -> str:
+    """The Arrow unit that holds a type's precision: the coarsest that loses nothing."""
+    if not 0 <= type_.precision <= _FINEST:
+        raise UnsupportedType(type_, f"precisions 0 to {_FINEST} can be carried")
+    return _UNITS[type_.precision]
+
+
+def _interval(type_: t.IntervalDay | t.IntervalCompound) -> pa.DataType:
+    if type_.precision > 6:
+        raise UnsupportedType(type_, "intervals finer than microseconds cannot be carried (precision up to 6)")
+    return pa.month_day_nano_interval()
+
+
+def _decimal(type_: t.Decimal) -> t.Decimal:
+    if not (1 <= type_.precision <= 38 and 0 <= type_.scale <= type_.precision):
+        raise UnsupportedType(type_, "a decimal has 1 to 38 digits, of which at most all are decimal places")
+    return type_
+
+
+def arrow_type(type_: Type) -> pa.DataType:
+    """The Arrow type a column of this type has outside of DuckDB. Raises `UnsupportedType`."""
+    return unroll(_arrow_type, type_)
+
+
+def _arrow_type(type_: Type) -> Generator[Type, pa.DataType, pa.DataType]:  # noqa: C901  # a line per type
+    match type_:
+        case t.Boolean():
+            return pa.bool_()
+        case t.Integer(bits=bits, signed=signed):
+            return _ARROW_INTEGERS[bits, signed]
+        case t.Float(bits=bits):
+            return pa.float32() if bits == 32 else pa.float64()
+        case t.String() | t.VarChar() | t.FixedChar():
+            return pa.string()
+        case t.Binary():
+            return pa.binary()
+        case t.FixedBinary(length=length):
+            return pa.binary(length)
+        case t.Decimal():
+            return pa.decimal128(_decimal(type_).precision, type_.scale)
+        case t.Date():
+            return pa.date32()
+        case t.Time():
+            found = unit(type_)
+            return pa.time32(found) if found in ("s", "ms") else pa.time64(found)
+        case t.Timestamp():
+            return pa.timestamp(unit(type_))
+        case t.TimestampTz():
+            return pa.timestamp(unit(type_), tz="UTC")
+        case t.IntervalYear():
+            return pa.month_day_nano_interval()
+        case t.IntervalDay() | t.IntervalCompound():
+            return _interval(type_)
+        case t.Uuid():
+            return pa.uuid()
+        case t.Struct(fields=fields):
+            made = []
+            for name, field in zip(field_names(type_), fields, strict=True):
+                made.append(pa.field(name, (yield field), nullable=field.nullable))
+            return pa.struct(made)
+        case t.List(element=element):
+            return pa.list_(pa.field("item", (yield element), nullable=element.nullable))
+        case t.Map(key=key, value=value):
+            return pa.map_((yield key), pa.field("value", (yield value), nullable=value.nullable))
+
+
+def field_names(struct: t.Struct) -> tuple[str, ...]:
+    """A struct's field names: the plan's, or f1, f2, ... where it gives none."""
+    return struct.names or tuple(f"f{i}" for i in range(1, len(struct.fields) + 1))
+
+
+def sql_type(type_: Type) -> str:
+    """DuckDB's type for values of this type inside a statement. Raises `UnsupportedType`."""
+    return unroll(_sql_type, type_)
+
+
+def _sql_type(type_: Type) -> Generator[Type, str, str]:  # noqa: C901  # a line per type
+    match type_:
+        case t.Boolean():
+            return "BOOLEAN"
+        case t.Integer(bits=bits, signed=signed):
+            return _SQL_INTEGERS[bits, signed]
+        case t.Float(bits=bits):
+            return "FLOAT" if bits == 32 else "DOUBLE"
+        case t.String() | t.VarChar() | t.FixedChar():
+            return "VARCHAR"
+        case t.Binary() | t.FixedBinary():
+            return "BLOB"
+        case t.Decimal():
+            return f"DECIMAL({_decimal(type_).precision},{type_.scale})"
+        case t.Date():
+            return "DATE"
+        case t.Time():
+            return "TIME_NS" if unit(type_) == "ns" else "TIME"
+        case t.Timestamp():
+            return _SQL_TIMESTAMPS[unit(type_)]
+        case t.TimestampTz():
+            return "TIMESTAMPTZ_NS" if unit(type_) == "ns" else "TIMESTAMPTZ"
+        case t.IntervalYear():
+            return "INTERVAL"
+        case t.IntervalDay() | t.IntervalCompound():
+            _interval(type_)
+            return "INTERVAL"
+        case t.Uuid():
+            return "UUID"
+        case t.Struct(fields=fields):
+            inner = []
+            for i, field in enumerate(fields, 1):
+                inner.append(f"f{i} {yield field}")
+            return f"STRUCT({', '.join(inner)})"
+        case t.List(element=element):
+            return f"{yield element}[]"
+        case t.Map(key=key, value=value):
+            return f"MAP({yield key}, {yield value})"
+
+
+def digits(type_: t.Time | t.Timestamp | t.TimestampTz) -> int:
+    """The decimal places of a second that DuckDB's type for this one has (a zoned one has no fewer than six)."""
+    found = _UNIT_DIGITS[unit(type_)]
+    return found if isinstance(type_, t.Timestamp) else max(found, 6)
+
+
+def schema(types: Sequence[Type], names: Sequence[str]) -> pa.Schema:
+    """The Arrow schema of a plan's root. `names` are flattened depth first, as a plan gives them."""
+    left = iter(names)
+    fields = []
+    for type_ in types:
+        name = next(left)
+        fields.append(pa.field(name, arrow_type(named(type_, left)), nullable=type_.nullable))
+    return pa.schema(fields)
+
+
+def named(type_: Type, names: Iterator[str]) -> Type:
+    """The type with its structs' fields named from a flat, depth-first list."""
+
+    def step(part: Type) -> Generator[Type, Type, Type]:
+        match part:
+            case t.Struct(fields=fields, nullable=nullable):
+                made: list[tuple[str, Type]] = []
+                for field in fields:
+                    name = next(names)
+                    made.append((name, (yield field)))
+                return t.Struct(fields=tuple(f for _, f in made), names=tuple(n for n, _ in made), nullable=nullable)
+            case t.List(element=element, nullable=nullable):
+                return t.List(element=(yield element), nullable=nullable)
+            case t.Map(key=key, value=value, nullable=nullable):
+                return t.Map(key=(yield key), value=(yield value), nullable=nullable)
+            case _:
+                return part
+
+    return unroll(step, type_)
+
+
+def unnamed(type_: Type) -> Type:
+    """The type with no names for its structs' fields, as it is inside a statement."""
+
+    def step(part: Type) -> Generator[Type, Type, Type]:
+        match part:
+            case t.Struct(fields=fields):
+                made = []
+                for field in fields:
+                    made.append((yield field))  # noqa: PERF401  # a comprehension cannot yield
+                return replace(part, fields=tuple(made), names=())
+            case t.List(element=element):
+                return replace(part, element=(yield element))
+            case t.Map(key=key, value=value):
+                return replace(part, key=(yield key), value=(yield value))
+            case _:
+                return part
+
+    return unroll(step, type_)
+
+
+def unnamed_arrow(type_: pa.DataType) -> pa.DataType:
+    """The same for an Arrow type. Recursive on the nesting of a type, which decoding bounds."""
+    if kinds.is_struct(type_):
+        return pa.struct(
+            [each.with_name(f"f{at}").with_type(unnamed_arrow(each.type)) for at, each in enumerate(type_, 1)]
+        )
+    if kinds.is_list(type_):
+        return pa.list_(type_.value_field.with_type(unnamed_arrow(type_.value_type)))
+    if kinds.is_map(type_):
+        key, item = unnamed_arrow(type_.key_type), unnamed_arrow(type_.item_type)
+        return pa.map_(type_.key_field.with_type(key), type_.item_field.with_type(item))
+    return type_
+
+
+def arrow_schema(types: Sequence[Type]) -> pa.Schema:
+    """The schema of a relation inside the plan, where columns have no names."""
+    return pa.schema([pa.field(f"c{at}", arrow_type(unnamed(each)), each.nullable) for at, each in enumerate(types)])
+
+
+def has_struct(type_: Type) -> bool:
+    """Whether a struct is anywhere in it, so that names matter."""
+
+    def step(part: Type) -> Generator[Type, bool, bool]:
+        match part:
+            case t.Struct():
+                return True
+            case t.List(element=element):
+                return (yield element)
+            case t.Map(key=key, value=value):
+                return (yield key) or (yield value)
+            case _:
+                return False
+
+    return unroll(step, type_)
+
+
+def rename(sql: str, type_: Type) -> str:
+    """The value `sql` with its structs' fields called as `type_` names them; unchanged where there are none."""
+    return _renamed(sql, type_, 0) if has_struct(type_) else sql
+
+
+def _renamed(sql: str, type_: Type, depth: int) -> str:
+    """Recursive on the nesting of a type, which decoding bounds."""
+    if not has_struct(type_):
+        return sql
+    item = f"n{depth}"
+    match type_:
+        case t.Struct(fields=fields):
+            parts = (
+                f"{identifier(name)} := {_renamed(f'struct_extract_at({item}, {i})', field, depth + 1)}"
+                for i, (name, field) in enumerate(zip(field_names(type_), fields, strict=True), 1)
+            )
+            made = f"CASE WHEN {item} IS NOT NULL THEN struct_pack({', '.join(parts)}) END"
+            return f"list_transform([{sql}], lambda {item}: {made})[1]"
+        case t.List(element=element):
+            return f"list_transform({sql}, lambda {item}: {_renamed(item, element, depth + 1)})"
+        case t.Map(key=key, value=value):
+            keys = f"list_transform(map_keys({sql}), lambda {item}: {_renamed(item, key, depth + 1)})"
+            values = f"list_transform(map_values({sql}), lambda {item}: {_renamed(item, value, depth + 1)})"
+            return f"map({keys}, {values})"
+        case _:
+            return sql

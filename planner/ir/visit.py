@@ -1,0 +1,115 @@
+"""Passes over an expression, and over the relations of a plan, that any rewrite needs. None recurses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias, TypeGuard, TypeVar, cast
+
+from .. import ir
+from . import tree
+from .walk import unroll
+
+RelationT = TypeVar("RelationT", bound=ir.Relation)
+
+Places: TypeAlias = Mapping[int, int]
+"""A row's columns: the old position of each that is left to its new one."""
+
+
+def parts(expression: ir.Expression) -> Iterator[ir.Expression]:
+    """The expression and all it is made of, outermost first; not what is inside a subquery's relation."""
+    stack = [expression]
+    while stack:
+        found = stack.pop()
+        yield found
+        stack.extend(reversed(tree.operands(found)))
+
+
+def is_column(expression: object) -> TypeGuard[ir.Field]:
+    """Whether it is a column of the row itself, whole."""
+    return isinstance(expression, ir.Field) and not expression.steps and not expression.outer
+
+
+def subqueries(expression: ir.Expression) -> Iterator[ir.Subquery]:
+    """The subqueries in an expression, those inside other subqueries' relations left out."""
+    return (part for part in parts(expression) if isinstance(part, ir.Subquery))
+
+
+def transform(expression: ir.Expression, change: Callable[[ir.Expression], ir.Expression]) -> ir.Expression:
+    """`change` applied to every part of an expression, innermost first."""
+
+    def step(found: ir.Expression) -> Generator[ir.Expression, ir.Expression, ir.Expression]:
+        operands = []
+        for operand in tree.operands(found):
+            operands.append((yield operand))  # noqa: PERF401 (a comprehension cannot yield)
+        return change(tree.with_operands(found, operands))
+
+    return unroll(step, expression)
+
+
+def transform_relations(relation: ir.Relation, change: Callable[[ir.Relation], ir.Relation]) -> ir.Relation:
+    """`change` applied to every relation under and including `relation`, those of subqueries too, innermost first."""
+
+    def step(found: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
+        return change((yield from rebuilt(found)))
+
+    return unroll(step, relation)
+
+
+def rebuilt(relation: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
+    """A part of a step of `unroll`: the relation over what its inputs, and the relations of its subqueries, become."""
+    inputs = []
+    for below in tree.inputs(relation):
+        inputs.append((yield below))  # noqa: PERF401 (a comprehension cannot yield)
+    over = tree.with_inputs(relation, inputs)
+    replaced: dict[int, ir.Relation] = {}
+    for expression in tree.expressions(relation):
+        for subquery in subqueries(expression):
+            replaced[id(subquery.relation)] = yield subquery.relation
+    return with_subqueries(over, replaced) if replaced else over
+
+
+def with_subqueries(relation: ir.Relation, replaced: dict[int, ir.Relation]) -> ir.Relation:
+    """The relation with the subqueries of its own expressions reading other relations, by the old one's id."""
+
+    def change(expression: ir.Expression) -> ir.Expression:
+        if isinstance(expression, ir.Subquery) and replaced[id(expression.relation)] is not expression.relation:
+            return replace(expression, relation=replaced[id(expression.relation)])
+        return expression
+
+    return tree.with_expressions(relation, (transform(each, change) for each in tree.expressions(relation)))
+
+
+def relations(relation: ir.Relation) -> Iterator[ir.Relation]:
+    """The relation and all below it, those of subqueries included, outermost first and left to right."""
+    stack = [relation]
+    while stack:
+        found = stack.pop()
+        yield found
+        stack.extend(reversed(beneath(found)))
+
+
+def beneath(relation: ir.Relation) -> tuple[ir.Relation, ...]:
+    """Its inputs, then the relations of its subqueries."""
+    inner = (each.relation for expression in tree.expressions(relation) for each in subqueries(expression))
+    return (*tree.inputs(relation), *inner)
+
+
+def moved(relation: RelationT, rows: Sequence[Places], inner: Mapping[int, ir.Relation]) -> RelationT:
+    """The relation with its fields where the columns now are and the relations of its subqueries, by the old one's id,
+    replaced. `rows[0]` says where the columns of its own row are, `rows[n]` those of the n-th enclosing one.
+    """
+
+    def change(expression: ir.Expression) -> ir.Expression:
+        match expression:
+            case ir.Field():
+                index = rows[expression.outer][expression.index]
+                return expression if index == expression.index else replace(expression, index=index)
+            case ir.Subquery():
+                new = inner[id(expression.relation)]
+                return expression if new is expression.relation else replace(expression, relation=new)
+            case _:
+                return expression
+
+    made = tree.with_expressions(relation, (transform(each, change) for each in tree.expressions(relation)))
+    return cast("RelationT", made)

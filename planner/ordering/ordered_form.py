@@ -1,0 +1,304 @@
+"""Relations whose rows carry their places through every join, and are put in order by them where order matters.
+
+A row's *place* is some columns that no other row of its relation has: the row's number in what a fragment reads, the
+places of both sides in a join (the kept side's where there is one), the keys in an aggregate, all columns in a
+set operation, the branch and the place there in a union. Places are columns behind a relation's own.
+
+Joins hand places on; so do filters and projections. What depends on the order of its rows (a root, a window, a limit,
+an aggregate of floats) has them sorted by their places right below it: one sort for a whole stack of joins. A sort
+takes the places as its last keys, so that nothing ties. An aggregate that is the same in any order needs no sort.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Container, Generator
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias, assert_never
+
+from ...proto.errors import InternalError, PlanError, Problem
+from .. import ir
+from ..analysis.exact import is_exact, is_one_value, number_of_keys
+from ..functions import binding
+from ..ir import tree
+from ..ir import types as t
+from ..ir.visit import Places, RelationT, moved, subqueries
+from ..ir.walk import unroll
+from .joins import is_full, joined, kept_sides
+from .looseness import Looseness, joins_rows
+from .row_positions import Placed, bare, by_places, marked, rearranged, sorted_by_places, with_columns
+from .unions import union_all
+
+_ROW: Final = t.Integer(bits=64, nullable=False)
+
+
+class Demand(enum.Enum):
+    """What a relation is asked for: its rows in order; its rows with their places; its rows and nothing else."""
+
+    ORDER = "order"
+    PLACES = "places"
+    ROWS = "rows"
+
+
+@dataclass(frozen=True, slots=True)
+class _Visit:
+    relation: ir.Relation
+    outer: tuple[Places, ...]
+    demand: Demand
+
+
+_Walk: TypeAlias = Generator[_Visit, Placed, Placed]
+
+
+def ordered(root: ir.Relation, ends: Container[int]) -> ir.Relation:
+    """The same rows as `root`'s, in an order that depends on nothing but the rows that it reads: from sources, from
+    common subtrees, and from the relations in `ends`. Raises `PlanError` where DuckDB leaves no place for a sort.
+    """
+    return unroll(_Ordering(root, ends).step, _Visit(root, (), Demand.ORDER)).relation
+
+
+class _Ordering:
+    def __init__(self, root: ir.Relation, ends: Container[int]) -> None:
+        self._root = root
+        self._ends = ends
+        self._loose = Looseness(root, ends)
+        self._row_number = binding.bind(ir.FunctionKind.WINDOW, "row_number", None, ()).function
+
+    def step(self, visit: _Visit) -> _Walk:
+        relation, demand = visit.relation, visit.demand
+        if relation is not self._root and id(relation) in self._ends:
+            return self._leaf(relation, demand)
+        loose = self._loose.of(relation)
+        if demand is Demand.PLACES and not loose and isinstance(relation, ir.Filter | ir.Project):
+            found = yield from self._relation(relation, visit.outer, Demand.ORDER)
+            return self._leaf(found.relation, demand)
+        asked = Demand.PLACES if loose and demand is Demand.ORDER else demand
+        found = yield from self._relation(relation, visit.outer, asked)
+        match demand:
+            case Demand.PLACES:
+                return found
+            case Demand.ORDER:
+                return bare(sorted_by_places(found) if loose else found)
+            case Demand.ROWS:
+                return bare(found)
+            case _:
+                assert_never(demand)
+
+    def _relation(  # noqa: C901 (a line per relation)
+        self, relation: ir.Relation, outer: tuple[Places, ...], demand: Demand
+    ) -> _Walk:
+        match relation:
+            case ir.Read() | ir.LocalFiles() | ir.Shared():
+                return self._leaf(relation, demand)
+            case ir.Values():
+                return (yield from self._values(relation, outer, demand))
+            case ir.Filter() | ir.Project() | ir.Expand():
+                return (yield from self._passing(relation, outer, demand))
+            case ir.Fetch():
+                return (yield from self._fetch(relation, outer, demand))
+            case ir.Sort() | ir.TopN():
+                return (yield from self._sort(relation, outer, demand))
+            case ir.Window():
+                return (yield from self._window(relation, outer, demand))
+            case ir.Aggregate() | ir.PartialAggregate() | ir.FinalAggregate():
+                return (yield from self._aggregate(relation, outer, demand))
+            case ir.Set():
+                return (yield from self._set(relation, outer, demand))
+            case ir.Join() | ir.LateralJoin() | ir.Cross():
+                return (yield from self._join(relation, outer, demand))
+            case ir.Recursion():
+                return (yield from self._recursion(relation, demand))
+            case ir.Reference():
+                return Placed(relation, len(relation.schema))
+            case ir.Exchange() | ir.IndexTable() | ir.Unnest() | ir.IndexLookup():
+                raise InternalError(f"{relation.place}: {type(relation).__name__} inside of a fragment")
+            case ir.MergeJoin() | ir.StreamingAggregate() | ir.User() | ir.Iterate() | ir.Rounds() | ir.LoopInput():
+                raise InternalError(f"{relation.place}: {type(relation).__name__} inside of a fragment")
+            case _:
+                assert_never(relation)
+
+    # ---------------------------------------------------------------------------------------------------- leaves
+
+    def _leaf(self, relation: ir.Relation, demand: Demand) -> Placed:
+        """Rows in order: a row's place is its number. What filters them stands below: no filter passes a number, and
+        files would be read whole.
+        """
+        if demand is not Demand.PLACES:
+            return Placed(relation, len(relation.schema))
+        number = ir.WindowCall(function=self._row_number, arguments=(), type=_ROW, place=relation.place)
+        schema = (*relation.schema, _ROW)
+        window = ir.Window(input=relation, calls=(number,), schema=schema, place=relation.place)
+        return Placed(window, len(relation.schema))
+
+    def _values(self, relation: ir.Values, outer: tuple[Places, ...], demand: Demand) -> _Walk:
+        moving = yield from self._moved(relation, ({}, *outer))
+        if demand is not Demand.PLACES:
+            return Placed(moving, len(relation.schema))
+        rows = tuple((*row, ir.Literal(value=at, type=_ROW)) for at, row in enumerate(moving.rows))
+        return Placed(replace(moving, rows=rows, schema=(*relation.schema, _ROW)), len(relation.schema))
+
+    # --------------------------------------------------------------------------------------- one row in, some out
+
+    def _passing(
+        self, relation: ir.Filter | ir.Project | ir.Expand, outer: tuple[Places, ...], demand: Demand
+    ) -> _Walk:
+        below = yield _Visit(relation.input, outer, demand)
+        moving = yield from self._moved(relation, (below.own, *outer))
+        width = len(relation.schema)
+        match moving:
+            case ir.Filter():
+                return Placed(replace(moving, input=below.relation, schema=below.relation.schema), width)
+            case ir.Project():
+                expressions = (*moving.expressions, *below.places)
+                return Placed(with_columns(below.relation, expressions, moving.place), width)
+            case ir.Expand():
+                places = below.places
+                alternatives = tuple((*each, *places) for each in moving.alternatives)
+                types = tuple(place.type for place in places)
+                schema = (*moving.schema[:-1], *types, moving.schema[-1])
+                made = replace(moving, input=below.relation, alternatives=alternatives, schema=schema)
+                number = len(schema) - 1
+                order = (*range(width - 1), number, *range(width - 1, number), *((number,) if places else ()))
+                return Placed(rearranged(made, order) if places else made, width)
+            case _:
+                assert_never(moving)
+
+    # ------------------------------------------------------------------------------------------- rows in an order
+
+    def _fetch(self, relation: ir.Fetch, outer: tuple[Places, ...], demand: Demand) -> _Walk:
+        """Where the input is loose, a top-n by its places, which DuckDB also has for each row of an enclosing query."""
+        if joins_rows(relation):
+            raise PlanError(_refused(relation))
+        loose = self._loose.of(relation.input)
+        if not loose and not self._loose.is_closed(relation):
+            raise PlanError(_refused(relation))
+        below = yield _Visit(relation.input, outer, Demand.PLACES if loose else demand)
+        over, schema, keys = below.relation, below.relation.schema, by_places(below)
+        if not loose or not keys:
+            return Placed(replace(relation, input=over, schema=schema), below.width)
+        first = ir.TopN(
+            input=over,
+            keys=keys,
+            offset=relation.offset,
+            count=relation.count,
+            ties=False,
+            schema=schema,
+            place=relation.place,
+        )
+        return Placed(first, below.width)
+
+    def _sort(self, relation: ir.Sort | ir.TopN, outer: tuple[Places, ...], demand: Demand) -> _Walk:
+        """Without places to break its ties, DuckDB's sort repeats itself as long as its input does."""
+        ties = isinstance(relation, ir.TopN) and relation.ties
+        if ties:
+            self._stands_alone(relation)
+            below = yield from self._in_order(relation.input, outer, demand)
+        else:
+            loose = self._loose.of(relation.input) or joins_rows(relation)
+            below = yield _Visit(relation.input, outer, Demand.PLACES if loose else demand)
+        moving = yield from self._moved(relation, (below.own, *outer))
+        keys = moving.keys if ties else (*moving.keys, *by_places(below))
+        return Placed(replace(moving, input=below.relation, keys=keys, schema=below.relation.schema), below.width)
+
+    def _window(self, relation: ir.Window, outer: tuple[Places, ...], demand: Demand) -> _Walk:
+        self._stands_alone(relation)
+        below = yield from self._in_order(relation.input, outer, demand)
+        moving = yield from self._moved(relation, (below.own, *outer))
+        inside, calls = len(below.relation.schema), len(relation.calls)
+        schema = (*below.relation.schema, *(call.type for call in moving.calls))
+        made = replace(moving, input=below.relation, schema=schema)
+        if not below.places:
+            return Placed(made, len(relation.schema))
+        order = (*range(below.width), *range(inside, inside + calls), *range(below.width, inside))
+        return Placed(rearranged(made, order), len(relation.schema))
+
+    def _in_order(self, relation: ir.Relation, outer: tuple[Places, ...], demand: Demand) -> _Walk:
+        """The rows sorted, with places where they are wanted."""
+        if demand is not Demand.PLACES:
+            return (yield _Visit(relation, outer, Demand.ORDER))
+        found = yield _Visit(relation, outer, Demand.PLACES)
+        return sorted_by_places(found) if self._loose.of(relation) else found
+
+    def _stands_alone(self, relation: ir.Relation) -> None:
+        """DuckDB computes what looks out to an enclosing row for all of those rows at once, by joins that may stand
+        between a sort of ours and the relation.
+        """
+        if joins_rows(relation) or not self._loose.is_closed(relation):
+            raise PlanError(_refused(relation))
+
+    # --------------------------------------------------------------------------------------------- many rows in one
+
+    def _aggregate(
+        self,
+        relation: ir.Aggregate | ir.PartialAggregate | ir.FinalAggregate,
+        outer: tuple[Places, ...],
+        demand: Demand,
+    ) -> _Walk:
+        exact = is_exact(relation)
+        if not exact and joins_rows(relation):
+            raise PlanError(_refused(relation))
+        below = yield _Visit(relation.input, outer, Demand.ROWS if exact else Demand.ORDER)
+        moving = yield from self._moved(relation, (below.own, *outer))
+        made = Placed(replace(moving, input=below.relation), len(relation.schema))
+        if demand is not Demand.PLACES:
+            return made
+        keys = [*range(number_of_keys(relation))]
+        if isinstance(relation, ir.Aggregate) and len(relation.grouping_sets) > 1:
+            keys.append(len(relation.schema) - 1)
+        return Placed(rearranged(made.relation, (*range(made.width), *keys)), made.width)
+
+    def _set(self, relation: ir.Set, outer: tuple[Places, ...], demand: Demand) -> _Walk:
+        if relation.operation is ir.SetOperation.UNION_ALL:
+            found = []
+            for each in relation.inputs:
+                found.append((yield _Visit(each, outer, demand)))  # noqa: PERF401
+            return union_all(relation, found, placed=demand is Demand.PLACES)
+        exact = all(map(is_one_value, relation.schema))
+        inputs = []
+        for each in relation.inputs:
+            inputs.append((yield _Visit(each, outer, Demand.ROWS if exact else Demand.ORDER)).relation)  # noqa: PERF401
+        made = replace(relation, inputs=tuple(inputs))
+        width = len(relation.schema)
+        return Placed(rearranged(made, (*range(width), *range(width))) if demand is Demand.PLACES else made, width)
+
+    def _recursion(self, relation: ir.Recursion, demand: Demand) -> _Walk:
+        """It sorts its rows itself, in whatever order they are found. Nothing in it asks for rows in an order but what
+        is inside of the parts that it does not repeat.
+        """
+        inputs = []
+        for each in tree.inputs(relation):
+            inputs.append((yield _Visit(each, (), Demand.ROWS)).relation)  # noqa: PERF401
+        return self._leaf(tree.with_inputs(relation, inputs), demand)
+
+    # -------------------------------------------------------------------------------------------------------- joins
+
+    def _join(self, relation: ir.Join | ir.LateralJoin | ir.Cross, outer: tuple[Places, ...], demand: Demand) -> _Walk:
+        kept = kept_sides(relation)
+        asked = [demand if side in kept else Demand.ROWS for side in (relation.left, relation.right)]
+        left = yield _Visit(relation.left, outer, asked[0])
+        rows = (left.own, *outer) if isinstance(relation, ir.LateralJoin) else outer
+        right = yield _Visit(relation.right, rows, asked[1])
+        if demand is Demand.PLACES and is_full(relation):
+            left, right = marked(left), marked(right)
+        start = len(left.relation.schema)
+        row = {**left.own, **{left.width + at: start + at for at in range(right.width)}}
+        moving = yield from self._moved(relation, (row, *outer))
+        return joined(relation, moving, left, right)
+
+    # ------------------------------------------------------------------------------------------------- expressions
+
+    def _moved(self, relation: RelationT, rows: tuple[Places, ...]) -> Generator[_Visit, Placed, RelationT]:
+        inner: dict[int, ir.Relation] = {}
+        for expression in tree.expressions(relation):
+            for subquery in subqueries(expression):
+                inner[id(subquery.relation)] = (yield _Visit(subquery.relation, rows, Demand.ROWS)).relation
+        return moved(relation, rows, inner)
+
+
+def _refused(relation: ir.Relation) -> Problem:
+    return Problem(
+        place=relation.place,
+        reason="ORDER_NOT_REPEATABLE",
+        message="this part depends on the order of its rows and reads a subquery or the row of an enclosing query, so "
+        "with joins larger than memory its rows would not be repeatable. Give the task more memory, or run it relaxed",
+    )

@@ -1,0 +1,1 @@
+"""What the planner hands to the executor: physical nodes, pipelines, stages, as values."""

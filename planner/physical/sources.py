@@ -1,0 +1,105 @@
+"""The sources of a plan: all reads of one name are one source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ...operators.core.column import Column
+from ...proto.errors import PlanError, Problem
+from .. import ir
+from ..ir.arrow_types import UnsupportedType, arrow_type
+from ..ir.types import Type, required
+from ..ir.visit import relations
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PlannedSource:
+    """`columns` are those that the plan uses, and no others. `items` are the files of a source that the plan names
+    itself. `places` are its reads.
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+    static: bool
+    items: tuple[ir.FileItem, ...] = ()
+    places: tuple[str, ...] = ()
+
+
+def check(plan: ir.Plan) -> None:
+    """Raises `PlanError` when reads of one source disagree about a column's type."""
+    problems: list[Problem] = []
+    first: dict[tuple[str, str], tuple[Type, str]] = {}
+    for read in reads(plan):
+        for name, type_ in zip(read.names, read.schema, strict=True):
+            other, place = first.setdefault((read.source, name), (type_, read.place))
+            if required(other) != required(type_):
+                text = f"column {name!r} of source {read.source!r} is {type_} here, but {other} at {place}"
+                problems.append(_problem(read, "SCHEMA_CONFLICT", text))
+    if problems:
+        raise PlanError(*problems)
+
+
+def sources(
+    plan: ir.Plan, static: Callable[[ir.Read], bool], given: ir.Plan | None = None
+) -> tuple[PlannedSource, ...]:
+    """Every source once, in plan order. A column is nullable when every read of it says so. A source that is read only
+    in `given`, the plan before it was rewritten, is a source without columns: it is fed all the same. Raises
+    `PlanError` for the columns of types that cannot be carried.
+    """
+    kept = reads(plan)
+    used = {read.source for read in kept}
+    of_source: dict[str, list[ir.Read | ir.LocalFiles]] = {}
+    for read in (*kept, *(read for read in reads(given or plan) if read.source not in used)):
+        of_source.setdefault(read.source, []).append(read)
+    problems: list[Problem] = []
+    found = tuple(_planned(name, each, static, problems, used=name in used) for name, each in of_source.items())
+    if problems:
+        raise PlanError(*problems)
+    return found
+
+
+def _planned(
+    name: str,
+    found: Sequence[ir.Read | ir.LocalFiles],
+    static: Callable[[ir.Read], bool],
+    problems: list[Problem],
+    *,
+    used: bool,
+) -> PlannedSource:
+    """The source of all these reads."""
+    columns: dict[str, Column] = {}
+    for read in found if used else ():
+        for column in _columns(read, problems):
+            old = columns.get(column.name, column)
+            columns[column.name] = replace(old, nullable=old.nullable and column.nullable)
+    first = found[0]
+    return PlannedSource(
+        name=name,
+        columns=tuple(columns.values()),
+        static=isinstance(first, ir.LocalFiles) or static(first),
+        items=first.items if isinstance(first, ir.LocalFiles) else (),
+        places=tuple(read.place for read in found),
+    )
+
+
+def reads(plan: ir.Plan) -> Sequence[ir.Read | ir.LocalFiles]:
+    """All leaf reads, in plan order."""
+    return [
+        relation
+        for root in (plan.root, *plan.shared)
+        for relation in relations(root)
+        if isinstance(relation, ir.Read | ir.LocalFiles)
+    ]
+
+
+def _columns(read: ir.Read | ir.LocalFiles, problems: list[Problem]) -> Iterator[Column]:
+    for name, type_ in zip(read.names, read.schema, strict=True):
+        try:
+            yield Column(name=name, type=arrow_type(type_), nullable=type_.nullable)
+        except UnsupportedType as error:
+            problems.append(_problem(read, error.reason, f"column {name!r} of source {read.source!r}: {error}"))
+
+
+def _problem(read: ir.Read | ir.LocalFiles, reason: str, message: str) -> Problem:
+    return Problem(place=read.place, reason=reason, message=message)

@@ -1,0 +1,47 @@
+"""The pipelines of an epoch as the stages of one job, which exchanges its rows between stages and nowhere else.
+
+Those that feed a pipeline are one stage, whose tasks are the channels of them all; those that give the result are the
+last. A pipeline that feeds several is in the stage of each: its rows are kept on disk for the epoch by the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ..ir import Routing
+from .pipelines import Exchange, Pipeline, received_by
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStage:
+    """`pipelines` are its pipelines' places in the plan, `to` is that of the one which they feed; None: the result."""
+
+    pipelines: tuple[int, ...]
+    tasks: int
+    to: int | None
+
+
+def stages_of(pipelines: Sequence[Pipeline]) -> tuple[JobStage, ...]:
+    return tuple(_stages(pipelines))
+
+
+def _stages(pipelines: Sequence[Pipeline]) -> Iterator[JobStage]:
+    for to, pipeline in enumerate(pipelines):
+        received = received_by(pipeline.root)
+        if received:
+            yield _stage(pipelines, [at for at, each in enumerate(pipelines) if _feeds(each, received)], to)
+    yield _stage(pipelines, [at for at, each in enumerate(pipelines) if not each.into], None)
+
+
+def _stage(pipelines: Sequence[Pipeline], members: Sequence[int], to: int | None) -> JobStage:
+    return JobStage(pipelines=tuple(members), tasks=sum(pipelines[at].channels for at in members), to=to)
+
+
+def _feeds(pipeline: Pipeline, received: Sequence[int]) -> bool:
+    return any(each.number in received for each in pipeline.into)
+
+
+def is_shared(exchange: Exchange) -> bool:
+    """Whether every consumer reads all rows: they are then written once."""
+    return exchange.consumers > 1 and exchange.routing in (Routing.BROADCAST, Routing.GATHER)

@@ -1,0 +1,65 @@
+"""Physical nodes of what users wrote: the nodes of graphs, and the operators that plans name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+
+from ...operators.user.user import UserStream
+from ...proto.graph import BatchFunction, Executor, IterableSource
+
+if TYPE_CHECKING:
+    from .pipelines import PhysicalNode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class UserNode:
+    """An executor of the user's over the nodes it reads, each as the stream at its place in `streams`. Errors call it
+    `name`.
+    """
+
+    name: str
+    inputs: tuple[PhysicalNode, ...]
+    streams: tuple[UserStream, ...]
+    make: Callable[[], Executor]
+    schema: pa.Schema
+    size_class: int
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BatchFunctionNode:
+    """A function of the user's over the input's batches."""
+
+    input: PhysicalNode
+    function: BatchFunction
+    stride: int
+    schema: pa.Schema
+    size_class: int
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class UnionNode:
+    """The inputs' rows, one input after the other."""
+
+    inputs: tuple[PhysicalNode, ...]
+    schema: pa.Schema
+    size_class: int
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class IterateNode:
+    """The rows of an iterable of the user's."""
+
+    source: IterableSource
+    schema: pa.Schema
+    size_class: int
+    place: str
+
+
+UserOperatorNode: TypeAlias = UserNode | BatchFunctionNode | UnionNode | IterateNode

@@ -1,0 +1,136 @@
+"""From a decoded plan to operators on changes: checked, rewritten, lowered."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyarrow import types as kinds
+
+from ..operators.changes.values.change import WEIGHT
+from ..proto.errors import PlanError, Problem
+from ..proto.values import Explanation, TaskOptions
+from . import ir
+from .changes.change_nodes import ChangeNode
+from .changes.lower_changes import lower
+from .changes.orders import sort_below_limits
+from .explain.explain_changes import explain, nodes_of
+from .physical.sources import PlannedSource, check, sources
+from .prepare import Decoded, columns_of, problems_of
+from .rewrite import REWRITES
+from .rewrite.prune_columns import prune_columns
+from .rewrite.reduce_aggregates import reduce_aggregates
+from .rewrite.split_expressions import split_expressions
+
+_REWRITES: Final = tuple(each for each in REWRITES if each is not reduce_aggregates)
+"""Groups follow the change: to make some of them again whenever another side changes would cost more, not less."""
+
+
+_INTERVAL: Final = (
+    "intervals of months and days are equal to others that are written otherwise, so a change cannot say which is meant"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PreparedChanges:
+    """A plan as operators on changes. `columns` are those of its rows, `schema` has their weight behind them."""
+
+    root: ChangeNode
+    options: TaskOptions
+    columns: pa.Schema
+    sources: tuple[PlannedSource, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.columns.append(pa.field(WEIGHT, pa.int64(), nullable=False))
+
+    def explain(self) -> Explanation:
+        """For people and for programs: the operators, which follow the change and which do not, and why."""
+        return explain(self.root, self.sources, self.schema, self.options, self.warnings)
+
+
+def prepare_changes(decoded: Decoded, options: TaskOptions, static: Collection[str] = ()) -> PreparedChanges:
+    """As `planner.prepare.prepare`, for a continuous task."""
+    plan, names = decoded.plan, frozenset(static)
+
+    def is_static(read: ir.Read) -> bool:
+        return read.source in names
+
+    def found(of: ir.Plan) -> tuple[PlannedSource, ...]:
+        planned = sources(of, is_static, plan)
+        _check_names(of, planned)
+        return planned
+
+    checks = (
+        lambda: check(plan),
+        lambda: _check_reads_only(plan),
+        lambda: found(prune_columns(plan)),
+        lambda: split_expressions(plan),
+        lambda: lower(sort_below_limits(plan), options.loop_rows, options.loop_seconds),
+    )
+    try:
+        check(plan)
+        _check_reads_only(plan)
+        rewritten = _rewritten(plan)
+        planned = found(rewritten)
+        lowered = lower(rewritten, options.loop_rows, options.loop_seconds)
+        _check_types(lowered.root)
+    except PlanError as error:
+        raise PlanError(*problems_of(plan, checks, error)) from error
+    return PreparedChanges(
+        root=lowered.root,
+        options=options,
+        columns=columns_of(rewritten),
+        sources=planned,
+        warnings=(*decoded.warnings, *lowered.warnings),
+    )
+
+
+def _rewritten(plan: ir.Plan) -> ir.Plan:
+    for each in _REWRITES:
+        plan = each(plan)
+    return sort_below_limits(prune_columns(plan, narrow=True))
+
+
+def _check_reads_only(plan: ir.Plan) -> None:
+    if plan.write is not None:
+        message = "a table that is written holds rows, not changes; leave the write out, or run the plan per epoch"
+        raise PlanError(Problem(place=plan.write.place, reason="WRITE_IN_CONTINUOUS", message=message))
+
+
+def _check_names(plan: ir.Plan, planned: Collection[PlannedSource]) -> None:
+    """That no column in use is called as the weight is."""
+    problems = []
+    for source in planned:
+        problems += [
+            _reserved(source.places[0], f"column {column.name!r} of source {source.name!r}")
+            for column in source.columns
+            if column.name.casefold() == WEIGHT
+        ]
+    if WEIGHT in (name.casefold() for name in columns_of(plan).names):
+        problems.append(_reserved(plan.root.place, f"column {WEIGHT!r} of the result"))
+    if problems:
+        raise PlanError(*problems)
+
+
+def _check_types(root: ChangeNode) -> None:
+    """That rows can be told apart: a change is one of equal rows."""
+    problems = {
+        Problem(place=node.place, reason="UNSUPPORTED_TYPE", message=f"{_INTERVAL}; cast it, or run the plan per epoch")
+        for node in nodes_of(root)
+        if any(kinds.is_interval(field.type) for field in node.schema)
+    }
+    if problems:
+        raise PlanError(*sorted(problems, key=lambda problem: problem.place))
+
+
+def _reserved(place: str, what: str) -> Problem:
+    message = (
+        f"{what}: in a continuous task {WEIGHT} is the column that says how often a row is inserted or deleted; call "
+        "it otherwise. A weight that comes with the data is no column of the plan: name it with the split, as its "
+        "change_column"
+    )
+    return Problem(place=place, reason="RESERVED_COLUMN", message=message)

@@ -1,0 +1,38 @@
+"""Substrait's casts in DuckDB."""
+
+from __future__ import annotations
+
+from .. import ir
+from ..functions.templates.use import error, let
+from ..ir import types as t
+from ..ir.arrow_types import sql_type
+from ..ir.types import Type
+
+
+def cast(sql: str, source: Type, target: Type, on_failure: ir.CastFailure) -> str:
+    """`sql`, of type `source`, as `target`.
+
+    A string is cut to a `varchar`'s or `fixedchar`'s length, and the latter padded with blanks. Bytes of another
+    length than a `fixedbinary`'s and other values that do not fit fail, or are null where the plan says so.
+    """
+    function = "TRY_CAST" if on_failure is ir.CastFailure.NULL else "CAST"
+    wanted = sql_type(target)
+    texts = isinstance(source, t.String | t.VarChar | t.FixedChar)
+    converted = sql if texts and wanted == "VARCHAR" else f"{function}({sql} AS {wanted})"
+    match target:
+        case t.VarChar(length=length):
+            within = isinstance(source, t.VarChar | t.FixedChar) and source.length <= length
+            return converted if within else f"left({converted}, {length})"
+        case t.FixedChar(length=length):
+            return f"rpad({converted}, {length}, ' ')"
+        case t.FixedBinary(length=length):
+            if isinstance(source, t.FixedBinary) and source.length == length:
+                return converted
+            return let(converted, lambda value: _of_length(value, length, on_failure))
+        case _:
+            return converted
+
+
+def _of_length(value: str, length: int, on_failure: ir.CastFailure) -> str:
+    wrong = "NULL" if on_failure is ir.CastFailure.NULL else error(f"cast to fixedbinary<{length}>: another length")
+    return f"CASE WHEN octet_length({value}) <> {length} THEN {wrong} ELSE {value} END"

@@ -1,0 +1,318 @@
+"""Expressions as DuckDB's SQL.
+
+`render` walks an expression without recursion. What it makes is of exactly `sql_type(expression.type)`, but that a
+decimal may have fewer digits (with the same scale), and is one operand: it can stand in any place without brackets.
+
+Where a column, an enclosing row or a subquery is in SQL is the relations' business, and comes in as a `Scope`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from ...proto.errors import PlanError, Problem
+from .. import ir
+from ..functions import binding
+from ..functions.aliases import type_of
+from ..functions.function_options import choose
+from ..functions.templates import entry
+from ..functions.templates.comparison import balanced
+from ..functions.templates.use import AggregateCall, Use
+from ..functions.templates.window_functions import RANKING
+from ..ir import types as t
+from ..ir.arrow_types import sql_type
+from ..ir.boolean import is_connective, terms
+from ..ir.walk import unroll
+from . import cast_expressions as casts
+from .literal_sql import literal
+
+
+class Scope(Protocol):
+    """Where an expression's names are found."""
+
+    def column(self, index: int, outer: int) -> str:
+        """The qualified column `index` of the current row, or of the `outer`-th enclosing subquery's."""
+        ...
+
+    def subquery(self, relation: ir.Relation) -> str:
+        """A SELECT for a subquery, in which this scope's row is the nearest enclosing one. Columns in order."""
+        ...
+
+    def context(self, variable: ir.Clock) -> str:
+        """The column, or scalar subquery, that holds a clock value."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """An expression at some depth of lambdas, whose parameters are called by that depth."""
+
+    expression: ir.Expression
+    lambdas: int
+
+
+_Step: TypeAlias = Generator[_Part, str, str]
+
+
+def _each(expressions: Iterable[ir.Expression | str], part: _Part) -> Generator[_Part, str, list[str]]:
+    """All of them, in order; a plain string is an enum argument and stays."""
+    rendered = []
+    for expression in expressions:
+        if not isinstance(expression, str):
+            expression = yield _Part(expression, part.lambdas)  # noqa: PLW2901  # now as SQL
+        rendered.append(expression)
+    return rendered
+
+
+def render(expression: ir.Expression, scope: Scope) -> str:
+    """The expression as SQL. Raises `PlanError` for what cannot be carried or is not supported."""
+    return unroll(lambda part: _render(part, scope), _Part(expression, 0))
+
+
+def _render(part: _Part, scope: Scope) -> _Step:  # noqa: C901  # a line per kind
+    match part.expression:
+        case ir.Literal(value=value, type=type_):
+            return literal(value, type_)
+        case ir.Field(index=index, outer=outer, steps=steps):
+            return _stepped(scope.column(index, outer), steps)
+        case ir.NestedField(operand=operand, steps=steps):
+            return _stepped((yield _Part(operand, part.lambdas)), steps)
+        case ir.Call() as call:
+            return (yield from _call(call, part))
+        case ir.Cast(operand=operand, type=type_, on_failure=failure):
+            return casts.cast((yield _Part(operand, part.lambdas)), operand.type, type_, failure)
+        case ir.IfThen() as conditional:
+            return (yield from _if_then(conditional, part))
+        case ir.Switch() as switch:
+            return (yield from _switch(switch, part))
+        case ir.OneOf() as one_of:
+            return (yield from _one_of(one_of, part))
+        case ir.Nested() as nested:
+            return (yield from _nested(nested, part))
+        case ir.Lambda(parameters=parameters, body=body):
+            names = ", ".join(_parameter(part.lambdas, i) for i in range(len(parameters)))
+            return f"lambda {names}: {yield _Part(body, part.lambdas + 1)}"
+        case ir.Parameter(index=index, outer=outer):
+            return _parameter(part.lambdas - 1 - outer, index)
+        case ir.Subquery() as subquery:
+            return (yield from _subquery(subquery, part, scope))
+        case ir.ContextVariable(variable=variable, type=type_):
+            return f"CAST({scope.context(variable)} AS {sql_type(type_)})"
+
+
+def _parameter(depth: int, index: int) -> str:
+    return f"p{depth}_{index}"
+
+
+def _stepped(sql: str, steps: Sequence[int | ir.ListElement | ir.MapKey]) -> str:
+    for step in steps:
+        match step:
+            case int():
+                sql = f"struct_extract_at({sql}, {step + 1})"
+            case ir.ListElement(offset=offset):  # Substrait counts from zero, and backwards from -1
+                sql = f"list_extract({sql}, {offset + 1 if offset >= 0 else offset})"
+            case ir.MapKey(key=key):
+                sql = f"map_extract_value({sql}, {literal(key.value, key.type)})"
+    return sql
+
+
+# --------------------------------------------------------------------------------------------------- functions
+
+
+def _call(call: ir.Call, part: _Part) -> _Step:
+    """A nest of one connective is one list of terms, however deep it is."""
+    if is_connective(call):
+        connected = yield from _each(terms(call), part)
+        return balanced(f" {call.function.name.upper()} ", connected) if connected else applied(call, (), None)
+    return applied(call, (yield from _each(call.arguments, part)), None)
+
+
+def applied(
+    use: ir.Call | ir.Measure | ir.WindowCall, arguments: Sequence[str], aggregate: AggregateCall | None
+) -> str:
+    """The function's template, with its result as the plan's declared type."""
+    function = use.function
+    implementation = binding.implementation_of(function)
+    derived = binding.derived_type(function, use.arguments)
+    exact = isinstance(derived, t.Decimal) and isinstance(use.type, t.Decimal)
+    found = entry(function.kind, implementation.file, function.name)
+    if found is None:
+        raise PlanError(
+            Problem(place=use.place, reason="UNSUPPORTED_FUNCTION", message=f"{function.signature} is not supported")
+        )
+    sql = found.template(
+        Use(
+            name=function.name,
+            arguments=tuple(arguments),
+            types=tuple(type_of(argument) for argument in use.arguments),
+            result=use.type if exact else derived,
+            choices=choose(implementation, use.options, use.place),
+            constants=tuple(_constant(argument) for argument in use.arguments),
+            place=use.place,
+            aggregate=aggregate,
+        )
+    )
+    if exact or t.nullable(derived) == t.nullable(use.type):
+        return sql
+    return casts.cast(sql, derived, use.type, ir.CastFailure.ERROR)
+
+
+def check(use: ir.Call | ir.Measure | ir.WindowCall) -> None:
+    """Raises `PlanError` where the function cannot be used like this, whatever its operands are."""
+    sql_type(use.type)
+    arguments = [argument if isinstance(argument, str) else "x" for argument in use.arguments]
+    applied(use, arguments, lambda *_: "x")
+
+
+def _constant(argument: ir.Expression | str) -> object:
+    """A literal's value, also behind the conversion to its parameter's type."""
+    if isinstance(argument, ir.Cast):
+        argument = argument.operand
+    return argument.value if isinstance(argument, ir.Literal) else None
+
+
+def render_measure(measure: ir.Measure, scope: Scope) -> str:
+    """An aggregate function's use, for the SELECT list of a grouping query."""
+    distinct = "DISTINCT " if measure.distinct else ""
+    order = f" ORDER BY {render_sorts(measure.sorts, scope)}" if measure.sorts else ""
+    condition = f" FILTER (WHERE {render(measure.condition, scope)})" if measure.condition is not None else ""
+
+    def aggregate(name: str, *arguments: str) -> str:
+        return f"{name}({distinct}{', '.join(arguments)}{order}){condition}"
+
+    return applied(measure, render_arguments(measure.arguments, scope), aggregate)
+
+
+def render_window_call(call: ir.WindowCall, scope: Scope) -> str:
+    """A window function's use, for the SELECT list over its input."""
+    over = _over(call, scope)
+    distinct = "DISTINCT " if call.distinct else ""
+
+    def aggregate(name: str, *arguments: str) -> str:
+        return f"{name}({distinct}{', '.join(arguments)}) OVER ({over})"
+
+    return applied(call, render_arguments(call.arguments, scope), aggregate)
+
+
+def render_arguments(arguments: Sequence[ir.Expression | str], scope: Scope) -> list[str]:
+    return [argument if isinstance(argument, str) else render(argument, scope) for argument in arguments]
+
+
+def render_sorts(sorts: Sequence[ir.SortKey], scope: Scope) -> str:
+    """The keys of an ORDER BY."""
+    keys = []
+    for sort in sorts:
+        direction = sort.direction
+        if direction is ir.Direction.CLUSTERED:  # any order that puts equal keys together
+            direction = ir.Direction.ASC_NULLS_FIRST
+        keys.append(f"{render(sort.expression, scope)} {direction.value}")
+    return ", ".join(keys)
+
+
+def _over(call: ir.WindowCall, scope: Scope) -> str:
+    parts = []
+    if call.partitions:
+        parts.append("PARTITION BY " + ", ".join(render(partition, scope) for partition in call.partitions))
+    if call.sorts:
+        parts.append("ORDER BY " + render_sorts(call.sorts, scope))
+    if call.function.name not in RANKING:
+        lower, upper = _bound(call.lower, "PRECEDING", scope), _bound(call.upper, "FOLLOWING", scope)
+        parts.append(f"{call.bounds.value} BETWEEN {lower} AND {upper}")
+    return " ".join(parts)
+
+
+def _bound(bound: ir.Bound, unbounded: str, scope: Scope) -> str:
+    match bound.offset:
+        case None:
+            return f"UNBOUNDED {unbounded}"
+        case 0:
+            return "CURRENT ROW"
+        case int(offset):
+            return f"{abs(offset)} {'PRECEDING' if offset < 0 else 'FOLLOWING'}"
+        case expression:
+            return f"{render(expression, scope)} {unbounded}"
+
+
+# ------------------------------------------------------------------------------------------------ conditionals
+
+
+def _if_then(conditional: ir.IfThen, part: _Part) -> _Step:
+    clauses = []
+    for condition, result in conditional.clauses:
+        when = yield _Part(condition, part.lambdas)
+        clauses.append(f"WHEN {when} THEN {yield _Part(result, part.lambdas)}")
+    otherwise = literal(None, t.nullable(conditional.type))
+    if conditional.otherwise is not None:
+        otherwise = yield _Part(conditional.otherwise, part.lambdas)
+    return f"CASE {' '.join(clauses)} ELSE {otherwise} END" if clauses else otherwise
+
+
+def _switch(switch: ir.Switch, part: _Part) -> _Step:
+    clauses = []
+    for match, result in switch.clauses:
+        clauses.append(f"WHEN {literal(match.value, match.type)} THEN {yield _Part(result, part.lambdas)}")
+    subject = yield _Part(switch.match, part.lambdas)
+    otherwise = literal(None, t.nullable(switch.type))
+    if switch.otherwise is not None:
+        otherwise = yield _Part(switch.otherwise, part.lambdas)
+    return f"CASE {subject} {' '.join(clauses)} ELSE {otherwise} END" if clauses else otherwise
+
+
+def _one_of(one_of: ir.OneOf, part: _Part) -> _Step:
+    value = yield from _row(one_of.value, part)
+    options = []
+    for option in one_of.options:
+        options.append((yield from _row(option, part)))  # noqa: PERF401  # a comprehension cannot yield
+    return f"({value} IN ({', '.join(options)}))" if options else "false"
+
+
+def _row(items: Sequence[ir.Expression], part: _Part) -> _Step:
+    rendered = yield from _each(items, part)
+    return rendered[0] if len(rendered) == 1 else f"({', '.join(rendered)})"
+
+
+def _nested(nested: ir.Nested, part: _Part) -> _Step:
+    items = yield from _each(nested.items, part)
+    wanted = sql_type(nested.type)
+    match nested.construct:
+        case ir.Construct.STRUCT:
+            return f"struct_pack({', '.join(f'f{i} := {item}' for i, item in enumerate(items, 1))})"
+        case ir.Construct.LIST:
+            return f"CAST([{', '.join(items)}] AS {wanted})"
+        case ir.Construct.MAP:
+            return f"CAST(map([{', '.join(items[::2])}], [{', '.join(items[1::2])}]) AS {wanted})"
+
+
+# -------------------------------------------------------------------------------------------------- subqueries
+
+
+def _subquery(subquery: ir.Subquery, part: _Part, scope: Scope) -> _Step:
+    needles = yield from _each(subquery.needles, part)
+    inner = scope.subquery(subquery.relation)
+    match subquery.kind:
+        case ir.SubqueryKind.SCALAR:
+            return f"({inner})"
+        case ir.SubqueryKind.EXISTS:
+            return f"(EXISTS ({inner}))"
+        case ir.SubqueryKind.UNIQUE:
+            return _unique(inner, len(subquery.relation.schema))
+        case ir.SubqueryKind.IN:
+            row = needles[0] if len(needles) == 1 else f"({', '.join(needles)})"
+            return f"({row} IN ({inner}))"
+        case ir.SubqueryKind.ANY | ir.SubqueryKind.ALL:
+            if subquery.comparison is None:
+                raise PlanError(
+                    Problem(place=subquery.place, reason="NO_COMPARISON", message="the subquery has no comparison")
+                )
+            return f"({needles[0]} {subquery.comparison.value} {subquery.kind.value.upper()} ({inner}))"
+
+
+def _unique(inner: str, width: int) -> str:
+    """As in SQL: no two rows are equal, and a row with a null in it equals none."""
+    columns = [f"u.c{at}" for at in range(width)]
+    present = " AND ".join(f"{column} IS NOT NULL" for column in columns)
+    table = f"({inner}) AS u({', '.join(f'c{at}' for at in range(width))})"
+    by = ", ".join(columns)
+    return f"(NOT EXISTS (SELECT 1 FROM {table} WHERE {present} GROUP BY {by} HAVING count(*) > 1))"

@@ -1,0 +1,265 @@
+"""One fragment's SQL: a relation and all below it, down to the fragment's inputs, as one SELECT.
+
+The statement starts with SELECT, never with WITH, so that whoever runs it may put common table expressions for its
+inputs before it. Inputs are relations called src0, src1, ... (sources the fragment reads itself), in0, in1, ...
+(streams) and `context` (clock values, one row), all with columns c0, c1, ...
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol, TypeAlias, assert_never
+
+from ...proto.errors import InternalError, PlanError
+from .. import ir
+from ..choose.choose_loops import fixed
+from ..ir import tree
+from ..ir.arrow_types import has_struct, rename, unnamed
+from ..ir.types import Type
+from ..ir.visit import subqueries
+from ..ir.walk import unroll
+from .relations.aggregate import select_aggregate
+from .relations.cross import select_cross
+from .relations.expand import select_expand
+from .relations.fetch import select_fetch
+from .relations.filter import select_filter
+from .relations.final_aggregate import select_final_aggregate
+from .relations.join import select_join
+from .relations.lateral_join import select_lateral_join
+from .relations.partial_aggregate import select_partial_aggregate
+from .relations.project import select_project
+from .relations.recursion import RecursionNames, materialized, rows_of, select_recursion
+from .relations.set import select_set
+from .relations.sort import select_sort
+from .relations.topn import select_topn
+from .relations.values import select_values
+from .relations.window import select_window
+from .sql_scope import TextScope
+from .table import Table, select_list
+from .writer import Writer
+
+CONTEXT: Final = "context"
+"""The one-row relation of clock values, read once by a statement ..."""
+
+CLOCK: Final = "clock"
+"""... which reads this copy of it as often as it likes."""
+
+
+class Leaves(Protocol):
+    """Where a statement ends: what it reads instead of rendering. Each answer is noted as an input of the fragment."""
+
+    def read(self, relation: ir.Read | ir.LocalFiles) -> tuple[str, Sequence[str]]:
+        """The input relation that holds a source, and the names of the read's columns in it."""
+        ...
+
+    def edge(self, relation: ir.Relation) -> str | None:
+        """The input relation that holds this relation's rows, when another fragment computes them."""
+        ...
+
+    def clock(self, variable: ir.Clock) -> str:
+        """The column of `context` and `clock` that holds a clock value."""
+        ...
+
+    @property
+    def reads_clock(self) -> bool: ...
+
+
+_Written: TypeAlias = (
+    ir.Read
+    | ir.LocalFiles
+    | ir.Values
+    | ir.Filter
+    | ir.Project
+    | ir.Fetch
+    | ir.Sort
+    | ir.TopN
+    | ir.Aggregate
+    | ir.Join
+    | ir.LateralJoin
+    | ir.Cross
+    | ir.Set
+    | ir.Window
+    | ir.Expand
+    | ir.PartialAggregate
+    | ir.FinalAggregate
+)
+"""Every relation but `Shared` and `Recursion`, which need definitions first, `Reference`, which reads one, and those
+that are never inside a fragment.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Inside:
+    """What the common table expressions of the recursions around hold: what came back to which loop, by its number, and
+    what is the same in every round, by the relation's id.
+    """
+
+    came_back: Mapping[int, str] = field(default_factory=dict)
+    fixed: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Visit:
+    relation: ir.Relation
+    outer: tuple[tuple[str, ...], ...]
+    inside: _Inside = field(default_factory=_Inside)
+
+
+class Statement:
+    """Renders one fragment. `shared` are the plan's common subtrees; those that are used become common table
+    expressions, each MATERIALIZED, so that all their uses see the same rows.
+    """
+
+    def __init__(self, leaves: Leaves, shared: Sequence[ir.Relation]) -> None:
+        self._leaves = leaves
+        self._shared = shared
+        self._aliases: Iterator[int] = itertools.count(1)
+        self._root: ir.Relation | None = None
+        self._result: ir.Recursion | None = None
+        self._common: dict[int, str] = {}
+        self.relations = 0
+        self.loops: dict[int, ir.Recursion] = {}
+
+    def select(
+        self, root: ir.Relation, named: Sequence[Type] | None = None, *, result: ir.Recursion | None = None
+    ) -> str:
+        """The SELECT. A fragment's own root is rendered even where it is an edge to others. `named` are the root's
+        types where the fields of its structs shall have names. Where the root is the loop `result`, its rows are
+        neither sorted nor counted: up to one more than there may be.
+        """
+        self._root = root
+        self._result = result
+        select = unroll(self._step, _Visit(root, ()))
+        if named is not None and any(map(has_struct, named)):
+            table = Table(select=select, alias=f"r{next(self._aliases)}", width=len(named))
+            select = f"SELECT {select_list(map(rename, table.columns, named))} FROM {table.item}"
+        common = [f"s{at}({_names(self._shared[at])}) AS MATERIALIZED ({text})" for at, text in self._common.items()]
+        if self._leaves.reads_clock:
+            common.insert(0, f"{CLOCK} AS MATERIALIZED (SELECT * FROM {CONTEXT})")
+        return f"SELECT * FROM (WITH {', '.join(common)} {select})" if common else select
+
+    def _clock(self, variable: ir.Clock) -> str:
+        return f"(SELECT {self._leaves.clock(variable)} FROM {CLOCK})"
+
+    def _step(self, visit: _Visit) -> Generator[_Visit, str, str]:
+        relation, outer, inside = visit.relation, visit.outer, visit.inside
+        if id(relation) in inside.fixed:
+            return rows_of(inside.fixed[id(relation)], len(relation.schema))
+        edge = None if relation is self._root else self._leaves.edge(relation)
+        if edge is not None:
+            return f"SELECT {select_list(f'{edge}.c{at}' for at in range(len(relation.schema)))} FROM {edge}"
+        self.relations += 1
+        if isinstance(relation, ir.Shared):
+            return (yield from self._shared_use(relation))
+        if isinstance(relation, ir.Reference):
+            return rows_of(inside.came_back[relation.loop], len(relation.schema))
+        if isinstance(relation, ir.Recursion):
+            return (yield from self._recursion(relation, visit))
+        if isinstance(relation, ir.Exchange | ir.IndexTable | ir.Operated | ir.Iterate | ir.LoopInput):
+            raise InternalError(f"{relation.place}: {type(relation).__name__} inside a fragment")
+        writer = Writer(scope=TextScope(rows=((), *outer), clock=self._clock), aliases=self._aliases)
+        tables: list[Table] = []
+        for below in tree.inputs(relation):
+            around = (tables[0].columns, *outer) if isinstance(relation, ir.LateralJoin) and tables else outer
+            select = yield _Visit(below, around, inside)
+            tables.append(writer.table(select, len(below.schema)))
+        row = tuple(column for table in tables for column in table.columns)
+        inner: dict[int, str] = {}
+        for expression in tree.expressions(relation):
+            for subquery in subqueries(expression):
+                inner[id(subquery.relation)] = yield _Visit(subquery.relation, (row, *outer), inside)
+        try:
+            return self._written(relation, tables, writer.with_subqueries(inner))
+        except PlanError as error:
+            raise error.at(relation.place) from error
+
+    def _written(  # noqa: C901 (a line per relation)
+        self, relation: _Written, tables: list[Table], writer: Writer
+    ) -> str:
+        match relation:
+            case ir.Read() | ir.LocalFiles():
+                name, columns = self._leaves.read(relation)
+                names = [f"{name}.{column}" for column in columns]
+                return f"SELECT {select_list(map(_inside, names, relation.schema))} FROM {name}"
+            case ir.Values():
+                return select_values(relation, writer)
+            case ir.Filter():
+                return select_filter(relation, tables[0], writer)
+            case ir.Project():
+                return select_project(relation, tables[0], writer)
+            case ir.Fetch():
+                return select_fetch(relation, tables[0], writer)
+            case ir.Sort():
+                return select_sort(relation, tables[0], writer)
+            case ir.TopN():
+                return select_topn(relation, tables[0], writer)
+            case ir.Aggregate():
+                return select_aggregate(relation, tables[0], writer)
+            case ir.Join():
+                return select_join(relation, tables[0], tables[1], writer)
+            case ir.LateralJoin():
+                return select_lateral_join(relation, tables[0], tables[1], writer)
+            case ir.Cross():
+                return select_cross(relation, tables[0], tables[1])
+            case ir.Set():
+                return select_set(relation, [table.select for table in tables], writer)
+            case ir.Window():
+                return select_window(relation, tables[0], writer)
+            case ir.Expand():
+                return select_expand(relation, tables[0], writer)
+            case ir.PartialAggregate():
+                return select_partial_aggregate(relation, tables[0], writer)
+            case ir.FinalAggregate():
+                return select_final_aggregate(relation, tables[0])
+            case _:
+                assert_never(relation)
+
+    def _recursion(self, relation: ir.Recursion, visit: _Visit) -> Generator[_Visit, str, str]:
+        """Each step is rendered twice where something enters: it reads that first, and then what came back."""
+        self.loops[relation.loop] = relation
+        names = RecursionNames(number=next(self._aliases))
+        around, inside = visit.outer, visit.inside
+        entering = None if relation.input is None else (yield _Visit(relation.input, around, inside))
+        made: list[str] = []
+        same: dict[int, str] = {}
+        for each in (found for step in relation.steps for found in fixed(step)):
+            if id(each) not in same:
+                select = yield _Visit(each, around, inside)
+                same[id(each)] = names.fixed(len(same))
+                made.append(materialized(same[id(each)], len(each.schema), select))
+        start: list[str] = []
+        for each in relation.base:
+            start.append((yield _Visit(each, around, inside)))  # noqa: PERF401 (a comprehension cannot yield)
+        rounds: list[str] = []
+        for which, into in ((names.entering, start), (names.loop, rounds)):
+            if which == names.loop or entering is not None:
+                came_back = {**inside.came_back, relation.loop: which}
+                for each in relation.steps:
+                    into.append((yield _Visit(each, around, _Inside(came_back, {**inside.fixed, **same}))))
+        return select_recursion(
+            relation,
+            names,
+            entering=entering,
+            fixed=made,
+            start=start,
+            rounds=rounds,
+            is_all=self._result is not None and relation.loop == self._result.loop,
+        )
+
+    def _shared_use(self, relation: ir.Shared) -> Generator[_Visit, str, str]:
+        """The definition is rendered at the first use, and stands after those that it uses itself."""
+        if relation.ordinal not in self._common:
+            self._common[relation.ordinal] = yield _Visit(self._shared[relation.ordinal], ())
+        name = f"s{relation.ordinal}"
+        return f"SELECT {select_list(f'{name}.c{at}' for at in range(len(relation.schema)))} FROM {name}"
+
+
+def _inside(column: str, type_: Type) -> str:
+    """A source's column; inside a statement the fields of structs are f1, f2, ..., or unions would go by name."""
+    return rename(column, unnamed(type_))
+
+
+def _names(relation: ir.Relation) -> str:
+    return ", ".join(f"c{at}" for at in range(max(len(relation.schema), 1)))

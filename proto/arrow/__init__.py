@@ -1,0 +1,1 @@
+"""Arrow on the wire, and the validation of what strangers send."""

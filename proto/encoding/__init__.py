@@ -1,0 +1,1 @@
+"""Values to wire messages and back."""

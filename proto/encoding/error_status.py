@@ -1,0 +1,121 @@
+"""Errors as a gRPC status and back, so that both sides raise the same ones.
+
+The status code and its sentence are for everyone. Metadata says the rest to those who ask: `tidegate-error` the class
+in `proto.errors`, `tidegate-reason`, `tidegate-epoch`, and `tidegate-problems-bin`, a plan's problems as a
+`ValidateResponse`. gRPC refuses large metadata, so long texts and lists are cut there and say so; `Validate` has all.
+The traceback of a user's code is `tidegate-traceback-bin`, its last lines where it is long; the log has all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from .. import errors
+from ..tidegate.v1 import plans_pb2 as plans
+from . import messages
+
+ERROR: Final = "tidegate-error"
+REASON: Final = "tidegate-reason"
+EPOCH: Final = "tidegate-epoch"
+PROBLEMS: Final = "tidegate-problems-bin"
+TRACEBACK: Final = "tidegate-traceback-bin"
+
+# gRPC gives up on headers beyond 8 KiB; the sentence is percent-encoded there (up to three bytes for one).
+SENTENCE_BYTES: Final = 1_200
+PROBLEMS_BYTES: Final = 2_400
+TRACEBACK_BYTES: Final = 2_400
+
+_CLASSES: Final = {each.__name__: each for each in errors.STATUS}
+_BY_STATUS: Final[Mapping[str, type[errors.TidegateError]]] = {
+    "INVALID_ARGUMENT": errors.InvalidRequest,
+    "NOT_FOUND": errors.NotFound,
+    "FAILED_PRECONDITION": errors.Refused,
+    "OUT_OF_RANGE": errors.OutOfRange,
+    "RESOURCE_EXHAUSTED": errors.Exhausted,
+    "PERMISSION_DENIED": errors.Forbidden,
+    "UNAUTHENTICATED": errors.Unauthenticated,
+    "UNIMPLEMENTED": errors.InvalidRequest,
+    "UNAVAILABLE": errors.Unavailable,
+    "DEADLINE_EXCEEDED": errors.Unavailable,
+    "CANCELLED": errors.Unavailable,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """An error as it travels."""
+
+    status: str
+    sentence: str
+    metadata: tuple[tuple[str, str | bytes], ...]
+
+
+def failure(error: errors.TidegateError) -> Failure:
+    known = next(each for each in type(error).__mro__ if each in errors.STATUS)
+    metadata: list[tuple[str, str | bytes]] = [(ERROR, known.__name__), (REASON, error.reason)]
+    if isinstance(error, errors.EpochError):
+        metadata.append((EPOCH, str(error.epoch)))
+    if isinstance(error, errors.PlanError):
+        metadata.append((PROBLEMS, _problems_bytes(error.problems)))
+    sentence, start, frames = error.message.partition(errors.TRACEBACK)
+    if start:
+        metadata.append((TRACEBACK, _last_of(f"{start}{frames}")))
+    return Failure(status=errors.STATUS[known], sentence=_cut(sentence, SENTENCE_BYTES), metadata=tuple(metadata))
+
+
+def is_ours(metadata: Iterable[tuple[str, str | bytes]]) -> bool:
+    """Whether a Tidegate server said it, and not gRPC or a proxy."""
+    return any(key == ERROR for key, _ in metadata)
+
+
+def error(status: str, sentence: str, metadata: Iterable[tuple[str, str | bytes]]) -> errors.TidegateError:
+    """The error a server raised; one that is not Tidegate's (a proxy's, gRPC's own) gets the class its status has."""
+    said = dict(metadata)
+    sentence += _text(said.get(TRACEBACK, b""))
+    kind = _CLASSES.get(_text(said.get(ERROR, "")))
+    if kind is None:
+        return _BY_STATUS.get(status, errors.InternalError)(sentence or status, reason=status)
+    if kind is errors.PlanError:
+        return errors.PlanError(*_problems(said.get(PROBLEMS, b""), sentence, _text(said[REASON])))
+    if kind is errors.EpochError:
+        return errors.EpochError(sentence, epoch=int(_text(said[EPOCH])), reason=_text(said[REASON]))
+    return kind(sentence, reason=_text(said[REASON]))
+
+
+def _text(value: str | bytes) -> str:
+    return value if isinstance(value, str) else value.decode("utf-8", "replace")
+
+
+def _cut(sentence: str, size: int) -> str:
+    encoded = sentence.encode(errors="backslashreplace")
+    if len(encoded) <= size:
+        return encoded.decode()
+    return encoded[: size - 4].decode(errors="ignore") + " ..."
+
+
+def _last_of(trace: str) -> bytes:
+    encoded = trace.encode(errors="backslashreplace")
+    if len(encoded) <= TRACEBACK_BYTES:
+        return encoded
+    return errors.TRACEBACK.encode() + b"\n  ...\n" + encoded[-TRACEBACK_BYTES:].partition(b"\n")[2]
+
+
+def _problems_bytes(problems: Sequence[errors.Problem]) -> bytes:
+    """As many as fit, the first always; a warning tells how many are left out."""
+    short = [errors.Problem(place=_cut(p.place, 400), reason=p.reason, message=_cut(p.message, 800)) for p in problems]
+    fitting = len(short)
+    while True:
+        left = len(short) - fitting
+        note = [f"{left} more problems: Validate lists them all"] if left else []
+        encoded = messages.validation_message(short[:fitting], note).SerializeToString()
+        if len(encoded) <= PROBLEMS_BYTES or fitting == 1:
+            return encoded
+        fitting = max(1, min(fitting - 1, fitting * PROBLEMS_BYTES // len(encoded)))
+
+
+def _problems(data: str | bytes, sentence: str, reason: str) -> list[errors.Problem]:
+    message = plans.ValidateResponse.FromString(data if isinstance(data, bytes) else b"")
+    more = [errors.Problem(place="", reason="MORE_PROBLEMS", message=warning) for warning in message.warnings]
+    return [*messages.problems_value(message), *more] or [errors.Problem(place="", reason=reason, message=sentence)]

@@ -1,0 +1,84 @@
+"""What an Arrow Flight `DoGet` is asked for, and how frames are told in its answers.
+
+Flight sends batches; what Tidegate says of them travels beside each as its `app_metadata`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import pyarrow as pa
+from google.protobuf.json_format import MessageToJson, Parse, ParseError
+from google.protobuf.message import DecodeError
+
+from ..errors import InvalidRequest
+from ..tidegate.v1 import tasks_pb2 as pb
+from ..values import Cursor, Data, Frame
+from . import messages
+from .number_ranges import LARGEST, check_request
+
+SERVICE: Final = "arrow.flight.protocol.FlightService"
+
+_LONGEST_TICKET: Final = 65_536
+_HOW: Final = 'a ticket is {"task": "...", "epoch": 1}, or a tidegate.v1.FlightTicket'
+
+
+def results_ticket(request: pb.ResultsRequest) -> bytes:
+    """The ticket of what `Results` would answer."""
+    return bytes(pb.FlightTicket(results=request).SerializeToString())
+
+
+def epoch_ticket(task: str, epoch: int) -> bytes:
+    """The ticket of an epoch's rows, for people to read."""
+    return MessageToJson(pb.FlightTicket(task=task, epoch=epoch), indent=None).encode()
+
+
+def read_ticket(ticket: bytes) -> pb.FlightTicket:
+    if len(ticket) > _LONGEST_TICKET:
+        raise InvalidRequest(f"not a ticket of Tidegate ({len(ticket):,} bytes): {_HOW}", reason="BAD_TICKET")
+    try:
+        # JSON begins with a brace, which no message of ours can: it would be a group of field 15.
+        found = Parse(ticket, pb.FlightTicket()) if ticket[:1] == b"{" else pb.FlightTicket.FromString(ticket)
+    except (DecodeError, ParseError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidRequest(f"not a ticket of Tidegate ({error}): {_HOW}", reason="BAD_TICKET") from error
+    check_request(found)
+    if found.HasField("results") == (bool(found.task) and found.epoch > 0):
+        raise InvalidRequest(f"a ticket names a task and an epoch, or has `results`: {_HOW}", reason="BAD_TICKET")
+    return found
+
+
+def read_path(path: Sequence[bytes] | None) -> tuple[str, int]:
+    """The task and the epoch that a descriptor's path is; one without a path is another kind of descriptor."""
+    try:
+        task, epoch = (each.decode() for each in path or ())
+        if 0 < int(epoch) <= LARGEST:
+            return task, int(epoch)
+    except ValueError:
+        pass
+    raise InvalidRequest("a flight's descriptor is a path: a task's id, and an epoch's number", reason="BAD_DESCRIPTOR")
+
+
+def no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    """What a frame without rows travels with."""
+    return pa.RecordBatch.from_pylist([], schema=schema)
+
+
+def told(frame: Frame, nothing: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, bytes]]:
+    """A frame as batches, each with its metadata; a frame without rows goes with `nothing`."""
+    if isinstance(frame, Data):
+        row = frame.cursor.row
+        for batch in frame.batches:
+            place = pb.Data(epoch=frame.cursor.epoch, row=row, rows=batch.num_rows)
+            yield batch, pb.Frame(data=place).SerializeToString()
+            row += batch.num_rows
+    else:
+        yield nothing, messages.frame_message(frame).SerializeToString()
+
+
+def read_frame(batch: pa.RecordBatch, metadata: bytes) -> Frame:
+    """A frame that `told` has told."""
+    frame = pb.Frame.FromString(metadata)
+    if frame.HasField("data"):
+        return Data(cursor=Cursor(frame.data.epoch, frame.data.row), rows=batch.num_rows, batches=(batch,))
+    return messages.frame_value(frame)

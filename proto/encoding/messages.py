@@ -1,0 +1,470 @@
+"""Values to wire messages and back, in one place. What comes from a client is checked here for its form.
+
+Batches of results do not pass through here (`proto.frames`), Arrow itself is read in `proto.arrow_ipc`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+
+from .. import values as v
+from ..arrow.arrow_ipc import read_schema, read_untrusted_stream, schema_bytes, stream_bytes
+from ..errors import InternalError, InvalidRequest, Problem
+from ..tidegate.v1 import plans_pb2 as plans
+from ..tidegate.v1 import tasks_pb2 as pb
+from .statistics_messages import (
+    epoch_statistics_message,
+    epoch_statistics_value,
+    statistics_message,
+    statistics_value,
+)
+
+E = TypeVar("E", bound=enum.Enum)
+N = TypeVar("N", bound=int)
+
+_MODES: Final = {pb.MODE_PER_EPOCH: v.Mode.PER_EPOCH, pb.MODE_CONTINUOUS: v.Mode.CONTINUOUS}
+_DETERMINISMS: Final = {
+    pb.DETERMINISM_STRICT: v.Determinism.STRICT,
+    pb.DETERMINISM_RELAXED: v.Determinism.RELAXED,
+}
+_MISSING_COLUMNS: Final = {
+    pb.MISSING_COLUMNS_ERROR: v.MissingColumns.ERROR,
+    pb.MISSING_COLUMNS_NULL: v.MissingColumns.NULL,
+}
+_SPILLS: Final = {
+    pb.SPILL_AUTO: v.Spill.AUTO,
+    pb.SPILL_ORDERED: v.Spill.ORDERED,
+    pb.SPILL_ERROR: v.Spill.ERROR,
+}
+_ON_ERRORS: Final = {pb.ON_ERROR_FAIL: v.OnError.FAIL, pb.ON_ERROR_SKIP_EPOCH: v.OnError.SKIP_EPOCH}
+_STATES: Final = {
+    pb.TASK_STATE_RUNNING: v.TaskState.RUNNING,
+    pb.TASK_STATE_FINISHED: v.TaskState.FINISHED,
+    pb.TASK_STATE_FAILED: v.TaskState.FAILED,
+    pb.TASK_STATE_CANCELLED: v.TaskState.CANCELLED,
+}
+_BLOCKED: Final = {
+    pb.Blocked.STATE_WORKING: v.BlockedState.WORKING,
+    pb.Blocked.STATE_UNSEALED: v.BlockedState.UNSEALED,
+}
+_EXECUTORS: Final = {
+    pb.EXECUTOR_KIND_LOCAL: v.ExecutorKind.LOCAL,
+    pb.EXECUTOR_KIND_SPARK: v.ExecutorKind.SPARK,
+}
+_LOOPS: Final = {pb.LOOPS_AUTO: v.Loops.AUTO, pb.LOOPS_GENERAL: v.Loops.GENERAL}
+# Fields of TaskOptions that travel under their own names and are optional on the wire.
+_PLAIN_OPTIONS: Final = (
+    "channels",
+    "max_pending_epochs",
+    "memory_limit",
+    "queue_bytes",
+    "output_bytes",
+    "spill_quota",
+    "idle_seconds",
+    "time_zone",
+    "write_format",
+    "write_quota",
+    "loop_rows",
+    "loop_seconds",
+    "epoch_seconds",
+)
+
+
+def _enum_value(table: Mapping[N, E], number: N, default: E, what: str) -> E:
+    if number == 0:
+        return default
+    if number not in table:
+        known = ", ".join(f"{key} ({value.value})" for key, value in table.items())
+        raise InvalidRequest(f"{what} {number} is unknown; known are {known}", reason="UNKNOWN_OPTION")
+    return table[number]
+
+
+def _enum_number(table: Mapping[N, E], value: E) -> N:
+    return next(number for number, known in table.items() if known is value)
+
+
+# Plans and options
+
+
+def plan_message(plan: v.PlanBytes) -> pb.PlanBytes:
+    return pb.PlanBytes(json=plan.json) if plan.binary is None else pb.PlanBytes(binary=plan.binary)
+
+
+def plan_value(message: pb.PlanBytes) -> v.PlanBytes:
+    match message.WhichOneof("encoding"):
+        case "binary":
+            return v.PlanBytes(binary=message.binary)
+        case "json":
+            return v.PlanBytes(json=message.json)
+        case _:
+            raise InvalidRequest("the request has no plan: set plan.binary or plan.json", reason="PLAN_MISSING")
+
+
+OPTIONS: Final = frozenset(
+    (
+        "mode",
+        "determinism",
+        "on_error",
+        "spill",
+        "loops",
+        "executor",
+        "missing_columns",
+        "broadcast",
+        *_PLAIN_OPTIONS,
+    )
+)
+
+
+def options_message(options: v.TaskOptions, given: Collection[str] = OPTIONS) -> pb.TaskOptions:
+    """The options, or those of them that were `given`."""
+    return pb.TaskOptions(
+        mode=_enum_number(_MODES, options.mode) if "mode" in given else None,
+        determinism=_enum_number(_DETERMINISMS, options.determinism) if "determinism" in given else None,
+        on_error=_enum_number(_ON_ERRORS, options.on_error) if "on_error" in given else None,
+        broadcast=options.broadcast if "broadcast" in given else (),
+        spill=_enum_number(_SPILLS, options.spill) if "spill" in given else None,
+        loops=_enum_number(_LOOPS, options.loops) if "loops" in given else None,
+        executor=_enum_number(_EXECUTORS, options.executor) if "executor" in given else None,
+        missing_columns=_missing_number(options.missing_columns) if "missing_columns" in given else None,
+        **{name: getattr(options, name) for name in _PLAIN_OPTIONS if name in given},
+    )
+
+
+def options_value(message: pb.TaskOptions, defaults: v.TaskOptions) -> v.TaskOptions:
+    """The options asked for; the server's defaults where nothing was said."""
+    given = {name: getattr(message, name) for name in _PLAIN_OPTIONS if message.HasField(name)}
+    plain = {name: given.get(name, getattr(defaults, name)) for name in _PLAIN_OPTIONS}
+    return v.TaskOptions(
+        mode=_enum_value(_MODES, message.mode, defaults.mode, "mode"),
+        determinism=_enum_value(_DETERMINISMS, message.determinism, defaults.determinism, "determinism"),
+        on_error=_enum_value(_ON_ERRORS, message.on_error, defaults.on_error, "on_error"),
+        broadcast=tuple(message.broadcast) or defaults.broadcast,
+        spill=_enum_value(_SPILLS, message.spill, defaults.spill, "spill"),
+        loops=_enum_value(_LOOPS, message.loops, defaults.loops, "loops"),
+        executor=_enum_value(_EXECUTORS, message.executor, defaults.executor, "executor"),
+        missing_columns=_missing_value(message.missing_columns) or defaults.missing_columns,
+        **plain,
+    )
+
+
+# Splits
+
+
+def split_message(split: v.Split) -> pb.Split:
+    match split:
+        case v.FileSplit():
+            first, end = split.rows if split.rows is not None else (None, None)
+            file = pb.FileSplit(
+                path=split.path, format=split.format, first_row=first, end_row=end, row_groups=split.row_groups or ()
+            )
+            return pb.Split(file=file, **_said(split))
+        case v.InlineSplit():
+            inline = pb.InlineSplit(arrow=stream_bytes(split.schema, split.batches))
+            return pb.Split(inline=inline, **_said(split))
+
+
+def _said(split: v.Split) -> dict[str, Any]:
+    """What a split says of its rows."""
+    missing = None if split.missing_columns is None else _missing_number(split.missing_columns)
+    return {"watermark": split.watermark, "change_column": split.change_column, "missing_columns": missing}
+
+
+def _missing_number(columns: v.MissingColumns) -> pb.MissingColumns:
+    return _enum_number(_MISSING_COLUMNS, columns)
+
+
+def _missing_value(number: pb.MissingColumns) -> v.MissingColumns | None:
+    return None if number == 0 else _enum_value(_MISSING_COLUMNS, number, v.MissingColumns.ERROR, "missing_columns")
+
+
+def split_value(message: pb.Split) -> v.Split:
+    watermark = message.watermark if message.HasField("watermark") else None
+    change_column = message.change_column if message.HasField("change_column") else None
+    missing = _missing_value(message.missing_columns)
+    match message.WhichOneof("kind"):
+        case "file":
+            file = file_value(message.file)
+            return replace(file, watermark=watermark, change_column=change_column, missing_columns=missing)
+        case "inline":
+            schema, batches = read_untrusted_stream(message.inline.arrow)
+            return v.InlineSplit(
+                schema=schema,
+                batches=batches,
+                watermark=watermark,
+                change_column=change_column,
+                missing_columns=missing,
+            )
+        case _:
+            raise InvalidRequest("the split is empty: set split.file or split.inline", reason="SPLIT_MISSING")
+
+
+def file_value(file: pb.FileSplit) -> v.FileSplit:
+    if not file.path:
+        raise InvalidRequest("the file split has no path", reason="SPLIT_MISSING")
+    if file.HasField("first_row") != file.HasField("end_row"):
+        message = f"the row range of {file.path} needs both of first_row and end_row"
+        raise InvalidRequest(message, reason="INVALID_RANGE")
+    rows = (file.first_row, file.end_row) if file.HasField("end_row") else None
+    if rows is not None and rows[0] > rows[1]:
+        raise InvalidRequest(
+            f"the row range {rows[0]}..{rows[1]} of {file.path} ends before it starts", reason="INVALID_RANGE"
+        )
+    groups = tuple(file.row_groups) or None
+    return v.FileSplit(
+        path=file.path,
+        format=file.format,
+        rows=rows,
+        row_groups=groups,
+    )
+
+
+def sequence_value(number: int) -> int | None:
+    """A sequence number on the wire; 0 leaves the choice to the server."""
+    return number or None
+
+
+def added_message(added: v.Added) -> pb.AddSplitResponse:
+    return pb.AddSplitResponse(sequence=added.sequence, duplicate=added.duplicate, epoch=added.epoch)
+
+
+def added_value(message: pb.AddSplitResponse) -> v.Added:
+    return v.Added(sequence=message.sequence, duplicate=message.duplicate, epoch=message.epoch)
+
+
+def found_message(file: v.FoundFile) -> pb.FoundFile:
+    folders = [pb.FolderValue(column=column, value=value) for column, value in file.folders]
+    return pb.FoundFile(path=file.path, format=file.format, size=file.size, folders=folders)
+
+
+def found_value(message: pb.FoundFile) -> v.FoundFile:
+    folders = tuple((each.column, each.value if each.HasField("value") else None) for each in message.folders)
+    return v.FoundFile(path=message.path, format=message.format, size=message.size, folders=folders)
+
+
+def transaction_message(transaction: v.Transaction) -> pb.Transaction:
+    return pb.Transaction(application=transaction.application, version=transaction.version, follows=transaction.follows)
+
+
+def transaction_value(message: pb.Transaction) -> v.Transaction:
+    follows = message.follows if message.HasField("follows") else None
+    return v.Transaction(application=message.application, version=message.version, follows=follows)
+
+
+def transacted_message(transacted: v.Transacted, *, sealed: bool) -> pb.AddSplitsResponse:
+    """The answer to a call with a transaction."""
+    return pb.AddSplitsResponse(
+        splits=map(added_message, transacted.added),
+        epoch=transacted.epoch if sealed and transacted.same else None,
+        transaction=pb.Transacted(
+            replayed=transacted.replayed,
+            epoch=transacted.epoch,
+            same=transacted.same if transacted.replayed else None,
+        ),
+    )
+
+
+def transacted_value(message: pb.AddSplitsResponse) -> v.Transacted:
+    transaction = message.transaction
+    told = transaction.same if transaction.HasField("same") else None
+    return v.Transacted(
+        epoch=transaction.epoch if transaction.HasField("epoch") else None,
+        replayed=transaction.replayed,
+        same=told if transaction.replayed else True,
+        added=tuple(map(added_value, message.splits)),
+    )
+
+
+# Frames
+
+
+def cursor_message(cursor: v.Cursor) -> pb.Cursor:
+    return pb.Cursor(epoch=cursor.epoch, row=cursor.row)
+
+
+def cursor_value(message: pb.Cursor) -> v.Cursor:
+    """A cursor; one left out, or all zero, is the start."""
+    return v.START if message.epoch == 0 and message.row == 0 else v.Cursor(message.epoch, message.row)
+
+
+def frame_message(frame: v.Frame) -> pb.Frame:
+    match frame:
+        case v.Data():
+            batches = [batch.serialize().to_pybytes() for batch in frame.batches]
+            place = frame.cursor
+            return pb.Frame(data=pb.Data(epoch=place.epoch, row=place.row, rows=frame.rows, batches=batches))
+        case v.Blocked():
+            missing = {source: pb.Sequences(numbers=numbers) for source, numbers in frame.missing.items()}
+            return pb.Frame(blocked=pb.Blocked(state=_enum_number(_BLOCKED, frame.state), missing=missing))
+        case v.Barrier():
+            return pb.Frame(barrier=_barrier_message(frame))
+        case v.Finished():
+            return pb.Frame(finished=pb.Finished())
+
+
+def frame_value(message: pb.Frame) -> v.Blocked | v.Barrier | v.Finished:
+    """A frame without rows; `proto.frames` reads those with."""
+    match message.WhichOneof("kind"):
+        case "blocked":
+            blocked = message.blocked
+            state = _enum_value(_BLOCKED, blocked.state, v.BlockedState.WORKING, "blocked state")
+            missing = {source: tuple(sequences.numbers) for source, sequences in blocked.missing.items()}
+            return v.Blocked(state=state, missing=missing)
+        case "barrier":
+            return _barrier_value(message.barrier)
+        case "finished":
+            return v.Finished()
+        case other:
+            raise InternalError(
+                f"the server sent a frame this client does not know: {other}", reason="MALFORMED_ANSWER"
+            )
+
+
+def _barrier_message(barrier: v.Barrier) -> pb.Barrier:
+    return pb.Barrier(
+        epoch=barrier.epoch,
+        rows=barrier.rows,
+        watermark=barrier.watermark,
+        statistics=epoch_statistics_message(barrier.statistics),
+        error=_error_message(barrier.error),
+        checkpoint=barrier.checkpoint,
+        checkpoint_error=_error_message(barrier.checkpoint_error),
+    )
+
+
+def _barrier_value(message: pb.Barrier) -> v.Barrier:
+    return v.Barrier(
+        epoch=message.epoch,
+        rows=message.rows,
+        watermark=message.watermark if message.HasField("watermark") else None,
+        statistics=epoch_statistics_value(message.statistics),
+        error=_error_value(message.error) if message.HasField("error") else None,
+        checkpoint=message.checkpoint if message.HasField("checkpoint") else None,
+        checkpoint_error=_error_value(message.checkpoint_error) if message.HasField("checkpoint_error") else None,
+    )
+
+
+# Tasks
+
+
+def checkpoint_name(message: pb.RequestBarrierRequest | pb.Seal) -> str | None:
+    """Of the checkpoint that is asked for with a barrier, empty where the service is to name it."""
+    return message.checkpoint if message.HasField("checkpoint") else None
+
+
+def checkpoint_message(checkpoint: v.Checkpoint) -> pb.Checkpoint:
+    return pb.Checkpoint(
+        id=checkpoint.id,
+        epoch=checkpoint.epoch,
+        watermark=checkpoint.watermark,
+        size=checkpoint.size,
+        taken_us=checkpoint.taken_us,
+    )
+
+
+def checkpoint_value(message: pb.Checkpoint) -> v.Checkpoint:
+    return v.Checkpoint(
+        id=message.id,
+        epoch=message.epoch,
+        watermark=message.watermark if message.HasField("watermark") else None,
+        size=message.size,
+        taken_us=message.taken_us,
+    )
+
+
+def _error_message(error: v.ErrorValue | None) -> pb.Error | None:
+    return None if error is None else pb.Error(reason=error.reason, message=error.message)
+
+
+def _error_value(message: pb.Error) -> v.ErrorValue:
+    return v.ErrorValue(reason=message.reason, message=message.message)
+
+
+def task_message(task: v.TaskInfo) -> pb.Task:
+    return pb.Task(
+        id=task.id,
+        state=_enum_number(_STATES, task.state),
+        schema=schema_bytes(task.schema),
+        sources=[_source_message(source) for source in task.sources],
+        options=options_message(task.options),
+        statistics=statistics_message(task.statistics),
+        error=_error_message(task.error),
+        sealed_epoch=task.sealed_epoch,
+        completed_epoch=task.completed_epoch,
+        acknowledged=cursor_message(task.acknowledged),
+        warnings=task.warnings,
+    )
+
+
+def task_value(message: pb.Task) -> v.TaskInfo:
+    return v.TaskInfo(
+        id=message.id,
+        state=_STATES[message.state],
+        schema=read_schema(message.schema),
+        sources=tuple(_source_value(source) for source in message.sources),
+        options=options_value(message.options, v.TaskOptions()),
+        statistics=statistics_value(message.statistics),
+        error=_error_value(message.error) if message.HasField("error") else None,
+        sealed_epoch=message.sealed_epoch,
+        completed_epoch=message.completed_epoch,
+        acknowledged=cursor_value(message.acknowledged),
+        warnings=tuple(message.warnings),
+    )
+
+
+def _source_message(source: v.SourceInfo) -> pb.Source:
+    return pb.Source(
+        name=source.name,
+        schema=schema_bytes(source.schema),
+        static=source.static,
+        split_kinds=source.split_kinds,
+        last_added=source.last_added,
+        last_sealed=source.last_sealed,
+        ended=source.ended,
+    )
+
+
+def _source_value(message: pb.Source) -> v.SourceInfo:
+    return v.SourceInfo(
+        name=message.name,
+        schema=read_schema(message.schema),
+        static=message.static,
+        split_kinds=tuple(message.split_kinds),
+        last_added=message.last_added,
+        last_sealed=message.last_sealed,
+        ended=message.ended,
+    )
+
+
+# Plans' answers
+
+
+def validation_message(problems: Iterable[Problem], warnings: Iterable[str] = ()) -> plans.ValidateResponse:
+    found = [plans.Problem(place=each.place, reason=each.reason, message=each.message) for each in problems]
+    return plans.ValidateResponse(problems=found, warnings=warnings)
+
+
+def problems_value(message: plans.ValidateResponse) -> Sequence[Problem]:
+    return [Problem(place=each.place, reason=each.reason, message=each.message) for each in message.problems]
+
+
+def capabilities_message(capabilities: v.Capabilities) -> plans.CapabilitiesResponse:
+    return plans.CapabilitiesResponse(
+        version=capabilities.version,
+        dialect=capabilities.dialect,
+        engines=capabilities.engines,
+        principal=capabilities.principal,
+        flight=capabilities.flight,
+    )
+
+
+def capabilities_value(message: plans.CapabilitiesResponse) -> v.Capabilities:
+    return v.Capabilities(
+        version=message.version,
+        dialect=message.dialect,
+        engines=dict(message.engines),
+        principal=message.principal,
+        flight=message.flight,
+    )

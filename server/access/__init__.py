@@ -1,0 +1,1 @@
+"""Who may connect and call: TLS, tokens, connections."""

@@ -1,0 +1,70 @@
+"""Every call but those of the health service says who calls, by a token, and is made for that principal."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import grpc
+import grpc.aio
+
+from ...executor.api.ownership import act_for
+from ...proto.errors import Unauthenticated
+from ..calls.answering import Context, abort
+from ..endpoints.health_service import NAME
+from .tokens import Tokens
+
+HEADER: Final = "authorization"
+SCHEME: Final = "Bearer"
+
+_OPEN: Final = f"/{NAME}/"
+
+if TYPE_CHECKING:
+    Handler = grpc.RpcMethodHandler[Any, Any]
+
+
+class Authenticating(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # it has arguments in its stubs alone
+    """Covers whatever methods a server has. A call is answered in the context in which it is let in here."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
+
+    async def intercept_service(
+        self, continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler]], call: grpc.HandlerCallDetails
+    ) -> Handler:
+        if call.method.startswith(_OPEN):
+            return await continuation(call)
+        try:
+            metadata = call.invocation_metadata or ()
+            act_for(principal(self._tokens, [str(value) for name, value in metadata if name == HEADER]))
+        except Unauthenticated as error:
+            return _refusing(error)
+        return await continuation(call)
+
+
+def principal(tokens: Tokens, given: Sequence[str]) -> str:
+    """Whose call it is that came with these headers; raises `Unauthenticated`."""
+    if len(given) != 1:
+        raise Unauthenticated(
+            "this server wants to know who calls: give a token (tidegate.connect(..., token_file=...), "
+            f"--token-file, TIDEGATE_TOKEN_FILE), which travels as `{HEADER}: {SCHEME} TOKEN`",
+            reason="TOKEN_MISSING",
+        )
+    scheme, _, token = given[0].partition(" ")
+    found = tokens.principal(token.strip()) if scheme.lower() == SCHEME.lower() else None
+    if found is None:
+        raise Unauthenticated(
+            "this server does not know the token that came with the call; its owner gives them out "
+            "(tidegate serve --tokens FILE)",
+            reason="TOKEN_UNKNOWN",
+        )
+    return found
+
+
+def _refusing(error: Unauthenticated) -> Handler:
+    """Of a kind that takes the call of any method, and reads nothing of what comes with it."""
+
+    async def refuse(_: Any, context: Context) -> None:
+        await abort(context, error)
+
+    return grpc.stream_stream_rpc_method_handler(refuse)

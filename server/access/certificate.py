@@ -1,0 +1,73 @@
+"""TLS: a certificate and its key, read again for the connections that come after they have been renewed."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+
+from ...proto.errors import InvalidRequest
+
+log = logging.getLogger("tidegate.server")
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """PEM files: the chain that the server shows, its own certificate first, and the private key of that."""
+
+    chain: Path
+    key: Path
+
+    def credentials(self) -> grpc.ServerCredentials:
+        """InvalidRequest where the files are not what they should be; where they become so later, the certificate that
+        was read last goes on being shown.
+        """
+        version, configuration = self.version(), self._configuration()
+
+        def renewed() -> grpc.ServerCertificateConfiguration | None:
+            nonlocal version
+            try:
+                found = self.version()
+                if found == version:
+                    return None
+                version = found
+                read = self._configuration()
+            except InvalidRequest as error:
+                log.error("the certificate stays as it was: %s", error)
+                return None
+            log.info("the certificate has been read again")
+            return read
+
+        return grpc.dynamic_ssl_server_credentials(configuration, renewed)  # type: ignore[arg-type]  # None is no change
+
+    def version(self) -> tuple[int, ...]:
+        """Another one once the files have been renewed."""
+        try:
+            return tuple(
+                part for each in map(Path.stat, (self.chain, self.key)) for part in (each.st_mtime_ns, each.st_ino)
+            )
+        except OSError as error:
+            raise self._wrong(error.strerror or str(error)) from error
+
+    def _configuration(self) -> grpc.ServerCertificateConfiguration:
+        return grpc.ssl_server_certificate_configuration([self.read()])
+
+    def read(self) -> tuple[bytes, bytes]:
+        """The key and the chain."""
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.chain, self.key, password=_no_password)
+            return self.key.read_bytes(), self.chain.read_bytes()
+        except ssl.SSLError as error:
+            raise self._wrong(f"not PEM files of a certificate and its key ({error.reason or error})") from error
+        except (OSError, ValueError) as error:
+            raise self._wrong(str(error)) from error
+
+    def _wrong(self, why: str) -> InvalidRequest:
+        return InvalidRequest(f"{self.chain} and {self.key} cannot be used for TLS: {why}", reason="BAD_CERTIFICATE")
+
+
+def _no_password() -> str:
+    raise ValueError("the key is encrypted; a server has nobody to ask for the password")

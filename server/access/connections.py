@@ -1,0 +1,94 @@
+"""The connections of this process to one of its own listening addresses, which its server does not let us end."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from ...proto.address import UNIX
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """Which one it is: as long as it is open no other is the same."""
+
+    local: str
+    remote: str
+    descriptor: int
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A copy of an accepted connection's socket; `close` it. `peer` is the machine that called."""
+
+    connection: Connection
+    peer: str
+    socket: socket.socket
+
+    def shut_down(self) -> None:
+        with suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+def accepted_at(address: str) -> list[Accepted]:
+    """Every connection that was accepted at HOST:PORT or unix:PATH."""
+    found = []
+    for descriptor, each in _sockets():
+        accepted = _accepted(descriptor, each, address)
+        if accepted is None:
+            each.close()
+        else:
+            found.append(accepted)
+    return found
+
+
+def cut(address: str) -> int:
+    """Shut down every connection that was accepted at HOST:PORT or unix:PATH; how many there were."""
+    found = accepted_at(address)
+    for each in found:
+        each.shut_down()
+        each.close()
+    return len(found)
+
+
+def _accepted(descriptor: int, each: socket.socket, address: str) -> Accepted | None:
+    try:
+        remote, local = each.getpeername(), each.getsockname()
+    except OSError:  # it listens, or has ended
+        return None
+    if not _is_at(each, local, address):
+        return None
+    peer = "this machine" if each.family == socket.AF_UNIX else str(remote[0])
+    return Accepted(Connection(str(local), str(remote), descriptor), peer, each)
+
+
+def _sockets() -> Iterator[tuple[int, socket.socket]]:
+    """Each that is open, by its descriptor, and a copy of it, so that it stays what it is meanwhile."""
+    copies: set[int] = set()
+    for descriptor in map(int, os.listdir("/dev/fd")):
+        if descriptor in copies:  # the number of the listing itself is free again, and a copy's by now
+            continue
+        with suppress(OSError):
+            copy = os.dup(descriptor)
+            try:
+                found = socket.socket(fileno=copy)
+            except OSError:
+                os.close(copy)
+                continue
+            copies.add(copy)
+            yield descriptor, found
+
+
+def _is_at(each: socket.socket, local: Any, address: str) -> bool:
+    if each.family == socket.AF_UNIX:
+        return address == f"{UNIX}{local}"
+    if each.family in (socket.AF_INET, socket.AF_INET6):
+        return not address.startswith(UNIX) and bool(local[1] == int(address.rpartition(":")[2]))
+    return False

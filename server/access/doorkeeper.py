@@ -1,0 +1,84 @@
+"""Bounds the connections that a server has: of each machine that calls, and of all, so that files can still be opened.
+
+gRPC accepts whoever calls. So a task of the event loop looks once a second at what has been accepted, and shuts down
+the newest connections where there are too many; those that were there before stay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import resource
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+from ..calls.call_threads import Threads
+from .connections import Connection, accepted_at
+
+log = logging.getLogger("tidegate.server")
+
+_LOOK_SECONDS: Final = 1.0
+_ENOUGH: Final = 64
+"""Open files of a process that has no connections to speak of: below it nobody is counted."""
+
+
+class Doorkeeper:
+    """At most `of_peer` connections of a machine to `address`, and `most` of all."""
+
+    def __init__(self, address: str, *, of_peer: int, most: int) -> None:
+        self._address = address
+        self._of_peer = of_peer
+        self._most = most
+        self._known: dict[Connection, int] = {}
+        self._ordinal = 0
+
+    async def watch(self, threads: Threads) -> None:
+        """Look again and again, in a thread, until this is cancelled."""
+        with suppress(asyncio.CancelledError):
+            while True:
+                await asyncio.sleep(_LOOK_SECONDS)
+                if len(os.listdir("/dev/fd")) > min(_ENOUGH, self._of_peer):
+                    await threads.call(self.look)
+
+    def look(self) -> int:
+        """Shut down the newest connections beyond the bounds; how many there were."""
+        opened = accepted_at(self._address)
+        try:
+            known = {}
+            for each in opened:
+                self._ordinal += 1
+                known[each.connection] = self._known.get(each.connection, self._ordinal)
+            self._known = known
+            opened.sort(key=lambda each: known[each.connection])
+            counts: Counter[str] = Counter()
+            left_out = []
+            for place, each in enumerate(opened):
+                counts[each.peer] += 1
+                if place >= self._most or counts[each.peer] > self._of_peer:
+                    left_out.append(each)
+            for each in left_out:
+                each.shut_down()
+        finally:
+            for each in opened:
+                each.close()
+        if left_out:
+            log.warning(
+                "%d connections were shut down: there were %d of %s",
+                len(left_out),
+                len(opened),
+                _peers(counts.most_common(3)),
+            )
+        return len(left_out)
+
+
+def most_connections() -> int:
+    """Half of the files that this process may have open: the other half is for its work."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 1 << 20 if soft == resource.RLIM_INFINITY else max(1, soft // 2)
+
+
+def _peers(counts: Sequence[tuple[str, int]]) -> str:
+    return ", ".join(f"{peer} ({count})" for peer, count in counts)

@@ -1,0 +1,149 @@
+"""Who may call: a file of principals and their tokens.
+
+::
+
+    # a principal on each line, and its token or the SHA-256 of that
+    alice  sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+    loader 3b1f2c5e8a7d4e0f9c6b5a4d3e2f1a0b
+
+A principal may have several lines, so that a new token can be given out before the old one goes. The file is read again
+when it has changed, for the calls that come then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import os
+import re
+import stat
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ...proto.errors import InvalidRequest
+
+LEAST_TOKEN: Final = 20
+"""Characters: of hexadecimal digits so many cannot be found by trying."""
+
+_LOOK_SECONDS: Final = 1.0
+_PRINCIPAL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
+_DIGEST: Final = re.compile(r"sha256:([0-9a-fA-F]{64})")
+_TOKEN: Final = re.compile(r"[\x21-\x7e]+")
+
+log = logging.getLogger("tidegate.server")
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    principal: str
+    digest: bytes
+
+
+class Tokens:
+    """What the file at `path` says. Making one raises `InvalidRequest` where that cannot be taken; a file that becomes
+    so later changes nothing, and the log says so.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._version = _version(path)
+        self._entries = _read(path)
+        self._looked = time.monotonic()
+
+    def principal(self, token: str) -> str | None:
+        """Whose token it is; None if nobody's. Takes as long for a token that is nearly right as for any other."""
+        self._look()
+        digest = hashlib.sha256(token.encode()).digest()
+        found = None
+        for entry in self._entries:
+            if hmac.compare_digest(entry.digest, digest):
+                found = entry.principal
+        return found
+
+    def _look(self) -> None:
+        with self._lock:
+            now = time.monotonic()
+            if now - self._looked < _LOOK_SECONDS:
+                return
+            self._looked = now
+            try:
+                version = _version(self._path)
+                if version == self._version:
+                    return
+                self._version = version
+                self._entries = _read(self._path)
+            except InvalidRequest as error:
+                log.error("the tokens stay as they were: %s", error)
+            else:
+                log.info("%s has been read again", self._path)
+
+
+def _version(path: Path) -> tuple[int, int, int]:
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _read(path: Path) -> Sequence[_Entry]:
+    try:
+        with path.open(encoding="utf-8") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            lines = file.read().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise _unreadable(path, error) from error
+    entries = []
+    for number, line in enumerate(lines, 1):
+        words = line.split()
+        if words and not words[0].startswith("#"):
+            entries.append(_entry(words, f"{path}, line {number}", mode))
+    if not entries:
+        raise InvalidRequest(f"{path} has no tokens: a line is a principal and its token", reason="BAD_TOKENS")
+    if mode & 0o022:
+        raise InvalidRequest(
+            f"{path} may be written by others than its owner, who could let themselves in: chmod 600",
+            reason="BAD_TOKENS",
+        )
+    return entries
+
+
+def _entry(words: Sequence[str], place: str, mode: int) -> _Entry:
+    """No message says what is in the line: it may be a token wherever it stands."""
+    if len(words) != 2:
+        raise InvalidRequest(
+            f"{place}: {len(words)} words, where a principal and its token (or sha256: and its digest) are wanted",
+            reason="BAD_TOKENS",
+        )
+    principal, token = words
+    if not _PRINCIPAL.fullmatch(principal):
+        raise InvalidRequest(
+            f"{place}: a principal is up to 100 letters, digits and . _ @ -, and a letter or digit first",
+            reason="BAD_TOKENS",
+        )
+    if (digest := _DIGEST.fullmatch(token)) is not None:
+        return _Entry(principal, bytes.fromhex(digest[1]))
+    if token.startswith("sha256:"):
+        raise InvalidRequest(f"{place}: sha256: is followed by 64 hexadecimal digits", reason="BAD_TOKENS")
+    if len(token) < LEAST_TOKEN or not _TOKEN.fullmatch(token):
+        raise InvalidRequest(
+            f"{place}: a token has {LEAST_TOKEN} characters of ASCII at least; `openssl rand -hex 32` makes one",
+            reason="BAD_TOKENS",
+        )
+    if mode & 0o004:
+        raise InvalidRequest(
+            f"{place}: a token that everybody on this machine may read: chmod 600, or write its SHA-256 instead",
+            reason="BAD_TOKENS",
+        )
+    return _Entry(principal, hashlib.sha256(token.encode()).digest())
+
+
+def _unreadable(path: Path, error: OSError | UnicodeDecodeError) -> InvalidRequest:
+    why = error.strerror if isinstance(error, OSError) else "it is no text"
+    return InvalidRequest(f"the tokens cannot be read: {path}: {why}", reason="BAD_TOKENS")

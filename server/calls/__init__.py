@@ -1,0 +1,1 @@
+"""How every call is answered: its thread, its errors, its limits."""

@@ -1,0 +1,206 @@
+"""What every endpoint does alike: errors become statuses, blocking calls run in a pool, RPCs find their methods."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from contextvars import ContextVar
+from typing import Any, Final, NoReturn, ParamSpec, TypeVar
+
+import grpc
+import grpc.aio
+from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
+from google.protobuf.message import Message
+
+from ...executor.api.ownership import acts_for
+from ...executor.runtime.events import tell
+from ...proto.encoding.error_status import failure
+from ...proto.errors import InternalError, TidegateError, Unavailable
+from .call_threads import Threads
+from .request_reading import Reading, RequestReader
+
+log = logging.getLogger("tidegate.server")
+
+P = ParamSpec("P")
+R = TypeVar("R")
+A = TypeVar("A")
+Context = grpc.aio.ServicerContext[Any, Any]
+Answer = Message | bytes
+
+_call: ContextVar[str] = ContextVar("tidegate-call", default="")
+_task: ContextVar[str] = ContextVar("tidegate-task", default="")
+"""The method that is called, and the task that the call is about."""
+
+_LEFT_AT_ANY_TIME: Final = ("WatchTask", "Acknowledge")  # a client waits for no end of the one, no answer of the other
+
+
+class HungUp(asyncio.CancelledError):
+    """A client has left a conversation in which no answer is owed to it."""
+
+
+def client_vanished(call: str, task: str) -> None:
+    tell("client_vanished", {"task": task, "principal": acts_for(), "call": call})
+
+
+class Endpoint:
+    """A group of RPCs. `CreateTask` is answered by the method `create_task`; bytes are an answer already encoded."""
+
+    descriptor: ServiceDescriptor
+    large: frozenset[str] = frozenset()
+    """Methods whose requests have data or plans in them. None of them is answered by a stream alone."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self.name = self.descriptor.full_name
+        self.ending = False
+        """Whether it is the server that goes, and ends calls."""
+
+    def handler(self) -> grpc.GenericRpcHandler[Any, Any]:
+        methods = {method.name: self._method(method) for method in self.descriptor.methods}
+        return grpc.method_handlers_generic_handler(self.name, methods)
+
+    def _method(self, method: MethodDescriptor) -> grpc.RpcMethodHandler[Any, Any]:
+        """gRPC hands over bytes: what it cannot read itself it would call a bug of the server's."""
+        answer = getattr(self, re.sub(r"(?<!^)(?=[A-Z])", "_", method.name).lower())
+        request = RequestReader(method, self._reading, large=method.name in self.large)
+        if method.client_streaming:
+            answer = _of_stream(answer, request)
+        else:
+            answer = _of_small(answer, request) if method.server_streaming else _of_one(answer, request)
+        if method.server_streaming and method.client_streaming:
+            return grpc.stream_stream_rpc_method_handler(self._noticing(single(answer), method), None, _encoded)
+        if method.server_streaming:
+            return grpc.unary_stream_rpc_method_handler(self._noticing(streaming(answer), method), None, _encoded)
+        if method.client_streaming:
+            return grpc.stream_unary_rpc_method_handler(self._noticing(single(answer), method), None, _encoded)
+        return grpc.unary_unary_rpc_method_handler(self._noticing(single(answer), method), None, _encoded)
+
+    def _noticing(
+        self, call: Callable[[Any, Context], Awaitable[A]], method: MethodDescriptor
+    ) -> Callable[[Any, Context], Awaitable[A]]:
+        """Tells the log of a client that is gone before it has its answer."""
+
+        async def noticing(request: Any, context: Context) -> A:
+            _call.set(method.name)
+            try:
+                return await call(request, context)
+            except HungUp:
+                raise
+            except asyncio.CancelledError:
+                if not self.ending and method.name not in _LEFT_AT_ANY_TIME:
+                    client_vanished(method.name, _task.get())
+                raise
+
+        return noticing
+
+
+def _of_one(
+    answer: Callable[[Any, Context], Awaitable[A]], request: RequestReader
+) -> Callable[[bytes, Context], Awaitable[A]]:
+    async def call(data: bytes, context: Context) -> A:
+        return await answer(_noted(await request.read(data)), context)
+
+    return call
+
+
+def _of_small(answer: Callable[[Any, Context], A], request: RequestReader) -> Callable[[bytes, Context], A]:
+    return lambda data, context: answer(_noted(request.read_now(data)), context)
+
+
+def _of_stream(
+    answer: Callable[[Any, Context], A], request: RequestReader
+) -> Callable[[AsyncIterator[bytes], Context], A]:
+    return lambda data, context: answer(_Requests(data, request), context)
+
+
+def _noted(message: Message) -> Message:
+    """The log will know which task the call was about."""
+    if task := getattr(message, "task", ""):
+        _task.set(task)
+    return message
+
+
+class _Requests:
+    """Requests of a stream, read as they are asked for."""
+
+    def __init__(self, data: AsyncIterator[bytes], request: RequestReader) -> None:
+        self._data = data
+        self._request = request
+
+    def __aiter__(self) -> AsyncIterator[Message]:
+        return self
+
+    async def __anext__(self) -> Message:
+        return _noted(await self._request.read(await anext(self._data)))
+
+
+async def called(threads: Threads, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Run a call that may take its time where it stops nobody but calls of its kind."""
+    return await threads.call(functools.partial(function, *args, **kwargs))
+
+
+def _encoded(answer: Answer) -> bytes:
+    return answer if isinstance(answer, bytes) else answer.SerializeToString()
+
+
+def single(answer: Callable[[Any, Context], Awaitable[A]]) -> Callable[[Any, Context], Awaitable[A]]:
+    async def call(request: Any, context: Context) -> A:
+        try:
+            return await answer(request, context)
+        except Exception as error:  # noqa: BLE001 (told to the client, and logged if it is a bug)
+            await _refuse(context, error)
+
+    return call
+
+
+def streaming(answer: Callable[[Any, Context], AsyncGenerator[Answer]]) -> Callable[[Any, Context], Awaitable[None]]:
+    async def call(request: Any, context: Context) -> None:
+        try:
+            async with aclosing(answer(request, context)) as answers:
+                await _send(answers, context)
+        except Exception as error:  # noqa: BLE001 (told to the client, and logged if it is a bug)
+            await _refuse(context, error)
+
+    return call
+
+
+async def _send(answers: AsyncGenerator[Answer], context: Context) -> None:
+    """Each answer is made while the one before it is on its way. When this ends, none is on its way any more."""
+    sending: asyncio.Future[None] = asyncio.ensure_future(asyncio.sleep(0))
+    try:
+        async for each in answers:
+            await sending
+            sending = asyncio.ensure_future(context.write(each))
+            await asyncio.sleep(0)  # it is off before work on the next answer begins
+    except (Exception, asyncio.CancelledError) as error:
+        if isinstance(error, asyncio.CancelledError):
+            sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)  # before an error is told, what was made before arrives
+        raise
+    await sending
+
+
+async def abort(context: Context, error: TidegateError) -> NoReturn:
+    """End the call with what a client is told of the error."""
+    said = failure(error)
+    await context.abort(grpc.StatusCode[said.status], said.sentence, said.metadata)
+
+
+async def _refuse(context: Context, error: Exception) -> NoReturn:
+    if isinstance(error, grpc.aio.InternalError):
+        client_vanished(_call.get(), _task.get())
+        error = Unavailable("the answer could not be sent")
+    await abort(context, tellable(error))
+
+
+def tellable(error: Exception) -> TidegateError:
+    """What a client is told of it; the log has what it is not."""
+    if isinstance(error, InternalError) or not isinstance(error, TidegateError):
+        log.error("a call failed with an error that is not a refusal", exc_info=error)
+    if isinstance(error, TidegateError):
+        return error
+    return InternalError("a bug in Tidegate stopped this call; the server's log has the traceback")

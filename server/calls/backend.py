@@ -1,0 +1,90 @@
+"""What the endpoints need of the executor: the service, and a way to wait for results without a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from ...proto.service import Service
+from ...proto.values import Added, Cursor, Frame, PlanBytes, Split, TaskInfo, TaskOptions, Transacted, Transaction
+
+
+class Reception(Protocol):
+    """A file that a client is sending. `keep` gives its path once it is finished; `drop` removes what is not kept."""
+
+    def write(self, chunk: bytes) -> None: ...
+
+    def finish(self) -> None: ...
+
+    def keep(self) -> str: ...
+
+    def drop(self) -> None: ...
+
+
+class Backend(Service, Protocol):
+    def create_task(
+        self,
+        plan: PlanBytes,
+        options: TaskOptions,
+        tables: Mapping[str, Sequence[Split]],
+        *,
+        restore: str = "",
+        request: str = "",
+    ) -> TaskInfo:
+        """The same `request`, named by the client, is answered with the task that it has made before."""
+        ...
+
+    def add_splits(
+        self,
+        task: str,
+        splits: Iterable[tuple[str, Split, int | None]],
+        *,
+        epoch: int | None = None,
+        barrier: bool = False,
+        through: Mapping[str, int] | None = None,
+        checkpoint: str | None = None,
+        wake: bool = True,
+    ) -> tuple[list[Added], int | None]:
+        """Without `wake` the caller goes on with `work_and_poll` at once, which saves finding a thread for the work."""
+        ...
+
+    def transact(
+        self,
+        task: str,
+        transaction: Transaction,
+        splits: Iterable[tuple[str, Split]],
+        *,
+        epoch: int | None = None,
+        barrier: bool = False,
+        checkpoint: str | None = None,
+        wake: bool = True,
+    ) -> Transacted:
+        """`wake` as of `add_splits`."""
+        ...
+
+    def poll(
+        self, task: str, cursor: Cursor, *, acknowledge: Cursor | None = None, max_bytes: int | None = None
+    ) -> Sequence[Frame]:
+        """`next` without waiting; never blocks."""
+        ...
+
+    def work_and_poll(
+        self, task: str, cursor: Cursor, *, acknowledge: Cursor | None = None, max_bytes: int | None = None
+    ) -> Sequence[Frame]:
+        """`poll` once the calling thread has run the task's work, if that is short and no other thread has it yet."""
+        ...
+
+    def subscribe(self, task: str, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` (from any thread, it must not block) whenever a poll may answer differently than before.
+
+        The result ends the subscription.
+        """
+        ...
+
+    def begin_upload(self, task: str, name: str, *, group: str = "") -> Reception:
+        """`upload`, a chunk at a time, so that no thread waits for the client."""
+        ...
+
+    def stop(self) -> None:
+        """Cancel every task and take no more: those who wait for them are told that the service ends. Does not wait."""
+        ...

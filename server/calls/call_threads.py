@@ -1,0 +1,207 @@
+"""Threads for calls that may take their time, so that the event loop never does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Any, Generic, TypeVar
+
+from ...proto.current_call import work_for
+
+R = TypeVar("R")
+
+
+class Threads:
+    """Up to `most` of them, each started when there is a call for it. The next call is for the one that was the last to
+    end one: what it needs is still in its core's caches.
+
+    Belongs to the event loop: every method is called there, so that nothing here needs a lock.
+    """
+
+    def __init__(self, most: int, name: str) -> None:
+        self._most = most
+        self._name = name
+        self._started = 0
+        self._all: list[_Thread] = []
+        self._idle: list[_Thread] = []
+        self._calls: deque[_Call[Any]] = deque()
+        self._long = 0
+        self._away: set[_Thread] = set()
+
+    async def call(self, function: Callable[[], R]) -> R:
+        """What it returns or raises there, called for whom this context acts."""
+        call = _new_call(function)
+        self._begin(call)
+        return await call.outcome
+
+    @property
+    def takes_long_calls(self) -> bool:
+        """Whether one more call may be long: half of the threads are for others."""
+        return self._long < self._most // 2
+
+    async def long_call(self, function: Callable[[], R], meanwhile: Callable[[], R | None], patience: float) -> R:
+        """As `call`; but when it has not ended after `patience` seconds, `meanwhile` answers in its place, unless it
+        answers None and is asked again. The thread then belongs to the others no more, and ends with the call.
+        """
+        call = _new_call(function)
+        self._long += 1
+        call.on_end = self._long_call_ended
+        timer = _Patience(call, meanwhile, patience, self._leave)
+        try:
+            self._begin(call)
+            return await call.outcome
+        finally:
+            timer.stop()
+
+    def _long_call_ended(self) -> None:
+        self._long -= 1
+
+    def _begin(self, call: _Call[Any]) -> None:
+        if self._idle:
+            self._idle.pop().take(call)
+        elif len(self._all) < self._most:
+            self._start(call)
+        else:
+            self._calls.append(call)
+
+    def _start(self, call: _Call[Any]) -> None:
+        self._started += 1
+        thread = _Thread(f"{self._name}-{self._started}", asyncio.get_running_loop(), self._ended)
+        self._all.append(thread)
+        thread.take(call)
+
+    def _leave(self, call: _Call[Any]) -> None:
+        """The call has been answered, and its thread goes on with it alone."""
+        thread = call.thread
+        if thread is None:
+            return
+        self._all.remove(thread)
+        self._away.add(thread)
+        thread.calls.put(None)
+        if (following := self._next()) is not None:
+            self._start(following)
+
+    def _ended(self, thread: _Thread, call: _Call[Any], value: Any, error: BaseException | None) -> None:
+        if call.on_end is not None:
+            call.on_end()
+        if not call.outcome.done():  # nobody waits for it any more if it was cancelled
+            if error is None:
+                call.outcome.set_result(value)
+            else:
+                call.outcome.set_exception(error)
+        if thread in self._away:
+            self._away.remove(thread)
+        elif (following := self._next()) is not None:
+            thread.take(following)
+        else:
+            self._idle.append(thread)
+
+    def _next(self) -> _Call[Any] | None:
+        """The call that has waited longest, if anybody still waits for it."""
+        while self._calls:
+            following = self._calls.popleft()
+            if not following.outcome.done():
+                return following
+            if following.on_end is not None:
+                following.on_end()
+        return None
+
+    def close(self, *, seconds: float) -> bool:
+        """Begin no more calls and cancel those that have not begun; wait for the others where none wants the loop.
+        False where some go on after these seconds: their threads end with the process.
+        """
+        while self._calls:
+            self._calls.popleft().outcome.cancel()
+        for thread in self._all:
+            thread.calls.put(None)
+        deadline = time.monotonic() + seconds
+        for thread in (*self._all, *self._away):
+            thread.join(max(0.0, deadline - time.monotonic()))
+        return not any(thread.is_alive() for thread in (*self._all, *self._away))
+
+
+class _Patience:
+    """Has a call answered in its place once it has taken too long."""
+
+    def __init__(
+        self, call: _Call[Any], meanwhile: Callable[[], Any | None], seconds: float, leave: Callable[[_Call[Any]], None]
+    ) -> None:
+        self._call = call
+        self._meanwhile = meanwhile
+        self._seconds = seconds
+        self._leave = leave
+        self._handle = self._later()
+
+    def _later(self) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(self._seconds, self._over)
+
+    def _over(self) -> None:
+        outcome = self._call.outcome
+        if outcome.done():
+            return
+        try:
+            answer = self._meanwhile()
+        except Exception as error:  # noqa: BLE001 - whoever waits for the call is told
+            outcome.set_exception(error)
+        else:
+            if answer is None:
+                self._handle = self._later()
+                return
+            outcome.set_result(answer)
+        self._leave(self._call)
+
+    def stop(self) -> None:
+        self._handle.cancel()
+
+
+class _Call(Generic[R]):
+    __slots__ = ("context", "function", "on_end", "outcome", "thread")
+
+    def __init__(self, function: Callable[[], R], context: contextvars.Context, outcome: asyncio.Future[R]) -> None:
+        self.function = function
+        self.context = context
+        self.outcome = outcome
+        self.thread: _Thread | None = None
+        self.on_end: Callable[[], None] | None = None
+
+
+def _new_call(function: Callable[[], R]) -> _Call[R]:
+    outcome: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+    context = contextvars.copy_context()
+    context.run(work_for, outcome.cancelled)
+    return _Call(function, context, outcome)
+
+
+class _Thread(threading.Thread):
+    def __init__(
+        self,
+        name: str,
+        loop: asyncio.AbstractEventLoop,
+        ended: Callable[[_Thread, _Call[Any], Any, BaseException | None], None],
+    ) -> None:
+        super().__init__(name=name, daemon=True)
+        self.calls: SimpleQueue[_Call[Any] | None] = SimpleQueue()
+        self._loop = loop
+        self._ended = ended
+        self.start()
+
+    def take(self, call: _Call[Any]) -> None:
+        call.thread = self
+        self.calls.put(call)
+
+    def run(self) -> None:
+        while (call := self.calls.get()) is not None:
+            value, error = None, None
+            try:
+                value = call.context.run(call.function)
+            except BaseException as raised:  # noqa: BLE001 - whoever waits for the call is told
+                error = raised
+            with suppress(RuntimeError):  # the loop has been closed, so nobody waits
+                self._loop.call_soon_threadsafe(self._ended, self, call, value, error)
+            del call, value, error  # while it waits for the next one, it holds nothing of the last one

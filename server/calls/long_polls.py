@@ -1,0 +1,104 @@
+"""Long polls: any number of clients wait for results, none of them in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, TypeVar, cast
+
+from ...proto.errors import Unavailable
+from ...proto.values import Blocked, Cursor, Frame
+from .answering import HungUp
+from .backend import Backend
+
+M = TypeVar("M")
+
+
+class Waiting:
+    """Belongs to the event loop: every method is called there."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._waiters: set[asyncio.Event] = set()
+        self._listeners: set[asyncio.Task[Any]] = set()
+        self._stopped = False
+
+    async def frames(
+        self, task: str, cursor: Cursor, *, acknowledge: Cursor | None, max_bytes: int, wait: float
+    ) -> Sequence[Frame]:
+        """Frames from `cursor` on, after up to `wait` seconds if there is nothing but BLOCKED before."""
+        frames = self._backend.poll(task, cursor, acknowledge=acknowledge, max_bytes=max_bytes)
+        if wait <= 0 or not blocked(frames):
+            return frames
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + wait
+        changed = asyncio.Event()
+
+        def wake() -> None:
+            loop.call_soon_threadsafe(changed.set)
+
+        unsubscribe = self._backend.subscribe(task, wake)
+        self._waiters.add(changed)
+        try:
+            while True:
+                changed.clear()
+                frames = self._backend.poll(task, cursor, max_bytes=max_bytes)
+                if not blocked(frames):
+                    return frames
+                await self._change(changed, deadline - loop.time())
+                if loop.time() >= deadline:
+                    return self._backend.poll(task, cursor, max_bytes=max_bytes)
+        finally:
+            self._waiters.discard(changed)
+            unsubscribe()
+
+    async def message(self, messages: AsyncIterator[M]) -> M | None:
+        """A client's next one, or None where it has no more. Not waited for through the server's end."""
+        if self._stopped:
+            raise shutting_down()
+        call = cast("asyncio.Task[Any]", asyncio.current_task())
+        self._listeners.add(call)
+        try:
+            return await anext(messages, None)
+        except asyncio.CancelledError:
+            if self._stopped:
+                raise shutting_down() from None
+            raise HungUp from None
+        finally:
+            self._listeners.discard(call)
+
+    async def pause(self, seconds: float) -> None:
+        """Sleep, but not through the server's end."""
+        changed = asyncio.Event()
+        self._waiters.add(changed)
+        try:
+            await self._change(changed, seconds)
+        finally:
+            self._waiters.discard(changed)
+
+    async def _change(self, changed: asyncio.Event, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            if not self._stopped:
+                async with asyncio.timeout(seconds):
+                    await changed.wait()
+        if self._stopped:
+            raise shutting_down()
+
+    def stop(self) -> None:
+        """Send every waiter away, now and from now on."""
+        self._stopped = True
+        for waiter in self._waiters:
+            waiter.set()
+        for listener in self._listeners:
+            listener.cancel()
+
+
+def shutting_down() -> Unavailable:
+    """What waiters are told that are sent away."""
+    return Unavailable("the server is shutting down")
+
+
+def blocked(frames: Sequence[Frame]) -> bool:
+    """Whether there is nothing yet."""
+    return all(isinstance(frame, Blocked) for frame in frames)

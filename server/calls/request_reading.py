@@ -1,0 +1,78 @@
+"""Requests as messages: what is none, is too large or has a number out of its range is refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from google.protobuf.descriptor import MethodDescriptor
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
+
+from ...proto.encoding.number_ranges import check_request
+from ...proto.encoding.request_parts import has_more_parts
+from ...proto.errors import Exhausted, InvalidRequest
+from .call_threads import Threads
+
+SMALL: Final = 64 << 10
+"""Bytes that a request may have which carries neither data nor a plan."""
+MARGIN: Final = 1 << 20
+"""So many bytes beyond the largest request are taken by gRPC, which would refuse them without a reason."""
+MOST_PARTS: Final = 1_000_000
+_READ_AT_ONCE: Final = 16 << 10
+_INSTEAD: Final = (
+    ": give data as files, in uploads or in smaller splits, or let the server take more (tidegate serve "
+    "--max-message-bytes SIZE)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Larger requests are read by `threads`; one may have `most` bytes."""
+
+    threads: Threads
+    most: int
+
+
+class RequestReader:
+    """Reads a method's requests; a `large` one's have data or plans in them."""
+
+    def __init__(self, method: MethodDescriptor, reading: Reading, *, large: bool) -> None:
+        self._method = method.name
+        self._threads = reading.threads
+        self._most = reading.most if large else min(SMALL, reading.most)
+        self._instead = _INSTEAD if large else ""
+        self._descriptor = method.input_type
+        self._message = GetMessageClass(method.input_type)
+        check_request(self._message())  # every number has its range, or the server does not start
+
+    async def read(self, data: bytes) -> Message:
+        """The message, read where it holds nobody up."""
+        if _READ_AT_ONCE < len(data) <= self._most:
+            return await self._threads.call(lambda: self.read_now(data))
+        return self.read_now(data)
+
+    def read_now(self, data: bytes) -> Message:
+        if len(data) > self._most:
+            raise Exhausted(
+                f"a request of {self._method} has at most {self._most:,} bytes, not {len(data):,}{self._instead}",
+                reason="REQUEST_TOO_LARGE",
+            )
+        try:
+            self._check_parts(data)
+            message = self._message.FromString(data)
+        except (DecodeError, ValueError) as error:
+            raise InvalidRequest(
+                f"the request is not a {self._descriptor.full_name} message", reason="MALFORMED_REQUEST"
+            ) from error
+        check_request(message)
+        return message
+
+    def _check_parts(self, data: bytes) -> None:
+        """A part has two bytes at least."""
+        if len(data) > 2 * MOST_PARTS and has_more_parts(data, self._descriptor, MOST_PARTS):
+            raise Exhausted(
+                f"a request has at most {MOST_PARTS:,} fields and numbers, those of messages inside it too: send "
+                "several requests",
+                reason="REQUEST_TOO_LARGE",
+            )

@@ -1,0 +1,83 @@
+"""Streams that each hold a thread: how many there may be, and how one waits for results."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from ...executor.runtime.ceilings import InUse
+from ...proto.errors import Exhausted, Unavailable
+from ...proto.values import Cursor, Frame
+from .backend import Backend
+from .long_polls import blocked, shutting_down
+
+_LOOK_SECONDS: Final = 0.1  # how often one that waits looks whether its client is still there
+
+
+class StreamThreads:
+    """Of all streams together; its methods are called by their threads."""
+
+    def __init__(self, backend: Backend, most: int, streams: InUse) -> None:
+        self._backend = backend
+        self._streams = streams
+        self._most = most
+        self._free = threading.Semaphore(most)
+        self._lock = threading.Lock()
+        self._waiters: set[threading.Event] = set()
+        self.stopped = False
+
+    def begin(self, principal: str) -> None:
+        """Before a stream; `end` is called after it. Exhausted where there are as many as there may be."""
+        self._streams.take(principal)
+        if not self._free.acquire(blocking=False):
+            self._streams.give(principal)
+            raise Exhausted(
+                f"this server has {self._most} streams of Arrow Flight open, as many as it takes (tidegate serve "
+                "--flight-streams N): ask again later, or read with Results or Next of tidegate.v1.TaskService",
+                reason="FLIGHT_BUSY",
+            )
+
+    def end(self, principal: str) -> None:
+        self._free.release()
+        self._streams.give(principal)
+
+    def frames(
+        self, task: str, cursor: Cursor, *, max_bytes: int, wait: float, left: Callable[[], bool]
+    ) -> Sequence[Frame]:
+        """Frames from `cursor` on, after up to `wait` seconds if there is nothing but BLOCKED before.
+
+        Unavailable once the client has `left`.
+        """
+        frames = self._backend.poll(task, cursor, max_bytes=max_bytes)
+        if wait <= 0 or not blocked(frames):
+            return frames
+        deadline = time.monotonic() + wait
+        changed = threading.Event()
+        unsubscribe = self._backend.subscribe(task, changed.set)
+        with self._lock:
+            self._waiters.add(changed)
+        try:
+            while True:
+                changed.clear()
+                frames = self._backend.poll(task, cursor, max_bytes=max_bytes)
+                remaining = deadline - time.monotonic()
+                if remaining <= 0 or not blocked(frames):
+                    return frames
+                if self.stopped:
+                    raise shutting_down()
+                if left():
+                    raise Unavailable("the client has left")
+                changed.wait(min(remaining, _LOOK_SECONDS))
+        finally:
+            with self._lock:
+                self._waiters.discard(changed)
+            unsubscribe()
+
+    def stop(self) -> None:
+        """Send every waiter away, now and from now on."""
+        with self._lock:
+            self.stopped = True
+            for waiter in self._waiters:
+                waiter.set()

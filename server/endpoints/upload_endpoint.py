@@ -1,0 +1,69 @@
+"""Uploads: files that clients send in chunks. One whose client stalls holds no thread, and goes after a while."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Final
+
+from ...executor.api.ownership import acts_for
+from ...executor.runtime.ceilings import InUse
+from ...proto.errors import Exhausted, InvalidRequest, Unavailable
+from ...proto.tidegate.v1 import tasks_pb2 as pb
+from ..calls.answering import called
+from ..calls.backend import Backend, Reception
+from ..calls.call_threads import Threads
+
+AT_ONCE: Final = 32
+"""Uploads of one principal; of everybody together where there are none."""
+CHUNK_SECONDS: Final = 60.0
+_CANCELLED_SECONDS: Final = 0.002
+
+
+class Uploads:
+    """Belongs to the event loop; what touches files is done by `threads`."""
+
+    def __init__(self, backend: Backend, threads: Threads) -> None:
+        self._backend = backend
+        self._threads = threads
+        self._under_way = InUse(AT_ONCE, _too_many)
+        self._dropping: set[asyncio.Task[None]] = set()
+
+    async def receive(self, requests: AsyncIterator[pb.UploadRequest]) -> str:
+        """The path of the file that these requests bring."""
+        with self._under_way.one(acts_for()):
+            request = await _next(requests)
+            if request is None:
+                raise InvalidRequest("an upload needs at least one message, which names the task and the file")
+            begin = self._backend.begin_upload
+            reception = await called(self._threads, begin, request.task, request.name, group=request.group)
+            try:
+                while request is not None:
+                    await called(self._threads, reception.write, request.data)
+                    request = await _next(requests)
+                # A call that is cancelled looks as if its client had sent all; the cancellation comes a little later.
+                await called(self._threads, reception.finish)
+                await asyncio.sleep(_CANCELLED_SECONDS)
+                return reception.keep()
+            except BaseException:
+                self._drop(reception)
+                raise
+
+    def _drop(self, reception: Reception) -> None:
+        dropping = asyncio.ensure_future(called(self._threads, reception.drop))
+        self._dropping.add(dropping)
+        dropping.add_done_callback(self._dropping.discard)
+
+
+def _too_many() -> Exhausted:
+    return Exhausted(f"{AT_ONCE} uploads are under way: wait for one to end", reason="TOO_MANY_UPLOADS")
+
+
+async def _next(requests: AsyncIterator[pb.UploadRequest]) -> pb.UploadRequest | None:
+    try:
+        async with asyncio.timeout(CHUNK_SECONDS):
+            return await anext(requests, None)
+    except TimeoutError:
+        raise Unavailable(
+            f"nothing of the upload has come for {CHUNK_SECONDS:g} s: send it again", reason="UPLOAD_STALLED"
+        ) from None

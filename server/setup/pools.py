@@ -1,0 +1,38 @@
+"""Threads for each kind of call, so that calls that take long stop only those of their own kind."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from ..calls.call_threads import Threads
+from .settings import Settings
+
+_CONTROL: Final = 4
+_UPLOADS: Final = 4
+_READING: Final = 2
+
+
+class Pools:
+    """`control` is for calls that look at a task, seal, cancel or delete: none of them waits for data or work.
+    `planning` reads plans. `feeding` takes rows, and `listing` files, whose folders may be slow to look into; both are
+    lent to tasks with short epochs. `uploads` write what clients send to files,
+    and `reading` makes messages of large requests.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.control = Threads(_CONTROL, "tidegate-control")
+        self.planning = Threads(settings.planning_calls, "tidegate-plan")
+        self.feeding = Threads(settings.feeding_calls, "tidegate-feed")
+        self.listing = Threads(settings.feeding_calls, "tidegate-list")
+        self.uploads = Threads(_UPLOADS, "tidegate-upload")
+        self.reading = Threads(_READING, "tidegate-read")
+
+    def close(self, seconds: float) -> bool:
+        """Wait for the calls in progress. False where some go on after these seconds."""
+        deadline = time.monotonic() + seconds
+        ended = [
+            threads.close(seconds=max(0.0, deadline - time.monotonic()))
+            for threads in (self.control, self.planning, self.feeding, self.listing, self.uploads, self.reading)
+        ]
+        return all(ended)

@@ -1,0 +1,53 @@
+"""The operators that a service's owner has written for plans, from modules of the owner's own."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from ...proto.errors import InvalidRequest
+from ...proto.operator_registration import UserOperator
+
+DEFAULT_NAME: Final = "OPERATORS"
+
+
+def registered(modules: Iterable[str]) -> dict[str, UserOperator]:
+    """Those of each MODULE[:NAME], which is imported, also from the working directory; no two with one name. Raises
+    `InvalidRequest` that says what is wrong with which.
+    """
+    found: dict[str, UserOperator] = {}
+    for text in modules:
+        for name, operator in _mapping(text).items():
+            if name in found:
+                raise InvalidRequest(f"{text}: another module has an operator {name!r} too", reason="DUPLICATE_NAME")
+            found[name] = operator
+    return found
+
+
+def _mapping(text: str) -> Mapping[str, UserOperator]:
+    module, _, name = text.partition(":")
+    name = name or DEFAULT_NAME
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
+    try:
+        loaded = importlib.import_module(module)
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+        raise InvalidRequest(f"{text}: {module!r} cannot be imported: {why}", reason="BAD_OPERATORS") from error
+    if not hasattr(loaded, name):
+        raise InvalidRequest(f"{text}: the module {module!r} has no {name!r}", reason="BAD_OPERATORS")
+    given = getattr(loaded, name)
+    if not isinstance(given, Mapping):
+        raise InvalidRequest(f"{text}: {name!r} is {type(given).__name__}, not a mapping", reason="BAD_OPERATORS")
+    for key, operator in given.items():
+        if not isinstance(key, str) or not isinstance(operator, UserOperator):
+            raise InvalidRequest(
+                f"{text}: {name!r} maps {key!r} to {type(operator).__name__}; names map to what tidegate.user_operator "
+                "makes",
+                reason="BAD_OPERATORS",
+            )
+    return given

@@ -1,0 +1,34 @@
+"""What has to be so for a server's callers to be kept apart, and what its owner is told where they are not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ...proto.address import is_loopback
+from ...proto.errors import InvalidRequest
+from .settings import Settings
+
+
+def check_apart(roots: Sequence[Path], own: Mapping[str, Path | None]) -> None:
+    """The server's `own` folders, by their options, have rows of all principals in them: none may be read by splits."""
+    for option, folder in own.items():
+        inside = [root for root in roots if folder is not None and folder.resolve().is_relative_to(root.resolve())]
+        if inside:
+            raise InvalidRequest(
+                f"{option} is {folder}, which is below --root {inside[0]}: there each principal could read what others "
+                "have. With --tokens they have to be apart",
+                reason="SHARED_FOLDER",
+            )
+
+
+def warning(settings: Settings, addresses: Sequence[str]) -> str | None:
+    """What others than its owner may do with a server that others may reach at one of its addresses."""
+    address = next((each for each in addresses if not is_loopback(each)), None)
+    if address is None:
+        return None
+    if settings.tokens is None:
+        return f"whoever reaches {address} may use this server: --tokens FILE says who may"
+    if settings.certificate is None:
+        return f"tokens and rows travel to and from {address} for everybody on the way to read: see --tls-cert"
+    return None
