@@ -75,17 +75,17 @@ if TYPE_CHECKING:
     from .task import Task as Task
 
 _NAMES: Final = {
-    "connecting": ("connect", "local"),
+    "transport.connecting": ("connect", "local"),
     "client": ("Client",),
     "task": ("Task",),
     "epoch": ("Epoch",),
     "splits": ("Changes", "MissingAsNull", "upload"),
     "graph": ("TaskGraph", "SPREAD"),
-    "graph.progress": ("GraphProgress",),
+    "graph.graph_progress": ("GraphProgress",),
     "registering": ("user_operator",),
     "proto.dataset": ("Dataset", "KeyedDataset", "Hashed", "Ranged"),
     "proto.graph": ("Executor",),
-    "proto.user_operator": ("UserOperator",),
+    "proto.operator_registration": ("UserOperator",),
     "proto.values": (
         "FileSplit",
         "Checkpoint",

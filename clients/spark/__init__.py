@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from .supplies.staged_transactions import sweep as sweep
 
 _NAMES: Final = {
-    "datasource": ("register",),
-    "feeding": ("feed",),
+    "data_source.datasource": ("register",),
+    "feed_frames": ("feed",),
     "querying": ("query",),
     "report": ("Bytes", "Fed", "Order", "Way"),
-    "staging": ("sweep",),
+    "supplies.staged_transactions": ("sweep",),
     "streaming": ("stream",),
 }
 _MODULES: Final = {name: module for module, names in _NAMES.items() for name in names}
