@@ -9,7 +9,7 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import types as kinds
 
-from ..operators.changes.values.change import WEIGHT
+from ..operators.sources.change_column import WEIGHT
 from ..proto.errors import PlanError, Problem
 from ..proto.values import Explanation, TaskOptions
 from . import ir

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -17,7 +17,9 @@ from ...operators.core.piece import FilePiece, Piece
 from ...operators.writing.staged_write import Written
 from ...proto.statistics import LoopStatistics, OperatorStatistics, SourceProgress, StageStatistics
 from ...proto.values import FileSplit, InlineSplit
-from ..pipelines.watermarks import Watermarks
+
+Watermarks: TypeAlias = Mapping[str, int | None]
+"""By source, of those that were fed in the epoch or have ended. None: nobody has said one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ from .epoch_clock import context_row
 from .input_progress import Statements
 from .kept_rows import Rows
 from .key_shares import CutPieces
-from .watermarks import Passed
+from .pipeline_watermarks import Passed
 
 Pieces: TypeAlias = Mapping[str, Sequence[Piece]]
 

@@ -32,10 +32,9 @@ from ...planner.prepare_changes import PreparedChanges
 from ...proto.errors import ExecutionError, Exhausted, InternalError
 from ...proto.statistics import LoopStatistics, OperatorStatistics, SourceProgress, StageStatistics
 from ...proto.values import FileSplit, InlineSplit, OnError, TaskOptions
-from ..api.computation import Source
+from ..api.computation import Source, Watermarks
 from ..changes.build_graph import EntrySource, graph_of
 from ..pipelines.input_progress import InputProgress, InputRead
-from ..pipelines.watermarks import Watermarks
 from ..runtime.meters import Meter, Meters
 from ..runtime.network_totals import operators_told, told
 from .dataflow import FILE_KINDS

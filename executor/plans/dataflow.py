@@ -39,8 +39,8 @@ from ..pipelines.build_operators import RunNode, Workshop
 from ..pipelines.channel_pipelines import Pipelines
 from ..pipelines.input_progress import InputProgress
 from ..pipelines.pipeline import Pieces, PipelineInstance, Read, Supply
+from ..pipelines.pipeline_watermarks import Passed
 from ..pipelines.shapes import NOTHING, shape_of
-from ..pipelines.watermarks import Passed
 from ..runtime.batch_store import Quota, SpillSpace
 from ..runtime.lookup_threads import Lane, LookupThreads
 from ..runtime.meters import Meter, Meters

@@ -14,14 +14,14 @@ from ...operators.sources.scan import Scan
 from ...operators.sources.split_pieces import open_pieces
 from ...planner.physical.pipelines import Pipeline
 from ...proto.errors import NodeError
-from ..api.computation import RowEffect
+from ..api.computation import RowEffect, Watermarks
 from ..exchange.parallel_epoch import ParallelRun
 from ..pipelines.channel_pipelines import Pipelines
 from ..pipelines.pipeline import Pieces, Read
+from ..pipelines.pipeline_watermarks import passed_on
 from ..pipelines.shapes import same_feed, shape_of
 from ..pipelines.shares import hands
 from ..pipelines.turns import in_hands
-from ..pipelines.watermarks import Watermarks, passed_on
 from ..runtime.meters import Meter, MeteredStream
 
 if TYPE_CHECKING:

@@ -23,11 +23,11 @@ from ...operators.writing.staged_write import Written
 from ...proto.errors import ExecutionError, InternalError, TidegateError
 from ...proto.statistics import EpochStatistics
 from ...proto.values import Barrier, ErrorValue, OnError, TaskState
-from ..api.computation import Computation, Effect, EpochRun
+from ..api.computation import Computation, Effect, EpochRun, Watermarks
 from ..checkpoints.taking import Checkpoints
 from ..ledger.epoch import Epoch
 from ..ledger.split_book import AcceptedSplit
-from ..pipelines.watermarks import Watermarks, said_by, told
+from ..ledger.watermarks import said_by, told
 from ..runtime.batch_store import Holding, SpillRun
 from ..runtime.work_clock import WorkClock
 from .output_log import Full

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from pyarrow import types as kinds
 
 from ...proto.errors import ExecutionError
+from .casts import plain
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
 _Numbers: TypeAlias = npt.NDArray[np.int64]
@@ -376,3 +377,21 @@ _RULES: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], Ha
 
 def _rule(type_: pa.DataType) -> Callable[[pa.Array], Hashes] | None:
     return next((words for is_kind, words in _RULES if is_kind(type_)), None)
+
+
+_KINDS: Final = (
+    (kinds.is_integer, "whole numbers"),
+    (kinds.is_floating, "floats"),
+    (kinds.is_decimal, "decimals"),
+    (kinds.is_date, "dates"),
+    (kinds.is_time, "times"),
+    (kinds.is_timestamp, "timestamps"),
+    (kinds.is_duration, "durations"),
+    (kinds.is_fixed_size_binary, "binary"),
+)
+
+
+def hash_kind(type_: pa.DataType) -> str:
+    """What types whose equal values hash alike have in common."""
+    type_ = plain(type_)
+    return next((name for of_kind, name in _KINDS if of_kind(type_)), str(type_))

@@ -16,6 +16,9 @@ from pyarrow import types as kinds
 
 from ..arrays.casts import plain
 
+WEIGHT: Final = "_weight"
+"""The column that a scan puts behind the plan's columns: each row's weight."""
+
 Weights: TypeAlias = npt.NDArray[np.int64]
 
 WORDS: Final = {"insert": 1, "delete": -1, "update_preimage": -1, "update_postimage": 1}

@@ -27,13 +27,12 @@ from pyarrow.fs import FileSystem, LocalFileSystem
 from ...proto.errors import ExecutionError, InternalError, SplitError, TidegateError
 from ..arrays.casts import LossyCast, cast
 from ..arrays.ordering import Order
-from ..changes.values.change import WEIGHT
 from ..core.batches import batch_of
 from ..core.column import Column
 from ..core.operator import Operator, Stream
 from ..core.piece import FilePiece, InlinePiece, KeyRange, Piece
 from ..core.sizes import batch_bytes, is_encoded, row_bytes
-from .change_column import BadChange, weights
+from .change_column import WEIGHT, BadChange, weights
 from .declared_order import DeclaredOrder
 from .file_relations import contiguous
 from .file_versions import OpenFile, PieceFiles

@@ -7,7 +7,7 @@ from collections.abc import Generator, Sequence
 from ...proto.errors import PlanError
 from .. import ir
 from ..analysis.outer_references import Reach, correlated
-from ..choose.choose_loops import steady
+from ..analysis.recursions import steady
 from ..ir import tree
 from ..ir.arrow_types import arrow_schema
 from ..ir.visit import subqueries

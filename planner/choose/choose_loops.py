@@ -8,7 +8,7 @@ and it ends by itself.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -102,47 +102,6 @@ def recursion(loop: ir.Iterate, max_rows: int, reach: Reach) -> ir.Recursion | O
         max_rows=max_rows,
         schema=loop.schema,
         place=loop.place,
-    )
-
-
-def repeated(step: ir.Relation) -> Iterator[ir.Relation]:
-    """The relations of a recursion's step that see other rows in each round, from the step down to its reference."""
-    reach = Reach()
-    found: ir.Relation | None = step
-    while found is not None:
-        yield found
-        found = next((each for each in tree.inputs(found) if reach.loops(each)), None)
-
-
-def fixed(step: ir.Relation) -> Iterator[ir.Relation]:
-    """The largest relations inside a recursion's step that see the same rows in each round."""
-    path = list(repeated(step))
-    on_it = set(map(id, path))
-    for relation in path:
-        yield from (each for each in tree.inputs(relation) if id(each) not in on_it)
-
-
-def steady(recursion: ir.Recursion) -> tuple[ir.Relation, ...]:
-    """All that a recursion reads beside what comes back, each once."""
-    inside = (each for step in recursion.steps for each in fixed(step))
-    entering = () if recursion.input is None else (recursion.input,)
-    return tuple({id(each): each for each in (*recursion.base, *inside, *entering)}.values())
-
-
-def with_fixed(recursion: ir.Recursion, new: Mapping[int, ir.Relation]) -> ir.Recursion:
-    """The recursion with others in the places of what `steady` gives, by id."""
-
-    def step(relation: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
-        if id(relation) in new:
-            return new[id(relation)]
-        return (yield from rebuilt(relation))
-
-    entering = recursion.input
-    return replace(
-        recursion,
-        base=tuple(new[id(each)] for each in recursion.base),
-        steps=tuple(unroll(step, each) for each in recursion.steps),
-        input=None if entering is None else new[id(entering)],
     )
 
 

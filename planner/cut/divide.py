@@ -145,15 +145,10 @@ def _bare(relation: ir.Relation) -> bool:
 
 def below(relation: ir.Relation) -> Iterator[ir.Relation]:
     """The relations right below one whose rows are read, those of its subqueries last."""
-    yield from read_by(relation)
+    yield from tree.read_by(relation)
     for expression in tree.expressions(relation):
         for subquery in subqueries(expression):
             yield subquery.relation
-
-
-def read_by(relation: ir.Relation) -> tuple[ir.Relation, ...]:
-    """Its inputs, but for what it only looks rows up in."""
-    return (relation.left,) if isinstance(relation, ir.IndexLookup) else tree.inputs(relation)
 
 
 def section(
@@ -214,7 +209,7 @@ class _Sectioning:
     def _ends_at(self, relation: ir.Operated) -> None:
         if not self._facts.of(relation).closed:
             raise PlanError(_correlated(relation.place))
-        for each in read_by(relation):
+        for each in tree.read_by(relation):
             self._add(each)
         self._add(relation)
 

@@ -38,7 +38,7 @@ from ..physical.pipelines import (
 )
 from ..sql.select_statement import Statement
 from .column_selection import selection
-from .divide import Section, read_by
+from .divide import Section
 from .kernels import kernels
 from .needs_full_cardinality import weighed
 from .operated import Indexed, IndexKey, operator_node
@@ -95,7 +95,7 @@ def _source_read(root: ir.Relation, making: Making, nodes: Mapping[int, Physical
 
 def _edge(edge: ir.Relation, making: Making, nodes: Mapping[int, PhysicalNode], *, lazy: bool) -> PhysicalNode:
     if isinstance(edge, ir.Operated):
-        return operator_node(edge, [nodes[id(each)] for each in read_by(edge)], making.indexes)
+        return operator_node(edge, [nodes[id(each)] for each in tree.read_by(edge)], making.indexes)
     return scanned(edge, making) or _selected(edge, nodes, None) or _Fragment(making, nodes).of(edge, None, lazy=lazy)
 
 
@@ -105,7 +105,7 @@ def _read_lazily(section: Section) -> set[int]:
     for edge in reversed(section.edges):
         stops = isinstance(edge, ir.MergeJoin | ir.StreamingAggregate | ir.User)
         if stops or (isinstance(edge, ir.Operated) and id(edge) in found):
-            found.update(map(id, read_by(edge)))
+            found.update(map(id, tree.read_by(edge)))
     return found
 
 

@@ -19,7 +19,6 @@ from ..ir.boolean import conjuncts, with_conjuncts
 from ..ir.types import nullable, required
 from ..ir.visit import beneath, rebuilt, relations, subqueries
 from ..ir.walk import unroll
-from .operated import KEPT_KIND
 
 SMALLER: Final = 10
 """How many times more rows the table must have, by the size classes."""
@@ -177,7 +176,7 @@ def _lookup(candidate: Candidate, join: ir.Join) -> ir.Relation:
         right=candidate.table,
         keys=keys,
         type=candidate.type,
-        index=ir.IndexUse(kind=KEPT_KIND),
+        index=ir.IndexUse(kind=ir.KEPT_KIND),
         schema=(*probe.schema, *given),
         place=join.place,
     )

@@ -29,7 +29,6 @@ from ..physical.pipelines import (
 from ..physical.user_nodes import UserNode
 from .sorted_nodes import merge_join_node, streaming_aggregate_node
 
-KEPT_KIND: Final = "arrow"
 """The kind of index that is made from the rows of a relation, once, and kept."""
 
 IndexKey: TypeAlias = tuple[int, tuple[int, ...]]
@@ -61,7 +60,7 @@ def indexed(roots: Iterable[ir.Relation], facts: FactTable) -> dict[IndexKey, In
     """
     found: dict[IndexKey, Indexed] = {}
     for relation in reversed([each for root in roots for each in relations(root)]):
-        if isinstance(relation, ir.IndexLookup) and relation.index.kind == KEPT_KIND:
+        if isinstance(relation, ir.IndexLookup) and relation.index.kind == ir.KEPT_KIND:
             facts_of_table = facts.of(relation.right)
             if facts_of_table.fed or not facts_of_table.closed:
                 raise PlanError(_changing(relation.right.place))
@@ -156,7 +155,7 @@ def _named(node: N, schema: pa.Schema, place: str) -> N | SelectNode:
 
 def _index(relation: ir.IndexLookup, indexes: Mapping[IndexKey, Indexed]) -> str | OpenedIndex:
     use, keys = relation.index, key_columns(relation)
-    if use.kind == KEPT_KIND:
+    if use.kind == ir.KEPT_KIND:
         return indexes[id(relation.right), keys].name
     columns = tuple(_columns(relation.right))
     return OpenedIndex(

@@ -10,8 +10,7 @@ from typing import Final, assert_never
 
 from .. import ir
 from ..analysis.facts import FactTable
-from ..choose.choose_loops import steady, with_fixed
-from ..cut.divide import read_by
+from ..analysis.recursions import steady, with_fixed
 from ..ir import tree
 from ..ir.visit import beneath, is_column, parts, relations, subqueries, transform_relations, with_subqueries
 from ..ir.walk import unroll
@@ -137,7 +136,7 @@ class _Finding:
         if isinstance(relation, ir.Recursion | ir.Rounds):
             return (yield from self._of_loop(relation))
         below: list[Ways] = []
-        for each in read_by(relation):
+        for each in tree.read_by(relation):
             below.append((yield each))  # noqa: PERF401 (a comprehension cannot yield)
         inner: dict[int, ir.Relation] = {}
         cost = 0.0

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from .. import ir
-from ..cut.divide import read_by
 from ..cut.fragments import blocks
 from ..ir import tree
 from ..ir.visit import subqueries
@@ -109,7 +108,7 @@ def _below(relation: ir.Relation, shared: Sequence[ir.Relation], used: set[int])
         used.add(relation.ordinal)
         return (shared[relation.ordinal],)
     inner = [each.relation for expression in tree.expressions(relation) for each in subqueries(expression)]
-    return (*read_by(relation), *inner)
+    return (*tree.read_by(relation), *inner)
 
 
 def _halves(roots: Sequence[ir.Relation], shared: Sequence[ir.Relation]) -> dict[int, str]:

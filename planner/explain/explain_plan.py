@@ -18,7 +18,7 @@ from ...proto.values import Determinism, ExecutorKind, Explanation, TaskOptions
 from .. import ir
 from ..changes.lower_changes import input_name, lower_loop
 from ..cut.column_selection import selection
-from ..cut.divide import DEPTH, Division, Section, read_by
+from ..cut.divide import DEPTH, Division, Section
 from ..cut.fragments import blocks, is_blocking, is_row_wise
 from ..cut.kernels import has_kernels
 from ..cut.operated import key_columns
@@ -143,7 +143,7 @@ def _fragments(division: Division, section: Section, naming: _Naming, *, ends: b
     naming.of(section.root, ends_at, row_wise=section.row_wise)
     edges = {id(edge): naming.of(edge, ends_at) for edge in reversed(section.edges)}
     found = [_fragment(division, section.root, "", edges, naming, ends=ends)]
-    operated = {id(each) for edge in section.edges if isinstance(edge, ir.Operated) for each in read_by(edge)}
+    operated = {id(each) for edge in section.edges if isinstance(edge, ir.Operated) for each in tree.read_by(edge)}
     for edge in reversed(section.edges):
         why = f"cut off, being {DEPTH} relations deep"
         if isinstance(edge, ir.Operated) or id(edge) in operated:
@@ -189,7 +189,7 @@ def _lines(
         lines.append(_Line(depth=depth, relation=relation, role=role, number=number, parent=parent, marks=marks))
         if named:
             continue
-        below = [*((each, "") for each in read_by(relation)), *_subqueries(relation)]
+        below = [*((each, "") for each in tree.read_by(relation)), *_subqueries(relation)]
         deeper = depth + (len(below) > 1)
         stack.extend((each, deeper, of, number) for each, of in reversed(below))
     return tuple(lines)

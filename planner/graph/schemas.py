@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 import pyarrow as pa
-from pyarrow import types as kinds
 
-from ...operators.arrays.casts import plain, stored
-from ...operators.arrays.hashing import hashable
+from ...operators.arrays.casts import stored
+from ...operators.arrays.hashing import hash_kind, hashable
 from ...operators.user.batch_function import mapped_schema
 from ...operators.user.user_code import shown
 from ...proto.errors import NodeError, PlanError, Problem
@@ -30,17 +28,6 @@ from ...proto.graph import (
 from .graph_structure import problem
 from .steps import MergeStep, SqlStep, Step
 from .stock_nodes import Schemas, Wrong, sql_step, stock_steps
-
-_KINDS: Final = (
-    (kinds.is_integer, "whole numbers"),
-    (kinds.is_floating, "floats"),
-    (kinds.is_decimal, "decimals"),
-    (kinds.is_date, "dates"),
-    (kinds.is_time, "times"),
-    (kinds.is_timestamp, "timestamps"),
-    (kinds.is_duration, "durations"),
-    (kinds.is_fixed_size_binary, "binary"),
-)
 
 
 def steps_of(nodes: Sequence[GraphNode], files: Schemas) -> tuple[tuple[Step, ...], Schemas]:
@@ -235,9 +222,3 @@ def _no_column(column: str, schema: pa.Schema) -> str:
     if column in schema.names:
         return f"several of the columns {there} are called {column!r}"
     return f"there is no column {column!r}; there are: {there}"
-
-
-def hash_kind(type_: pa.DataType) -> str:
-    """What types whose equal values hash alike have in common."""
-    type_ = plain(type_)
-    return next((name for of_kind, name in _KINDS if of_kind(type_)), str(type_))

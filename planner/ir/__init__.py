@@ -53,6 +53,7 @@ from .plan import (
     Write,
 )
 from .planned import (
+    KEPT_KIND,
     Dealing,
     Exchange,
     FinalAggregate,
@@ -98,6 +99,7 @@ from .relations import (
 
 __all__ = [
     "MOST_SHARED",
+    "KEPT_KIND",
     "Aggregate",
     "AtLimit",
     "Bound",

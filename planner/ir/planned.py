@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -89,6 +89,10 @@ class Unnest:
     outer: bool
     schema: Schema
     place: str
+
+
+KEPT_KIND: Final = "arrow"
+"""The kind of index that a task builds from a static source and keeps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

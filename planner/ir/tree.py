@@ -302,3 +302,8 @@ def _of_bound(bound: ir.Bound) -> tuple[ir.Expression, ...]:
 
 def _rebuilt_bound(bound: ir.Bound, take: Iterator[ir.Expression]) -> ir.Bound:
     return bound if bound.offset is None or isinstance(bound.offset, int) else ir.Bound(offset=next(take))
+
+
+def read_by(relation: ir.Relation) -> tuple[ir.Relation, ...]:
+    """Its inputs, but for what it only looks rows up in."""
+    return (relation.left,) if isinstance(relation, ir.IndexLookup) else inputs(relation)

@@ -9,7 +9,7 @@ from typing import Any, overload
 
 from ...proto.errors import PlanError, Problem
 from .. import ir
-from ..choose.choose_loops import steady
+from ..analysis.recursions import steady
 from ..distribution.joins import equal_columns
 from ..ir import tree
 from ..ir.visit import parts

@@ -14,7 +14,7 @@ from typing import Final, Protocol, TypeAlias, assert_never
 
 from ...proto.errors import InternalError, PlanError
 from .. import ir
-from ..choose.choose_loops import fixed
+from ..analysis.recursions import fixed
 from ..ir import tree
 from ..ir.arrow_types import has_struct, rename, unnamed
 from ..ir.types import Type

@@ -8,9 +8,10 @@ import pytest
 
 from tidegate.planner import ir
 from tidegate.planner.analysis.outer_references import Reach, loops_read
+from tidegate.planner.analysis.recursions import fixed, repeated, with_fixed
 from tidegate.planner.changes.change_nodes import RecomputeNode, SourceNode
 from tidegate.planner.changes.lower_changes import lower
-from tidegate.planner.choose.choose_loops import choose_loops, fixed, recursion, repeated, with_fixed
+from tidegate.planner.choose.choose_loops import choose_loops, recursion
 from tidegate.planner.ir import types as t
 from tidegate.planner.ir.visit import relations
 from tidegate.planner.physical.pipelines import Feed, FragmentNode, SourceShape, walk

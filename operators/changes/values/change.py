@@ -13,8 +13,6 @@ import pyarrow as pa
 from .rows import Rows
 from .value_columns import Index, column
 
-WEIGHT: Final = "_weight"
-
 Numbers: TypeAlias = npt.NDArray[np.int64]
 Rounds: TypeAlias = tuple[int, ...]
 """One time: a round of each loop from the outermost to the innermost; () where no loop counts rounds."""

@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 
-from ....operators.arrays.hashing import hashable
+from ....operators.arrays.hashing import hash_kind, hashable
 from ....operators.user.user import UserStream
 from ....proto.errors import InvalidRequest
 from ....proto.graph import Broadcast, ByKey, Executor, Partition, Spread
 from ....proto.operator_registration import UserOperator
 from ... import ir
-from ...graph.schemas import hash_kind
 from ...ir.arrow_types import arrow_schema
 from ...ir.from_arrow import type_of
 from .. import poison

@@ -9,7 +9,6 @@ from .....operators.indexes import IndexKind, WantedIndex, kind_named
 from .....operators.indexes.kind import check_options
 from .....proto.errors import InvalidRequest
 from .... import ir
-from ....cut.operated import KEPT_KIND
 from ... import poison
 from ...comparing import same_type
 from ...encoding.message_nodes import Message
@@ -53,7 +52,9 @@ def convert_index_lookup_join(
         right=table,
         keys=keys,
         type=type_,
-        index=ir.IndexUse(kind=join.index or KEPT_KIND, options=options, prefetch=join.prefetch, retries=join.retries),
+        index=ir.IndexUse(
+            kind=join.index or ir.KEPT_KIND, options=options, prefetch=join.prefetch, retries=join.retries
+        ),
         schema=join_schema(left.schema, right.schema, type_),
         place=str(place),
     )
@@ -85,10 +86,10 @@ def _indexed(
     """The table of the index, and the options of its kind; None, once reported, where that cannot be."""
     options = dict(join.options)
     try:
-        kind = kind_named(join.index or KEPT_KIND)
-        if kind.name == KEPT_KIND:
+        kind = kind_named(join.index or ir.KEPT_KIND)
+        if kind.name == ir.KEPT_KIND:
             if options:
-                raise InvalidRequest(f"an index of the kind {KEPT_KIND!r} has no options: its input says all")
+                raise InvalidRequest(f"an index of the kind {ir.KEPT_KIND!r} has no options: its input says all")
             return right, {}
         table = _table(kind, right, options)
         check_options(kind, WantedIndex(name=right.place, keys=(), columns=(), options=options))

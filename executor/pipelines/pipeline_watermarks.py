@@ -7,31 +7,12 @@ early, nor from where pipelines run. So it is known before they run, and the sam
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from ...operators.core.operator import UNBOUNDED, least_watermark
 from ...planner.physical.pipelines import Pipeline, received_by
-from ..ledger.split_book import AcceptedSplit
-
-Watermarks: TypeAlias = Mapping[str, int | None]
-"""By source, of those that were fed in the epoch or have ended. None: nobody has said one."""
-
-
-def said_by(splits: Mapping[str, Sequence[AcceptedSplit]], ended: Iterable[str]) -> Watermarks:
-    """The least of each source's splits that say one. A source that has ended holds nobody back."""
-    found: dict[str, int | None] = dict.fromkeys(ended, UNBOUNDED)
-    for name, some in splits.items():
-        if some:
-            said = [split.watermark for split in some if split.watermark is not None]
-            found[name] = min(said, default=found.get(name))
-    return found
-
-
-def told(watermark: int | None) -> int | None:
-    """As a BARRIER has it: where nobody is held back there is nothing to tell."""
-    return None if watermark == UNBOUNDED else watermark
+from ..api.computation import Watermarks
 
 
 @dataclass(frozen=True, slots=True)
