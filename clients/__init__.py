@@ -75,13 +75,13 @@ if TYPE_CHECKING:
     from .task import Task as Task
 
 _NAMES: Final = {
-    "transport.connecting": ("connect", "local"),
+    "connecting": ("connect", "local"),
     "client": ("Client",),
     "task": ("Task",),
     "epoch": ("Epoch",),
     "splits": ("Changes", "MissingAsNull", "upload"),
     "graph": ("TaskGraph", "SPREAD"),
-    "graph.graph_progress": ("GraphProgress",),
+    "run_progress": ("GraphProgress",),
     "registering": ("user_operator",),
     "proto.dataset": ("Dataset", "KeyedDataset", "Hashed", "Ranged"),
     "proto.graph": ("Executor",),
