@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import pyarrow as pa
 
-from .graph.builder import TaskGraph
 from .numbers import not_negative
 from .plans import Plan, plan_bytes
 from .proto.dataset import Dataset, Hashed, Keyed, Ranged
 from .proto.errors import InvalidRequest, Problem
-from .proto.graph import Graph, RowBatches
+from .proto.graph import Graph, GraphBuilder, RowBatches
 from .proto.service import Service
 from .proto.source_names import check_fed
 from .proto.values import Capabilities, Checkpoint, Cursor, ExecutorKind, Explanation, Split, TaskInfo
@@ -61,7 +60,7 @@ class Client:
 
     def create_task(
         self,
-        plan: Plan | TaskGraph | Graph,
+        plan: Plan | GraphBuilder | Graph,
         *,
         tables: Mapping[str, SplitLike | Sequence[SplitLike]] | None = None,
         restore: str | None = None,
@@ -77,7 +76,7 @@ class Client:
         A graph of one's own operators is run as a plan is, in this process: its fed sources take splits, and an epoch
         has the rows of its result. It takes neither `tables` nor `restore`.
         """
-        if isinstance(plan, TaskGraph | Graph):
+        if isinstance(plan, GraphBuilder | Graph):
             if tables is not None or restore is not None:
                 raise InvalidRequest(
                     "a graph has no tables (its nodes read files, iterables and Datasets) and no checkpoints (its "
@@ -116,7 +115,7 @@ class Client:
 
     def run_graph(
         self,
-        graph: TaskGraph | Graph,
+        graph: GraphBuilder | Graph,
         splits: Mapping[str, SplitLike | Sequence[SplitLike]] | None = None,
         *,
         keyed: Keyed | None = None,
@@ -167,7 +166,7 @@ class Client:
 
     def explain(
         self,
-        plan: Plan | TaskGraph | Graph,
+        plan: Plan | GraphBuilder | Graph,
         *,
         static_sources: Iterable[str] = (),
         rows: Mapping[str, int] | None = None,
@@ -179,7 +178,7 @@ class Client:
         With several channels, how the plan is spread over them where its sources have so many `rows`; 10 million where
         nothing is said. With `executor="spark"` which pipelines are which stage of Spark's, and what goes between them.
         """
-        if isinstance(plan, TaskGraph | Graph):
+        if isinstance(plan, GraphBuilder | Graph):
             return self._service.graphs.explain(_graph(plan), chosen(options))
         for source, count in (rows or {}).items():
             not_negative(f"rows of source {source!r}", count)
@@ -239,7 +238,7 @@ def _keyed(keyed: Keyed | None) -> Keyed | None:
     return keyed
 
 
-def _graph(graph: TaskGraph | Graph) -> Graph:
-    if not isinstance(graph, TaskGraph | Graph):
+def _graph(graph: GraphBuilder | Graph) -> Graph:
+    if not isinstance(graph, GraphBuilder | Graph):
         raise InvalidRequest(f"a graph is a tidegate.TaskGraph, not {type(graph).__name__}", reason="NOT_A_GRAPH")
-    return graph.value if isinstance(graph, TaskGraph) else graph
+    return graph.value if isinstance(graph, GraphBuilder) else graph

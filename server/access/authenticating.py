@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 import grpc.aio
+from grpc_health.v1 import health
 
 from ...executor.api.ownership import act_for
 from ...proto.errors import Unauthenticated
 from ..calls.answering import Context, abort
-from ..endpoints.health_service import NAME
 from .tokens import Tokens
 
 HEADER: Final = "authorization"
 SCHEME: Final = "Bearer"
 
-_OPEN: Final = f"/{NAME}/"
+_OPEN: Final = f"/{health.SERVICE_NAME}/"
 
 if TYPE_CHECKING:
     Handler = grpc.RpcMethodHandler[Any, Any]
