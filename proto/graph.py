@@ -7,6 +7,7 @@ functions and classes of the user's, which never leave the process.
 from __future__ import annotations
 
 import enum
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias
@@ -294,6 +295,14 @@ class Graph:
     nodes: tuple[GraphNode, ...]
     result: str | None = None
     target: FileTarget | None = None
+
+
+class GraphBuilder(ABC):
+    """What clients take for a graph besides one: a builder, which gives the graph as it is when it is asked."""
+
+    @property
+    @abstractmethod
+    def value(self) -> Graph: ...
 
 
 def read_by(node: GraphNode) -> tuple[str, ...]:

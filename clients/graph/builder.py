@@ -22,6 +22,7 @@ from ..proto.graph import (
     FileSource,
     FileTarget,
     Graph,
+    GraphBuilder,
     GraphNode,
     Input,
     IterableSource,
@@ -38,7 +39,7 @@ Files: TypeAlias = str | os.PathLike[str] | FileSplit | Sequence[str | os.PathLi
 Streams: TypeAlias = StreamLike | Mapping[str, StreamLike]
 
 
-class TaskGraph(StockNodes):
+class TaskGraph(StockNodes, GraphBuilder):
     """A graph of one's own operators, under construction. Its end is one `blocking` node, or a stream to `collect` or
     to `write`.
 
