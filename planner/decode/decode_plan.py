@@ -11,12 +11,12 @@ from ...proto.errors import PlanError, Problem
 from ...proto.operator_registration import UserOperators
 from ...proto.values import PlanBytes
 from .. import ir
-from . import poison
+from . import expressions, poison, relations
 from .declarations.declared_types import Types
 from .declarations.extensions import read_extensions
 from .declarations.field_names import count_names, name_fields
 from .declarations.habits import Habits, candidates
-from .decoder import Decoder, Subtree
+from .decoder import Converters, Decoder, Subtree
 from .encoding import limits
 from .encoding.counting import count_json, count_text, count_wire
 from .encoding.json_nodes import JsonNodes, read_json
@@ -28,6 +28,12 @@ from .plan_path import Place
 from .problems import Problems
 
 _PER_RECORD: Final = 2
+_CONVERTERS: Final = Converters(
+    relations=relations.CONVERTERS,
+    refused_relations=relations.REFUSED,
+    expressions=expressions.CONVERTERS,
+    refused_expressions=expressions.REFUSED,
+)
 _REGISTRY: Final = Registry()
 _NO_OPERATORS: Final[UserOperators] = {}
 
@@ -82,7 +88,7 @@ def _decode(nodes: Nodes, binder: Binder, operators: UserOperators, habits: Habi
     message = nodes.take(0)
     extensions = read_extensions(message, problems)
     types = Types(nodes, problems, extensions, habits.unsigned_variation)
-    decoder = Decoder(nodes, problems, extensions, types, binder, habits, operators)
+    decoder = Decoder(_CONVERTERS, nodes, problems, extensions, types, binder, habits, operators)
     _check_plan(decoder, message)
     plan = _root(decoder, message)
     problems.raise_any()

@@ -6,7 +6,7 @@ sent the result. `planner.walk.unroll` keeps them on a stack of its own, so noth
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
@@ -14,7 +14,7 @@ from ...proto.operator_registration import UserOperators
 from .. import ir
 from ..ir.types import Boolean
 from ..ir.walk import unroll
-from . import expressions, poison, relations
+from . import poison
 from .declarations.declared_types import Types
 from .declarations.extensions import Extensions
 from .declarations.habits import Habits
@@ -58,6 +58,20 @@ T = TypeVar("T")
 Steps: TypeAlias = Generator[Request, Any, T]
 
 
+RelationConverter: TypeAlias = "Callable[[Decoder, Message, Place, Scope | None], Steps[ir.Relation]]"
+ExpressionConverter: TypeAlias = "Callable[[Decoder, Message, Place, Scope], Steps[ir.Expression]]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Converters:
+    """A converter for each kind of relation and of expression, or the reason why there is none."""
+
+    relations: Mapping[str, RelationConverter]
+    refused_relations: Mapping[str, str]
+    expressions: Mapping[str, ExpressionConverter]
+    refused_expressions: Mapping[str, str]
+
+
 @dataclass(frozen=True, slots=True)
 class Subtree:
     """A relation of the plan that is not its root, to be read by references."""
@@ -72,6 +86,7 @@ class Decoder:
 
     def __init__(
         self,
+        converters: Converters,
         nodes: Nodes,
         problems: Problems,
         extensions: Extensions,
@@ -80,6 +95,7 @@ class Decoder:
         habits: Habits,
         operators: UserOperators,
     ) -> None:
+        self._converters = converters
         self.nodes = nodes
         self.problems = problems
         self.extensions = extensions
@@ -248,10 +264,10 @@ class Decoder:
             return self.missing_relation(request.place)
         place = request.place / kind
         body = getattr(message, kind)
-        if kind in relations.REFUSED:
-            self.problems.add(place, "UNSUPPORTED_RELATION", relations.REFUSED[kind])
+        if kind in self._converters.refused_relations:
+            self.problems.add(place, "UNSUPPORTED_RELATION", self._converters.refused_relations[kind])
             return poison.RELATION
-        converter = relations.CONVERTERS[kind]
+        converter = self._converters.relations[kind]
         relation = yield from converter(self, body, place, request.outer)
         if not self._count_columns(len(relation.schema), place):
             return poison.RELATION
@@ -262,7 +278,7 @@ class Decoder:
         self.check_extension(body.common, place / "common")
         if not self._count_columns(len(body.common.emit.output_mapping), place):
             return poison.RELATION
-        relation = emit(self, relation, body.common, place)
+        relation = emit(relation, body.common, place, self.problems)
         if body.common.rel_anchor and relation is not poison.RELATION:
             self._anchored[id(relation)] = relation, body.common.rel_anchor
         return relation
@@ -275,10 +291,10 @@ class Decoder:
         if kind is None:
             return self.missing_expression(request.place)
         place = request.place / kind
-        if kind in expressions.REFUSED:
-            self.problems.add(place, "UNSUPPORTED_EXPRESSION", expressions.REFUSED[kind])
+        if kind in self._converters.refused_expressions:
+            self.problems.add(place, "UNSUPPORTED_EXPRESSION", self._converters.refused_expressions[kind])
             return poison.EXPRESSION
-        return (yield from expressions.CONVERTERS[kind](self, getattr(message, kind), place, request.scope))
+        return (yield from self._converters.expressions[kind](self, getattr(message, kind), place, request.scope))
 
     def _shared(self, request: SharedRequest) -> Steps[ir.Relation]:
         ordinal = request.ordinal

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from .. import ir
 from . import poison
 from .encoding.message_nodes import Message
 from .plan_path import Place
+from .problems import Problems
 from .scope import column
 
-if TYPE_CHECKING:
-    from .decoder import Decoder
 
-
-def emit(decoder: Decoder, relation: ir.Relation, common: Message, place: Place) -> ir.Relation:
+def emit(relation: ir.Relation, common: Message, place: Place, problems: Problems) -> ir.Relation:
     """`relation` with the columns that `common.emit` lists, in that order."""
     if common.WhichOneof("emit_kind") != "emit" or relation is poison.RELATION:
         return relation
@@ -26,7 +23,7 @@ def emit(decoder: Decoder, relation: ir.Relation, common: Message, place: Place)
     for position, index in enumerate(mapping):
         type_ = column(relation.schema, index)
         if type_ is None:
-            decoder.problems.add(
+            problems.add(
                 (place / "common" / "emit").at("output_mapping", position),
                 "OUT_OF_RANGE",
                 f"there is no column {index}: the relation has {len(relation.schema)} columns",

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from ...proto.errors import PlanError
 from .. import ir
 from ..ir.types import Type
 from . import poison
 from .declarations.extensions import Declared
+from .decoder import Decoder, Steps
 from .encoding.message_nodes import Malformed, Message
 from .function_binding import Bound, Use
 from .plan_path import Place
 from .poison import is_unknown
 from .scope import Scope
-
-if TYPE_CHECKING:
-    from .decoder import Decoder, Steps
 
 Argument: TypeAlias = ir.Expression | str
 Options: TypeAlias = Mapping[str, tuple[str, ...]]

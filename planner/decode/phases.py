@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from .decoder import Decoder
 from .encoding.message_nodes import Message
 from .plan_path import Place
-
-if TYPE_CHECKING:
-    from .decoder import Decoder
 
 _UNSPECIFIED: Final = 0
 _INITIAL_TO_RESULT: Final = 3

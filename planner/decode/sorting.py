@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from .. import ir
+from .decoder import Decoder, Steps
 from .encoding.message_nodes import Message
 from .plan_path import Place
 from .scope import Scope
-
-if TYPE_CHECKING:
-    from .decoder import Decoder, Steps
 
 _DIRECTIONS: Final = {
     1: ir.Direction.ASC_NULLS_FIRST,

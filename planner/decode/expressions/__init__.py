@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, TypeAlias
+from collections.abc import Mapping
+from typing import Final
 
-from ... import ir
-from ..encoding.message_nodes import Message
-from ..plan_path import Place
-from ..scope import Scope
+from ..decoder import ExpressionConverter
 from .cast import convert_cast
 from .context_variable import convert_context_variable
 from .detached import convert_detached
@@ -23,12 +20,7 @@ from .subquery import convert_subquery
 from .switch import convert_switch
 from .window_function import convert_window_function
 
-if TYPE_CHECKING:
-    from ..decoder import Decoder, Steps
-
-Converter: TypeAlias = "Callable[[Decoder, Message, Place, Scope], Steps[ir.Expression]]"
-
-CONVERTERS: Final[Mapping[str, Converter]] = {
+CONVERTERS: Final[Mapping[str, ExpressionConverter]] = {
     "literal": convert_literal,
     "selection": convert_selection,
     "scalar_function": convert_scalar_function,

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING
 
 from ... import ir
 from ...ir import types as t
 from ...ir.types import Type
 from ..comparing import either_nullable, same_type
+from ..decoder import Decoder
 from ..plan_path import Place
 from ..poison import is_unknown
-
-if TYPE_CHECKING:
-    from ..decoder import Decoder
 
 
 def one_type(

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ... import ir
 from .. import poison
+from ..decoder import Decoder, Steps
 from ..plan_path import Place
 from ..scope import Scope
-
-if TYPE_CHECKING:
-    from ..decoder import Decoder, Steps
 
 
 def convert_detached(decoder: Decoder, ordinal: int, place: Place, scope: Scope) -> Steps[ir.Expression]:

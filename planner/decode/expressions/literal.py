@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ... import ir
+from ..decoder import Decoder, Steps
 from ..plan_path import Place
 from ..scope import Scope
-
-if TYPE_CHECKING:
-    from ..decoder import Decoder, Steps
 
 
 def convert_literal(decoder: Decoder, number: int, place: Place, _: Scope) -> Steps[ir.Expression]:

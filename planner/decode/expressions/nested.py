@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import TYPE_CHECKING
 
 from ... import ir
 from ...ir import types as t
 from ...ir.types import Type
 from .. import poison
 from ..comparing import either_nullable, same_type
+from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
 from ..plan_path import Place
 from ..poison import is_unknown
 from ..scope import Scope
-
-if TYPE_CHECKING:
-    from ..decoder import Decoder, Steps
 
 
 def convert_nested(decoder: Decoder, message: Message, place: Place, scope: Scope) -> Steps[ir.Expression]:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ... import ir
 from ...ir.types import Boolean
 from .. import poison
 from ..comparing import comparable
+from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
 from ..plan_path import Place
 from ..poison import is_unknown
 from ..scope import Scope
-
-if TYPE_CHECKING:
-    from ..decoder import Decoder, Steps
 
 
 def convert_singular_or_list(decoder: Decoder, message: Message, place: Place, scope: Scope) -> Steps[ir.Expression]:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ... import ir
 from .. import poison
 from ..declarations.extensions import Declared
+from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
 from ..function_calls import Argument, bind_scalar, declared_function, read_arguments, read_options
 from ..plan_path import Place
 from ..scope import Scope
-
-if TYPE_CHECKING:
-    from ..decoder import Decoder, Steps
 
 
 def convert_scalar_function(decoder: Decoder, message: Message, place: Place, scope: Scope) -> Steps[ir.Expression]:

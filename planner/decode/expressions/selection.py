@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ... import ir
 from ...ir import types as t
@@ -12,13 +12,11 @@ from ...ir.types import Type
 from .. import poison
 from ..comparing import comparable
 from ..declarations.declared_types import MAX_TYPE_DEPTH
+from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Malformed, Message
 from ..plan_path import Place
 from ..poison import is_unknown
 from ..scope import Scope, column
-
-if TYPE_CHECKING:
-    from ..decoder import Decoder, Steps
 
 Step: TypeAlias = "int | ir.ListElement | ir.MapKey"
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ... import ir
 from ...ir.types import Boolean, nullable
 from .. import poison
 from ..comparing import comparable
+from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
 from ..plan_path import Place
 from ..poison import is_unknown
 from ..scope import Scope
-
-if TYPE_CHECKING:
-    from ..decoder import Decoder, Steps
 
 _PREDICATES: Final = {1: ir.SubqueryKind.EXISTS, 2: ir.SubqueryKind.UNIQUE}
 _REDUCTIONS: Final = {1: ir.SubqueryKind.ANY, 2: ir.SubqueryKind.ALL}

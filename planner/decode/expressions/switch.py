@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ... import ir
 from .. import poison
 from ..comparing import comparable
+from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
 from ..plan_path import Place
 from ..poison import is_unknown
 from ..scope import Scope
 from .case_branches import one_type
-
-if TYPE_CHECKING:
-    from ..decoder import Decoder, Steps
 
 
 def convert_switch(decoder: Decoder, message: Message, place: Place, scope: Scope) -> Steps[ir.Expression]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ... import ir
 from ...ir.types import Type, nullable
 from .. import poison
+from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
 from ..function_binding import Bound
 from ..function_calls import bind, declared_function, read_arguments, read_options
@@ -17,9 +18,6 @@ from ..plan_path import Place
 from ..poison import is_unknown
 from ..scope import Scope
 from ..sorting import convert_sorts
-
-if TYPE_CHECKING:
-    from ..decoder import Decoder, Steps
 
 _VALUES: Final = frozenset({"first_value", "last_value"})
 """Functions whose result is a value of the frame, though their official type is never null."""

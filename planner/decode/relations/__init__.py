@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, TypeAlias
+from collections.abc import Mapping
+from typing import Final
 
-from ... import ir
-from ..encoding.message_nodes import Message
-from ..plan_path import Place
-from ..scope import Scope
+from ..decoder import RelationConverter
 from .aggregate import convert_aggregate
 from .exchange import convert_exchange
 from .expand import convert_expand
@@ -29,12 +26,7 @@ from .top_n import convert_top_n
 from .window import convert_window
 from .write import convert_write
 
-if TYPE_CHECKING:
-    from ..decoder import Decoder, Steps
-
-Converter: TypeAlias = "Callable[[Decoder, Message, Place, Scope | None], Steps[ir.Relation]]"
-
-CONVERTERS: Final[Mapping[str, Converter]] = {
+CONVERTERS: Final[Mapping[str, RelationConverter]] = {
     "read": convert_read,
     "filter": convert_filter,
     "fetch": convert_fetch,

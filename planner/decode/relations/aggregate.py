@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
 
 from ... import ir
 from ...ir import types as t
 from ...ir.types import Type
 from .. import poison
+from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
 from ..function_calls import bind, declared_function, read_arguments, read_options
 from ..phases import is_distinct, is_whole
@@ -16,9 +16,6 @@ from ..plan_path import Place
 from ..poison import is_unknown
 from ..scope import Scope
 from ..sorting import convert_sorts
-
-if TYPE_CHECKING:
-    from ..decoder import Decoder, Steps
 
 _SETS: tuple[tuple[int, ...], ...] = ((),)
 

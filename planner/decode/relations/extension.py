@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from google.protobuf.message import DecodeError
 
 from ... import ir
 from .. import poison
 from ..declarations.details import message_named
+from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
 from ..plan_path import Place
 from ..scope import Scope
@@ -19,9 +20,6 @@ from .loops.iteration_reference import convert_iteration_reference
 from .reads.declared_order import convert_declared_order
 from .unnest import convert_unnest
 from .user_operator import convert_user_operator, convert_user_operator_of_several
-
-if TYPE_CHECKING:
-    from ..decoder import Decoder, Steps
 
 ExtensionConverter: TypeAlias = "Callable[[Decoder, Any, Message, Place, Scope | None], Steps[ir.Relation]]"
 

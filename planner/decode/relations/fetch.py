@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ... import ir
 from ...ir.types import Integer
 from .. import poison
+from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
 from ..plan_path import Place
 from ..poison import is_unknown
 from ..scope import Scope
-
-if TYPE_CHECKING:
-    from ..decoder import Decoder, Steps
 
 
 def convert_fetch(decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:

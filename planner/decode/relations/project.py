@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ... import ir
 from .. import poison
+from ..decoder import Decoder, Steps
 from ..emit import columns, project
 from ..encoding.message_nodes import Message
 from ..plan_path import Place
 from ..scope import Scope, Windows
-
-if TYPE_CHECKING:
-    from ..decoder import Decoder, Steps
 
 
 def convert_project(decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ... import ir
 from .. import poison
+from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
 from ..plan_path import Place
 from ..scope import Scope
 from ..sorting import convert_sorts
-
-if TYPE_CHECKING:
-    from ..decoder import Decoder, Steps
 
 
 def convert_sort(decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ... import ir
 from .. import poison
+from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
 from ..plan_path import Place
 from ..scope import Scope
 from ..sorting import convert_sorts
 from .fetch import row_count
-
-if TYPE_CHECKING:
-    from ..decoder import Decoder, Steps
 
 _ROWS_ONLY: Final = 1
 _WITH_TIES: Final = 2

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ... import ir
 from ...ir.types import Integer, List, Map, Struct, Type, nullable
 from .. import poison
+from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
 from ..plan_path import Place
 from ..poison import is_unknown
 from ..scope import Scope, column
-
-if TYPE_CHECKING:
-    from ..decoder import Decoder, Steps
 
 _NUMBER: Final = Integer(bits=64, nullable=False)
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
@@ -25,12 +25,10 @@ from ... import ir
 from ...ir.arrow_types import arrow_schema
 from ...ir.from_arrow import type_of
 from .. import poison
+from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
 from ..plan_path import Place
 from ..scope import Scope
-
-if TYPE_CHECKING:
-    from ..decoder import Decoder, Steps
 
 MAX_OPTIONS: Final = 64 << 10
 """Bytes of an operator's options."""

@@ -5,21 +5,19 @@ its input is, and the plan says that its rows are written.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ....operators.writing.modes import WriteMode
 from ... import ir
 from ...ir.arrow_types import sql_type, unnamed
 from .. import poison
 from ..declarations.field_names import count_names
+from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
 from ..plan_path import Place
 from ..poison import is_unknown
 from ..scope import Scope
 from .reads.read import base_schema
-
-if TYPE_CHECKING:
-    from ..decoder import Decoder, Steps
 
 _INSERT: Final = 1
 _CREATE: Final = 4

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from .....operators.indexes import IndexKind, WantedIndex, kind_named
 from .....operators.indexes.kind import check_options
@@ -11,13 +11,11 @@ from .....proto.errors import InvalidRequest
 from .... import ir
 from ... import poison
 from ...comparing import same_type
+from ...decoder import Decoder, Steps
 from ...encoding.message_nodes import Message
 from ...plan_path import Place
 from ...scope import Scope, column
 from .join_schema import join_schema
-
-if TYPE_CHECKING:
-    from ...decoder import Decoder, Steps
 
 _TYPES: Final = {1: ir.JoinType.INNER, 2: ir.JoinType.LEFT}
 _MOST: Final = 1_024

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from .... import ir
 from ... import poison
+from ...decoder import Decoder, Steps
 from ...encoding.message_nodes import Message
 from ...plan_path import Place
 from ...scope import Scope
 from .join_schema import LOGICAL, filtered, has_columns, join_schema, join_type
-
-if TYPE_CHECKING:
-    from ...decoder import Decoder, Steps
 
 _MARK: Final = (
     "DataFusion writes EXISTS and IN inside OR as the same mark join. Its mark is null where the condition is, as "

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from .... import ir
 from ....ir import JoinType
 from ....ir.types import Boolean, nullable
 from ... import poison
+from ...decoder import Decoder, Steps
 from ...encoding.message_nodes import Message
 from ...plan_path import Place
 from ...scope import Scope
-
-if TYPE_CHECKING:
-    from ...decoder import Decoder, Steps
 
 LOGICAL: Final = {
     1: JoinType.INNER,

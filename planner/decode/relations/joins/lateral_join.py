@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from .... import ir
 from ....ir import JoinType
 from ... import poison
+from ...decoder import Decoder, Steps
 from ...encoding.message_nodes import Message
 from ...plan_path import Place
 from ...scope import Scope
 from .join_schema import LOGICAL, filtered, join_schema, join_type
-
-if TYPE_CHECKING:
-    from ...decoder import Decoder, Steps
 
 _ALLOWED: Final = {
     JoinType.INNER,

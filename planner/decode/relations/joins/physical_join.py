@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from .... import ir
 from ... import poison
 from ...comparing import comparable
 from ...declarations.extensions import Declared
+from ...decoder import Decoder, Steps
 from ...encoding.message_nodes import Message
 from ...expressions.selection import convert_key
 from ...function_calls import bind_scalar, declared_function
 from ...plan_path import Place
 from ...scope import Scope
 from .join_schema import PHYSICAL, filtered, has_columns, join_schema, join_type
-
-if TYPE_CHECKING:
-    from ...decoder import Decoder, Steps
 
 _COMPARISON: Final = "extension:io.substrait:functions_comparison"
 _EQUAL: Final = Declared("equal", _COMPARISON)

@@ -8,22 +8,20 @@ nothing new comes out. So is whether a column may be null, which the body can ad
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from .... import ir
 from ....analysis.outer_references import loops_read
 from ....ir.types import Type
 from ... import poison
 from ...comparing import either_nullable
+from ...decoder import Decoder, Steps
 from ...enclosing_loops import OpenLoop
 from ...encoding.message_nodes import Message
 from ...plan_path import Place
 from ...poison import is_unknown
 from ...scope import Scope
 from .loop_columns import agree, declared_columns
-
-if TYPE_CHECKING:
-    from ...decoder import Decoder, Steps
 
 _AT_LIMIT: Final = {0: ir.AtLimit.ERROR, 1: ir.AtLimit.ERROR, 2: ir.AtLimit.RETURN}
 _PASSES: Final = 100

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from .... import ir
 from ... import poison
+from ...decoder import Decoder, Steps
 from ...enclosing_loops import OpenLoop
 from ...encoding.message_nodes import Message
 from ...plan_path import Place
 from ...scope import Scope
 from .loop_columns import agree, declared_columns
-
-if TYPE_CHECKING:
-    from ...decoder import Decoder, Steps
 
 _WIDEST: Final = 10_000
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from .... import ir
 from ...comparing import same_type
 from ...declarations.declared_types import Types
+from ...decoder import Decoder
 from ...encoding.message_nodes import Malformed
 from ...encoding.protobuf_nodes import WireNodes
 from ...plan_path import Place
-
-if TYPE_CHECKING:
-    from ...decoder import Decoder
 
 
 def declared_columns(decoder: Decoder, declared: bytes, place: Place) -> ir.Schema | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from .....operators.arrays.ordering import obstacle
 from .....proto.tidegate.v1.relations_pb2 import DeclaredOrder
@@ -13,12 +13,10 @@ from ....ir import tree
 from ....ir.arrow_types import UnsupportedType, arrow_type
 from ....ir.visit import is_column
 from ... import poison
+from ...decoder import Decoder, Steps
 from ...encoding.message_nodes import Message
 from ...plan_path import Place
 from ...scope import Scope
-
-if TYPE_CHECKING:
-    from ...decoder import Decoder, Steps
 
 _DIRECTIONS: Final = {
     DeclaredOrder.DIRECTION_ASC_NULLS_FIRST: ir.Direction.ASC_NULLS_FIRST,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from .... import ir
 from ... import poison
 from ...declarations.field_names import count_names, name_fields
+from ...decoder import Decoder, Steps
 from ...emit import project
 from ...encoding.message_nodes import Message
 from ...plan_path import Place
@@ -16,9 +17,6 @@ from ...poison import is_unknown
 from ...scope import Scope, column
 from .local_files import convert_local_files
 from .virtual_table import convert_virtual_table
-
-if TYPE_CHECKING:
-    from ...decoder import Decoder, Steps
 
 
 class Base(NamedTuple):
