@@ -1,14 +1,13 @@
 """How fragments talk to DuckDB's Python module: three calls, in a public and a private form.
 
 The private form (`duckdb_private`) tells DuckDB how many rows a stream has and hands out only the columns a statement
-reads, and fetches Arrow without a copy. It is used where a probe finds it and finds it working; else the public form
+reads, and fetches Arrow without a copy. `choose_engine` uses it where it finds it working; else the public form
 gives the same rows, slower: without estimates, and with every statement planned when it is run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from functools import cache
+from collections.abc import Generator, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 import duckdb
@@ -18,7 +17,6 @@ Connection: TypeAlias = duckdb.DuckDBPyConnection
 Values: TypeAlias = Sequence[object]
 
 BATCH_ROWS = 65_536
-PROBE = "probe"
 
 
 class Relation(Protocol):
@@ -83,17 +81,6 @@ class PublicEngine:
         return connection.sql(sql, params=list(values) or None).to_arrow_reader(rows)
 
 
-class _ProbeRelation:
-    """Two columns, one of which the probe's statement reads, and an estimate that it looks for."""
-
-    schema = pa.schema([("c0", pa.int64()), ("c1", pa.string())])
-    rows = 4_321
-
-    def open(self, columns: Sequence[int] | None) -> pa.RecordBatchReader:
-        table = pa.table({"c0": [1, 2, 3], "c1": ["a", "b", "c"]}, schema=self.schema)
-        return (table if columns is None else table.select(list(columns))).to_reader()
-
-
 def opened(config: Mapping[str, str | int]) -> Connection:
     """A connection to a database of its own, in memory. Not the first one to it: in an interactive session DuckDB draws
     progress bars for that one.
@@ -105,45 +92,6 @@ def estimate_progress(connection: Connection) -> None:
     """Let `query_progress` tell of its statements, which draws nothing."""
     connection.execute("SET enable_progress_bar_print = false")
     connection.execute("SET enable_progress_bar = true")
-
-
-def works(engine: Engine) -> bool:
-    """Whether `engine` does on a small example, twice, what fragments rely on."""
-    sql = f"SELECT sum(c0)::BIGINT AS s FROM {PROBE}"
-    connection = opened({"threads": 1, "async_threads": 0})
-    try:
-        engine.register(connection, PROBE, _ProbeRelation())
-        engine.prepare(connection, "p", sql)
-        executed = [pa.Table.from_batches(engine.execute(connection, "p", sql)).to_pydict() for _ in range(2)]
-        streamed = engine.stream(connection, f"SELECT c1 FROM {PROBE} WHERE c0 > $1", [2]).read_all().to_pydict()
-        estimate = connection.execute(f"EXPLAIN SELECT c0 FROM {PROBE}").fetchall()[0][1]
-    except Exception:  # noqa: BLE001 - whatever a private interface of another version does, the public one is there
-        return False
-    finally:
-        connection.close()
-    seen = f"{_ProbeRelation.rows:,}" in estimate or not engine.prepares
-    return seen and executed == [{"s": [6]}] * 2 and streamed == {"c1": ["c"]}
-
-
-def _private() -> Engine:
-    from .duckdb_private import PrivateEngine
-
-    return PrivateEngine()
-
-
-def choose(private: Callable[[], Engine]) -> Engine:
-    """The private form where it can be had and works, else the public one."""
-    try:
-        engine = private()
-    except (ImportError, AttributeError):
-        return PublicEngine()
-    return engine if works(engine) else PublicEngine()
-
-
-@cache
-def default_engine() -> Engine:
-    """The engine of this process, probed once."""
-    return choose(_private)
 
 
 def batches_of(reader: pa.RecordBatchReader) -> Generator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""The one module that uses DuckDB's private Python interface. `engine.choose` decides whether it is used."""
+"""The one module that uses DuckDB's private Python interface. `choose_engine` decides whether it is used."""
 
 from __future__ import annotations
 

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import duckdb
 
 from ...proto.errors import InternalError, InvalidRequest
-from .duckdb_calls import Connection, Engine, default_engine, opened
+from .choose_engine import default_engine
+from .duckdb_calls import Connection, Engine, opened
 
 IDLE_PER_SETTINGS = 16
 IDLE_IN_ALL = 64

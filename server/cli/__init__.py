@@ -1,4 +1,4 @@
-"""The command line: `tidegate serve | run | explain | validate | tasks`.
+"""The command line: `tidegate serve`, `run`, `explain`, `validate` and `tasks`.
 
 Exit codes: 0 when all went well, 1 for an error (one line on stderr), 2 for wrong usage (one line as well), 130 when
 interrupted, 143 when terminated before a server was ready or while a command worked, after cleaning up as ever.

@@ -16,12 +16,15 @@ FOLDERS: dict[str, str] = SETTINGS["tool"]["setuptools"]["package-dir"]
 
 @dataclass(frozen=True)
 class Import:
-    """`name` is what is imported, absolute; `own` says that it is one of the project's modules."""
+    """`name` is what is imported, absolute; `own` says that it is one of the project's modules. An import inside of a
+    function is not `at_import`, one for annotations alone is not `at_run`.
+    """
 
     name: str
     line: int
     relative: bool
     at_import: bool
+    at_run: bool
 
     @property
     def own(self) -> bool:
@@ -43,7 +46,7 @@ class Module:
 
     @cached_property
     def imports(self) -> tuple[Import, ...]:
-        return tuple(_imports(self, ast.parse(self.path.read_text()), late=False))
+        return tuple(_imports(self, ast.parse(self.path.read_text()), late=False, run=True))
 
 
 @cache
@@ -58,23 +61,23 @@ def modules() -> dict[str, Module]:
     return found
 
 
-def _imports(module: Module, node: ast.AST, *, late: bool) -> Iterator[Import]:
+def _imports(module: Module, node: ast.AST, *, late: bool, run: bool) -> Iterator[Import]:
     for child in ast.iter_child_nodes(node):
         match child:
             case ast.Import(names=names):
                 for alias in names:
-                    yield Import(alias.name, child.lineno, relative=False, at_import=not late)
+                    yield Import(alias.name, child.lineno, relative=False, at_import=not late, at_run=run)
             case ast.ImportFrom(module=source, names=names, level=level):
                 base = _absolute(module.package, source, level)
                 for alias in names:
                     name = f"{base}.{alias.name}"
                     target = name if name in modules() else base
-                    yield Import(target, child.lineno, relative=level > 0, at_import=not late)
+                    yield Import(target, child.lineno, relative=level > 0, at_import=not late, at_run=run)
             case ast.If(test=ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING")):
-                yield from _imports(module, child, late=True)
+                yield from _imports(module, child, late=True, run=False)
             case _:
                 inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-                yield from _imports(module, child, late=late or inside)
+                yield from _imports(module, child, late=late or inside, run=run)
 
 
 def _absolute(package: str, source: str | None, level: int) -> str:

@@ -8,9 +8,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from graphlib import CycleError, TopologicalSorter
-
-import pytest
 
 from .modules import FOLDERS, TOP, Import, Module, modules
 
@@ -81,17 +78,6 @@ def test_the_core_does_without_the_extras() -> None:
         if each.name.split(".")[0] in EXTRAS and (module.name, each.name) not in theirs and not of_spark(module, each)
     ]
     assert [place(*each) for each in touched] == []
-
-
-def test_no_module_imports_itself_in_a_circle() -> None:
-    graph = {
-        module.name: {each.name for each in module.imports if each.own and each.at_import and each.name != module.name}
-        for module in OWN
-    }
-    try:
-        TopologicalSorter(graph).prepare()
-    except CycleError as circle:
-        pytest.fail(" <- ".join(circle.args[1]))
 
 
 def test_the_import_rule_refuses_an_import_that_points_up() -> None:

@@ -13,7 +13,8 @@ import pytest
 
 from tidegate.operators.arrays.digest import digest
 from tidegate.operators.core.streams import BatchStream
-from tidegate.operators.duckdb.duckdb_calls import Engine, default_engine
+from tidegate.operators.duckdb.choose_engine import default_engine
+from tidegate.operators.duckdb.duckdb_calls import Engine
 from tidegate.operators.duckdb.fragment import Fragment
 from tidegate.operators.duckdb.instances import Instance, InstancePool, InstanceSettings
 from tidegate.operators.duckdb.statement_inputs import StreamSource

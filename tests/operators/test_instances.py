@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from tidegate.operators.duckdb import instances
-from tidegate.operators.duckdb.duckdb_calls import PublicEngine, choose, default_engine, works
+from tidegate.operators.duckdb.choose_engine import choose, default_engine, works
+from tidegate.operators.duckdb.duckdb_calls import PublicEngine
 from tidegate.operators.duckdb.instances import Instance, InstancePool, InstanceSettings
 from tidegate.proto.errors import InternalError, InvalidRequest
 
@@ -39,7 +40,7 @@ def test_an_instance_of_one_thread_has_the_callers_alone(root: Path) -> None:
     code = f"""
 import os, tempfile
 from tidegate.operators.duckdb.instances import Instance, InstanceSettings
-from tidegate.operators.duckdb.duckdb_calls import default_engine
+from tidegate.operators.duckdb.choose_engine import default_engine
 default_engine()
 before = os.listdir("/proc/self/task")
 instance = Instance(InstanceSettings(memory_limit=1 << 28, roots=({str(root)!r},)), tempfile.mkdtemp())

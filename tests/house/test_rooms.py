@@ -1,0 +1,174 @@
+"""Every folder is a room: it says what may be done there, it is small, and imports point one way between rooms."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from typing import Final
+
+import pytest
+
+from .modules import TOP, Module, modules
+
+OWN: Final = {name: each for name, each in modules().items() if not name.startswith("tidegate.proto.tidegate")}
+MOST_FILES: Final = 17
+FLAT: Final = ""
+"""The files of a package that are in no room of it."""
+
+ROOMS: Final = {
+    "proto": (FLAT, "arrow", "encoding"),
+    "operators": (
+        "core",
+        "arrays",
+        "kernels",
+        "sources",
+        "duckdb",
+        "indexes",
+        "writing",
+        "merging",
+        "changes",
+        "user",
+        FLAT,
+        "testing",
+    ),
+    "planner": (
+        "ir",
+        "analysis",
+        "functions",
+        "sql",
+        "decode",
+        "rewrite",
+        "choose",
+        "distribution",
+        "ordering",
+        "changes",
+        "physical",
+        "cut",
+        "explain",
+        "graph",
+        FLAT,
+    ),
+    "executor": (
+        "runtime",
+        "api",
+        "ledger",
+        "changes",
+        "pipelines",
+        "exchange",
+        "plans",
+        "checkpoints",
+        "datasets",
+        "tasks",
+        "graph",
+        "spark",
+        "service",
+    ),
+    "server": ("calls", "access", "setup", "endpoints", FLAT, "cli"),
+    "clients": ("values", "transport", FLAT, "graph", "spark"),
+}
+"""The rooms of each package. A room imports from those before it."""
+
+CLIENT_VALUES: Final = {"numbers", "splits", "task_options"}
+"""Modules of the client that stay flat because users import them, and that what carries calls needs too."""
+
+
+KIND = "a kind of relation has a file in each stage that knows it"
+FAMILY = "a family of relations has a file in each pass over plans"
+PUBLIC = "users import the one; the other is what stands behind it"
+TWICE: Final = {
+    **dict.fromkeys(("aggregate", "cross", "declared_order", "exchange", "expand", "fetch", "filter"), KIND),
+    **dict.fromkeys(("index_lookup_join", "join", "lateral_join", "project", "select", "set", "sort"), KIND),
+    **dict.fromkeys(("unnest", "values", "window", "write"), KIND),
+    **dict.fromkeys(("aggregates", "joins", "orders"), FAMILY),
+    **dict.fromkeys(("epoch", "iteration", "relations", "task"), PUBLIC),
+}
+"""Names that more than one module has, and why."""
+
+
+def room(name: str) -> tuple[str, str]:
+    """The package and the room of a module."""
+    module = OWN[name]
+    parts = (name if module.path.name == "__init__.py" else module.package).split(".")[1:]
+    if parts and parts[0] in ROOMS:
+        return parts[0], parts[1] if len(parts) > 1 else FLAT
+    if name.removeprefix("tidegate.") in CLIENT_VALUES:
+        return "clients", "values"
+    return "clients", parts[0] if parts else FLAT
+
+
+def imported(module: Module) -> Iterator[tuple[str, int]]:
+    """The project's own modules that a module imports when it runs, also inside of functions, with the lines."""
+    for each in module.imports:
+        target = each.name
+        while each.own and target not in OWN:
+            target = target.rpartition(".")[0]
+        if each.own and each.at_run and target != module.name:
+            yield target, each.line
+
+
+def test_every_folder_is_in_the_order_of_rooms() -> None:
+    found = defaultdict(set)
+    for name in OWN:
+        package, inside = room(name)
+        found[package].add(inside)
+    assert {package: inside - {FLAT, "values"} for package, inside in found.items()} == {
+        package: set(rooms) - {FLAT, "values"} for package, rooms in ROOMS.items()
+    }
+
+
+def test_imports_point_one_way_between_rooms() -> None:
+    wrong = []
+    for name, module in OWN.items():
+        package, inside = room(name)
+        if module.path.name == "__init__.py" and inside == FLAT:
+            continue  # it names what users import
+        for target, line in imported(module):
+            other, there = room(target)
+            if other == package and ROOMS[package].index(there) > ROOMS[package].index(inside):
+                wrong.append(f"{module.path}:{line} imports {target}")
+    assert wrong == []
+
+
+def test_no_files_import_each_other_in_a_circle_when_they_run() -> None:
+    graph = {name: {target for target, _ in imported(module)} for name, module in OWN.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as circle:
+        pytest.fail(" <- ".join(circle.args[1]))
+
+
+def test_every_room_says_what_it_is_for() -> None:
+    silent = [
+        name
+        for name, module in OWN.items()
+        if module.path.name == "__init__.py" and not ast.get_docstring(ast.parse(module.path.read_text()))
+    ]
+    assert silent == []
+
+
+def test_no_room_has_more_files_than_can_be_looked_through() -> None:
+    files = Counter(module.path.parent for module in OWN.values() if module.path.name != "__init__.py")
+    assert {str(folder): count for folder, count in files.items() if count > MOST_FILES} == {}
+
+
+def test_a_module_has_a_name_of_its_own_unless_it_is_said_why_not() -> None:
+    names = Counter(name.rpartition(".")[2] for name, module in OWN.items() if module.path.name != "__init__.py")
+    assert {name for name, count in names.items() if count > 1} == set(TWICE)
+
+
+def test_the_page_on_architecture_lists_every_room_with_its_sentence() -> None:
+    rooms = {
+        f"{module.path.parent.relative_to(TOP)}/": (ast.get_docstring(ast.parse(module.path.read_text())) or "").split(
+            "\n\n"
+        )[0]
+        for name, module in OWN.items()
+        if module.path.name == "__init__.py" and room(name)[1] != FLAT
+    }
+    page = (TOP / "docs" / "architecture.md").read_text()
+    listed = dict(re.findall(r"^\| `([a-z_/]+/)` \| (.*) \|$", page, re.MULTILINE))
+    assert {folder: listed.get(folder) for folder in rooms} == {
+        folder: " ".join(sentence.split()) for folder, sentence in rooms.items()
+    }
