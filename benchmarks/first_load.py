@@ -12,6 +12,7 @@ from functools import partial
 import pyarrow as pa
 
 import tidegate
+from tidegate.proto.values import Mode
 
 from . import loop_plans
 from .measure import Runs, Spread, interleave
@@ -28,18 +29,18 @@ def run(settings: Settings) -> Report:
     plan = loop_plans.components()
     edges = loop_plans.random_graph(settings.view_nodes, 3 * settings.view_nodes)
     with tidegate.local() as client:
-        tasks = {CONTINUOUS: "continuous", PER_EPOCH: "per_epoch"}
+        tasks: dict[str, Mode] = {CONTINUOUS: Mode.CONTINUOUS, PER_EPOCH: Mode.PER_EPOCH}
         answers = {name: loaded(client, plan, edges, mode)[0] for name, mode in tasks.items()}
         if not answers[CONTINUOUS].drop_columns("_weight").equals(answers[PER_EPOCH]):
             raise AssertionError("the two tasks' components differ")
-        state = loaded(client, plan, edges, "continuous")[1]
+        state = loaded(client, plan, edges, Mode.CONTINUOUS)[1]
         runs = interleave(
             {name: partial(loaded, client, plan, edges, mode) for name, mode in tasks.items()}, settings.rounds
         )
     return report(edges.num_rows, runs, state)
 
 
-def loaded(client: tidegate.Client, plan: bytes, edges: pa.Table, mode: str) -> tuple[pa.Table, dict[str, int]]:
+def loaded(client: tidegate.Client, plan: bytes, edges: pa.Table, mode: Mode) -> tuple[pa.Table, dict[str, int]]:
     """The components that a fresh task finds, and the bytes of state that each kind of operator has then."""
     with client.create_task(plan, mode=mode, channels=1, loops="general") as task:
         answer = task.run_epoch({"edges": edges}).table()

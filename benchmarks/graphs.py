@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import tidegate
+from tidegate.proto.values import Determinism
 
 from . import tpch
 from .measure import Runs, Spread, interleave
@@ -51,7 +52,7 @@ def run(settings: Settings) -> Report:
             sql = (settings.plans / "sql" / f"q{query:02}.sql").read_text()
             graph = graph_of(sql, files)
             contenders: dict[str, Callable[[], pa.Table]] = {DUCKDB: partial(duckdb_sql, sql)}
-            for name, determinism in ((OURS, "relaxed"), (STRICT, "strict")):
+            for name, determinism in ((OURS, Determinism.RELAXED), (STRICT, Determinism.STRICT)):
                 task = stack.enter_context(client.create_task(graph, determinism=determinism))
                 contenders[name] = partial(answer, task)
             same(contenders)

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from .proto.values import TaskInfo as TaskInfo
     from .proto.values import TaskState as TaskState
     from .proto.values import Transacted as Transacted
+    from .proto.version import __version__ as __version__
     from .registering import user_operator as user_operator
     from .run_progress import GraphProgress as GraphProgress
     from .splits import Changes as Changes
@@ -103,6 +104,7 @@ _NAMES: Final = {
         "Transacted",
     ),
     "proto.statistics": ("Statistics", "SourceProgress", "EpochStatistics"),
+    "proto.version": ("__version__",),
     "proto.errors": (
         "TidegateError",
         "PlanError",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 import pyarrow as pa
 
@@ -20,7 +20,7 @@ from .proto.values import Capabilities, Checkpoint, Cursor, ExecutorKind, Explan
 from .run_progress import Told, watched
 from .splits import SplitLike, Upload, by_source, split
 from .task import Task, access_of
-from .task_options import ChosenOptions, chosen
+from .task_options import ChosenOptions, Options, chosen
 
 if TYPE_CHECKING:
     from .transport.access import Access
@@ -64,7 +64,7 @@ class Client:
         *,
         tables: Mapping[str, SplitLike | Sequence[SplitLike]] | None = None,
         restore: str | None = None,
-        **options: Any,
+        **options: Unpack[Options],
     ) -> Task:
         """Submit a plan once. `tables` are static: whole in every epoch.
 
@@ -97,7 +97,7 @@ class Client:
         *,
         tables: Mapping[str, SplitLike | Sequence[SplitLike]] | None = None,
         progress: Told = False,
-        **options: Any,
+        **options: Unpack[Options],
     ) -> pa.Table:
         """One shot: a task, one epoch of it, its rows; relaxed unless told otherwise, or run by Spark.
 
@@ -120,7 +120,7 @@ class Client:
         *,
         keyed: Keyed | None = None,
         progress: Told = False,
-        **options: Any,
+        **options: Unpack[Options],
     ) -> Dataset:
         """One shot: one epoch of a graph, kept as a Dataset, which outlives graph and client; strict as tasks are.
 
@@ -156,11 +156,11 @@ class Client:
         """Every task of the service."""
         return self._service.list_tasks()
 
-    def validate(self, plan: Plan, **options: Any) -> Sequence[Problem]:
+    def validate(self, plan: Plan, **options: Unpack[Options]) -> Sequence[Problem]:
         """Everything wrong with a plan, each problem with its place; empty when a task with these options runs it."""
         return self._service.validate(plan_bytes(plan), self._chosen(options))[0]
 
-    def warnings(self, plan: Plan, **options: Any) -> Sequence[str]:
+    def warnings(self, plan: Plan, **options: Unpack[Options]) -> Sequence[str]:
         """What planning has to say that is not an error."""
         return self._service.validate(plan_bytes(plan), self._chosen(options))[1]
 
@@ -170,7 +170,7 @@ class Client:
         *,
         static_sources: Iterable[str] = (),
         rows: Mapping[str, int] | None = None,
-        **options: Any,
+        **options: Unpack[Options],
     ) -> Explanation:
         """Relations, pipelines and fragments of a plan: `.text` for people, `.json` for programs. Of a graph, its
         pipelines.
@@ -196,7 +196,7 @@ class Client:
         self,
         plan: Plan,
         tables: Mapping[str, SplitLike | Sequence[SplitLike]] | None,
-        options: Mapping[str, Any],
+        options: Mapping[str, object],
         restore: str | None = None,
     ) -> TaskInfo:
         encoded, wanted = plan_bytes(plan), self._chosen(options)
@@ -207,7 +207,7 @@ class Client:
             raise InvalidRequest(f"restore is a checkpoint's id, not {restore!r}", reason="CHECKPOINT_ID")
         return self._service.create_task(encoded, wanted, bound, restore=restore or "")
 
-    def _chosen(self, options: Mapping[str, Any]) -> ChosenOptions:
+    def _chosen(self, options: Mapping[str, object]) -> ChosenOptions:
         """A Spark session of the caller's is known to the service by a name."""
         match options.get("spark"):
             case None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from enum import Enum
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypedDict, TypeVar
 
 from .proto.errors import InvalidRequest
 from .proto.values import Determinism, ExecutorKind, Loops, MissingColumns, Mode, OnError, Spill, TaskOptions
@@ -34,6 +34,37 @@ _LARGEST: Final = {
 _KNOWN: Final = tuple(field.name for field in fields(TaskOptions))
 
 
+class Options(TypedDict, total=False):
+    """The options of a task, by name, so that a type checker knows a wrong one. Limits are bytes and seconds.
+
+    >>> client.create_task(plan, channels=2, determinism="strict", memory_limit=1 << 30)
+    """
+
+    mode: Mode | Literal["per_epoch", "continuous"]
+    determinism: Determinism | Literal["strict", "relaxed"]
+    on_error: OnError | Literal["fail", "skip_epoch"]
+    channels: int
+    max_pending_epochs: int
+    memory_limit: int
+    queue_bytes: int
+    output_bytes: int
+    spill_quota: int
+    idle_seconds: float
+    time_zone: str
+    broadcast: Collection[str]
+    spill: Spill | Literal["auto", "ordered", "error"]
+    write_format: Literal["parquet", "arrow", "csv"]
+    write_quota: int
+    loops: Loops | Literal["auto", "general"]
+    loop_rows: int
+    loop_seconds: float
+    epoch_seconds: float
+    executor: ExecutorKind | Literal["local", "spark"]
+    spark: object
+    """A master's address, or a Spark session of yours."""
+    missing_columns: MissingColumns | Literal["error", "null"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenOptions(TaskOptions):
     """Options of which only `given` were chosen; a server puts its own defaults in the others' places."""
@@ -41,12 +72,12 @@ class ChosenOptions(TaskOptions):
     given: frozenset[str] = frozenset()
 
 
-def chosen(options: Mapping[str, Any]) -> ChosenOptions:
+def chosen(options: Mapping[str, object]) -> ChosenOptions:
     """Refuses a name or a choice that does not exist, and names those that do."""
     if unknown := set(options) - set(_KNOWN):
         names = ", ".join(sorted(unknown))
         raise InvalidRequest(f"no option is called {names}; there are: {', '.join(_KNOWN)}", reason="UNKNOWN_OPTION")
-    values = {name: _choice(name, value) for name, value in options.items()}
+    values: dict[str, Any] = {name: _choice(name, value) for name, value in options.items()}
     return ChosenOptions(given=frozenset(values), **values)
 
 

@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 import datafusion
 import pyarrow as pa
@@ -72,7 +73,7 @@ def answered(
     client: tidegate.Client, plan: bytes, files: Mapping[str, Path], spark: SparkSession | None = None
 ) -> tuple[str, pa.Table]:
     """The task lives on: its second epoch finds its operators made, on Spark in the Python workers that are there."""
-    executor = "local" if spark is None else "spark"
+    executor: Literal["local", "spark"] = "local" if spark is None else "spark"
     with client.create_task(plan, channels=CHANNELS, executor=executor, spark=spark) as task:
         splits = {source: files[source] for source in task.sources}
         task.run_epoch(splits).table()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, Unpack
 
 import pyarrow as pa
 
@@ -32,6 +32,7 @@ from ..proto.graph import (
 )
 from ..proto.values import Explanation, FileSplit
 from ..splits import SplitLike, file_split
+from ..task_options import Options
 from .stock import Partitions, StockNodes, StreamLike
 from .stream import Result, Stream
 
@@ -220,7 +221,9 @@ class TaskGraph(StockNodes, GraphBuilder):
 
     # ------------------------------------------------------------------------------------------------- running
 
-    def run(self, splits: Mapping[str, SplitLike | Sequence[SplitLike]] | None = None, **options: Any) -> Dataset:
+    def run(
+        self, splits: Mapping[str, SplitLike | Sequence[SplitLike]] | None = None, **options: Unpack[Options]
+    ) -> Dataset:
         """Run the graph once, in a service of its own, over these splits of its fed sources; as `Client.run_graph`."""
         from ..connecting import local
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, Unpack
 
 from pyspark.sql import DataFrame
 
@@ -12,6 +12,7 @@ from ..client import Client
 from ..connecting import local
 from ..plans import Plan
 from ..proto.source_names import check_fed
+from ..task_options import Options
 from .data_frames import active_session
 from .feed_frames import feed
 
@@ -22,7 +23,7 @@ def query(
     *,
     client: Client | None = None,
     staging: str | None = None,
-    **options: Any,
+    **options: Unpack[Options],
 ) -> DataFrame:
     """Run a plan over DataFrames, by the names of its sources, and return its answer as a DataFrame.
 

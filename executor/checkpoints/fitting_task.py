@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 from collections.abc import Mapping
 from typing import Any
 
 from ...proto.errors import CheckpointError
 from ...proto.values import Mode, PlanBytes, TaskOptions
+from ...proto.version import __version__
 from ..api.computation import Computation
 from ..api.engine import Engine
 from ..ledger.epoch import Start
@@ -24,7 +24,7 @@ def origin_of(plan: PlanBytes, options: TaskOptions, computation: Computation, e
         meaning=engine.meaning(plan),
         options=_options(options),
         tables=dict(sorted(computation.static_sizes().items())),
-        engines={"tidegate": importlib.metadata.version("tidegate"), **engine.versions()},
+        engines={"tidegate": __version__, **engine.versions()},
     )
 
 

@@ -6,7 +6,6 @@ and however large they are, what they keep in memory has a bound.
 
 from __future__ import annotations
 
-import importlib.metadata
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +20,7 @@ import pyarrow as pa
 from ...operators.core.sizes import batch_bytes
 from ...proto.arrow.validation import validated
 from ...proto.errors import Exhausted, InternalError, Refused
+from ...proto.version import __version__
 from ..checkpoints.checkpoint_folder import CheckpointFolder, write_table
 from ..checkpoints.disk import LocalDisk
 from ..checkpoints.manifest import Manifest, Origin, Part, StateTable
@@ -225,7 +225,7 @@ def _batches(file: pa.Buffer | pa.NativeFile) -> Sequence[pa.RecordBatch]:
 
 @cache
 def _version() -> str:
-    return importlib.metadata.version("tidegate")
+    return __version__
 
 
 def _manifest(tables: tuple[StateTable, ...]) -> Manifest:

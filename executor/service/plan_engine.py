@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -45,6 +44,7 @@ from ...proto.values import (
     TaskOptions,
     with_missing,
 )
+from ...proto.version import __version__
 from ..api.computation import Computation, RowEffect
 from ..api.engine import MakeEffect
 from ..graph.graph_computation import GraphComputation
@@ -263,7 +263,7 @@ class PlanEngine:
         return decode_plan(plan, operators=self._operators)
 
     def capabilities(self) -> Capabilities:
-        return Capabilities(version=importlib.metadata.version("tidegate"), dialect=dialect(), engines=self.versions())
+        return Capabilities(version=__version__, dialect=dialect(), engines=self.versions())
 
     def meaning(self, plan: PlanBytes) -> str:
         return meaning(self._decoded(plan).plan)

@@ -115,6 +115,26 @@ def test_a_user_of_the_installed_package_sees_its_types(distribution: Distributi
     assert 'Revealed type is "int"' in shown.replace("builtins.", "")
 
 
+def test_a_type_checker_finds_wrong_options(distribution: Distribution, tmp_path: Path) -> None:
+    (tmp_path / "use.py").write_text(
+        "import tidegate\n"
+        "def use(client: tidegate.Client) -> None:\n"
+        '    client.create_task(b"", chanels=2)\n'
+        '    client.create_task(b"", determinism="strikt")\n'
+        '    client.create_task(b"", channels="2")\n'
+        '    client.create_task(b"", channels=2, determinism="strict", mode="continuous")\n'
+    )
+    mypy = [sys.executable, "-m", "mypy", "--config-file", TOP / "pyproject.toml", "--cache-dir", tmp_path / "cache"]
+    done = subprocess.run(
+        [*mypy, "--python-executable", distribution.python, "use.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert [line.split(":")[1] for line in done.stdout.splitlines() if ": error:" in line] == ["3", "4", "5"]
+
+
 def test_an_editable_install_imports_from_the_tree(tmp_path: Path) -> None:
     shown = run(sys.executable, "-c", "import tidegate.planner as p; print(p.__file__)", cwd=tmp_path)
     assert Path(shown.strip()) == TOP / "planner" / "__init__.py"
