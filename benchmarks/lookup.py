@@ -107,7 +107,7 @@ def latencies(settings: Settings, table: pa.Table) -> Runs:
                 given.schema,
                 prefetch=prefetch,
                 batch_rows=settings.lookup_batch_rows,
-                submit=threads.lane(prefetch + 1).submit,
+                submit=threads.lookup_queue(prefetch + 1).submit,
             )
             contenders[name] = partial(one_epoch, operator, given)
         return interleave(contenders, settings.rounds)

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from .proto.values import FoundFile as FoundFile
     from .proto.values import MissingColumns as MissingColumns
     from .proto.values import TaskInfo as TaskInfo
-    from .proto.values import TaskState as TaskState
+    from .proto.values import TaskPhase as TaskPhase
     from .proto.values import Transacted as Transacted
     from .proto.version import __version__ as __version__
     from .registering import user_operator as user_operator
@@ -100,7 +100,7 @@ _NAMES: Final = {
         "FoundFile",
         "MissingColumns",
         "TaskInfo",
-        "TaskState",
+        "TaskPhase",
         "Transacted",
     ),
     "proto.statistics": ("Statistics", "SourceProgress", "EpochStatistics"),

@@ -275,7 +275,7 @@ def after(frame: Frame, cursor: Cursor) -> Cursor:
             return cursor
 
 
-class TaskState(enum.Enum):
+class TaskPhase(enum.Enum):
     RUNNING = "running"
     FINISHED = "finished"
     FAILED = "failed"
@@ -308,7 +308,7 @@ class FoundFile:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskInfo:
     id: str
-    state: TaskState
+    state: TaskPhase
     schema: pa.Schema
     sources: tuple[SourceInfo, ...]
     options: TaskOptions

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from ..proto.errors import CheckpointError, Exhausted, Refused
-from ..proto.values import TaskState
+from ..proto.values import TaskPhase
 from ..task import Task
 
 A = TypeVar("A")
@@ -61,7 +61,7 @@ def checkpointed(task: Task, epoch: int, seconds: float, *, restored: bool) -> N
                 raise CheckpointError(
                     f"epoch {epoch} of task {task.id} is complete and has no checkpoint: its BARRIER says why",
                 )
-        if info.state is not TaskState.RUNNING:
+        if info.state is not TaskPhase.RUNNING:
             raise Refused(
                 f"task {task.id} is {info.state.value} before epoch {epoch} has its checkpoint",
                 reason="NO_CHECKPOINT_ANY_MORE",

@@ -22,7 +22,7 @@ from ..proto.values import (
     MissingColumns,
     Split,
     TaskInfo,
-    TaskState,
+    TaskPhase,
     Transacted,
     Transaction,
 )
@@ -73,7 +73,7 @@ class Feed:
         with self._lock:
             info = self._service.get_task(self._task)
             self._take(info)
-            return info.state is TaskState.RUNNING
+            return info.state is TaskPhase.RUNNING
 
     def add(
         self,

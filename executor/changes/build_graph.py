@@ -13,7 +13,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from ...operators.changes.network.network_graph import Back, ByKey, Entry, Graph, Link, Loop, Operate, Vertex
-from ...operators.changes.retraction_check import Known
+from ...operators.changes.retraction_check import RetractionCheck
 from ...operators.changes.values.evaluator import Evaluators
 from ...planner.changes.change_nodes import (
     BackNode,
@@ -26,7 +26,7 @@ from ...planner.changes.change_nodes import (
 )
 from ...planner.ir.walk import unroll
 from .change_routes import Operated, routes_to
-from .operator_factory import Workbench
+from .operator_factory import ChangeOperatorFactory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,8 +46,8 @@ def graph_of(
     """The nodes as a network's graph. Their statements are those of `evaluators`. The outermost loops' rounds are
     `counted` where there is a later epoch that may change what was found in them.
     """
-    workbench = Workbench(evaluators, {name: source.schema for name, source in sources.items()})
-    making = _Making(workbench=workbench, loops_read=_loops_read(root), counted=counted)
+    factory = ChangeOperatorFactory(evaluators, {name: source.schema for name, source in sources.items()})
+    making = _Making(factory=factory, loops_read=_loops_read(root), counted=counted)
     outside = _Level(loop=None, parent=None, depth=0)
     for name, source in sources.items():
         making.entries[name] = _enter(outside, name, source)
@@ -92,7 +92,7 @@ _Wanted: TypeAlias = tuple[_Level, ChangeNode]
 class _Making:
     """A node becomes a vertex once, however many read it. A step's result is the node's place in the wanted level."""
 
-    workbench: Workbench
+    factory: ChangeOperatorFactory
     loops_read: Mapping[int, frozenset[int]]
     counted: bool
     entries: dict[str, int] = field(default_factory=dict)
@@ -113,7 +113,7 @@ class _Making:
                 return (yield from self._loop(level, node))
             case SourceNode():
                 entry = self.entries[node.source]
-                if self.workbench.has_all(node):
+                if self.factory.has_all(node):
                     return entry
                 return level.add(self._operated(level, node, (entry,)))
             case _:
@@ -144,7 +144,7 @@ class _Making:
         depth, late, once = level.depth, self._late(level, node), not self.counted
         links = tuple(Link(vertex, route) for vertex, route in zip(inputs, routes_to(node), strict=True))
         return Operate(
-            make=lambda channel: self.workbench.operator(node, channel, depth, late, once=once),
+            make=lambda channel: self.factory.operator(node, channel, depth, late, once=once),
             inputs=links,
             schema=node.schema,
             place=node.place,
@@ -197,6 +197,9 @@ def _enter(level: _Level, name: str, source: EntrySource) -> int:
         return entry
     every = ByKey(tuple(range(len(source.schema))))
     known = Operate(
-        make=lambda _: Known(source.schema, name), inputs=(Link(entry, every),), schema=source.schema, place=name
+        make=lambda _: RetractionCheck(source.schema, name),
+        inputs=(Link(entry, every),),
+        schema=source.schema,
+        place=name,
     )
     return level.add(known)

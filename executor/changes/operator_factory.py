@@ -12,7 +12,7 @@ from ...operators.changes.change_operator import ChangeOperator
 from ...operators.changes.compute import Compute
 from ...operators.changes.constant import Constant
 from ...operators.changes.difference import Difference
-from ...operators.changes.distinct_or_set_op import Weigh
+from ...operators.changes.distinct_or_set_op import DistinctOrSetOp
 from ...operators.changes.group import Group
 from ...operators.changes.join import Join
 from ...operators.changes.only_one import OnlyOne
@@ -43,7 +43,7 @@ from ...planner.changes.change_nodes import (
 from .change_routes import Operated
 
 
-class Workbench:
+class ChangeOperatorFactory:
     """Makes operators, of one network. `sources` are the columns of each source's entry."""
 
     def __init__(self, evaluators: Evaluators, sources: Mapping[str, pa.Schema]) -> None:
@@ -88,7 +88,7 @@ class Workbench:
             case OnlyOneNode():
                 return OnlyOne(node.schema, node.left.schema, place=node.place, depth=depth)
             case WeighNode():
-                return Weigh(node.schema, node.weighing, inputs=len(node.inputs), depth=depth, once=once)
+                return DistinctOrSetOp(node.schema, node.weighing, inputs=len(node.inputs), depth=depth, once=once)
             case GroupNode():
                 return Group(
                     node.input.schema,

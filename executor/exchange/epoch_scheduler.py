@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 _INTERRUPT_AGAIN_SECONDS = 0.05
 
 
-class Run:
+class Driver:
     """One channel of one pipeline in one epoch.
 
     `steps` reports its errors to the exchanges that it feeds and raises none. `inlets` are the exchanges' ends it
@@ -44,7 +44,7 @@ class Run:
         *,
         inlets: Sequence[tuple[Exchange, int]],
         outlets: Sequence[tuple[Exchange, int]],
-        above: Sequence[Run],
+        above: Sequence[Driver],
         interrupt: Callable[[], None],
     ) -> None:
         self.steps = steps
@@ -65,7 +65,7 @@ class Run:
         return not self.wanted or not any(exchange.crowded for exchange, _ in self.outlets)
 
 
-class Crew:
+class EpochScheduler:
     """`add` every run after those above it, `start`, read the result, and `close`."""
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -74,14 +74,14 @@ class Crew:
         self._starter = starter
         self._watch = Watch(self._look, None if starter is None else starter.start)
         self._lock = threading.Condition()
-        self._runs: list[Run] = []
+        self._runs: list[Driver] = []
         self._resting: list[Slot] = []
         self._closed = False
 
-    def add(self, run: Run) -> None:
+    def add(self, run: Driver) -> None:
         self._runs.append(run)
 
-    def lender(self, producers: Sequence[Run], above: Sequence[Run]) -> Meanwhile:
+    def lender(self, producers: Sequence[Driver], above: Sequence[Driver]) -> Meanwhile:
         """For who reads an exchange of these producers: lends the waiting thread to the one that is waited for, else
         to any other above.
         """
@@ -130,7 +130,7 @@ class Crew:
         for run in reversed(self._runs):
             _close(run)
 
-    def take(self, helper: Slot) -> Run | None:
+    def take(self, helper: Slot) -> Driver | None:
         """A run to advance ahead, now in the helper's hand; None: it rests until there is one."""
         with self._lock:
             if self._closed:
@@ -142,27 +142,27 @@ class Crew:
                 run.busy = True
             return run
 
-    def advance(self, run: Run) -> None:
+    def advance(self, run: Driver) -> None:
         """One step of a run that `take` gave."""
         self._step(run)
 
     # ---------------------------------------------------------------------------------------------------- inside
 
-    def _ahead(self) -> Run | None:
+    def _ahead(self) -> Driver | None:
         """Under the lock: the run nearest to the result that is of use ahead."""
         for run in reversed(self._runs):
             if not run.busy and not run.done and run.worthwhile:
                 return run
         return None
 
-    def _claim(self, run: Run, *, ahead: bool = False) -> bool:
+    def _claim(self, run: Driver, *, ahead: bool = False) -> bool:
         with self._lock:
             if self._closed or run.busy or run.done or (ahead and not run.worthwhile):
                 return False
             run.busy = True
             return True
 
-    def _step(self, run: Run) -> None:
+    def _step(self, run: Driver) -> None:
         ended = True
         try:
             self._scheduler.shake()
@@ -183,7 +183,7 @@ class Crew:
             self.offer()
 
     def _look(self) -> None:
-        """What a run in its steps looks at: whether the crew ends, and what who started it looks at."""
+        """What a run in its steps looks at: whether the scheduler ends, and what who started it looks at."""
         if self._closed:
             raise ExecutionError("the epoch has ended", reason="INTERRUPTED")
         if self._starter is not None:
@@ -197,21 +197,21 @@ class Crew:
 
 
 class _Helper:
-    """The work of a thread that helps a crew."""
+    """The work of a thread that helps a scheduler."""
 
-    def __init__(self, crew: Crew) -> None:
+    def __init__(self, scheduler: EpochScheduler) -> None:
         self.slot = Slot(self)
-        self._crew = crew
+        self._scheduler = scheduler
 
     def step(self, until_ns: int) -> bool:
-        while (run := self._crew.take(self.slot)) is not None:
-            self._crew.advance(run)
+        while (run := self._scheduler.take(self.slot)) is not None:
+            self._scheduler.advance(run)
             if time.monotonic_ns() > until_ns:
                 return True
         return False
 
 
-def _close(run: Run) -> None:
+def _close(run: Driver) -> None:
     """What goes wrong now is no row's error any more."""
     run.done = True
     try:

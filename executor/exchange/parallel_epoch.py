@@ -20,13 +20,13 @@ from ...planner.physical.pipelines import Pipeline, Start
 from ...proto.errors import ExecutionError
 from ..pipelines.channel_pipelines import Pipelines
 from ..pipelines.key_shares import cuts_of, key_shares
-from ..pipelines.pipeline import Pieces, PipelineInstance, Read, Supply
-from ..pipelines.turns import in_hands, turns
+from ..pipelines.pipeline import EpochInput, Pieces, PipelineInstance, Read
+from ..pipelines.turns import in_morsels, turns
 from ..runtime.allowance import Allowance
 from ..runtime.batch_store import SpillSpace
 from ..runtime.meters import Counts, Meters
 from ..runtime.scheduler import Scheduler
-from .epoch_scheduler import Crew, Run
+from .epoch_scheduler import Driver, EpochScheduler
 from .exchange import Exchange, Meanwhile
 from .routings import places_of, routing_of
 
@@ -34,7 +34,7 @@ Rows: TypeAlias = Generator[pa.RecordBatch]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class ExecutionContext:
     """What the epochs of a task share. `run` is the rows of an instance, which a cancellation interrupts. `space` is
     for what waits between channels alone, so that nobody's reading decides how much room there is.
     """
@@ -44,7 +44,7 @@ class Surroundings:
     exchange_bytes: int
     result_bytes: int
     meters: Meters
-    run: Callable[[PipelineInstance, Supply], Rows]
+    run: Callable[[PipelineInstance, EpochInput], Rows]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,10 +54,10 @@ class _Fed:
     exchange: Exchange
     order: Ordering | None
     gathers: bool = False
-    producers: list[Run] = field(default_factory=list)
+    producers: list[Driver] = field(default_factory=list)
 
     @property
-    def above(self) -> tuple[Run, ...]:
+    def above(self) -> tuple[Driver, ...]:
         """All that its rows may have to wait for, nearest first. The channels of a pipeline read the same exchanges."""
         return (*self.producers, *self.producers[0].above)
 
@@ -74,27 +74,34 @@ class _Result:
     """The rows of a pipeline that feeds no exchange: channel after channel, or hand after hand as they were dealt."""
 
     fed: _Fed
-    hands: int | None
+    morsels: int | None
 
 
 class ParallelRun:
-    """The pipelines from `first` to `last` over some pieces. `rows` is used up once; `supply` says what all share."""
+    """The pipelines from `first` to `last` over some pieces. `rows` is used up once; `epoch_input` says what all share."""
 
     def __init__(
-        self, made: Pipelines, first: int, last: int, *, epoch: int, supply: Supply, surroundings: Surroundings
+        self,
+        made: Pipelines,
+        first: int,
+        last: int,
+        *,
+        epoch: int,
+        epoch_input: EpochInput,
+        execution_context: ExecutionContext,
     ) -> None:
         self._made = made
         self._epoch = epoch
-        self._supply = supply
-        self._surroundings = surroundings
-        self._crew = Crew(surroundings.scheduler)
+        self._epoch_input = epoch_input
+        self._execution_context = execution_context
+        self._scheduler = EpochScheduler(execution_context.scheduler)
         self._fed: dict[int, _Fed] = {}
         self._results: list[_Result] = []
         self._reads: list[Read] = []
-        self._allowance = Allowance(surroundings.exchange_bytes + surroundings.space.quota.limit)
+        self._allowance = Allowance(execution_context.exchange_bytes + execution_context.space.quota.limit)
         chosen = made.physical.pipelines[first:last]
         exchanges = [each for pipeline in chosen for each in pipeline.into]
-        room = surroundings.exchange_bytes // max(len(exchanges), 1)
+        room = execution_context.exchange_bytes // max(len(exchanges), 1)
         places = places_of(chosen)
         self._noted = [
             (self._exchange(each, chosen, room, places.get(each.number, "")), places.get(each.number, ""))
@@ -102,19 +109,19 @@ class ParallelRun:
         ]
         cuts = cuts_of(chosen)
         most = max((pipeline.channels for pipeline in chosen), default=1)
-        self._cut = key_shares(cuts, supply.whole, most) if cuts else []
-        self._result_room = surroundings.result_bytes // max(sum(not each.into for each in chosen), 1)
+        self._cut = key_shares(cuts, epoch_input.whole, most) if cuts else []
+        self._result_room = execution_context.result_bytes // max(sum(not each.into for each in chosen), 1)
         for index, pipeline in enumerate(chosen, first):
             self._add(index, pipeline)
 
     def rows(self) -> Rows:
         """The result. However it ends, nothing is running or open after it."""
         try:
-            self._crew.start()
+            self._scheduler.start()
             for result in self._results:
                 yield from self._read(result)
         finally:
-            self._crew.close()
+            self._scheduler.close()
             self._count()
 
     # -------------------------------------------------------------------------------------------------- exchanges
@@ -128,7 +135,7 @@ class ParallelRun:
             producer.channels,
             room,
             self._allowance if waits else None,
-            [self._surroundings.meters.of("Exchange", place, channel) for channel in range(producer.channels)],
+            [self._execution_context.meters.of("Exchange", place, channel) for channel in range(producer.channels)],
         )
         self._fed[each.number] = _Fed(
             exchange, Ordering(each.order) if each.order else None, each.routing is Routing.GATHER
@@ -150,10 +157,10 @@ class ParallelRun:
             producers=producers,
             epoch=self._epoch,
             memory_limit=room,
-            quota=self._surroundings.space.quota,
-            files=self._surroundings.space.files,
+            quota=self._execution_context.space.quota,
+            files=self._execution_context.space.files,
             allowance=allowance,
-            on_change=self._crew.offer,
+            on_change=self._scheduler.offer,
             counts=counts,
         )
 
@@ -166,12 +173,12 @@ class ParallelRun:
         else:
             gather = self._new(pipeline.root.schema, routing.Broadcast(1), pipeline.channels, self._result_room)
             fed = [_Fed(gather, None)]
-        given = turns(pipeline, self._supply.whole)
+        given = turns(pipeline, self._epoch_input.whole)
         if not pipeline.into:
-            self._results.append(_Result(fed[0], sum(map(len, given)) if in_hands(pipeline) else None))
+            self._results.append(_Result(fed[0], sum(map(len, given)) if in_morsels(pipeline) else None))
         for number, mine in enumerate(given):
             run = self._run(pipeline, self._channel(index, number), mine, fed)
-            self._crew.add(run)
+            self._scheduler.add(run)
             for each in fed:
                 each.producers.append(run)
 
@@ -179,13 +186,15 @@ class ParallelRun:
         read = Read()
         self._reads.append(read)
         cut = self._cut[number] if self._cut else {}
-        supply = replace(self._supply, receive=lambda exchange: self._receive(exchange, number), read=read, cut=cut)
-        return _Channel(number, lambda: self._made.get(index, number), supply, self._surroundings.run)
+        epoch_input = replace(
+            self._epoch_input, receive=lambda exchange: self._receive(exchange, number), read=read, cut=cut
+        )
+        return _Channel(number, lambda: self._made.get(index, number), epoch_input, self._execution_context.run)
 
-    def _run(self, pipeline: Pipeline, channel: _Channel, turns: Sequence[Pieces], fed: Sequence[_Fed]) -> Run:
+    def _run(self, pipeline: Pipeline, channel: _Channel, turns: Sequence[Pieces], fed: Sequence[_Fed]) -> Driver:
         received = [self._fed[number] for number in planned.received_by(pipeline.root)]
         outlets = [(each.exchange, channel.number) for each in fed]
-        passed = self._supply.watermarks
+        passed = self._epoch_input.watermarks
         watermark = passed.exchanges[pipeline.into[0].number] if pipeline.into else passed.result
         if pipeline.into:
             rows = _in_blocks(channel, turns)
@@ -193,7 +202,7 @@ class ParallelRun:
             rows = _in_hands(channel, turns, _empty(pipeline.root.schema))
         else:
             rows = _as_they_come(channel, turns)
-        return Run(
+        return Driver(
             _steps(rows, outlets, watermark),
             inlets=[(each.exchange, channel.number) for each in received],
             outlets=outlets,
@@ -203,27 +212,27 @@ class ParallelRun:
 
     def _receive(self, number: int, channel: int) -> Stream:
         fed = self._fed[number]
-        return fed.stream(channel, self._crew.lender(fed.producers, fed.above))
+        return fed.stream(channel, self._scheduler.lender(fed.producers, fed.above))
 
     # ----------------------------------------------------------------------------------------------------- result
 
     def _read(self, result: _Result) -> Iterator[pa.RecordBatch]:
         exchange = result.fed.exchange
-        lend = self._crew.lender(result.fed.producers, result.fed.above)
-        if result.hands is None:
+        lend = self._scheduler.lender(result.fed.producers, result.fed.above)
+        if result.morsels is None:
             for lane in exchange.lanes(0, lend):
                 yield from lane
             return
-        for hand in range(result.hands):
-            producer = hand % exchange.producers
+        for morsel in range(result.morsels):
+            producer = morsel % exchange.producers
             while (found := exchange.take(0, producer, lend)) is not None and found.rows.num_rows:
                 yield found.rows
 
     def _count(self) -> None:
         for read in self._reads:
-            self._supply.read.add(read)
+            self._epoch_input.read.add(read)
         for exchange, place in self._noted:
-            self._surroundings.meters.of("Exchange", place).spilled_bytes += exchange.statistics().spilled_bytes
+            self._execution_context.meters.of("Exchange", place).spilled_bytes += exchange.statistics().spilled_bytes
 
 
 class _Channel:
@@ -233,18 +242,18 @@ class _Channel:
         self,
         number: int,
         make: Callable[[], PipelineInstance],
-        supply: Supply,
-        run: Callable[[PipelineInstance, Supply], Rows],
+        epoch_input: EpochInput,
+        run: Callable[[PipelineInstance, EpochInput], Rows],
     ) -> None:
         self.number = number
         self._make = make
-        self._supply = supply
+        self._epoch_input = epoch_input
         self._run = run
         self._instance: PipelineInstance | None = None
 
     def rows(self, pieces: Pieces) -> Rows:
         self._instance = self._make()
-        return self._run(self._instance, replace(self._supply, pieces=pieces))
+        return self._run(self._instance, replace(self._epoch_input, pieces=pieces))
 
     def interrupt(self) -> None:
         if self._instance is not None:

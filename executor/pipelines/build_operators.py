@@ -65,10 +65,10 @@ Watched: TypeAlias = Callable[[RunNode, int, Iterator[pa.RecordBatch]], Iterator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Workshop:
+class OperatorFactory:
     """What operators are made with. `take` gives the DuckDB instance of the channel, made when the first operator wants
     it. `index` gives a kept index by its name; `tables` and `databases` are what others
-    are opened from, with as many look-ups at a time as `lane` is asked for. What does not fit into memory goes to
+    are opened from, with as many look-ups at a time as `lookup_queue` is asked for. What does not fit into memory goes to
     `space`. `meter` gives an operator's counters by its name and place. Statements with loops must have their first row
     within `loop_seconds`, if these are not 0; `later` makes calls at a later time. Loops that go round by round have
     `channels` of their own. The operators are those of `channel`. What a node's operator yields there goes through
@@ -82,7 +82,7 @@ class Workshop:
     index: Callable[[str], Index]
     tables: Mapping[str, Sequence[Piece]]
     databases: Mapping[str, Database]
-    lane: Callable[[int], Submit]
+    lookup_queue: Callable[[int], Submit]
     space: SpillSpace
     loop_seconds: float
     later: Later
@@ -125,43 +125,43 @@ class Made:
     leaf: bool = False
 
 
-def make(node: RunNode, workshop: Workshop) -> Made:
+def make(node: RunNode, factory: OperatorFactory) -> Made:
     match node:
         case ScanNode():
-            part = workshop.channel if node.parted else None
+            part = factory.channel if node.parted else None
             source = ReadSource(node.source, None, node.whole, _cut(node), part)
-            scan = Scan(node.source, node.columns, order=node.order, largest=workshop.memory_limit)
-            return Made(node, scan, workshop.meter("Scan", node.place), (), (source,), reader=scan, leaf=True)
+            scan = Scan(node.source, node.columns, order=node.order, largest=factory.memory_limit)
+            return Made(node, scan, factory.meter("Scan", node.place), (), (source,), reader=scan, leaf=True)
         case FragmentNode():
             sources = tuple(map(_file_source, node.files))
-            meter = workshop.meter("Fragment", node.place)
-            return Made(node, _fragment(node, workshop), meter, inputs(node), sources, node.context)
+            meter = factory.meter("Fragment", node.place)
+            return Made(node, _fragment(node, factory), meter, inputs(node), sources, node.context)
         case UnnestNode():
-            return Made(node, _unnest(node), workshop.meter("Unnest", node.place), inputs(node))
+            return Made(node, _unnest(node), factory.meter("Unnest", node.place), inputs(node))
         case LookupNode():
-            return Made(node, _lookup(node, workshop), workshop.meter("IndexLookupJoin", node.place), inputs(node))
+            return Made(node, _lookup(node, factory), factory.meter("IndexLookupJoin", node.place), inputs(node))
         case MergeJoinNode():
-            return Made(node, _merge_join(node, workshop), workshop.meter("MergeJoin", node.place), inputs(node))
+            return Made(node, _merge_join(node, factory), factory.meter("MergeJoin", node.place), inputs(node))
         case StreamingAggregateNode():
-            aggregate = _streaming_aggregate(node, workshop)
-            return Made(node, aggregate, workshop.meter("StreamingAggregate", node.place), inputs(node))
+            aggregate = _streaming_aggregate(node, factory)
+            return Made(node, aggregate, factory.meter("StreamingAggregate", node.place), inputs(node))
         case SelectNode():
             select = Select(node.input.schema, columns=node.columns, schema=node.schema, place=node.place)
-            return Made(node, select, workshop.meter("Select", node.place), inputs(node))
+            return Made(node, select, factory.meter("Select", node.place), inputs(node))
         case RoundsNode():
             return Made(
                 node,
-                loop_of(node, workshop.instance, workshop.channels),
-                workshop.meter("Loop", node.place),
+                loop_of(node, factory.instance, factory.channels),
+                factory.meter("Loop", node.place),
                 inputs(node),
             )
         case UserNode() | BatchFunctionNode() | UnionNode() | IterateNode():
-            return _of_users(node, workshop)
+            return _of_users(node, factory)
         case _:
             assert_never(node)
 
 
-def _of_users(node: UserOperatorNode, workshop: Workshop) -> Made:
+def _of_users(node: UserOperatorNode, factory: OperatorFactory) -> Made:
     operator: Operator
     match node:
         case UserNode():
@@ -170,22 +170,22 @@ def _of_users(node: UserOperatorNode, workshop: Workshop) -> Made:
                 node.streams,
                 schema=node.schema,
                 make=node.make,
-                channel=workshop.channel,
-                recut=workshop.strict,
+                channel=factory.channel,
+                recut=factory.strict,
             )
-            return Made(node, operator, workshop.meter("User", node.place), inputs(node))
+            return Made(node, operator, factory.meter("User", node.place), inputs(node))
         case BatchFunctionNode():
             operator = BatchFunctionOperator(
                 node.place,
                 node.function,
                 schema=node.schema,
-                channel=workshop.channel,
+                channel=factory.channel,
                 stride=node.stride,
-                recut=workshop.strict,
+                recut=factory.strict,
             )
-            return Made(node, operator, workshop.meter("BatchFunction", node.place), inputs(node))
+            return Made(node, operator, factory.meter("BatchFunction", node.place), inputs(node))
         case UnionNode():
-            return Made(node, Union(node.schema), workshop.meter("Union", node.place), inputs(node))
+            return Made(node, Union(node.schema), factory.meter("Union", node.place), inputs(node))
         case IterateNode():
             source = node.source
             operator = Iterate(
@@ -193,19 +193,19 @@ def _of_users(node: UserOperatorNode, workshop: Workshop) -> Made:
                 source.items,
                 schema=node.schema,
                 epoch_rows=source.epoch_rows,
-                channel=workshop.channel,
+                channel=factory.channel,
                 stride=source.stride,
             )
-            return Made(node, operator, workshop.meter("Iterate", node.place), (), leaf=True)
+            return Made(node, operator, factory.meter("Iterate", node.place), (), leaf=True)
         case _:
             assert_never(node)
 
 
-def _fragment(node: FragmentNode, workshop: Workshop) -> Fragment:
+def _fragment(node: FragmentNode, factory: OperatorFactory) -> Fragment:
     return Fragment(
         node.sql,
         schema=node.schema,
-        instance=workshop.instance,
+        instance=factory.instance,
         streams=[
             StreamSource(
                 relation=each.relation,
@@ -221,15 +221,15 @@ def _fragment(node: FragmentNode, workshop: Workshop) -> Fragment:
             for each in node.files
         ],
         context=ContextSource(relation=RELATION, schema=context_schema(node.context)) if node.context else None,
-        strict=workshop.strict,
+        strict=factory.strict,
         ordered=node.ordered,
-        spill=workshop.spill,
+        spill=factory.spill,
         lazy=node.lazy,
         row_wise=node.row_wise,
         loops=node.loops,
         result=node.result,
-        loop_seconds=workshop.loop_seconds,
-        later=workshop.later,
+        loop_seconds=factory.loop_seconds,
+        later=factory.later,
         kernels=None if node.kernels is None else Kernels(node.kernels),
         place=node.place,
     )
@@ -247,8 +247,8 @@ def _unnest(node: UnnestNode) -> Unnest:
     )
 
 
-def _lookup(node: LookupNode, workshop: Workshop) -> IndexLookupJoin:
-    index, prefetch, retries, submit = _index(node, workshop)
+def _lookup(node: LookupNode, factory: OperatorFactory) -> IndexLookupJoin:
+    index, prefetch, retries, submit = _index(node, factory)
     return IndexLookupJoin(
         schema=node.schema,
         probe=node.input.schema,
@@ -262,50 +262,50 @@ def _lookup(node: LookupNode, workshop: Workshop) -> IndexLookupJoin:
     )
 
 
-def _merge_join(node: MergeJoinNode, workshop: Workshop) -> MergeJoin:
+def _merge_join(node: MergeJoinNode, factory: OperatorFactory) -> MergeJoin:
     return MergeJoin(
         left=node.left.schema,
         right=node.right.schema,
         keys=node.keys,
         type=node.type,
         schema=node.schema,
-        holding=_holding(workshop),
+        holding=_holding(factory),
         condition=node.condition,
-        instance=workshop.instance,
+        instance=factory.instance,
         place=node.place,
     )
 
 
-def _holding(workshop: Workshop) -> Holding:
+def _holding(factory: OperatorFactory) -> Holding:
     """For the rows of one key."""
-    space = workshop.space
+    space = factory.space
     return Holding(
-        memory_limit=workshop.instance.settings.memory_limit // _HELD_SHARE,
+        memory_limit=factory.instance.settings.memory_limit // _HELD_SHARE,
         folder=space.files.folder,
         take=space.quota.take,
         give=space.quota.give,
     )
 
 
-def _streaming_aggregate(node: StreamingAggregateNode, workshop: Workshop) -> StreamingAggregate:
+def _streaming_aggregate(node: StreamingAggregateNode, factory: OperatorFactory) -> StreamingAggregate:
     return StreamingAggregate(
         node.input.schema,
         keys=node.keys,
         measures=node.measures,
         schema=node.schema,
-        instance=workshop.instance,
+        instance=factory.instance,
         order=node.order,
         place=node.place,
     )
 
 
-def _index(node: LookupNode, workshop: Workshop) -> tuple[Index, int, Retries, Submit]:
+def _index(node: LookupNode, factory: OperatorFactory) -> tuple[Index, int, Retries, Submit]:
     """A kept index is there already and never waits; any other is the operator's own."""
     if isinstance(node.index, str):
-        return workshop.index(node.index), 0, Retries(), at_once
+        return factory.index(node.index), 0, Retries(), at_once
     wanted = node.index
-    host = IndexHost(tables=workshop.tables, instance=workshop.instance, databases=workshop.databases)
-    submit = workshop.lane(wanted.prefetch + 1) if wanted.prefetch else at_once
+    host = IndexHost(tables=factory.tables, instance=factory.instance, databases=factory.databases)
+    submit = factory.lookup_queue(wanted.prefetch + 1) if wanted.prefetch else at_once
     return open_index(wanted.kind, wanted.wanted, host), wanted.prefetch, Retries(count=wanted.retries), submit
 
 

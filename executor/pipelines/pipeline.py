@@ -17,7 +17,7 @@ from ...operators.loop import Loop
 from ...operators.recomputed_loop import RecomputedLoop
 from ...planner.physical.pipelines import KeptNode, PhysicalNode, ReceiveNode, inputs
 from ..runtime.meters import Meter, MeteredStream
-from .build_operators import Made, ReadSource, RunNode, Workshop, make
+from .build_operators import Made, OperatorFactory, ReadSource, RunNode, make
 from .epoch_clock import context_row
 from .input_progress import Statements
 from .kept_rows import Rows
@@ -44,7 +44,7 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Supply:
+class EpochInput:
     """What a run reads: the pieces of its channel, those of all channels, those of its ranges of keys, exchanges, and
     the clock. It is counted in `read`; `inputs` are told of statements that read files.
     """
@@ -64,7 +64,7 @@ class Supply:
 class _Run:
     """The streams of one run, by what they come from. Of what has several readers the rows are held."""
 
-    supply: Supply
+    epoch_input: EpochInput
     stack: ExitStack
     streams: dict[object, MeteredStream] = field(default_factory=dict)
     held: dict[object, list[pa.RecordBatch]] = field(default_factory=dict)
@@ -77,17 +77,17 @@ class PipelineInstance:
         self,
         root: PhysicalNode,
         *,
-        workshop: Workshop,
+        factory: OperatorFactory,
         kept: Callable[[str], Rows],
     ) -> None:
         self._root = root
-        self._workshop = workshop
+        self._factory = factory
         self._kept = kept
         self._made: list[Made] = []
         self._uses: dict[object, int] = {}
         try:
             for node in _innermost_first(root, self._uses):
-                self._made.append(make(node, workshop))
+                self._made.append(make(node, factory))
         except BaseException:
             self.close()
             raise
@@ -110,25 +110,25 @@ class PipelineInstance:
         loops = (made.operator for made in self._made if isinstance(made.operator, Loop))
         return tuple(each for loop in loops for each in loop.body)
 
-    def run(self, supply: Supply) -> Generator[pa.RecordBatch]:
+    def run(self, epoch_input: EpochInput) -> Generator[pa.RecordBatch]:
         """The rows of what is supplied."""
         with ExitStack() as stack:
-            run = _Run(supply, stack)
+            run = _Run(epoch_input, stack)
             for made in self._made:
                 if made.sources:
-                    stack.callback(_release, made, supply.read)
-                    rows = _assign(made, supply)
-                    if isinstance(made.operator, Fragment) and supply.inputs is not None:
-                        stack.enter_context(supply.inputs.statement(rows, made.operator.share))
+                    stack.callback(_release, made, epoch_input.read)
+                    rows = _assign(made, epoch_input)
+                    if isinstance(made.operator, Fragment) and epoch_input.inputs is not None:
+                        stack.enter_context(epoch_input.inputs.statement(rows, made.operator.share))
                 if made.clocks and isinstance(made.operator, Fragment):
-                    made.operator.set_context(context_row(made.clocks, supply.clock_us, supply.time_zone))
+                    made.operator.set_context(context_row(made.clocks, epoch_input.clock_us, epoch_input.time_zone))
                 streams = [self._stream(each, run, made.meter) for each in made.inputs]
-                batches = self._workshop.watched(made.node, self._workshop.channel, made.operator.run(streams))
-                watermarks = supply.watermarks.sources
+                batches = self._factory.watched(made.node, self._factory.channel, made.operator.run(streams))
+                watermarks = epoch_input.watermarks.sources
                 stream = MeteredStream(made.operator.schema, batches, made.meter, inputs=streams)
                 stream.reads(watermarks.get(each.name, UNBOUNDED) for each in made.sources)
                 if made.leaf:
-                    stream.readers += (made.meter, supply.read)
+                    stream.readers += (made.meter, epoch_input.read)
                 stack.callback(stream.close)
                 run.streams[_key(made.node)] = stream
             yield from self._stream(self._root, run, None)
@@ -159,9 +159,9 @@ class PipelineInstance:
         """The channel's end of an exchange, opened once."""
         key = _key(node)
         if key not in run.streams:
-            rows = run.supply.receive(node.exchange)
+            rows = run.epoch_input.receive(node.exchange)
             stream = run.streams[key] = MeteredStream(
-                node.schema, rows, self._workshop.meter("Exchange", node.place), inputs=[rows]
+                node.schema, rows, self._factory.meter("Exchange", node.place), inputs=[rows]
             )
             run.stack.callback(stream.close)
         return run.streams[key]
@@ -184,22 +184,22 @@ def _replay(stream: Stream, held: dict[object, list[pa.RecordBatch]], key: objec
     yield from held[key]
 
 
-def _assign(made: Made, supply: Supply) -> Mapping[str, int]:
+def _assign(made: Made, epoch_input: EpochInput) -> Mapping[str, int]:
     """How many rows of each source that is, as far as it is known."""
     rows: dict[str, int] = {}
     for source in made.sources:
-        pieces = _pieces(source, supply)
+        pieces = _pieces(source, epoch_input)
         _give(made, source, pieces)
         rows[source.name] = rows.get(source.name, 0) + sum(piece.row_count or 0 for piece in pieces)
     return rows
 
 
-def _pieces(source: ReadSource, supply: Supply) -> Sequence[Piece]:
+def _pieces(source: ReadSource, epoch_input: EpochInput) -> Sequence[Piece]:
     if source.cut is not None:
-        return supply.cut[source.cut]
+        return epoch_input.cut[source.cut]
     if source.part is not None:
-        return [each for each in supply.whole[source.name] if each.part == source.part]
-    return (supply.whole if source.whole else supply.pieces)[source.name]
+        return [each for each in epoch_input.whole[source.name] if each.part == source.part]
+    return (epoch_input.whole if source.whole else epoch_input.pieces)[source.name]
 
 
 def _give(made: Made, source: ReadSource, pieces: Sequence[Piece]) -> None:

@@ -57,20 +57,20 @@ def shares(pieces: Sequence[Piece], channels: int) -> tuple[Share, ...]:
     return tuple(tuple(share) for share in dealt)
 
 
-def hands(pieces: Sequence[Piece], channels: int) -> Iterator[Share]:
+def morsels(pieces: Sequence[Piece], channels: int) -> Iterator[Share]:
     """The pieces in order, neighbours joined, large inline splits cut between blocks."""
     most = _hand_rows(estimated_rows(pieces), channels)
-    hand: list[Piece] = []
+    morsel: list[Piece] = []
     rows = 0
     for piece in _small(pieces):
         size = estimated_rows((piece,))
-        if hand and rows + size > most:
-            yield tuple(hand)
-            hand, rows = [], 0
-        hand.append(piece)
+        if morsel and rows + size > most:
+            yield tuple(morsel)
+            morsel, rows = [], 0
+        morsel.append(piece)
         rows += size
-    if hand:
-        yield tuple(hand)
+    if morsel:
+        yield tuple(morsel)
 
 
 def _hand_rows(rows: int, channels: int) -> int:

@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from ...operators.core.piece import Piece
 from ...planner.physical.pipelines import Pipeline, Start
 from .pipeline import Pieces
-from .shares import hands, shares
+from .shares import morsels, shares
 
 
-def in_hands(pipeline: Pipeline) -> bool:
+def in_morsels(pipeline: Pipeline) -> bool:
     """Whether its rows are the result's and come hand after hand, not channel after channel."""
     return pipeline.start is Start.PIECE and not pipeline.into
 
 
 def turns(pipeline: Pipeline, whole: Pieces) -> list[list[Pieces]]:
     """For each channel its turns: one with its share of each source, or its hands of the only source, dealt in turn."""
-    if in_hands(pipeline):
+    if in_morsels(pipeline):
         (source,) = pipeline.sources
-        dealt: list[Pieces] = [{source: hand} for hand in hands(whole[source], pipeline.channels)]
+        dealt: list[Pieces] = [{source: morsel} for morsel in morsels(whole[source], pipeline.channels)]
         return [dealt[channel :: pipeline.channels] for channel in range(pipeline.channels)]
     given: list[dict[str, Sequence[Piece]]] = [{} for _ in range(pipeline.channels)]
     for source in pipeline.sources:

@@ -13,7 +13,7 @@ from ...planner.physical.pipelines import KeptIndex, PhysicalPlan
 from ...proto.statistics import StageStatistics
 from ..pipelines.input_progress import InputProgress
 from ..pipelines.kept_rows import Rows
-from ..pipelines.pipeline import Supply
+from ..pipelines.pipeline import EpochInput
 from ..runtime.meters import Meters
 
 
@@ -53,9 +53,9 @@ class Cluster(Protocol):
         """From any thread: those of the run in progress, or of the last one."""
         ...
 
-    def rows(self, physical: PhysicalPlan, *, epoch: int, supply: Supply) -> Generator[pa.RecordBatch]:
+    def rows(self, physical: PhysicalPlan, *, epoch: int, epoch_input: EpochInput) -> Generator[pa.RecordBatch]:
         """The result of the plan's pipelines, in the order in which they give it here. What they read is counted in
-        `supply.read`. However it ends, nothing is running and nothing of the epoch is kept after it.
+        `epoch_input.read`. However it ends, nothing is running and nothing of the epoch is kept after it.
         """
         ...
 

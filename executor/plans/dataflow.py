@@ -33,16 +33,16 @@ from ...proto.errors import ExecutionError, Exhausted, InternalError, InvalidReq
 from ...proto.statistics import LoopStatistics, OperatorStatistics, SourceProgress, StageStatistics
 from ...proto.values import Determinism, FileSplit, InlineSplit, Split, TaskOptions
 from ..api.computation import RowEffect, Source
-from ..exchange.parallel_epoch import Surroundings
+from ..exchange.parallel_epoch import ExecutionContext
 from ..ledger.split_book import rowless
-from ..pipelines.build_operators import RunNode, Workshop
+from ..pipelines.build_operators import OperatorFactory, RunNode
 from ..pipelines.channel_pipelines import Pipelines
 from ..pipelines.input_progress import InputProgress
-from ..pipelines.pipeline import Pieces, PipelineInstance, Read, Supply
+from ..pipelines.pipeline import EpochInput, Pieces, PipelineInstance, Read
 from ..pipelines.pipeline_watermarks import Passed
 from ..pipelines.shapes import NOTHING, shape_of
 from ..runtime.batch_store import Quota, SpillSpace
-from ..runtime.lookup_threads import Lane, LookupThreads
+from ..runtime.lookup_threads import LookupQueue, LookupThreads
 from ..runtime.meters import Meter, Meters
 from ..runtime.network_totals import combined, combined_operators, operators_told, told
 from ..runtime.scheduler import Scheduler
@@ -112,11 +112,11 @@ class PlanComputation:
         self._databases = resources["databases"]
         self._lookups = resources["lookups"]
         self._later = resources["later"]
-        self._lanes: list[Lane] = []
+        self._lookup_queues: list[LookupQueue] = []
         self._made: OrderedDict[tuple[SourceShape, ...], Pipelines] = OrderedDict()
         self._running: set[PipelineInstance] = set()
         self._instances: dict[tuple[int, int], Instance] = {}
-        self.surroundings = Surroundings(
+        self.execution_context = ExecutionContext(
             scheduler=resources["scheduler"],
             space=SpillSpace(space.files, Quota(options.spill_quota)),
             exchange_bytes=options.queue_bytes,
@@ -218,7 +218,7 @@ class PlanComputation:
 
     def make(self, root: PhysicalNode, channel: int, memory_limit: int, number: int) -> PipelineInstance:
         """Operators on the instance of this number among those with so much memory."""
-        workshop = Workshop(
+        factory = OperatorFactory(
             take=lambda: self._instance(memory_limit, number),
             strict=self.options.determinism is Determinism.STRICT,
             spill=self.options.spill,
@@ -226,7 +226,7 @@ class PlanComputation:
             index=self._keeping.index,
             tables=self.tables,
             databases=self._databases,
-            lane=self._lane,
+            lookup_queue=self._lookup_queue,
             space=self._space,
             channels=self.options.channels,
             loop_seconds=self.options.loop_seconds,
@@ -235,7 +235,7 @@ class PlanComputation:
             watched=self.watched,
             memory_limit=self.options.memory_limit,
         )
-        return PipelineInstance(root, workshop=workshop, kept=self._keeping.rows)
+        return PipelineInstance(root, factory=factory, kept=self._keeping.rows)
 
     def _instance(self, memory_limit: int, number: int) -> Instance:
         instance = self._instances.get((memory_limit, number))
@@ -250,23 +250,23 @@ class PlanComputation:
         self._ended_loops = combined((*self._ended_loops, *made.loops))
         self._ended_bodies = combined_operators((*self._ended_bodies, *made.bodies))
 
-    def _lane(self, limit: int) -> Submit:
-        lane = self._lookups.lane(limit)
-        self._lanes.append(lane)
-        return lane.submit
+    def _lookup_queue(self, limit: int) -> Submit:
+        lookup_queue = self._lookups.lookup_queue(limit)
+        self._lookup_queues.append(lookup_queue)
+        return lookup_queue.submit
 
     def _kept_rows(self, root: PhysicalNode, clock_us: int) -> Generator[pa.RecordBatch]:
         made = self.make(root, 0, self.options.memory_limit, 0)
         try:
-            with closing(self.run(made, self.supply(self.tables, clock_us, Read(), Passed()))) as rows:
+            with closing(self.run(made, self.epoch_input(self.tables, clock_us, Read(), Passed()))) as rows:
                 yield from rows
         finally:
             self._count(made)
             made.close()
 
-    def supply(self, pieces: Pieces, clock_us: int, read: Read, watermarks: Passed) -> Supply:
+    def epoch_input(self, pieces: Pieces, clock_us: int, read: Read, watermarks: Passed) -> EpochInput:
         """All of these pieces."""
-        return Supply(
+        return EpochInput(
             pieces=pieces,
             whole=pieces,
             receive=_nothing,
@@ -281,11 +281,11 @@ class PlanComputation:
         """What the node's operator yields in an epoch."""
         return rows
 
-    def run(self, made: PipelineInstance, supply: Supply) -> Generator[pa.RecordBatch]:
+    def run(self, made: PipelineInstance, epoch_input: EpochInput) -> Generator[pa.RecordBatch]:
         self._running.add(made)
         try:
             self.check_stopped()
-            yield from made.run(supply)
+            yield from made.run(epoch_input)
         finally:
             self._running.discard(made)
 
@@ -328,8 +328,8 @@ class PlanComputation:
             self.cluster.interrupt()
 
     def close(self) -> None:
-        for lane in self._lanes:
-            lane.close()
+        for lookup_queue in self._lookup_queues:
+            lookup_queue.close()
         while self._made:
             _, made = self._made.popitem()
             self._count(made)

@@ -20,8 +20,8 @@ from ..pipelines.channel_pipelines import Pipelines
 from ..pipelines.pipeline import Pieces, Read
 from ..pipelines.pipeline_watermarks import passed_on
 from ..pipelines.shapes import same_feed, shape_of
-from ..pipelines.shares import hands
-from ..pipelines.turns import in_hands
+from ..pipelines.shares import morsels
+from ..pipelines.turns import in_morsels
 from ..runtime.meters import Meter, MeteredStream
 
 if TYPE_CHECKING:
@@ -129,23 +129,25 @@ class PlanRun:
         computation.check_stopped()
         passed = passed_on(made.physical.pipelines, self._watermarks)
         self.watermark = passed.result
-        supply = computation.supply({**computation.tables, **pieces}, self._clock_us, self._read, passed)
-        computation.inputs.begin(self.number, made.reads(first, last), supply.whole)
+        epoch_input = computation.epoch_input({**computation.tables, **pieces}, self._clock_us, self._read, passed)
+        computation.inputs.begin(self.number, made.reads(first, last), epoch_input.whole)
         if computation.cluster is not None:
-            yield from computation.cluster.rows(made.physical, epoch=self.number, supply=supply)
+            yield from computation.cluster.rows(made.physical, epoch=self.number, epoch_input=epoch_input)
             return
-        if made.parallel and not _is_one_hand(made.physical.pipelines[first:last], supply.whole):
-            surroundings = computation.surroundings
-            run = ParallelRun(made, first, last, epoch=self.number, supply=supply, surroundings=surroundings)
+        if made.parallel and not _is_one_hand(made.physical.pipelines[first:last], epoch_input.whole):
+            execution_context = computation.execution_context
+            run = ParallelRun(
+                made, first, last, epoch=self.number, epoch_input=epoch_input, execution_context=execution_context
+            )
             yield from run.rows()
             return
         for index in range(first, last):
-            yield from computation.run(made.get(index), supply)
+            yield from computation.run(made.get(index), epoch_input)
 
 
 def _is_one_hand(pipelines: Sequence[Pipeline], pieces: Pieces) -> bool:
     """So little for a single pipeline that one of its channels has it all."""
-    if len(pipelines) != 1 or not in_hands(pipelines[0]):
+    if len(pipelines) != 1 or not in_morsels(pipelines[0]):
         return False
-    dealt = hands(pieces[pipelines[0].sources[0]], pipelines[0].channels)
+    dealt = morsels(pieces[pipelines[0].sources[0]], pipelines[0].channels)
     return next(dealt, None) is None or next(dealt, None) is None

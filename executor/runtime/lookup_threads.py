@@ -24,50 +24,53 @@ class LookupThreads:
     def __init__(self, threads: int = THREADS) -> None:
         self._limit = threads
         self._condition = threading.Condition()
-        self._lanes: deque[Lane] = deque()
+        self._lookup_queues: deque[LookupQueue] = deque()
         self._threads: list[threading.Thread] = []
         self._idle = 0
         self._closed = False
 
-    def lane(self, limit: int) -> Lane:
+    def lookup_queue(self, limit: int) -> LookupQueue:
         """A lane that runs up to `limit` calls at a time, and never more than half of what all may."""
-        lane = Lane(self, max(1, min(limit, self._limit // 2)))
+        lookup_queue = LookupQueue(self, max(1, min(limit, self._limit // 2)))
         with self._condition:
-            self._lanes.append(lane)
-        return lane
+            self._lookup_queues.append(lookup_queue)
+        return lookup_queue
 
     def close(self, grace: float = 5.0) -> None:
         """Cancel what waits, and wait up to `grace` seconds for what runs: a call that hangs is left to itself."""
         with self._condition:
             self._closed = True
-            lanes = tuple(self._lanes)
+            lookup_queues = tuple(self._lookup_queues)
             self._condition.notify_all()
-        for lane in lanes:
-            lane.close()
+        for lookup_queue in lookup_queues:
+            lookup_queue.close()
         until = time.monotonic() + grace
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
 
-    def _enqueue(self, lane: Lane, call: _Call) -> None:
+    def _enqueue(self, lookup_queue: LookupQueue, call: _Call) -> None:
         with self._condition:
-            if self._closed or lane.closed:
+            if self._closed or lookup_queue.closed:
                 call.future.cancel()
                 return
-            lane.waiting.append(call)
+            lookup_queue.waiting.append(call)
             self._find_thread()
 
-    def _remove(self, lane: Lane) -> list[_Call]:
+    def _remove(self, lookup_queue: LookupQueue) -> list[_Call]:
         with self._condition:
-            lane.closed = True
-            if lane in self._lanes:
-                self._lanes.remove(lane)
-            waiting = list(lane.waiting)
-            lane.waiting.clear()
+            lookup_queue.closed = True
+            if lookup_queue in self._lookup_queues:
+                self._lookup_queues.remove(lookup_queue)
+            waiting = list(lookup_queue.waiting)
+            lookup_queue.waiting.clear()
         return waiting
 
     def _find_thread(self) -> None:
         """One for each call that may begin: those that are idle may be about to take others."""
-        ready = sum(min(len(lane.waiting), lane.limit - lane.running) for lane in self._lanes)
+        ready = sum(
+            min(len(lookup_queue.waiting), lookup_queue.limit - lookup_queue.running)
+            for lookup_queue in self._lookup_queues
+        )
         if self._idle >= ready:
             self._condition.notify()
         elif len(self._threads) < self._limit:
@@ -80,15 +83,15 @@ class LookupThreads:
 
     def _work(self) -> None:
         while (found := self._next()) is not None:
-            lane, call = found
+            lookup_queue, call = found
             try:
                 call.run()
             finally:
                 with self._condition:
-                    lane.running -= 1
+                    lookup_queue.running -= 1
                 del call, found  # a result is its reader's alone
 
-    def _next(self) -> tuple[Lane, _Call] | None:
+    def _next(self) -> tuple[LookupQueue, _Call] | None:
         with self._condition:
             while (found := self._ready()) is None:
                 if self._closed:
@@ -98,18 +101,18 @@ class LookupThreads:
                 self._idle -= 1
             return found
 
-    def _ready(self) -> tuple[Lane, _Call] | None:
+    def _ready(self) -> tuple[LookupQueue, _Call] | None:
         """The next call of the first lane that may begin one; that lane then goes to the end of the line."""
-        for _ in range(len(self._lanes)):
-            lane = self._lanes[0]
-            self._lanes.rotate(-1)
-            if lane.waiting and lane.running < lane.limit:
-                lane.running += 1
-                return lane, lane.waiting.popleft()
+        for _ in range(len(self._lookup_queues)):
+            lookup_queue = self._lookup_queues[0]
+            self._lookup_queues.rotate(-1)
+            if lookup_queue.waiting and lookup_queue.running < lookup_queue.limit:
+                lookup_queue.running += 1
+                return lookup_queue, lookup_queue.waiting.popleft()
         return None
 
 
-class Lane:
+class LookupQueue:
     """One operator's way to the threads. Its `submit` is the operator's; `close` is the task's."""
 
     def __init__(self, threads: LookupThreads, limit: int) -> None:

@@ -27,8 +27,8 @@ from ..exchange.routings import places_of
 from ..pipelines.build_operators import Watched
 from ..pipelines.input_progress import InputProgress
 from ..pipelines.key_shares import CutPieces, cuts_of, key_shares
-from ..pipelines.pipeline import Pieces, Read, Supply
-from ..pipelines.turns import in_hands, turns
+from ..pipelines.pipeline import EpochInput, Pieces, Read
+from ..pipelines.turns import in_morsels, turns
 from ..runtime.meters import Meters
 from ..runtime.network_totals import combined, combined_operators
 from .datasets import Datasets
@@ -89,18 +89,18 @@ class SparkCluster:
 
     # -------------------------------------------------------------------------------------------------- running
 
-    def rows(self, physical: PhysicalPlan, *, epoch: int, supply: Supply) -> Generator[pa.RecordBatch]:
+    def rows(self, physical: PhysicalPlan, *, epoch: int, epoch_input: EpochInput) -> Generator[pa.RecordBatch]:
         self._stopped.clear()  # it was the epoch before that was to stop
         with self._place.epoch(epoch) as folder, self._filled():
-            whole = self._whole(supply.whole, folder)
-            found = self._results(self._stages(physical), epoch, replace(supply, whole=whole), folder)
+            whole = self._whole(epoch_input.whole, folder)
+            found = self._results(self._stages(physical), epoch, replace(epoch_input, whole=whole), folder)
             if self._setting.datasets is not None:
                 (results,) = found.values()
                 self._adopt(self._setting.datasets, results)
                 return
             for number, pipeline in enumerate(physical.pipelines):
                 if not pipeline.into:
-                    yield from _in_order(found[number], dealt=in_hands(pipeline))
+                    yield from _in_order(found[number], dealt=in_morsels(pipeline))
 
     def stages(self) -> tuple[StageStatistics, ...]:
         return self._progress.stages()
@@ -125,15 +125,15 @@ class SparkCluster:
                 each.remove()
 
     def _results(
-        self, stages: Sequence[Shipped], epoch: int, supply: Supply, folder: Path
+        self, stages: Sequence[Shipped], epoch: int, epoch_input: EpochInput, folder: Path
     ) -> Mapping[int, Sequence[Result]]:
         """Of each pipeline that feeds no exchange, its channels'."""
         pipelines = [each.stage.pipeline for each in stages]
         cuts = cuts_of(pipelines)
         most = max(each.channels for each in pipelines)
-        cut: Sequence[CutPieces] = key_shares(cuts, supply.whole, most) if cuts else [{}] * most
-        self._begin(supply.read)
-        steps = [Step(each, packed(self._turn(each.stage, epoch, supply, folder, cut))) for each in stages]
+        cut: Sequence[CutPieces] = key_shares(cuts, epoch_input.whole, most) if cuts else [{}] * most
+        self._begin(epoch_input.read)
+        steps = [Step(each, packed(self._turn(each.stage, epoch, epoch_input, folder, cut))) for each in stages]
         found: dict[int, dict[int, Result]] = {}
         for result in map(Result.read, self._run(steps, epoch)):
             found.setdefault(result.pipeline, {})[result.channel] = result
@@ -253,7 +253,7 @@ class SparkCluster:
 
     # --------------------------------------------------------------------------------------------------- pieces
 
-    def _turn(self, stage: Stage, epoch: int, supply: Supply, folder: Path, cut: Sequence[CutPieces]) -> Turn:
+    def _turn(self, stage: Stage, epoch: int, epoch_input: EpochInput, folder: Path, cut: Sequence[CutPieces]) -> Turn:
         pipeline = stage.pipeline
         wanted = [each for node in walk(pipeline.root) for each in planned.read_from_sources(node)]
         whole = {each.source for each in wanted if each.whole or (isinstance(each, planned.ScanNode) and each.parted)}
@@ -261,14 +261,14 @@ class SparkCluster:
         return Turn(
             run=self._number,
             epoch=epoch,
-            clock_us=supply.clock_us,
+            clock_us=epoch_input.clock_us,
             folder=str(folder),
-            whole=self._found({name: supply.whole[name] for name in whole}),
+            whole=self._found({name: epoch_input.whole[name] for name in whole}),
             given=tuple(
                 packed(Given(turns=list(map(self._found, given)), cut={each: cut[channel][each] for each in mine}))
-                for channel, given in enumerate(turns(pipeline, supply.whole))
+                for channel, given in enumerate(turns(pipeline, epoch_input.whole))
             ),
-            in_hands=in_hands(pipeline),
+            in_morsels=in_morsels(pipeline),
         )
 
     def _found(self, pieces: Pieces) -> Pieces:
@@ -296,7 +296,7 @@ class SparkCluster:
         stages = list(self._made([pipeline], [self._setting.options.memory_limit], "kept rows"))
         options = self._setting.options
         tables = self._static()
-        supply = Supply(
+        epoch_input = EpochInput(
             pieces=tables,
             whole=tables,
             receive=_nothing,
@@ -304,7 +304,7 @@ class SparkCluster:
             time_zone=options.time_zone,
             read=Read(),
         )
-        (result,) = self._results(stages, 0, supply, folder)[0]
+        (result,) = self._results(stages, 0, epoch_input, folder)[0]
         if result.error:
             raise failures.read(result.error.encode())
         return result

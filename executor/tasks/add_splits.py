@@ -14,7 +14,7 @@ from ..ledger.split_book import AcceptedSplit
 from ..ledger.split_digest import split_digest
 from ..ledger.transactions import Additions, Record, check_transaction, content_digest
 from ..runtime.batch_store import Holding
-from .task_state import Board
+from .task_state import TaskState
 from .task_uploads import PassingUploads
 
 MOST_FOUND: Final = 10_000
@@ -26,8 +26,10 @@ Changed = Callable[[bool, bool], None]
 class Adding:
     """One thread adds at a time; what may be slow, reading a file's footer or spilling, is done without the lock."""
 
-    def __init__(self, board: Board, computation: Computation, uploads: PassingUploads, changed: Changed) -> None:
-        self._board = board
+    def __init__(
+        self, task_state: TaskState, computation: Computation, uploads: PassingUploads, changed: Changed
+    ) -> None:
+        self._task_state = task_state
         self._computation = computation
         self._uploads = uploads
         self._changed = changed
@@ -36,27 +38,27 @@ class Adding:
     # ------------------------------------------------------------------------------------------------ one split
 
     def add(self, source: str, split: Split, sequence: int | None, epoch: int | None, *, wake: bool) -> Added:
-        board = self._board
+        task_state = self._task_state
         with self._adding:
-            with board.lock:
+            with task_state.lock:
                 accepted, known = self._place(source, split, sequence, epoch)
                 if known is None and isinstance(split, InlineSplit) and self._fits(accepted, split):
                     return self._enter(accepted, split, wake=wake)
             if known is not None:
                 return self._duplicate(accepted, split, known)
             self._accept(accepted, split)
-            with board.lock:
+            with task_state.lock:
                 try:
                     self._place(source, split, accepted.sequence, epoch)
                 except TidegateError:
-                    board.queue.forget(accepted)
+                    task_state.queue.forget(accepted)
                     raise
                 return self._enter(accepted, split, wake=wake)
 
     def _fits(self, accepted: AcceptedSplit, split: InlineSplit) -> bool:
         """Whether the rows are ones the source can have, and are in the queue now."""
         self._computation.accept_inline(accepted.source, split, accepted.origin)
-        return self._board.queue.put(accepted, _holding(split))
+        return self._task_state.queue.put(accepted, _holding(split))
 
     def _accept(self, accepted: AcceptedSplit, split: Split, besides: Sequence[AcceptedSplit] = ()) -> None:
         """Find the pieces of a file, or take rows into the queue; `besides` are others of the open epoch-to-be."""
@@ -65,12 +67,12 @@ class Adding:
                 accepted.files = self._computation.accept_file(accepted.source, split, accepted.origin)
                 accepted.digest = split_digest(self._uploads.told(split))
             case InlineSplit():
-                with self._board.lock:
-                    waiting = self._waiting_for_a_seal(self._board.ledger)
-                self._board.queue.admit(accepted, _holding(split), [*waiting, *besides])
+                with self._task_state.lock:
+                    waiting = self._waiting_for_a_seal(self._task_state.ledger)
+                self._task_state.queue.admit(accepted, _holding(split), [*waiting, *besides])
 
     def _enter(self, accepted: AcceptedSplit, split: Split, *, wake: bool) -> Added:
-        answer = self._board.ledger.add(accepted)
+        answer = self._task_state.ledger.add(accepted)
         self._uploads.used_by(accepted, split)
         self._changed(False, wake)
         return answer
@@ -79,8 +81,8 @@ class Adding:
         self, source: str, split: Split, sequence: int | None, epoch: int | None
     ) -> tuple[AcceptedSplit, Added | None]:
         """The split as it would be accepted; and, where its number has been given before, that answer."""
-        self._board.check_running()
-        ledger, number, belongs = self._board.ledger.place(source, sequence, epoch)
+        self._task_state.check_running()
+        ledger, number, belongs = self._task_state.ledger.place(source, sequence, epoch)
         accepted = _accepted(ledger.name, number, split)
         if not ledger.has(number):
             return accepted, None
@@ -88,14 +90,14 @@ class Adding:
 
     def _duplicate(self, known: AcceptedSplit, split: Split, answer: Added) -> Added:
         """The answer to a number given twice, if the content is the same; an acknowledged epoch's is not asked for."""
-        with self._board.lock:
+        with self._task_state.lock:
             digest, batches = known.digest, known.batches()
             if digest is None and known.inline is None:
                 return answer
         if split_digest(self._uploads.told(split)) != (digest or known.inline_digest(batches)):
             raise Refused(
                 f"{known.origin} was added before with other content; the next number is "
-                f"{self._board.ledger.source(known.source).highest + 1}. Where somebody else feeds this source too, "
+                f"{self._task_state.ledger.source(known.source).highest + 1}. Where somebody else feeds this source too, "
                 "attach to the task again to go on after them",
                 reason="SEQUENCE_REUSED",
             )
@@ -117,9 +119,9 @@ class Adding:
     def find(self, source: str, split: FileSplit) -> tuple[FoundFile, ...]:
         """What the split would be of; nothing is added."""
         with self._adding:
-            with self._board.lock:
-                self._board.check_running()
-                name = self._board.ledger.source(source).name
+            with self._task_state.lock:
+                self._task_state.check_running()
+                name = self._task_state.ledger.source(source).name
             pieces = self._computation.accept_file(name, split, f"a split of source {name!r}")
         if len(pieces) > MOST_FOUND:
             raise Exhausted(
@@ -146,41 +148,43 @@ class Adding:
     ) -> Transacted:
         """All of the splits and the seal, or nothing."""
         check_transaction(transaction)
-        board = self._board
+        task_state = self._task_state
         with self._adding:
-            with board.lock:
-                board.check_running()
-                before = board.ledger.transactions.repeated(transaction)
+            with task_state.lock:
+                task_state.check_running()
+                before = task_state.ledger.transactions.repeated(transaction)
                 if before is None:
-                    board.ledger.check_room(len(splits))
+                    task_state.ledger.check_room(len(splits))
             digest = content_digest([(name, self._uploads.told(each)) for name, each in splits], seals=barrier)
             if before is not None:
                 return self._replayed(before, transaction, splits, digest)
             while True:
                 accepted = self._accept_all(splits)
-                with board.lock:
+                with task_state.lock:
                     try:
-                        board.check_running()
-                        fits = board.ledger.may_commit(accepted, epoch, seals=barrier)
+                        task_state.check_running()
+                        fits = task_state.ledger.may_commit(accepted, epoch, seals=barrier)
                     except TidegateError:
-                        board.forget(accepted)
+                        task_state.forget(accepted)
                         raise
                     if fits:
-                        record, added = board.ledger.commit(transaction, accepted, digest, checkpoint, seals=barrier)
+                        record, added = task_state.ledger.commit(
+                            transaction, accepted, digest, checkpoint, seals=barrier
+                        )
                         for each, (_, split) in zip(accepted, splits, strict=True):
                             self._uploads.used_by(each, split)
                         self._changed(barrier, wake)
                         return Transacted(epoch=record.epoch, added=tuple(added))
-                    board.forget(accepted)  # a seal that waits for numbers to come has taken theirs meanwhile
+                    task_state.forget(accepted)  # a seal that waits for numbers to come has taken theirs meanwhile
 
     def _accept_all(self, splits: Additions) -> list[AcceptedSplit]:
         """The splits with the next numbers of the open epoch; if one is refused, none is held."""
-        ledger = self._board.ledger
+        ledger = self._task_state.ledger
         accepted: list[AcceptedSplit] = []
         numbers: dict[str, int] = {}
         try:
             for name, split in splits:
-                with self._board.lock:
+                with self._task_state.lock:
                     source = ledger.source(name)
                     numbers[source.name] = numbers.get(source.name, source.last) + 1
                 made = _accepted(source.name, numbers[source.name], split)
@@ -189,8 +193,8 @@ class Adding:
                 self._accept(made, split, besides=accepted)
                 accepted.append(made)
         except BaseException:
-            with self._board.lock:
-                self._board.forget(accepted)
+            with self._task_state.lock:
+                self._task_state.forget(accepted)
             raise
         return accepted
 
@@ -202,7 +206,7 @@ class Adding:
         numbers = dict(before.first)
         added = []
         for name, _ in splits:
-            source = self._board.ledger.source(name).name
+            source = self._task_state.ledger.source(name).name
             added.append(Added(sequence=numbers[source], duplicate=True, epoch=before.epoch))
             numbers[source] += 1
         return Transacted(epoch=before.epoch, replayed=True, added=tuple(added))

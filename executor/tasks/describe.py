@@ -7,29 +7,29 @@ from collections.abc import Sequence
 from ...proto.statistics import SplitStatistics, Statistics
 from ...proto.values import ErrorValue, SourceInfo, TaskInfo
 from ..api.computation import Computation, Source
-from .task_state import Board
+from .task_state import TaskState
 
 
-def describe(identity: str, board: Board, computation: Computation, warnings: Sequence[str]) -> TaskInfo:
+def describe(identity: str, task_state: TaskState, computation: Computation, warnings: Sequence[str]) -> TaskInfo:
     """Under the task's lock."""
-    error = board.error
+    error = task_state.error
     return TaskInfo(
         id=identity,
-        state=board.state,
+        state=task_state.phase,
         schema=computation.schema,
-        sources=tuple(_source(source, board) for source in computation.sources),
-        options=board.options,
-        statistics=_statistics(board, computation),
+        sources=tuple(_source(source, task_state) for source in computation.sources),
+        options=task_state.options,
+        statistics=_statistics(task_state, computation),
         error=ErrorValue(reason=error.reason, message=error.message) if error is not None else None,
-        sealed_epoch=board.ledger.sealed,
-        completed_epoch=board.output.completed,
-        acknowledged=board.output.acknowledged,
+        sealed_epoch=task_state.ledger.sealed,
+        completed_epoch=task_state.output.completed,
+        acknowledged=task_state.output.acknowledged,
         warnings=tuple(warnings),
     )
 
 
-def _source(source: Source, board: Board) -> SourceInfo:
-    fed = board.ledger.fed.get(source.name)
+def _source(source: Source, task_state: TaskState) -> SourceInfo:
+    fed = task_state.ledger.fed.get(source.name)
     return SourceInfo(
         name=source.name,
         schema=source.schema,
@@ -41,15 +41,15 @@ def _source(source: Source, board: Board) -> SourceInfo:
     )
 
 
-def _statistics(board: Board, computation: Computation) -> Statistics:
-    counters, output = board.counters, board.output
+def _statistics(task_state: TaskState, computation: Computation) -> Statistics:
+    counters, output = task_state.counters, task_state.output
     return Statistics(
         barriers_requested=counters.barriers_requested,
         barriers_completed=counters.barriers_completed,
         barrier_us=counters.barrier_us,
         splits={
             name: SplitStatistics(added=source.added, queued=source.added - source.finished, finished=source.finished)
-            for name, source in board.ledger.fed.items()
+            for name, source in task_state.ledger.fed.items()
         },
         operators=computation.operators(),
         loops=computation.loops(),
@@ -59,5 +59,5 @@ def _statistics(board: Board, computation: Computation) -> Statistics:
         output_rows=output.rows,
         output_bytes=output.size,
         output_bytes_held=output.memory,
-        spilled_bytes=output.disk + board.queue.disk,
+        spilled_bytes=output.disk + task_state.queue.disk,
     )

@@ -22,7 +22,7 @@ from ...operators.core.piece import Piece
 from ...operators.writing.staged_write import Written
 from ...proto.errors import ExecutionError, InternalError, TidegateError
 from ...proto.statistics import EpochStatistics
-from ...proto.values import Barrier, ErrorValue, OnError, TaskState
+from ...proto.values import Barrier, ErrorValue, OnError, TaskPhase
 from ..api.computation import Computation, Effect, EpochRun, Watermarks
 from ..checkpoints.taking import Checkpoints
 from ..ledger.epoch import Epoch
@@ -31,7 +31,7 @@ from ..ledger.watermarks import said_by, told
 from ..runtime.batch_store import Holding, SpillRun
 from ..runtime.work_clock import WorkClock
 from .output_log import Full
-from .task_state import Board
+from .task_state import TaskState
 
 _EARLY_SPLITS = 64
 _log = logging.getLogger(__name__)
@@ -87,15 +87,15 @@ class _Progress:
     taken: _Taken | None = None
 
 
-class Driver:
+class EpochLoop:
     """`checkpoints` is what takes them, in a service that has a place for them."""
 
-    def __init__(self, board: Board, computation: Computation, checkpoints: Checkpoints | None) -> None:
-        self._board = board
+    def __init__(self, task_state: TaskState, computation: Computation, checkpoints: Checkpoints | None) -> None:
+        self._task_state = task_state
         self._computation = computation
         self._checkpoints = checkpoints
         self._progress: _Progress | None = None
-        self._clock = WorkClock(board.options.epoch_seconds, board.call_later, computation.interrupt)
+        self._clock = WorkClock(task_state.options.epoch_seconds, task_state.call_later, computation.interrupt)
         self._watch = Watch(self._look, start_beside)
         self.closed = False
 
@@ -108,11 +108,11 @@ class Driver:
             return False
         if progress is not None and progress.job is not None:
             return True
-        epoch = self._board.ledger.current()
+        epoch = self._task_state.ledger.current()
         return self._early_splits(epoch, 1) != () or self._may_finish(epoch)
 
     def _find(self) -> _Job | None:
-        ledger = self._board.ledger
+        ledger = self._task_state.ledger
         epoch = ledger.current()
         early = self._early_splits(epoch, _EARLY_SPLITS)
         if early:
@@ -128,10 +128,10 @@ class Driver:
             return ()
         progress = self._progress
         ran = progress.ran if progress is not None and progress.epoch is epoch else epoch.first[early] - 1
-        return self._board.ledger.available(epoch, early, after=ran, at_most=at_most)
+        return self._task_state.ledger.available(epoch, early, after=ran, at_most=at_most)
 
     def _may_finish(self, epoch: Epoch) -> bool:
-        return epoch.sealed and not self._board.ledger.missing(epoch)
+        return epoch.sealed and not self._task_state.ledger.missing(epoch)
 
     # -------------------------------------------------------------------------------------------------- stepping
 
@@ -152,7 +152,7 @@ class Driver:
 
     def _step(self, until_ns: int) -> bool:
         while True:
-            if self._board.state is not TaskState.RUNNING:
+            if self._task_state.phase is not TaskPhase.RUNNING:
                 self.close()
                 return False
             taken = self._take()
@@ -164,7 +164,7 @@ class Driver:
 
     def _take(self) -> tuple[_Progress, _Job] | None:
         """The epoch to go on with, and its job; None when there is nothing to do."""
-        with self._board.lock:
+        with self._task_state.lock:
             progress = self._progress
             if progress is not None and progress.job is not None:
                 return progress, progress.job
@@ -195,12 +195,12 @@ class Driver:
                 return self._end(progress, job)
             if batch.num_rows:
                 progress.held.append(Holding((batch,)))
-            if self._board.state is not TaskState.RUNNING or time.monotonic_ns() > until_ns:
+            if self._task_state.phase is not TaskPhase.RUNNING or time.monotonic_ns() > until_ns:
                 return _Turn.MORE
 
     def _look(self) -> None:
         """What long work looks at: whether the task has ended, or the epoch took too long."""
-        if self._board.state is not TaskState.RUNNING:
+        if self._task_state.phase is not TaskPhase.RUNNING:
             raise ExecutionError("interrupted", reason="INTERRUPTED")
         self._clock.check()
 
@@ -219,45 +219,45 @@ class Driver:
 
     def _place(self, progress: _Progress) -> bool:
         """Put the oldest batch held back into the output; False: it is full."""
-        with self._board.lock:
+        with self._task_state.lock:
             result = self._offer(progress)
             if result is None:
-                self._board.changed()
+                self._task_state.changed()
         if isinstance(result, SpillRun):
             self._spill(progress, result)
         return not isinstance(result, Full)
 
     def _offer(self, progress: _Progress) -> SpillRun | Full | None:
         number = progress.epoch.number
-        result = self._board.output.offer(number, progress.held[0], can_wait=self._waits_for_reader(number))
+        result = self._task_state.output.offer(number, progress.held[0], can_wait=self._waits_for_reader(number))
         if isinstance(result, Full):
-            self._board.full = result
-            self._board.changed()
+            self._task_state.full = result
+            self._task_state.changed()
         elif result is None:
             del progress.held[0]
         return result
 
     def _waits_for_reader(self, epoch: int) -> bool:
         """Whether the epoch's rows need not be made before they are read: row by row, and nobody waits for its end."""
-        return self._computation.early_source is not None and self._board.ledger.checkpoint(epoch) is None
+        return self._computation.early_source is not None and self._task_state.ledger.checkpoint(epoch) is None
 
     def _spill(self, progress: _Progress, run: SpillRun) -> None:
-        board = self._board
+        task_state = self._task_state
         try:
-            file = board.files.write(run)
+            file = task_state.files.write(run)
         except BaseException:
-            with board.lock:
-                board.output.give_back(run)
+            with task_state.lock:
+                task_state.output.give_back(run)
             raise
-        with board.lock:
-            board.output.spilled(progress.epoch.number, run, file)
+        with task_state.lock:
+            task_state.output.spilled(progress.epoch.number, run, file)
             del progress.held[0]
-            board.changed()
+            task_state.changed()
 
     def _end(self, progress: _Progress, job: _Job) -> _Turn:
         """The job's rows have ended: with the last of them in place, a sealed epoch has reached its barrier."""
         while True:
-            with self._board.lock:
+            with self._task_state.lock:
                 result = self._offer(progress) if progress.held else None
                 if isinstance(result, Full):
                     return _Turn.WAITS
@@ -269,11 +269,11 @@ class Driver:
                         self._finish(progress)
                     else:
                         self._ran_early(progress, job)
-                    self._board.changed()
+                    self._task_state.changed()
                     return _Turn.ENDED
             if result is not None:
                 self._spill(progress, result)
-            elif self._board.state is not TaskState.RUNNING:
+            elif self._task_state.phase is not TaskPhase.RUNNING:
                 return _Turn.MORE
             elif effect is not None:
                 progress.written = effect.commit()
@@ -284,17 +284,17 @@ class Driver:
         """The name of the epoch's checkpoint, if it has not been taken."""
         if not job.sealed or progress.taken is not None:
             return None
-        return self._board.ledger.checkpoint(progress.epoch.number)
+        return self._task_state.ledger.checkpoint(progress.epoch.number)
 
     def _take_checkpoint(self, progress: _Progress, name: str) -> _Taken:
         """Whatever goes wrong is the checkpoint's matter alone: the epoch is complete."""
         if self._checkpoints is None:
             raise InternalError("a checkpoint was asked for where there is no place for it")
         epoch, started = progress.epoch, time.monotonic_ns()
-        events, checkpoint, failure = self._board.events, None, None
+        events, checkpoint, failure = self._task_state.events, None, None
         try:
-            with self._board.lock:
-                transactions = self._board.ledger.transactions.by(epoch.number)
+            with self._task_state.lock:
+                transactions = self._task_state.ledger.transactions.by(epoch.number)
             taken = self._checkpoints.take(
                 name,
                 epoch=epoch.number,
@@ -316,16 +316,16 @@ class Driver:
         progress.ran = splits[-1].sequence
         if self._computation.early_frees or progress.error is not None:
             for split in splits:
-                self._board.queue.consumed(split)
+                self._task_state.queue.consumed(split)
 
     def _finish(self, progress: _Progress) -> None:
         """Under the lock: the epoch has reached its barrier."""
-        board, epoch = self._board, progress.epoch
+        task_state, epoch = self._task_state, progress.epoch
         now = time.monotonic_ns()
-        rows, size = board.output.produced(epoch.number)
-        splits = board.ledger.finish(epoch)
+        rows, size = task_state.output.produced(epoch.number)
+        splits = task_state.ledger.finish(epoch)
         for split in splits:
-            board.queue.consumed(split)
+            task_state.queue.consumed(split)
         barrier_us = (now - (epoch.sealed_ns or now)) // 1000
         run, written, taken = progress.run, progress.written or _NOTHING, progress.taken or _NONE
         statistics = EpochStatistics(
@@ -343,7 +343,7 @@ class Driver:
             checkpoint_us=taken.took_us,
         )
         error = progress.error
-        board.output.complete(
+        task_state.output.complete(
             Barrier(
                 epoch=epoch.number,
                 rows=rows,
@@ -354,32 +354,32 @@ class Driver:
                 checkpoint_error=taken.error,
             )
         )
-        board.counters.barriers_completed += 1
-        board.counters.barrier_us += barrier_us
-        board.last_epoch_us = statistics.run_us
+        task_state.counters.barriers_completed += 1
+        task_state.counters.barrier_us += barrier_us
+        task_state.last_epoch_us = statistics.run_us
         self._progress = None
-        if board.ledger.done:
-            board.finish()
+        if task_state.ledger.done:
+            task_state.finish()
 
     # -------------------------------------------------------------------------------------------------- failing
 
     def _fail(self, cause: Exception) -> None:
         """The epoch in progress has failed: its rows are void, and with it the task unless it skips epochs."""
-        progress, board = self._progress, self._board
+        progress, task_state = self._progress, self._task_state
         self._drop(progress)
-        if board.state is not TaskState.RUNNING:
+        if task_state.phase is not TaskPhase.RUNNING:
             return
         error = _as_error(cause)
-        with board.lock:
-            board.full = None
+        with task_state.lock:
+            task_state.full = None
             if progress is not None:
-                board.output.void(progress.epoch.number)
-            if board.options.on_error is OnError.SKIP_EPOCH and progress is not None and progress.error is None:
+                task_state.output.void(progress.epoch.number)
+            if task_state.options.on_error is OnError.SKIP_EPOCH and progress is not None and progress.error is None:
                 progress.error = error
-                board.events.tell("epoch_skipped", logging.WARNING, epoch=progress.epoch.number, error=error)
-            elif board.state is TaskState.RUNNING:
-                board.fail(error, None if progress is None else progress.epoch.number)
-            board.changed()
+                task_state.events.tell("epoch_skipped", logging.WARNING, epoch=progress.epoch.number, error=error)
+            elif task_state.phase is TaskPhase.RUNNING:
+                task_state.fail(error, None if progress is None else progress.epoch.number)
+            task_state.changed()
 
     def _drop(self, progress: _Progress | None) -> None:
         """Close the rows in progress. An error while closing is not what the epoch failed of."""

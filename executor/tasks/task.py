@@ -20,7 +20,7 @@ from ...proto.values import (
     Split,
     TaskInfo,
     TaskOptions,
-    TaskState,
+    TaskPhase,
     Transacted,
     Transaction,
     with_missing,
@@ -36,9 +36,9 @@ from ..runtime.scheduler import Scheduler, Slot
 from ..runtime.timers import Timers
 from .add_splits import Adding
 from .describe import describe
-from .epoch_loop import Driver
+from .epoch_loop import EpochLoop
 from .output_log import Full
-from .task_state import Board
+from .task_state import TaskState
 from .task_uploads import Reception
 
 DEFAULT_READ_BYTES = 32 << 20
@@ -74,12 +74,12 @@ class Task:
         self._checkpoints = checkpoints
         self._no_checkpoints = no_checkpoints
         self._warnings = (*computation.warnings, *warnings)
-        self._board = Board(options, computation.sources, space, start, timers, self._events)
-        self._driver = Driver(self._board, computation, checkpoints)
-        self._slot = Slot(self._driver, principal, identity)
+        self._task_state = TaskState(options, computation.sources, space, start, timers, self._events)
+        self._epoch_loop = EpochLoop(self._task_state, computation, checkpoints)
+        self._slot = Slot(self._epoch_loop, principal, identity)
         self._scheduler = scheduler
         self._timers = timers
-        self._adding = Adding(self._board, computation, self._board.uploads, self._added)
+        self._adding = Adding(self._task_state, computation, self._task_state.uploads, self._added)
         self._subscriptions = 0
         self._events.tell(
             "task_created",
@@ -143,8 +143,8 @@ class Task:
         return self._adding.find(source, split)
 
     def last_transaction(self, application: str) -> Committed | None:
-        with self._board.lock:
-            last = self._board.ledger.transactions.last(application)
+        with self._task_state.lock:
+            last = self._task_state.ledger.transactions.last(application)
         return None if last is None else Committed(version=last.version, epoch=last.epoch)
 
     def _added(self, sealed: bool, wake: bool) -> None:
@@ -154,28 +154,28 @@ class Task:
             self._may_run(wake=wake)
 
     def _sealed(self, *, wake: bool) -> None:
-        self._board.counters.barriers_requested += 1
+        self._task_state.counters.barriers_requested += 1
         self._may_run(wake=wake)
-        self._board.changed()
+        self._task_state.changed()
 
     def begin_upload(self, name: str, group: str) -> Reception:
         """The task is in use until the reception has ended or was dropped."""
-        with self._board.lock:
-            self._board.check_running()
-            self._board.in_use += 1
+        with self._task_state.lock:
+            self._task_state.check_running()
+            self._task_state.in_use += 1
         try:
-            return self._board.uploads.begin(name, group, self._out_of_use)
+            return self._task_state.uploads.begin(name, group, self._out_of_use)
         except BaseException:
             self._out_of_use()
             raise
 
     def drop_uploads(self, group: str) -> None:
-        self._board.uploads.drop(group)
+        self._task_state.uploads.drop(group)
 
     def hold(self, size: int) -> None:
         """Count rows that stay in memory for the task's life as splits that are never read."""
-        with self._board.lock:
-            self._board.queue.hold(size)
+        with self._task_state.lock:
+            self._task_state.queue.hold(size)
 
     # ------------------------------------------------------------------------------------------------- barriers
 
@@ -189,10 +189,10 @@ class Task:
     ) -> int:
         if checkpoint is not None:
             self._check_checkpoint(checkpoint)
-        with self._board.lock:
-            self._board.check_running()
-            number, sealed = self._board.ledger.request_barrier(epoch, through, checkpoint)
-            if checkpoint is not None and self._board.full is Full.UNREAD:
+        with self._task_state.lock:
+            self._task_state.check_running()
+            number, sealed = self._task_state.ledger.request_barrier(epoch, through, checkpoint)
+            if checkpoint is not None and self._task_state.full is Full.UNREAD:
                 self._go_on()  # to the checkpoint, whether or not anybody reads
             if sealed:
                 self._sealed(wake=wake)
@@ -205,25 +205,25 @@ class Task:
             raise self._no_checkpoints()
 
     def no_more_splits(self, source: str | None, through: Mapping[str, int] | None) -> None:
-        with self._board.lock:
-            self._board.check_running()
-            self._board.ledger.no_more_splits(source, through)
-            if self._board.ledger.done:
-                self._board.finish()
+        with self._task_state.lock:
+            self._task_state.check_running()
+            self._task_state.ledger.no_more_splits(source, through)
+            if self._task_state.ledger.done:
+                self._task_state.finish()
                 self._scheduler.submit(self._slot)
             self._may_run()
-            self._board.changed()
+            self._task_state.changed()
 
     def _may_run(self, *, wake: bool = True) -> None:
         """Under the lock: give the driver to the scheduler if there is something for it to do."""
-        if self._board.full is None and self._driver.has_work():
+        if self._task_state.full is None and self._epoch_loop.has_work():
             self._scheduler.submit(self._slot, wake=wake)
 
     # -------------------------------------------------------------------------------------------------- reading
 
     def poll(self, cursor: Cursor, acknowledge: Cursor | None, max_bytes: int | None) -> list[Frame]:
         """What there is now from a cursor on; never waits."""
-        with self._board.lock:
+        with self._task_state.lock:
             if acknowledge is not None:
                 self._acknowledge(acknowledge)
             return self._frames(cursor, max_bytes or DEFAULT_READ_BYTES)
@@ -244,14 +244,14 @@ class Task:
 
     def _wait(self, cursor: Cursor, room: int, wait: float) -> list[Frame]:
         deadline = time.monotonic() + wait
-        board = self._board
+        task_state = self._task_state
         while True:
-            with board.lock:
+            with task_state.lock:
                 while isinstance((frames := self._frames(cursor, room))[0], Blocked):
                     remaining = deadline - time.monotonic()
                     if remaining <= 0 or self._may_lend(remaining):
                         break
-                    board.wait(min(remaining, _LONGEST_WAIT_SECONDS))
+                    task_state.wait(min(remaining, _LONGEST_WAIT_SECONDS))
                 if not isinstance(frames[0], Blocked) or remaining <= 0:
                     return frames
             self._scheduler.lend(self._slot)
@@ -266,81 +266,81 @@ class Task:
 
     def _may_lend(self, remaining: float) -> bool:
         """A caller that waits anyway runs short epochs itself: handing them to another thread would cost more."""
-        last_us = self._board.last_epoch_us
+        last_us = self._task_state.last_epoch_us
         return self._slot.waiting and last_us is not None and last_us < min(_LEND_BELOW_US, remaining * 1e6)
 
     def _frames(self, cursor: Cursor, max_bytes: int) -> list[Frame]:
-        board = self._board
-        if board.state is TaskState.CANCELLED:
-            board.check_running()
-        board.output.check(cursor)
+        task_state = self._task_state
+        if task_state.phase is TaskPhase.CANCELLED:
+            task_state.check_running()
+        task_state.output.check(cursor)
         frames: list[Frame] = []
-        board.output.read_to(cursor)
-        data = board.output.read(cursor, max_bytes)
+        task_state.output.read_to(cursor)
+        data = task_state.output.read(cursor, max_bytes)
         if data is not None:
             frames.append(data)
             cursor = Cursor(cursor.epoch, cursor.row + data.rows)
-        if board.full is Full.UNREAD and board.output.is_read:
+        if task_state.full is Full.UNREAD and task_state.output.is_read:
             self._go_on()
-        barrier = board.output.barrier(cursor.epoch)
+        barrier = task_state.output.barrier(cursor.epoch)
         if barrier is not None and (barrier.error is not None or cursor.row == barrier.rows):
-            board.ledger.read(cursor.epoch)
+            task_state.ledger.read(cursor.epoch)
             frames.append(barrier)
-            if board.state is TaskState.FINISHED and cursor.epoch == board.ledger.sealed:
+            if task_state.phase is TaskPhase.FINISHED and cursor.epoch == task_state.ledger.sealed:
                 frames.append(Finished())
         return frames or [self._nothing_at(cursor)]
 
     def _nothing_at(self, cursor: Cursor) -> Frame:
         """Why there is nothing at a cursor."""
-        board = self._board
-        board.check_running()
-        if board.state is TaskState.FINISHED:
-            if cursor == Cursor(board.ledger.sealed + 1):
+        task_state = self._task_state
+        task_state.check_running()
+        if task_state.phase is TaskPhase.FINISHED:
+            if cursor == Cursor(task_state.ledger.sealed + 1):
                 return Finished()
             raise OutOfRange(
-                f"the task has finished with epoch {board.ledger.sealed}: there is no epoch {cursor.epoch}"
+                f"the task has finished with epoch {task_state.ledger.sealed}: there is no epoch {cursor.epoch}"
             )
-        if board.full is Full.FULL:
-            start = board.output.acknowledged
+        if task_state.full is Full.FULL:
+            start = task_state.output.acknowledged
             raise Refused(
                 f"nothing is at row {cursor.row} of epoch {cursor.epoch}, and the task waits until older output is "
                 f"acknowledged: read from row {start.row} of epoch {start.epoch}",
                 reason="OUTPUT_FULL",
             )
-        if self._driver.has_work():
+        if self._epoch_loop.has_work():
             return Blocked(state=BlockedState.WORKING)
-        return Blocked(state=BlockedState.UNSEALED, missing=board.ledger.waits_for())
+        return Blocked(state=BlockedState.UNSEALED, missing=task_state.ledger.waits_for())
 
     def acknowledge(self, cursor: Cursor) -> None:
-        with self._board.lock:
+        with self._task_state.lock:
             self._acknowledge(cursor)
 
     def _acknowledge(self, cursor: Cursor) -> None:
-        board = self._board
-        if board.state is TaskState.CANCELLED:
-            board.check_running()
-        if not board.output.acknowledge(cursor):
+        task_state = self._task_state
+        if task_state.phase is TaskPhase.CANCELLED:
+            task_state.check_running()
+        if not task_state.output.acknowledge(cursor):
             return
-        board.forget(board.ledger.forget(cursor.epoch))
-        if board.full is not None:
+        task_state.forget(task_state.ledger.forget(cursor.epoch))
+        if task_state.full is not None:
             self._go_on()
-        board.changed()
+        task_state.changed()
 
     def _go_on(self) -> None:
         """Under the lock: there is room again, or nobody waits for it any more."""
-        self._board.full = None
+        self._task_state.full = None
         self._scheduler.submit(self._slot)
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call back, from any thread and under the task's lock, whenever `poll` may answer otherwise than before."""
-        with self._board.lock:
+        with self._task_state.lock:
             self._subscriptions += 1
             key = self._subscriptions
-            self._board.listeners[key] = callback
+            self._task_state.listeners[key] = callback
 
         def unsubscribe() -> None:
-            with self._board.lock:
-                self._board.listeners.pop(key, None)
+            with self._task_state.lock:
+                self._task_state.listeners.pop(key, None)
 
         return unsubscribe
 
@@ -350,32 +350,32 @@ class Task:
         """End the task: every waiter is told (`why`, where that is not the caller's wish), work in progress is
         interrupted, what it held is freed.
         """
-        with self._board.lock:
-            if self._board.state is not TaskState.RUNNING:
+        with self._task_state.lock:
+            if self._task_state.phase is not TaskPhase.RUNNING:
                 return
-            self._board.error = why
+            self._task_state.error = why
             self._release()
             self._events.tell("task_cancelled", error=why)
         self._stop()
 
     def delete(self, why: str = "asked") -> None:
         """Cancel whatever the state, and delete the task's files. `why` is a word for the log."""
-        with self._board.lock:
-            state = self._board.state
+        with self._task_state.lock:
+            state = self._task_state.phase
             self._release()
         self._stop()
         self._events.tell("task_deleted", why=why, state=state.value)
-        self._board.files.remove()
+        self._task_state.files.remove()
 
     def _release(self) -> None:
-        self._board.state = TaskState.CANCELLED
-        self._board.queue.clear()
-        self._board.output.clear()
-        self._board.changed()
+        self._task_state.phase = TaskPhase.CANCELLED
+        self._task_state.queue.clear()
+        self._task_state.output.clear()
+        self._task_state.changed()
 
     def _stop(self) -> None:
         """Get the driver to close: on this thread if no other has it."""
-        if self._driver.closed:
+        if self._epoch_loop.closed:
             return
         self._scheduler.submit(self._slot)
         if not self._scheduler.lend(self._slot):
@@ -383,43 +383,43 @@ class Task:
 
     def _interrupt(self) -> None:
         """An interrupt just before a statement starts is lost: go on until the driver has closed."""
-        if not self._driver.closed:
+        if not self._epoch_loop.closed:
             self._computation.interrupt()
             self._timers.call_later(_INTERRUPT_AGAIN_SECONDS, self._interrupt)
 
     def close(self) -> None:
         """With the scheduler closed: end what is left."""
-        self._driver.close()
-        self._board.files.remove()
+        self._epoch_loop.close()
+        self._task_state.files.remove()
 
     # -------------------------------------------------------------------------------------------------- looking
 
     def touch(self) -> None:
         """A call named the task: it is not idle."""
-        self._board.used_at = time.monotonic()
+        self._task_state.used_at = time.monotonic()
 
     @contextmanager
     def _in_use(self) -> Iterator[None]:
         """A call that may take long names the task."""
-        with self._board.lock:
-            self._board.in_use += 1
+        with self._task_state.lock:
+            self._task_state.in_use += 1
         try:
             yield
         finally:
             self._out_of_use()
 
     def _out_of_use(self) -> None:
-        with self._board.lock:
-            self._board.in_use -= 1
-            self._board.used_at = time.monotonic()
+        with self._task_state.lock:
+            self._task_state.in_use -= 1
+            self._task_state.used_at = time.monotonic()
 
     def idle_left(self) -> float:
         """Seconds until the task has been idle for as long as it may."""
-        with self._board.lock:
-            if self._board.in_use or self._board.listeners:
+        with self._task_state.lock:
+            if self._task_state.in_use or self._task_state.listeners:
                 return self.options.idle_seconds
-            return self._board.used_at + self.options.idle_seconds - time.monotonic()
+            return self._task_state.used_at + self.options.idle_seconds - time.monotonic()
 
     def info(self) -> TaskInfo:
-        with self._board.lock:
-            return describe(self.id, self._board, self._computation, self._warnings)
+        with self._task_state.lock:
+            return describe(self.id, self._task_state, self._computation, self._warnings)

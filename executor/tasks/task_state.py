@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from ...proto.errors import TaskCancelled, TaskFailed, TidegateError
-from ...proto.values import TaskOptions, TaskState
+from ...proto.values import TaskOptions, TaskPhase
 from ..api.computation import Source
 from ..ledger.epoch import Start
 from ..ledger.ledger import Ledger
@@ -34,7 +34,7 @@ class Counters:
     barrier_us: int = 0
 
 
-class Board:
+class TaskState:
     """`full`: the producer waits for a reader, or for room. Everything here is read and written under `lock`."""
 
     def __init__(
@@ -60,7 +60,7 @@ class Board:
         self.queue = SplitQueue(options.queue_bytes, quota, files, self.ledger.fed, self.lock)
         self.output = OutputLog(options.output_bytes, quota, start.epoch)
         self.counters = Counters()
-        self.state = TaskState.RUNNING
+        self.phase = TaskPhase.RUNNING
         self.error: TidegateError | None = None
         self.full: Full | None = None
         self.last_epoch_us: int | None = None
@@ -88,20 +88,20 @@ class Board:
 
     def finish(self) -> None:
         """There will be no more splits, and no more rows."""
-        self.state = TaskState.FINISHED
+        self.phase = TaskPhase.FINISHED
         self.events.tell("task_finished", epochs=self.ledger.sealed, rows=self.output.rows)
 
     def fail(self, error: TidegateError, epoch: int | None) -> None:
-        self.state, self.error = TaskState.FAILED, error
+        self.phase, self.error = TaskPhase.FAILED, error
         self.queue.clear()
         self.events.tell("task_failed", epoch=epoch, error=error)
 
     def check_running(self) -> None:
         """Raise what ended the task, if an error or a cancellation did."""
-        match self.state:
-            case TaskState.CANCELLED:
+        match self.phase:
+            case TaskPhase.CANCELLED:
                 raise self.error or TaskCancelled("the task was cancelled")
-            case TaskState.FAILED:
+            case TaskPhase.FAILED:
                 raise self.failure()
             case _:
                 return

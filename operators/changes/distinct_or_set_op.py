@@ -1,4 +1,4 @@
-"""Weigh: what a row's weight becomes, given its weights in each input: DISTINCT and the set operations.
+"""DistinctOrSetOp: what a row's weight becomes, given its weights in each input: DISTINCT and the set operations.
 
 Confluent: the inputs' order and cuts do not enter. State: for each different row one number an input, at each time
 at which it changed; inside loops that count rounds beside them one more, what was given out.
@@ -18,7 +18,7 @@ from ..core.operator import StateReader, StateWriter
 from .agenda import Agenda
 from .change_operator import ChangeOperator
 from .kept.arrangement import Arrangement
-from .kept.dense_counts import Tally
+from .kept.dense_counts import DenseCounts
 from .kept.found import Found
 from .kept.history import again
 from .kept.present import sums_at
@@ -55,7 +55,7 @@ class Weighing(enum.Enum):
     """As often as it is more often in the first than in all others together."""
 
 
-class Weigh(ChangeOperator):
+class DistinctOrSetOp(ChangeOperator):
     """Rows of all `inputs` with the weight that `weighing` gives them. `once` says that there is but one epoch, and
     that state is never saved: then it need not be the rows themselves.
     """
@@ -72,7 +72,7 @@ class Weigh(ChangeOperator):
         whole = range(len(schema))
         self._kept = Arrangement(schema.types, whole, depth=depth, width=self._inputs + bool(depth))
         self._agenda: Agenda[tuple[Rows, Numbers]] = Agenda()
-        self._tally = Tally() if once and not depth and weighing is Weighing.DISTINCT else None
+        self._dense_counts = DenseCounts() if once and not depth and weighing is Weighing.DISTINCT else None
         """In place of what was received, for as long as it can count it."""
 
     def receive(self, port: int, change: Change) -> Iterable[Change]:
@@ -95,12 +95,12 @@ class Weigh(ChangeOperator):
         if not parts:
             return ()
         rows, numbers = _joined(parts)
-        if self._tally is not None:
-            found = self._tally.add(rows, numbers)
+        if self._dense_counts is not None:
+            found = self._dense_counts.add(rows, numbers)
             if found is not None:
                 self._tallied += len(rows)
                 return (found,)
-            self._leave_tally(self._tally)
+            self._leave_tally(self._dense_counts)
         touched = _together(rows, numbers)
         weights = self._decided_at(touched, rounds) if self._depth else self._decided(touched)
         count = int(np.count_nonzero(weights))
@@ -124,9 +124,9 @@ class Weigh(ChangeOperator):
 
     @property
     def nbytes(self) -> int:
-        tally = 0 if self._tally is None else self._tally.nbytes
+        dense_counts = 0 if self._dense_counts is None else self._dense_counts.nbytes
         waiting = self._agenda.nbytes(lambda item: item[0].nbytes + int(item[1].nbytes))
-        return tally + self._kept.nbytes + waiting
+        return dense_counts + self._kept.nbytes + waiting
 
     def _decided(self, touched: Entries) -> Numbers:
         """How the weights of rows change, where there are no rounds."""
@@ -184,9 +184,9 @@ class Weigh(ChangeOperator):
                     break
         return np.array(weights, dtype=np.int64)
 
-    def _leave_tally(self, tally: Tally) -> None:
-        self._tally = None
-        counted = tally.contents()
+    def _leave_tally(self, dense_counts: DenseCounts) -> None:
+        self._dense_counts = None
+        counted = dense_counts.contents()
         if counted is not None:
             self._kept.insert_numbers(*counted, ())
 

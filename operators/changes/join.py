@@ -1,7 +1,7 @@
 """Join: the pairs of rows of two inputs with the same key, for as long as both are there.
 
 Every pair is found once, by whichever of its rows comes last, and counts from the later of their rounds. Outer, semi
-and anti joins are made of this one and of `Weigh`. Confluent. State: the rows of both inputs, by their key.
+and anti joins are made of this one and of `DistinctOrSetOp`. Confluent. State: the rows of both inputs, by their key.
 A pair whose condition fails waits until it is known whether it is there.
 """
 

@@ -1,4 +1,4 @@
-"""Known: a source's rows, passed on as they come; an epoch that ends with a row deleted that was not there is an error.
+"""RetractionCheck: a source's rows, passed on as they come; an epoch that ends with a row deleted that was not there is an error.
 
 Confluent. State: for the hash of each row how often it is there. Two rows of one hash could hide such a deletion from
 it, which 64 bits make too rare to matter; no other answer depends on it.
@@ -52,7 +52,7 @@ class NotThere(ExecutionError):
         return NotThere(*self._arguments, by=f" (deleted by {', '.join(splits[:_NAMED])}{more})")
 
 
-class Known(ChangeOperator):
+class RetractionCheck(ChangeOperator):
     """Rows of `source`. It stands outside of all loops."""
 
     def __init__(self, schema: pa.Schema, source: str) -> None:

@@ -26,7 +26,7 @@ def loops_read(relation: ir.Relation) -> frozenset[int]:
     return frozenset(read - inside)
 
 
-class Reach:
+class OuterReferences:
     """How many of the queries around it a relation reads from, and which loops; each relation is looked at once."""
 
     def __init__(self) -> None:

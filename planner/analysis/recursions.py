@@ -9,12 +9,12 @@ from .. import ir
 from ..ir import tree
 from ..ir.visit import rebuilt
 from ..ir.walk import unroll
-from .outer_references import Reach
+from .outer_references import OuterReferences
 
 
 def repeated(step: ir.Relation) -> Iterator[ir.Relation]:
     """The relations of a recursion's step that see other rows in each round, from the step down to its reference."""
-    reach = Reach()
+    reach = OuterReferences()
     found: ir.Relation | None = step
     while found is not None:
         yield found

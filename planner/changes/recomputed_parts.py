@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 
 from ...proto.errors import PlanError
 from .. import ir
-from ..analysis.outer_references import Reach, correlated
+from ..analysis.outer_references import OuterReferences, correlated
 from ..analysis.recursions import steady
 from ..ir import tree
 from ..ir.arrow_types import arrow_schema
@@ -49,7 +49,7 @@ def _leaves(relation: ir.Relation, shared: Sequence[ir.Relation]) -> list[ir.Rel
     statement has is one. Raises `PlanError` where that looks at a row.
     """
     found: list[ir.Relation] = []
-    reach = Reach()
+    reach = OuterReferences()
     seen: set[int] = set()
     stack = [relation]
     while stack:

@@ -16,7 +16,7 @@ from ...proto.errors import PlanError
 from ...proto.values import Loops, TaskOptions
 from .. import ir
 from ..analysis.exact import is_one_value
-from ..analysis.outer_references import Reach, correlated
+from ..analysis.outer_references import OuterReferences, correlated
 from ..ir import tree
 from ..ir import types as t
 from ..ir.visit import is_column, parts, rebuilt, relations, subqueries, transform_relations
@@ -35,7 +35,7 @@ def choose_loops(plan: ir.Plan, options: TaskOptions) -> ir.Plan:
     """The plan with its loops as recursive statements where one means the same, else as loops that go round by round.
     One that reads what came back to a loop around it stays a part of that one's body.
     """
-    reach = Reach()
+    reach = OuterReferences()
 
     def change(relation: ir.Relation) -> ir.Relation:
         if not isinstance(relation, ir.Iterate):
@@ -55,7 +55,7 @@ def choose_loops(plan: ir.Plan, options: TaskOptions) -> ir.Plan:
     return replace(plan, root=root, shared=tuple(shared))
 
 
-def _round_by_round(loop: ir.Iterate, obstacle: Obstacle, options: TaskOptions, reach: Reach) -> ir.Rounds:
+def _round_by_round(loop: ir.Iterate, obstacle: Obstacle, options: TaskOptions, reach: OuterReferences) -> ir.Rounds:
     """What does not read any reference is an input; the rest is the loop's own."""
     inputs: dict[int, tuple[ir.Relation, ir.LoopInput]] = {}
 
@@ -81,7 +81,7 @@ def _round_by_round(loop: ir.Iterate, obstacle: Obstacle, options: TaskOptions, 
     )
 
 
-def recursion(loop: ir.Iterate, max_rows: int, reach: Reach) -> ir.Recursion | Obstacle:
+def recursion(loop: ir.Iterate, max_rows: int, reach: OuterReferences) -> ir.Recursion | Obstacle:
     """The loop as one recursive statement, or the first thing that keeps it from being one."""
     obstacle = _of_the_loop(loop, reach)
     if obstacle is not None:
@@ -108,7 +108,7 @@ def recursion(loop: ir.Iterate, max_rows: int, reach: Reach) -> ir.Recursion | O
 # ---------------------------------------------------------------------------------------------- what keeps it from it
 
 
-def _of_the_loop(loop: ir.Iterate, reach: Reach) -> Obstacle | None:
+def _of_the_loop(loop: ir.Iterate, reach: OuterReferences) -> Obstacle | None:
     if loop.max_rounds is not None:
         return Obstacle(loop.place, "it has a limit on rounds, and a recursive statement counts none")
     if not loop.schema:
@@ -175,7 +175,7 @@ class _Column(Enum):
     OTHER = "other"
 
 
-def _of_a_part(part: ir.Relation, loop: ir.Iterate, reach: Reach) -> Obstacle | None:
+def _of_a_part(part: ir.Relation, loop: ir.Iterate, reach: OuterReferences) -> Obstacle | None:
     references = sum(isinstance(each, ir.Reference) and each.loop == loop.loop for each in relations(part))
     if references > 1:
         return Obstacle(part.place, f"a part of the union refers to it {references} times")
@@ -213,7 +213,7 @@ def _of_a_relation(relation: ir.Relation) -> Obstacle | None:
             )
 
 
-def _columns(relation: ir.Relation, below: list[_Column], loop: ir.Iterate, reach: Reach) -> list[_Column]:
+def _columns(relation: ir.Relation, below: list[_Column], loop: ir.Iterate, reach: OuterReferences) -> list[_Column]:
     """What the columns of a relation are, from those of the input that has the reference."""
     match relation:
         case ir.Project():

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Final
 
 from .. import ir
-from ..analysis.outer_references import Reach
+from ..analysis.outer_references import OuterReferences
 from ..ir import tree
 from ..ir import types as t
 from ..ir.boolean import conjuncts, with_conjuncts
@@ -38,7 +38,7 @@ def use_sorted_operators(plan: ir.Plan) -> ir.Plan:
 class _Choosing:
     def __init__(self) -> None:
         self._sorted = SortednessTable()
-        self._reach = Reach()
+        self._reach = OuterReferences()
         self._done: dict[int, tuple[ir.Relation, ir.Relation]] = {}
         self._heights: dict[int, int] = {}
 

@@ -11,13 +11,15 @@ from typing import Final
 from .. import ir
 from ..ir.visit import is_column
 from ..sql.states import State, states_of
-from .alternatives import Movement, Placement, Way, Ways
+from .alternatives import Alternative, Alternatives, Movement, Placement
 from .estimates import Estimate
 
 _GROUP: Final = 40.0
 
 
-def aggregate_ways(relation: ir.Aggregate, below: Ways, groups: Estimate, movement: Movement) -> Iterator[Way]:
+def aggregate_ways(
+    relation: ir.Aggregate, below: Alternatives, groups: Estimate, movement: Movement
+) -> Iterator[Alternative]:
     aggregating = _Aggregating(relation, below, groups, movement)
     yield aggregating.over(below.whole, Placement.WHOLE, below.estimate.rows)
     yield aggregating.over(below.one, Placement.ONE, below.estimate.rows)
@@ -30,17 +32,19 @@ def aggregate_ways(relation: ir.Aggregate, below: Ways, groups: Estimate, moveme
 
 
 class _Aggregating:
-    def __init__(self, relation: ir.Aggregate, below: Ways, groups: Estimate, movement: Movement) -> None:
+    def __init__(self, relation: ir.Aggregate, below: Alternatives, groups: Estimate, movement: Movement) -> None:
         self._relation = relation
         self._below = below
         self._groups = groups
         self._movement = movement
 
-    def over(self, way: Way, placement: Placement, rows: float, hashed: tuple[int, ...] | None = None) -> Way:
+    def over(
+        self, way: Alternative, placement: Placement, rows: float, hashed: tuple[int, ...] | None = None
+    ) -> Alternative:
         relation = replace(self._relation, input=way.relation)
-        return Way(placement=placement, cost=way.cost + _GROUP * rows, relation=relation, hashed=hashed)
+        return Alternative(placement=placement, cost=way.cost + _GROUP * rows, relation=relation, hashed=hashed)
 
-    def where_it_is(self) -> Iterator[Way]:
+    def where_it_is(self) -> Iterator[Alternative]:
         """The rows of a group are at one channel when what they were hashed or cut by is among its keys."""
         places = {key.index: at for at, key in enumerate(self._relation.keys) if is_column(key)}
         for way in self._below.shares:
@@ -52,7 +56,7 @@ class _Aggregating:
                 grouped = self.over(way, Placement.SHARES, self._each(self._below.estimate.rows))
                 yield replace(grouped, ranged=ranged)
 
-    def in_halves(self) -> Iterator[Way]:
+    def in_halves(self) -> Iterator[Alternative]:
         halves = [states_of(measure) for measure in self._relation.measures]
         if not self._below.shares or not (self._relation.keys or halves):
             return
@@ -65,7 +69,7 @@ class _Aggregating:
         schema = (*self._relation.schema[:keys], *(state.type for state in states))
         rows = min(self._below.estimate.rows, self._groups.rows * self._movement.channels)
         way = min(self._below.shares, key=lambda each: each.cost)
-        partial = Way(
+        partial = Alternative(
             placement=Placement.SHARES,
             cost=way.cost + _GROUP * self._each(self._below.estimate.rows),
             relation=ir.PartialAggregate(
@@ -83,7 +87,9 @@ class _Aggregating:
             hashed = self._movement.hashed(groups, tuple(range(keys)))
             yield self._final(hashed, Placement.SHARES, self._each(rows), hashed.hashed)
 
-    def _final(self, way: Way, placement: Placement, rows: float, hashed: tuple[int, ...] | None = None) -> Way:
+    def _final(
+        self, way: Alternative, placement: Placement, rows: float, hashed: tuple[int, ...] | None = None
+    ) -> Alternative:
         relation = ir.FinalAggregate(
             input=way.relation,
             keys=len(self._relation.keys),
@@ -91,21 +97,21 @@ class _Aggregating:
             schema=self._relation.schema,
             place=self._relation.place,
         )
-        return Way(placement=placement, cost=way.cost + _GROUP * rows, relation=relation, hashed=hashed)
+        return Alternative(placement=placement, cost=way.cost + _GROUP * rows, relation=relation, hashed=hashed)
 
-    def by_rows(self) -> Way:
+    def by_rows(self) -> Alternative:
         """The rows to the channel of their keys; keys that are computed become columns first."""
         keyed, keys, relation = _keyed(self._relation)
         below = self._below
         if keyed is not None:
             ways = tuple(replace(way, relation=replace(keyed, input=way.relation)) for way in below.ways)
-            below = Ways(estimate=below.estimate, ways=ways)
+            below = Alternatives(estimate=below.estimate, ways=ways)
         way = self._movement.hashed(below, keys)
         cost = way.cost + _GROUP * self._each(below.estimate.rows)
         places = {column: at for at, column in reversed(list(enumerate(keys)))}
         hashed = tuple(places[column] for column in keys)
         made = replace(relation, input=way.relation)
-        return Way(placement=Placement.SHARES, cost=cost, relation=made, hashed=hashed)
+        return Alternative(placement=Placement.SHARES, cost=cost, relation=made, hashed=hashed)
 
     def _each(self, rows: float) -> float:
         return rows / self._movement.channels

@@ -19,7 +19,7 @@ PIPELINE: Final = 3e6
 """Of one more pipeline, whatever it moves."""
 
 _MOST: Final = 6
-"""Ways in shares that are looked at further, the cheapest of each distribution."""
+"""Alternatives in shares that are looked at further, the cheapest of each distribution."""
 
 
 class Placement(enum.Enum):
@@ -46,7 +46,7 @@ class Ranged(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class Alternative:
     """`relation` gives the rows so placed, at `cost` nanoseconds of the busiest channel.
 
     `hashed` are the columns by whose hash rows are at their channel, None where it is not so; `ranged` is the column
@@ -66,35 +66,35 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ways:
+class Alternatives:
     """The ways of a relation worth looking at. One of them has it whole."""
 
     estimate: Estimate
-    ways: tuple[Way, ...]
+    ways: tuple[Alternative, ...]
 
-    def best(self, *placements: Placement) -> Way:
+    def best(self, *placements: Placement) -> Alternative:
         return min((way for way in self.ways if way.placement in placements), key=lambda way: way.cost)
 
     @property
-    def whole(self) -> Way:
+    def whole(self) -> Alternative:
         return self.best(Placement.WHOLE)
 
     @property
-    def one(self) -> Way:
+    def one(self) -> Alternative:
         """On one channel: what is whole in every channel is so in one."""
         return replace(self.best(Placement.ONE, Placement.WHOLE), placement=Placement.ONE)
 
     @property
-    def shares(self) -> tuple[Way, ...]:
+    def shares(self) -> tuple[Alternative, ...]:
         return tuple(way for way in self.ways if way.placement is Placement.SHARES)
 
     @property
-    def as_asked(self) -> Ways:
+    def as_asked(self) -> Alternatives:
         """Those that read sources no further than is asked."""
         return replace(self, ways=tuple(way for way in self.ways if way.reading is not Reading.AHEAD))
 
     @property
-    def wholly_read(self) -> Ways:
+    def wholly_read(self) -> Alternatives:
         """The same, for who needs all rows in any case."""
         return replace(self, ways=tuple(replace(way, reading=Reading.ALL) for way in self.ways))
 
@@ -105,7 +105,7 @@ class Movement:
     def __init__(self, channels: int) -> None:
         self.channels = channels
 
-    def closed(self, estimate: Estimate, found: Iterable[Way]) -> Ways:
+    def closed(self, estimate: Estimate, found: Iterable[Alternative]) -> Alternatives:
         """The cheapest of these ways, and those that an exchange makes of them."""
         ways = list(found)
         shares = [way for way in ways if way.placement is Placement.SHARES]
@@ -113,22 +113,22 @@ class Movement:
         # Broadcast from several channels, rows would lose the order that they have in each.
         sent = [way for way in ways if way.placement is Placement.ONE] + [way for way in shares if not way.order]
         broadcast = [self._broadcast(way, estimate) for way in sent]
-        return Ways(estimate=estimate, ways=tuple(_cheapest([*ways, *gathered, *broadcast])))
+        return Alternatives(estimate=estimate, ways=tuple(_cheapest([*ways, *gathered, *broadcast])))
 
-    def gathered(self, way: Way, estimate: Estimate) -> Way:
+    def gathered(self, way: Alternative, estimate: Estimate) -> Alternative:
         """On one channel, in the order that it has."""
         each = self._row(way)
         cost = each * estimate.rows / self.channels + each * estimate.rows
         relation = self._exchange(way, ir.Routing.GATHER, estimate, in_order=bool(way.order))
         cost += way.cost + PIPELINE
-        return Way(placement=Placement.ONE, cost=cost, relation=relation, order=way.order, reading=_beyond(way))
+        return Alternative(placement=Placement.ONE, cost=cost, relation=relation, order=way.order, reading=_beyond(way))
 
-    def hashed(self, ways: Ways, keys: tuple[int, ...]) -> Way:
+    def hashed(self, ways: Alternatives, keys: tuple[int, ...]) -> Alternative:
         """In shares by the hash of these columns, in this order."""
         found = [self._rehashed(way, ways.estimate, keys) for way in ways.ways]
         return min(found, key=lambda way: way.cost)
 
-    def hashed_in_order(self, ways: Ways, keys: tuple[int, ...]) -> Way | None:
+    def hashed_in_order(self, ways: Alternatives, keys: tuple[int, ...]) -> Alternative | None:
         """The same of rows that are sorted: every channel's are in the order that they have on one. None where that
         would read sources further than is asked.
         """
@@ -137,7 +137,7 @@ class Movement:
         asked = (way for way in found if way.reading is not Reading.AHEAD)
         return min(asked, key=lambda way: way.cost, default=None)
 
-    def dealt(self, ways: Ways) -> Way:
+    def dealt(self, ways: Alternatives) -> Alternative:
         """In shares, however."""
         shares = ways.shares
         if shares:
@@ -146,30 +146,32 @@ class Movement:
         each = self._row(one) * ways.estimate.rows
         relation = self._exchange(one, ir.Routing.ROUND_ROBIN, ways.estimate)
         cost = one.cost + each + each / self.channels + PIPELINE
-        return Way(placement=Placement.SHARES, cost=cost, relation=relation)
+        return Alternative(placement=Placement.SHARES, cost=cost, relation=relation)
 
-    def _rehashed(self, way: Way, estimate: Estimate, keys: tuple[int, ...], *, in_order: bool = False) -> Way:
+    def _rehashed(
+        self, way: Alternative, estimate: Estimate, keys: tuple[int, ...], *, in_order: bool = False
+    ) -> Alternative:
         if way.placement is Placement.SHARES and way.hashed == keys:
             return way
         sent = estimate.rows / (self.channels if way.placement is Placement.SHARES else 1)
         cost = self._row(way) * (sent + estimate.rows / self.channels)
         relation = self._exchange(way, ir.Routing.HASH, estimate, keys=keys, in_order=in_order)
         cost += way.cost + PIPELINE
-        return Way(placement=Placement.SHARES, cost=cost, relation=relation, hashed=keys, reading=_beyond(way))
+        return Alternative(placement=Placement.SHARES, cost=cost, relation=relation, hashed=keys, reading=_beyond(way))
 
-    def _broadcast(self, way: Way, estimate: Estimate) -> Way:
+    def _broadcast(self, way: Alternative, estimate: Estimate) -> Alternative:
         sent = estimate.rows / (self.channels if way.placement is Placement.SHARES else 1)
         cost = self._row(way) * (sent + estimate.rows)
         relation = self._exchange(way, ir.Routing.BROADCAST, estimate)
         cost += way.cost + 2 * PIPELINE  # never better than a gather where that is enough
-        return Way(placement=Placement.WHOLE, cost=cost, relation=relation, reading=_beyond(way))
+        return Alternative(placement=Placement.WHOLE, cost=cost, relation=relation, reading=_beyond(way))
 
-    def _row(self, way: Way) -> float:
+    def _row(self, way: Alternative) -> float:
         return SEND + COLUMN * len(way.relation.schema)
 
     def _exchange(
         self,
-        way: Way,
+        way: Alternative,
         routing: ir.Routing,
         estimate: Estimate,
         *,
@@ -196,14 +198,14 @@ class Movement:
         )
 
 
-def _beyond(way: Way) -> Reading:
+def _beyond(way: Alternative) -> Reading:
     """What an exchange makes of how far a way reads."""
     return Reading.ALL if way.reading is Reading.ALL else Reading.AHEAD
 
 
-def _cheapest(ways: Iterable[Way]) -> Iterator[Way]:
+def _cheapest(ways: Iterable[Alternative]) -> Iterator[Alternative]:
     """The cheapest of each kind."""
-    found: dict[tuple[object, ...], Way] = {}
+    found: dict[tuple[object, ...], Alternative] = {}
     for way in ways:
         kind = (way.placement, way.hashed, way.ranged, bool(way.order), way.in_turn, way.reading)
         if kind not in found or way.cost < found[kind].cost:

@@ -15,7 +15,7 @@ from ..ir import tree
 from ..ir.visit import beneath, is_column, parts, relations, subqueries, transform_relations, with_subqueries
 from ..ir.walk import unroll
 from .aggregates import aggregate_ways
-from .alternatives import Movement, Placement, Ranged, Reading, Way, Ways
+from .alternatives import Alternative, Alternatives, Movement, Placement, Ranged, Reading
 from .column_positions import RowByRow, moved_columns, moved_order, moved_range, places
 from .estimates import Estimate, filtered, grouped, joined
 from .joins import WHOLE_RIGHT, join_estimate, join_ways
@@ -105,7 +105,7 @@ class _Finding:
     def __init__(self, root: ir.Relation, spreading: Spreading) -> None:
         self._spreading = spreading
         self._movement = Movement(spreading.channels)
-        self._known: dict[int, tuple[ir.Relation, Ways]] = {}
+        self._known: dict[int, tuple[ir.Relation, Alternatives]] = {}
         self._shared: dict[int, ir.Relation] = {}
         self._named: dict[int, tuple[ir.Relation, _Named]] = {}
         self._uses = Counter(
@@ -119,23 +119,23 @@ class _Finding:
         """A use that stands where it is reads all of the shared relation."""
         return tuple(self._shared.get(at, each) for at, each in enumerate(self._spreading.shared))
 
-    def step(self, relation: ir.Relation) -> Generator[ir.Relation, Ways, Ways]:
+    def step(self, relation: ir.Relation) -> Generator[ir.Relation, Alternatives, Alternatives]:
         known = self._known.get(id(relation))
         if known is None:
             ways = yield from self._ways(relation)
             known = self._known[id(relation)] = (relation, ways)
         return known[1]
 
-    def _ways(self, relation: ir.Relation) -> Generator[ir.Relation, Ways, Ways]:
+    def _ways(self, relation: ir.Relation) -> Generator[ir.Relation, Alternatives, Alternatives]:
         if id(relation) in self._spreading.kept:
             rows = self._rows_below(relation)
-            whole = Way(placement=Placement.WHOLE, cost=_READ * rows, relation=relation)
+            whole = Alternative(placement=Placement.WHOLE, cost=_READ * rows, relation=relation)
             return self._movement.closed(Estimate(rows, rows), [whole])
         if isinstance(relation, ir.Shared):
             return (yield from self._of_shared(relation))
         if isinstance(relation, ir.Recursion | ir.Rounds):
             return (yield from self._of_loop(relation))
-        below: list[Ways] = []
+        below: list[Alternatives] = []
         for each in tree.read_by(relation):
             below.append((yield each))  # noqa: PERF401 (a comprehension cannot yield)
         inner: dict[int, ir.Relation] = {}
@@ -152,34 +152,34 @@ class _Finding:
         if inner:
             relation = with_subqueries(relation, inner)
         estimate = self._estimate(relation, below)
-        found = Ways(estimate=estimate, ways=tuple(self._of(relation, below, estimate)))
+        found = Alternatives(estimate=estimate, ways=tuple(self._of(relation, below, estimate)))
         if not isinstance(relation, _AS_ASKED):
             found = found.wholly_read
         return self._movement.closed(estimate, [replace(way, cost=way.cost + cost) for way in found.ways])
 
-    def _of_loop(self, relation: ir.Recursion | ir.Rounds) -> Generator[ir.Relation, Ways, Ways]:
+    def _of_loop(self, relation: ir.Recursion | ir.Rounds) -> Generator[ir.Relation, Alternatives, Alternatives]:
         """All of it in one place, from where its rows, which are sorted, may be dealt out."""
-        below: dict[int, Ways] = {}
+        below: dict[int, Alternatives] = {}
         for each in relation.inputs if isinstance(relation, ir.Rounds) else steady(relation):
             below[id(each)] = yield each
         rows = _GROWTH * sum(each.estimate.rows for each in below.values())
         estimate = Estimate(rows, rows)
 
-        def together(placement: Placement, ways: Mapping[int, Way]) -> Way:
+        def together(placement: Placement, ways: Mapping[int, Alternative]) -> Alternative:
             given = {number: way.relation for number, way in ways.items()}
             made = _with_given(relation, given)
             cost = sum(way.cost for way in ways.values()) + _HASHED * rows
-            return Way(placement=placement, cost=cost, relation=made)
+            return Alternative(placement=placement, cost=cost, relation=made)
 
         whole = together(Placement.WHOLE, {number: each.whole for number, each in below.items()})
         one = together(Placement.ONE, {number: each.one for number, each in below.items()})
         order = tuple(
             ir.ColumnOrder(column=at, direction=ir.Direction.ASC_NULLS_LAST) for at in range(len(relation.schema))
         )
-        dealt = replace(self._movement.dealt(Ways(estimate=estimate, ways=(one,))), order=order)
+        dealt = replace(self._movement.dealt(Alternatives(estimate=estimate, ways=(one,))), order=order)
         return self._movement.closed(estimate, [whole, one, dealt])
 
-    def _of_shared(self, relation: ir.Shared) -> Generator[ir.Relation, Ways, Ways]:
+    def _of_shared(self, relation: ir.Shared) -> Generator[ir.Relation, Alternatives, Alternatives]:
         """All of it computed in every channel that uses it, once for all its uses there; or computed once and sent."""
         definition = (yield self._spreading.shared[relation.ordinal]).wholly_read
         self._shared[relation.ordinal] = definition.whole.relation
@@ -192,14 +192,14 @@ class _Finding:
         return self._movement.closed(definition.estimate, [whole, *definition.shares, *exchanged])
 
     def _of(  # noqa: C901 (a line per relation)
-        self, relation: ir.Relation, below: Sequence[Ways], estimate: Estimate
-    ) -> Iterator[Way]:
+        self, relation: ir.Relation, below: Sequence[Alternatives], estimate: Estimate
+    ) -> Iterator[Alternative]:
         movement = self._movement
         match relation:
             case ir.Read() | ir.LocalFiles():
                 yield from self._of_read(relation, estimate)
             case ir.Values():
-                yield Way(placement=Placement.WHOLE, cost=_READ * estimate.rows, relation=relation)
+                yield Alternative(placement=Placement.WHOLE, cost=_READ * estimate.rows, relation=relation)
             case ir.Filter() | ir.Project() | ir.Expand() | ir.Unnest() | ir.IndexLookup():
                 yield from self._row_by_row(relation, below[0])
             case ir.Sort():
@@ -233,17 +233,19 @@ class _Finding:
             case _:
                 assert_never(relation)
 
-    def _of_read(self, relation: ir.Read | ir.LocalFiles, estimate: Estimate) -> Iterator[Way]:
+    def _of_read(self, relation: ir.Read | ir.LocalFiles, estimate: Estimate) -> Iterator[Alternative]:
         cost = _READ * estimate.rows * len(relation.names)
         reading = Reading.ASKED if relation.order else Reading.ALL
         whole = replace(relation, whole=True)
-        yield Way(placement=Placement.WHOLE, cost=_OPEN + cost, relation=whole, reading=reading)
+        yield Alternative(placement=Placement.WHOLE, cost=_OPEN + cost, relation=whole, reading=reading)
         if not relation.order:
-            yield Way(placement=Placement.SHARES, cost=_OPEN + cost / self._spreading.channels, relation=relation)
+            yield Alternative(
+                placement=Placement.SHARES, cost=_OPEN + cost / self._spreading.channels, relation=relation
+            )
         for at, name in enumerate(relation.names):
             ranges = self._spreading.keys.get((relation.source, name))
             if ranges is not None and name in self._clusters(relation):
-                yield Way(
+                yield Alternative(
                     placement=Placement.SHARES,
                     cost=_OPEN + cost / self._spreading.channels * _CUT,
                     relation=replace(relation, cut=(name, ranges)),
@@ -264,7 +266,7 @@ class _Finding:
         rises = not first.direction.descending and name in self._spreading.rising.get(relation.source, ())
         return (name,) if rises else ()
 
-    def _row_by_row(self, relation: RowByRow, below: Ways) -> Iterator[Way]:
+    def _row_by_row(self, relation: RowByRow, below: Alternatives) -> Iterator[Alternative]:
         computed = [each for each in tree.expressions(relation) if not isinstance(each, ir.Field)]
         work = _COMPUTE * (1 + len(computed)) + _MATCH * sum(map(_matches, computed))
         for way in below.ways:
@@ -282,7 +284,7 @@ class _Finding:
                 order=order or (),
             )
 
-    def _of_window(self, relation: ir.Window, below: Ways) -> Iterator[Way]:
+    def _of_window(self, relation: ir.Window, below: Alternatives) -> Iterator[Alternative]:
         keys = _partition_columns(relation)
         ways = [below.whole, below.one]
         ways.extend(way for way in below.shares if way.hashed and set(way.hashed) <= set(keys))
@@ -298,7 +300,7 @@ class _Finding:
                 order=(),
             )
 
-    def _of_lateral(self, relation: ir.LateralJoin, left: Ways) -> Iterator[Way]:
+    def _of_lateral(self, relation: ir.LateralJoin, left: Alternatives) -> Iterator[Alternative]:
         right = _in_place(relation.right)
         cost = _READ * self._rows_below(relation.right) + _HASHED * left.estimate.rows
         for way in left.ways:
@@ -308,14 +310,16 @@ class _Finding:
                 ranged = way.ranged if relation.type in WHOLE_RIGHT else None
                 yield replace(way, cost=way.cost + cost, relation=made, hashed=hashed, ranged=ranged, order=())
 
-    def _of_set(self, relation: ir.Set, below: Sequence[Ways]) -> Iterator[Way]:
+    def _of_set(self, relation: ir.Set, below: Sequence[Alternatives]) -> Iterator[Alternative]:
         rows = sum(each.estimate.rows for each in below)
         work = 0.0 if relation.operation is ir.SetOperation.UNION_ALL else _HASHED
 
-        def together(placement: Placement, ways: Sequence[Way], rows: float, hashed: tuple[int, ...] | None) -> Way:
+        def together(
+            placement: Placement, ways: Sequence[Alternative], rows: float, hashed: tuple[int, ...] | None
+        ) -> Alternative:
             made = replace(relation, inputs=tuple(way.relation for way in ways))
             cost = sum(way.cost for way in ways) + work * rows
-            return Way(placement=placement, cost=cost, relation=made, hashed=hashed)
+            return Alternative(placement=placement, cost=cost, relation=made, hashed=hashed)
 
         yield together(Placement.WHOLE, [each.whole for each in below], rows, None)
         yield together(Placement.ONE, [each.one for each in below], rows, None)
@@ -329,7 +333,7 @@ class _Finding:
 
     # ------------------------------------------------------------------------------------------------- sizes
 
-    def _estimate(self, relation: ir.Relation, below: Sequence[Ways]) -> Estimate:
+    def _estimate(self, relation: ir.Relation, below: Sequence[Alternatives]) -> Estimate:
         match relation:
             case ir.Read() | ir.LocalFiles():
                 rows = float(self._spreading.rows[relation.source])

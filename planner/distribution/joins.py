@@ -16,7 +16,7 @@ from .. import ir
 from ..ir.boolean import conjuncts
 from ..ir.visit import is_column
 from ..rewrite.prune_columns import output_sides
-from .alternatives import Movement, Placement, Ranged, Way, Ways
+from .alternatives import Alternative, Alternatives, Movement, Placement, Ranged
 from .estimates import Estimate, joined
 
 _BUILD, _PROBE = 35.0, 20.0
@@ -55,7 +55,7 @@ _EQUALITIES: Final = frozenset({"equal", "is_not_distinct_from"})
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    ways: Ways
+    ways: Alternatives
     named: bool  # by the option `broadcast`
 
     @property
@@ -64,8 +64,8 @@ class _Side:
 
 
 def join_ways(
-    relation: ir.Join | ir.Cross, left: Ways, right: Ways, movement: Movement, named: tuple[bool, bool]
-) -> Iterator[Way]:
+    relation: ir.Join | ir.Cross, left: Alternatives, right: Alternatives, movement: Movement, named: tuple[bool, bool]
+) -> Iterator[Alternative]:
     """Each with the join over its inputs as they then are. `named` says which sides were asked to be broadcast."""
     type_ = relation.type if isinstance(relation, ir.Join) else ir.JoinType.INNER
     condition = relation.condition if isinstance(relation, ir.Join) else None
@@ -125,28 +125,28 @@ class _Joining:
         self.left = left
         self.right = right
 
-    def together(self) -> Iterator[Way]:
+    def together(self) -> Iterator[Alternative]:
         """Both sides at one place."""
         rows = self.left.estimate.rows, self.right.estimate.rows
         left, right = self.left.ways, self.right.ways
         yield self._way(Placement.WHOLE, left.whole, right.whole, *rows)
         yield self._way(Placement.ONE, left.one, right.one, *rows)
 
-    def right_whole(self) -> Iterator[Way]:
+    def right_whole(self) -> Iterator[Alternative]:
         rows = self.left.estimate.rows / self._channels, self.right.estimate.rows
         for left in self.left.ways.shares:
             hashed = self._hashed(left.hashed, of_left=True)
             ranged = self._ranged(left, of_left=True)
             yield self._way(Placement.SHARES, left, self.right.ways.whole, *rows, hashed=hashed, ranged=ranged)
 
-    def left_whole(self) -> Iterator[Way]:
+    def left_whole(self) -> Iterator[Alternative]:
         rows = self.left.estimate.rows, self.right.estimate.rows / self._channels
         for right in self.right.ways.shares:
             hashed = self._hashed(right.hashed, of_left=False)
             ranged = self._ranged(right, of_left=False)
             yield self._way(Placement.SHARES, self.left.ways.whole, right, *rows, hashed=hashed, ranged=ranged)
 
-    def both_ranged(self, pairs: Sequence[tuple[int, int]]) -> Iterator[Way]:
+    def both_ranged(self, pairs: Sequence[tuple[int, int]]) -> Iterator[Alternative]:
         """Both sides are cut by the same ranges of what must be equal."""
         rows = self.left.estimate.rows / self._channels, self.right.estimate.rows / self._channels
         for left, right in product(self.left.ways.shares, self.right.ways.shares):
@@ -159,7 +159,7 @@ class _Joining:
                 if self._type is ir.JoinType.OUTER:
                     yield self._way(Placement.SHARES, left, right, *rows)
 
-    def both_hashed(self, pairs: Sequence[tuple[int, int]]) -> Iterator[Way]:
+    def both_hashed(self, pairs: Sequence[tuple[int, int]]) -> Iterator[Alternative]:
         rows = self.left.estimate.rows / self._channels, self.right.estimate.rows / self._channels
         for some in self._key_choices(pairs):
             left = self._movement.hashed(self.left.ways, tuple(one for one, _ in some))
@@ -188,7 +188,7 @@ class _Joining:
             if way.hashed and all(column in of_right for column in way.hashed):
                 yield [(of_right[column], column) for column in way.hashed]
 
-    def _ranged(self, way: Way, *, of_left: bool) -> Ranged | None:
+    def _ranged(self, way: Alternative, *, of_left: bool) -> Ranged | None:
         moved = self._hashed((way.ranged.column,) if way.ranged else None, of_left=of_left)
         return way.ranged._replace(column=moved[0]) if way.ranged and moved else None
 
@@ -205,15 +205,15 @@ class _Joining:
     def _way(
         self,
         placement: Placement,
-        left: Way,
-        right: Way,
+        left: Alternative,
+        right: Alternative,
         left_rows: float,
         right_rows: float,
         hashed: tuple[int, ...] | None = None,
         ranged: Ranged | None = None,
-    ) -> Way:
+    ) -> Alternative:
         built, probed = sorted((left_rows, right_rows))
         work = _BUILD * built + (_NEAR if built <= _FEW else _PROBE) * probed
         relation = replace(self._relation, left=left.relation, right=right.relation)
         cost = left.cost + right.cost + work
-        return Way(placement=placement, cost=cost, relation=relation, hashed=hashed, ranged=ranged)
+        return Alternative(placement=placement, cost=cost, relation=relation, hashed=hashed, ranged=ranged)

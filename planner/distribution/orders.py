@@ -11,15 +11,15 @@ from typing import Final
 
 from .. import ir
 from ..ir.visit import is_column
-from .alternatives import Movement, Placement, Way, Ways
+from .alternatives import Alternative, Alternatives, Movement, Placement
 
 _COMPARE: Final = 10.0
 
 
-def sort_ways(relation: ir.Sort, below: Ways, movement: Movement) -> Iterator[Way]:
+def sort_ways(relation: ir.Sort, below: Alternatives, movement: Movement) -> Iterator[Alternative]:
     rows = below.estimate.rows
     for placement, way in ((Placement.WHOLE, below.whole), (Placement.ONE, below.one)):
-        yield Way(
+        yield Alternative(
             placement=placement,
             cost=way.cost + _sorting(rows),
             relation=replace(relation, input=way.relation),
@@ -36,24 +36,24 @@ def sort_ways(relation: ir.Sort, below: Ways, movement: Movement) -> Iterator[Wa
             )
 
 
-def top_n_ways(relation: ir.TopN, below: Ways, movement: Movement) -> Iterator[Way]:
+def top_n_ways(relation: ir.TopN, below: Alternatives, movement: Movement) -> Iterator[Alternative]:
     """What is among the first rows is among its channel's first rows."""
     rows = below.estimate.rows
     for placement, way in ((Placement.WHOLE, below.whole), (Placement.ONE, below.one)):
         cost = way.cost + _COMPARE * rows
-        yield Way(placement=placement, cost=cost, relation=replace(relation, input=way.relation))
+        yield Alternative(placement=placement, cost=cost, relation=replace(relation, input=way.relation))
     count = _at_most(relation)
     if count is None or not below.shares:
         return
     way = min(below.shares, key=lambda each: each.cost)
     first = replace(relation, input=way.relation, offset=None, count=count)
     cost = way.cost + _COMPARE * rows / movement.channels
-    few = Way(placement=Placement.SHARES, cost=cost, relation=first)
+    few = Alternative(placement=Placement.SHARES, cost=cost, relation=first)
     gathered = movement.gathered(few, replace(below.estimate, rows=float(_value(count) * movement.channels)))
     yield replace(gathered, relation=replace(relation, input=gathered.relation))
 
 
-def fetch_ways(relation: ir.Fetch, below: Ways, movement: Movement) -> Iterator[Way]:
+def fetch_ways(relation: ir.Fetch, below: Alternatives, movement: Movement) -> Iterator[Alternative]:
     """The rows of channel 0 come before those of channel 1, unless their order says something else."""
     for placement, way in ((Placement.WHOLE, below.whole), (Placement.ONE, below.one)):
         yield replace(way, placement=placement, relation=replace(relation, input=way.relation))

@@ -17,18 +17,20 @@ from itertools import product
 from typing import Final
 
 from .. import ir
-from .alternatives import Movement, Placement, Reading, Way, Ways
+from .alternatives import Alternative, Alternatives, Movement, Placement, Reading
 from .joins import WHOLE_LEFT, WHOLE_RIGHT, is_small
 
 _PASS: Final = 20.0
 
 
-def streaming_aggregate_ways(relation: ir.StreamingAggregate, below: Ways, movement: Movement) -> Iterator[Way]:
+def streaming_aggregate_ways(
+    relation: ir.StreamingAggregate, below: Alternatives, movement: Movement
+) -> Iterator[Alternative]:
     below = below.as_asked
     rows = below.estimate.rows
     for placement, way in ((Placement.WHOLE, below.whole), (Placement.ONE, below.one)):
         made = replace(relation, input=way.relation)
-        yield Way(placement=placement, cost=way.cost + _PASS * rows, relation=made, reading=way.reading)
+        yield Alternative(placement=placement, cost=way.cost + _PASS * rows, relation=made, reading=way.reading)
     places = {key.index: at for at, key in reversed(list(enumerate(relation.keys)))}
     if {each.column for each in relation.order} != set(places):
         return  # merely clustered: the channels' groups could not be merged
@@ -36,7 +38,7 @@ def streaming_aggregate_ways(relation: ir.StreamingAggregate, below: Ways, movem
     order = tuple(replace(each, column=places[each.column]) for each in relation.order)
     hashed = movement.hashed_in_order(below, keys)
     for way in (*_together(below, keys), *([hashed] if hashed else [])):
-        yield Way(
+        yield Alternative(
             placement=Placement.SHARES,
             cost=way.cost + _PASS * rows / movement.channels,
             relation=replace(relation, input=way.relation),
@@ -48,7 +50,7 @@ def streaming_aggregate_ways(relation: ir.StreamingAggregate, below: Ways, movem
         )
 
 
-def _together(ways: Ways, keys: Sequence[int]) -> Iterator[Way]:
+def _together(ways: Alternatives, keys: Sequence[int]) -> Iterator[Alternative]:
     """Sorted shares in which all rows with the same keys are on one channel."""
     for way in ways.shares:
         hashed = bool(way.hashed) and set(way.hashed or ()) <= set(keys)
@@ -58,8 +60,8 @@ def _together(ways: Ways, keys: Sequence[int]) -> Iterator[Way]:
 
 
 def merge_join_ways(
-    relation: ir.MergeJoin, left: Ways, right: Ways, movement: Movement, named: tuple[bool, bool]
-) -> Iterator[Way]:
+    relation: ir.MergeJoin, left: Alternatives, right: Alternatives, movement: Movement, named: tuple[bool, bool]
+) -> Iterator[Alternative]:
     """`named` says which sides were asked to be broadcast."""
     left, right = left.as_asked, right.as_asked
     sizes = left.estimate.rows, right.estimate.rows
@@ -82,10 +84,12 @@ def merge_join_ways(
         yield from _placed(relation, _joined(relation, Placement.SHARES, one, two, sum(shares)), one, two)
 
 
-def _joined(relation: ir.MergeJoin, placement: Placement, left: Way, right: Way, rows: float) -> Way:
+def _joined(
+    relation: ir.MergeJoin, placement: Placement, left: Alternative, right: Alternative, rows: float
+) -> Alternative:
     """The join of its sides as they are placed, `rows` of both in a channel."""
     readings = {left.reading, right.reading}
-    return Way(
+    return Alternative(
         placement=placement,
         cost=left.cost + right.cost + _PASS * rows,
         relation=replace(relation, left=left.relation, right=right.relation),
@@ -93,7 +97,9 @@ def _joined(relation: ir.MergeJoin, placement: Placement, left: Way, right: Way,
     )
 
 
-def _both_ranged(relation: ir.MergeJoin, left: Ways, right: Ways) -> Iterator[tuple[Way, Way]]:
+def _both_ranged(
+    relation: ir.MergeJoin, left: Alternatives, right: Alternatives
+) -> Iterator[tuple[Alternative, Alternative]]:
     pairs = {(key.left, key.right) for key in relation.keys}
     for one, two in product(left.shares, right.shares):
         if not (one.order and two.order and one.ranged and two.ranged):
@@ -102,7 +108,9 @@ def _both_ranged(relation: ir.MergeJoin, left: Ways, right: Ways) -> Iterator[tu
             yield replace(one, hashed=None), replace(two, hashed=None)
 
 
-def _both_hashed(relation: ir.MergeJoin, left: Ways, right: Ways, movement: Movement) -> Iterator[tuple[Way, Way]]:
+def _both_hashed(
+    relation: ir.MergeJoin, left: Alternatives, right: Alternatives, movement: Movement
+) -> Iterator[tuple[Alternative, Alternative]]:
     """By all keys, or by those by which a side is hashed already."""
     of_left = {key.left: key.right for key in relation.keys}
     of_right = {key.right: key.left for key in relation.keys}
@@ -117,13 +125,13 @@ def _both_hashed(relation: ir.MergeJoin, left: Ways, right: Ways, movement: Move
             yield replace(by_left, ranged=None), replace(by_right, ranged=None)
 
 
-def _hashes(ways: Ways, keys: Container[int]) -> list[tuple[int, ...]]:
+def _hashes(ways: Alternatives, keys: Container[int]) -> list[tuple[int, ...]]:
     """By which of these columns sorted shares are hashed."""
     found = [way.hashed for way in ways.shares if way.order and way.hashed]
     return [hashed for hashed in found if all(column in keys for column in hashed)]
 
 
-def _placed(relation: ir.MergeJoin, way: Way, left: Way, right: Way) -> Iterator[Way]:
+def _placed(relation: ir.MergeJoin, way: Alternative, left: Alternative, right: Alternative) -> Iterator[Alternative]:
     """Where rows are, by each side whose keys still say it: those of unmatched rows are null."""
     both = len(relation.schema) == len(relation.left.schema) + len(relation.right.schema)
     sides = [(left, 0, [key.left for key in relation.keys])] if relation.type in WHOLE_RIGHT else []

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Final, assert_never
 
 from .. import ir
-from .alternatives import Movement, Placement, Way, Ways
+from .alternatives import Alternative, Alternatives, Movement, Placement
 
 _CODE: Final = 200.0
 """Nanoseconds of a user's code for a row: a guess."""
 
 
-def user_ways(relation: ir.User, below: Sequence[Ways], movement: Movement) -> Iterator[Way]:
+def user_ways(relation: ir.User, below: Sequence[Alternatives], movement: Movement) -> Iterator[Alternative]:
     """Code may see which channel it is on, so that it is never run in every channel over the same rows."""
     yield _together(relation, Placement.ONE, [each.one for each in below], sum(each.estimate.rows for each in below))
     if relation.dealing is not None:
@@ -26,7 +26,7 @@ def user_ways(relation: ir.User, below: Sequence[Ways], movement: Movement) -> I
         yield _together(relation, Placement.SHARES, ways, share)
 
 
-def _dealt(ways: Ways, dealing: ir.Dealing, movement: Movement) -> Way:
+def _dealt(ways: Alternatives, dealing: ir.Dealing, movement: Movement) -> Alternative:
     match dealing.routing:
         case ir.Routing.HASH:
             return movement.hashed(ways, dealing.keys)
@@ -40,6 +40,6 @@ def _dealt(ways: Ways, dealing: ir.Dealing, movement: Movement) -> Way:
             assert_never(dealing.routing)
 
 
-def _together(relation: ir.User, placement: Placement, ways: Sequence[Way], rows: float) -> Way:
+def _together(relation: ir.User, placement: Placement, ways: Sequence[Alternative], rows: float) -> Alternative:
     made = replace(relation, inputs=tuple(way.relation for way in ways))
-    return Way(placement=placement, cost=sum(way.cost for way in ways) + _CODE * rows, relation=made)
+    return Alternative(placement=placement, cost=sum(way.cost for way in ways) + _CODE * rows, relation=made)

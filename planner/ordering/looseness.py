@@ -13,7 +13,7 @@ from typing import assert_never
 
 from .. import ir
 from ..analysis.exact import is_exact, is_one_value
-from ..analysis.outer_references import Reach
+from ..analysis.outer_references import OuterReferences
 from ..ir import tree
 from ..ir.visit import parts
 from ..ir.walk import unroll
@@ -26,7 +26,7 @@ class Looseness:
         self._root = root
         self._ends = ends
         self._loose: dict[int, bool] = {}
-        self._reach = Reach()
+        self._reach = OuterReferences()
         unroll(self._step, root)
 
     def of(self, relation: ir.Relation) -> bool:

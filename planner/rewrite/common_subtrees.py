@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Final
 
 from .. import ir
-from ..analysis.outer_references import Reach
+from ..analysis.outer_references import OuterReferences
 from ..analysis.structure import Structure
 from ..ir import tree
 from ..ir.visit import rebuilt, subqueries
@@ -42,7 +42,7 @@ def share_common_subtrees(plan: ir.Plan) -> ir.Plan:
 
 def _count(root: ir.Relation, structure: Structure, numbers: Counter[int]) -> None:
     """How often each candidate stands in the plan; what is inside a repetition is not counted again."""
-    closed = Reach()
+    closed = OuterReferences()
     stack = [root]
     while stack:
         found = stack.pop()

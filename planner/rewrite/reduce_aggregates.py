@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Final
 
 from .. import ir
-from ..analysis.outer_references import Reach
+from ..analysis.outer_references import OuterReferences
 from ..ir.boolean import conjuncts, is_and
 from ..ir.types import nullable
 from ..ir.visit import is_column, relations, transform_relations
@@ -47,7 +47,7 @@ class _Pair:
 class _Reducing:
     def __init__(self, shared: list[ir.Relation]) -> None:
         self.shared = shared
-        self._reach = Reach()
+        self._reach = OuterReferences()
 
     def change(self, relation: ir.Relation) -> ir.Relation:
         match relation:

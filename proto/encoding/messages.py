@@ -41,10 +41,10 @@ _SPILLS: Final = {
 }
 _ON_ERRORS: Final = {pb.ON_ERROR_FAIL: v.OnError.FAIL, pb.ON_ERROR_SKIP_EPOCH: v.OnError.SKIP_EPOCH}
 _STATES: Final = {
-    pb.TASK_STATE_RUNNING: v.TaskState.RUNNING,
-    pb.TASK_STATE_FINISHED: v.TaskState.FINISHED,
-    pb.TASK_STATE_FAILED: v.TaskState.FAILED,
-    pb.TASK_STATE_CANCELLED: v.TaskState.CANCELLED,
+    pb.TASK_STATE_RUNNING: v.TaskPhase.RUNNING,
+    pb.TASK_STATE_FINISHED: v.TaskPhase.FINISHED,
+    pb.TASK_STATE_FAILED: v.TaskPhase.FAILED,
+    pb.TASK_STATE_CANCELLED: v.TaskPhase.CANCELLED,
 }
 _BLOCKED: Final = {
     pb.Blocked.STATE_WORKING: v.BlockedState.WORKING,

@@ -123,6 +123,6 @@ def test_keys_must_be_decided_again_at_later_rounds_of_their_history(
     client: tidegate.Client, case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keyed, "again", never_again)
-    monkeypatch.setattr(weigh.Weigh, "_put_nothing_down", lambda *_: None)
+    monkeypatch.setattr(weigh.DistinctOrSetOp, "_put_nothing_down", lambda *_: None)
     with pytest.raises((AssertionError, tidegate.TidegateError)):
         check(client, *CASES[case], 1)

@@ -58,7 +58,11 @@ def check(
 def counted(running: Running) -> list[tuple[object, ...]]:
     """What does not depend on how state lies."""
     operators = running.computation.operators()
-    return [(each.operator, each.rows_in, each.rows_out) for each in operators if each.operator in ("Scan", "Known")]
+    return [
+        (each.operator, each.rows_in, each.rows_out)
+        for each in operators
+        if each.operator in ("Scan", "RetractionCheck")
+    ]
 
 
 @pytest.mark.parametrize("name", SOME)

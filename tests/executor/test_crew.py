@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.executor.exchange.epoch_scheduler import Crew, Run
+from tidegate.executor.exchange.epoch_scheduler import Driver, EpochScheduler
 from tidegate.executor.exchange.exchange import Exchange, Slice
 from tidegate.executor.runtime.scheduler import Scheduler
 from tidegate.operators.user.routing import Broadcast
@@ -34,7 +34,7 @@ class Counting:
         self.closed = False
         self.interrupted = 0
         self._gate = gate
-        self.run = Run(
+        self.run = Driver(
             self._steps(exchange, blocks), inlets=(), outlets=[(exchange, 0)], above=(), interrupt=self._interrupt
         )
 
@@ -57,69 +57,69 @@ class Counting:
             self.closed = True
 
 
-def exchange_of(folder: Path, crew: Crew, memory_limit: int = PLENTY) -> Exchange:
+def exchange_of(folder: Path, scheduler: EpochScheduler, memory_limit: int = PLENTY) -> Exchange:
     made = Made(folder, Broadcast(1), producers=1, memory_limit=memory_limit).exchange
-    made._on_change = crew.offer
+    made._on_change = scheduler.offer
     return made
 
 
-def keys(exchange: Exchange, crew: Crew, run: Run) -> list[int]:
-    stream = exchange.stream(0, crew.lender([run], [run]))
+def keys(exchange: Exchange, scheduler: EpochScheduler, run: Driver) -> list[int]:
+    stream = exchange.stream(0, scheduler.lender([run], [run]))
     return [key for rows in stream for key in rows.column(0).to_pylist()]
 
 
 def test_who_waits_advances_what_is_waited_for(tmp_path: Path, scheduler: Scheduler) -> None:
-    crew = Crew(scheduler)
-    exchange = exchange_of(tmp_path, crew)
+    scheduler = EpochScheduler(scheduler)
+    exchange = exchange_of(tmp_path, scheduler)
     made = Counting(exchange, 5)
-    crew.add(made.run)
-    assert keys(exchange, crew, made.run) == list(range(5))
-    crew.close()
+    scheduler.add(made.run)
+    assert keys(exchange, scheduler, made.run) == list(range(5))
+    scheduler.close()
     assert made.closed
 
 
 def test_helpers_rest_where_an_exchange_is_crowded_and_go_on_once_it_is_not(
     tmp_path: Path, scheduler: Scheduler
 ) -> None:
-    crew = Crew(scheduler)
-    exchange, other = exchange_of(tmp_path / "a", crew, memory_limit=700), exchange_of(tmp_path / "b", crew)
+    scheduler = EpochScheduler(scheduler)
+    exchange, other = exchange_of(tmp_path / "a", scheduler, memory_limit=700), exchange_of(tmp_path / "b", scheduler)
     made, idle = Counting(exchange, 1_000), Counting(other, 0)
-    crew.add(made.run)
-    crew.add(idle.run)
-    crew.start()
+    scheduler.add(made.run)
+    scheduler.add(idle.run)
+    scheduler.start()
     read = 0
     while read < 900:
         found = exchange.pull(0)
         assert made.stepped <= read + 10
         read += isinstance(found, Slice)
-    crew.close()
+    scheduler.close()
 
 
 def test_a_run_that_nobody_reads_any_more_is_closed(tmp_path: Path, scheduler: Scheduler) -> None:
-    crew = Crew(scheduler)
-    exchange = exchange_of(tmp_path, crew)
+    scheduler = EpochScheduler(scheduler)
+    exchange = exchange_of(tmp_path, scheduler)
     made = Counting(exchange, 5)
-    crew.add(made.run)
-    assert exchange.take(0, None, crew.lender([made.run], [made.run])) is not None
+    scheduler.add(made.run)
+    assert exchange.take(0, None, scheduler.lender([made.run], [made.run])) is not None
     exchange.close(0)
-    taken = crew.take(object())  # type: ignore[arg-type]
+    taken = scheduler.take(object())  # type: ignore[arg-type]
     assert taken is made.run
-    crew.advance(made.run)
+    scheduler.advance(made.run)
     assert (made.stepped, made.closed, made.run.done) == (1, True, True)
 
 
 def test_closing_interrupts_what_another_thread_has_in_hand_and_waits_for_it(
     tmp_path: Path, scheduler: Scheduler
 ) -> None:
-    crew = Crew(scheduler)
-    exchange = exchange_of(tmp_path, crew)
+    scheduler = EpochScheduler(scheduler)
+    exchange = exchange_of(tmp_path, scheduler)
     made = Counting(exchange, 5, gate=threading.Event())
-    crew.add(made.run)
-    thread = threading.Thread(target=lambda: crew.lender([made.run], [])(0), daemon=True)
+    scheduler.add(made.run)
+    thread = threading.Thread(target=lambda: scheduler.lender([made.run], [])(0), daemon=True)
     thread.start()
     while not made.stepped:
         thread.join(0.001)
-    crew.close()
+    scheduler.close()
     thread.join(SECONDS)
     assert made.interrupted >= 1
     assert made.closed

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from tidegate.proto.errors import NotFound, Refused, TaskCancelled, TaskFailed
-from tidegate.proto.values import Barrier, Cursor, Data, Finished, OnError, TaskOptions, TaskState
+from tidegate.proto.values import Barrier, Cursor, Data, Finished, OnError, TaskOptions, TaskPhase
 
 from .fakes import PLAN, POISON, FakeEngine, running
 
@@ -21,7 +21,7 @@ def test_a_failed_epoch_fails_the_task_with_the_cause() -> None:
         with pytest.raises(TaskFailed, match="split 2 of source 'a': poison") as failed:
             task.epoch(1)
         assert failed.value.reason == "EXECUTION_FAILED"
-        assert task.info().state is TaskState.FAILED
+        assert task.info().state is TaskPhase.FAILED
         assert task.info().error.reason == "EXECUTION_FAILED"
 
 
@@ -148,7 +148,7 @@ def test_cancelling_a_finished_task_leaves_its_results() -> None:
         task.end()
         task.epoch(1)
         task.manager.cancel_task(task.id)
-        assert task.info().state is TaskState.FINISHED
+        assert task.info().state is TaskPhase.FINISHED
         assert task.epoch(1) == [1]
 
 

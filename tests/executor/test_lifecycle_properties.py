@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tidegate.proto.errors import Refused
-from tidegate.proto.values import Blocked, BlockedState, Cursor, Finished, TaskState
+from tidegate.proto.values import Blocked, BlockedState, Cursor, Finished, TaskPhase
 
 from .fakes import Client, FakeEngine, running
 
@@ -189,7 +189,7 @@ class Lifecycle(RuleBasedStateMachine):
             assert source.last_added == self.highest(source.name)
             assert source.ended == (source.name in self.ends)
             assert info.statistics.splits[source.name].added == len(self.given[source.name])
-        assert info.state in (TaskState.RUNNING, TaskState.FINISHED)
+        assert info.state in (TaskPhase.RUNNING, TaskPhase.FINISHED)
 
     @precondition(lambda self: self.seals and not self.whole(self.seals[-1]))
     @rule()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.executor.pipelines.shares import hands, shares
+from tidegate.executor.pipelines.shares import morsels, shares
 from tidegate.operators.core.column import Column
 from tidegate.operators.core.piece import FilePiece, FileVersion, InlinePiece, Piece
 from tidegate.operators.sources.scan import Scan
@@ -89,20 +89,20 @@ def test_without_rows_the_first_channel_has_all_pieces() -> None:
 
 def test_hands_join_small_neighbours_and_cut_large_inline_splits() -> None:
     pieces = [inline(0, 60_000), inline(60_000, 40_000), inline(100_000, 1), inline(100_001, 150_000)]
-    assert counts(tuple(hands(pieces, 2))) == [100_000, 65_537, 84_464]
+    assert counts(tuple(morsels(pieces, 2))) == [100_000, 65_537, 84_464]
 
 
 def test_hands_grow_with_what_there_is_to_deal() -> None:
     pieces = [whole(str(at), 100_000) for at in range(40)]
-    assert counts(tuple(hands(pieces, 2))) == [500_000] * 8
-    assert counts(tuple(hands(pieces * 5, 2))) == [1_000_000] * 20
+    assert counts(tuple(morsels(pieces, 2))) == [500_000] * 8
+    assert counts(tuple(morsels(pieces * 5, 2))) == [1_000_000] * 20
 
 
 @given(SIZES)
 def test_hands_are_all_rows_in_order(sizes: list[int]) -> None:
     starts = [sum(sizes[:at]) for at in range(len(sizes))]
-    dealt = hands([inline(start, rows) for start, rows in zip(starts, sizes, strict=True)], 3)
-    assert [value for hand in dealt for value in values(hand)] == list(range(sum(sizes)))
+    dealt = morsels([inline(start, rows) for start, rows in zip(starts, sizes, strict=True)], 3)
+    assert [value for morsel in dealt for value in values(morsel)] == list(range(sum(sizes)))
 
 
 @pytest.mark.parametrize(("channels", "batch_rows"), [(2, 100_001), (3, 7_000), (8, 600_000)])
@@ -114,6 +114,6 @@ def test_inline_rows_are_shared_out_alike_in_memory_and_in_a_file(
     with pa.ipc.new_stream(tmp_path / "rows", SCHEMA) as writer:
         writer.write_table(pa.Table.from_batches(piece.batches), max_chunksize=batch_rows)
     pieces = expand(FileSplit(str(tmp_path / "rows"), format="inline"), [str(tmp_path)], "split 1")
-    for share_out in shares, lambda pieces, channels: tuple(hands(pieces, channels)):
+    for share_out in shares, lambda pieces, channels: tuple(morsels(pieces, channels)):
         expected = [values(each) for each in share_out([piece], channels)]
         assert [values(each) for each in share_out(open_pieces(pieces), channels)] == expected

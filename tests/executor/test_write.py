@@ -18,7 +18,7 @@ from tidegate.executor.service.manager import TaskManager
 from tidegate.operators.writing.table_folder import OpenFolder
 from tidegate.proto.errors import Forbidden, InvalidRequest, PlanError, TaskFailed
 from tidegate.proto.statistics import EpochStatistics
-from tidegate.proto.values import Barrier, Cursor, OnError, PlanBytes, TaskOptions, TaskState
+from tidegate.proto.values import Barrier, Cursor, OnError, PlanBytes, TaskOptions, TaskPhase
 
 from . import plans
 from .test_dataflow import answer, create, file, inline, run
@@ -223,7 +223,7 @@ def test_a_table_that_exists_fails_the_task_that_wants_to_create_it(service: Tas
     task = create(service, writing(ROWS))
     with pytest.raises(TaskFailed, match="table 'out' exists"):
         run(service, task, ("t", inline(k=[2], v=[2])))
-    assert service.get_task(task).state is TaskState.FAILED
+    assert service.get_task(task).state is TaskPhase.FAILED
     assert found(root) == [(1, 1)]
 
 

@@ -12,7 +12,7 @@ import tidegate
 from tidegate.client import Client
 from tidegate.executor.service.manager import TaskManager
 from tidegate.executor.service.plan_engine import PlanEngine
-from tidegate.proto.values import TaskState
+from tidegate.proto.values import TaskPhase
 
 from ..continuous.histories import rows_of, table
 from ..server.running import served
@@ -91,7 +91,7 @@ def test_a_loop_that_does_not_end_fails_its_task_and_no_other(
         with pytest.raises(tidegate.TaskFailed, match=message) as caught:
             task.run_epoch({name: last[name] for name in reads if (name, mode) != ("edges", "continuous")}).table()
         assert caught.value.reason == reason
-        assert task.info().state is TaskState.FAILED
+        assert task.info().state is TaskPhase.FAILED
         assert without_weight(other, other.run_epoch({"edges": LINE, "seeds": SEEDS}).table()) == ROWS
 
 

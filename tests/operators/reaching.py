@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from tidegate.operators.changes.distinct_or_set_op import Weigh, Weighing
+from tidegate.operators.changes.distinct_or_set_op import DistinctOrSetOp, Weighing
 from tidegate.operators.changes.join import Join, JoinKey
 from tidegate.operators.changes.network.network import Network
 from tidegate.operators.changes.network.network_graph import Back, ByKey, Entry, Graph, Limits, Link, Operate
@@ -34,7 +34,7 @@ def reached(instance: Instance, channels: int) -> Loop:
                 place="step",
             ),
             Operate(
-                make=lambda _: Weigh(NODE, Weighing.DISTINCT, inputs=2),
+                make=lambda _: DistinctOrSetOp(NODE, Weighing.DISTINCT, inputs=2),
                 inputs=(Link(0, BY_NODE), Link(3, BY_NODE)),
                 schema=NODE,
                 place="distinct",

@@ -31,7 +31,7 @@ from tidegate.proto.values import (
     Spill,
     TaskInfo,
     TaskOptions,
-    TaskState,
+    TaskPhase,
 )
 
 counts = st.integers(0, 2**63 - 1)
@@ -126,7 +126,7 @@ def test_a_malformed_split_is_refused(message: tasks_pb2.Split, sentence: str) -
     st.builds(
         TaskInfo,
         id=text,
-        state=st.sampled_from(TaskState),
+        state=st.sampled_from(TaskPhase),
         schema=st.just(SCHEMA),
         sources=st.lists(
             st.builds(

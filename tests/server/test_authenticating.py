@@ -217,7 +217,7 @@ def test_anothers_task_is_not_found_just_as_one_that_never_was(
             refused = call(channel, path, streams, request.SerializeToString(), (("authorization", f"Bearer {BOB}"),))
             said.append((refused.code(), refused.details().replace(identity, "ID")))
     assert said == [(grpc.StatusCode.NOT_FOUND, "there is no task 'ID'; it may have been deleted")] * 2
-    assert [(task.id, task.state) for task in alice.tasks()] == [(hers, tidegate.TaskState.RUNNING)]
+    assert [(task.id, task.state) for task in alice.tasks()] == [(hers, tidegate.TaskPhase.RUNNING)]
 
 
 def test_a_list_has_ones_own_tasks_alone(alice: tidegate.Client, bob: tidegate.Client) -> None:

@@ -129,7 +129,7 @@ def test_a_client_that_vanishes_before_its_answer_is_told_with_its_task(
             poll = channel.unary_unary("/tidegate.v1.TaskService/Next")
             waiting = poll.future(asked.SerializeToString(), metadata=metadata)
             deadline = time.monotonic() + 30
-            while not backend._tasks[task]._board.listeners:  # it waits there
+            while not backend._tasks[task]._task_state.listeners:  # it waits there
                 assert time.monotonic() < deadline
                 assert not waiting.done()
                 time.sleep(0.02)

@@ -133,13 +133,13 @@ def test_two_hundred_long_polls_stop_nobody_and_take_no_threads(address: str, st
 def test_a_waiter_that_leaves_leaves_nothing_behind() -> None:
     with manager() as backend, served(backend) as address, grpc.insecure_channel(address) as channel:
         info = backend.create_task(None, backend.defaults, {})
-        board = backend._tasks[info.id]._board
+        task_state = backend._tasks[info.id]._task_state
         poll = channel.unary_unary("/tidegate.v1.TaskService/Next").future(
             pb.NextRequest(task=info.id, wait_ms=60_000).SerializeToString()
         )
-        _until(lambda: board.listeners)
+        _until(lambda: task_state.listeners)
         poll.cancel()
-        _until(lambda: not board.listeners)
+        _until(lambda: not task_state.listeners)
 
 
 def _until(condition: object) -> None:
@@ -159,7 +159,7 @@ def test_the_servers_end_sends_waiters_away() -> None:
             poll = channel.unary_unary("/tidegate.v1.TaskService/Next").future(
                 pb.NextRequest(task=info.id, wait_ms=60_000).SerializeToString()
             )
-            _until(lambda: backend._tasks[info.id]._board.listeners)
+            _until(lambda: backend._tasks[info.id]._task_state.listeners)
         assert poll.exception(timeout=30).code() is grpc.StatusCode.UNAVAILABLE
         assert "shutting down" in poll.exception().details()
         channel.close()

@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from ...proto.errors import EpochError, InvalidRequest, Refused, TaskFailed
-from ...proto.values import Barrier, Cursor, Data, FileSplit, Finished, PlanBytes, TaskInfo, TaskOptions, TaskState
+from ...proto.values import Barrier, Cursor, Data, FileSplit, Finished, PlanBytes, TaskInfo, TaskOptions, TaskPhase
 from ...transport.access import Access
 from ...transport.remote import RemoteService
 from ..uploading import RETRY_SECONDS
@@ -154,7 +154,7 @@ def _rows(service: RemoteService, task: str) -> int:
     """How many the epoch has, once it is complete."""
     while True:
         info = service.get_task(task)
-        if info.state is TaskState.FAILED:
+        if info.state is TaskPhase.FAILED:
             raise TaskFailed(info.error.message if info.error is not None else "the task has failed")
         place = Cursor(1, info.statistics.output_rows)
         try:

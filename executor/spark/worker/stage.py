@@ -81,7 +81,7 @@ class Given:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Turn:
     """A stage in one epoch, in the task's job number `run`. `given` is one `Given` for each channel, as bytes; `folder`
-    is for what is written. `in_hands`: the result is the rows of each turn, and not of each channel.
+    is for what is written. `in_morsels`: the result is the rows of each turn, and not of each channel.
     """
 
     run: int
@@ -90,7 +90,7 @@ class Turn:
     folder: str
     whole: Mapping[str, Sequence[Piece]]
     given: tuple[bytes, ...]
-    in_hands: bool
+    in_morsels: bool
 
 
 @dataclass(frozen=True)

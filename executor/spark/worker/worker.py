@@ -27,9 +27,9 @@ from ....planner.physical.pipelines import RoundsNode, ScanNode, walk
 from ....planner.physical.user_nodes import BatchFunctionNode, IterateNode, UserNode
 from ....proto.errors import InternalError
 from ....proto.values import Determinism
-from ...pipelines.build_operators import Workshop
+from ...pipelines.build_operators import OperatorFactory
 from ...pipelines.input_progress import EndedStatements
-from ...pipelines.pipeline import Pieces, PipelineInstance, Read, Supply
+from ...pipelines.pipeline import EpochInput, Pieces, PipelineInstance, Read
 from ...runtime.batch_store import Quota, SpillFiles, SpillSpace
 from ...runtime.lookup_threads import LookupThreads
 from ...runtime.meters import Meter, Meters
@@ -151,9 +151,9 @@ class MadeStage:
         self.space = process.space(stage.options.spill_quota)
         self._process = process
         self._instance: Instance | None = None
-        self._lanes: list[object] = []
+        self._lookup_queues: list[object] = []
         self._plans = 0
-        workshop = Workshop(
+        factory = OperatorFactory(
             take=self._take,
             strict=stage.options.determinism is Determinism.STRICT,
             spill=stage.options.spill,
@@ -161,7 +161,7 @@ class MadeStage:
             index=self._index,
             tables=stage.tables,
             databases=stage.databases,
-            lane=lambda limit: process.lookups.lane(limit).submit,
+            lookup_queue=lambda limit: process.lookups.lookup_queue(limit).submit,
             space=self.space,
             loop_seconds=stage.options.loop_seconds,
             later=process.timers.call_later,
@@ -172,7 +172,7 @@ class MadeStage:
         )
         try:
             self.instance = PipelineInstance(
-                stage.pipeline.root, workshop=workshop, kept=lambda name: StagedRows(stage.kept[name])
+                stage.pipeline.root, factory=factory, kept=lambda name: StagedRows(stage.kept[name])
             )
         except BaseException:
             self.close()
@@ -270,7 +270,7 @@ class _Channel:
         )
 
     def _written(self) -> Result:
-        turns = [self._turn_rows(pieces) for pieces in self._given.turns] if self._turn.in_hands else [self._turns()]
+        turns = [self._turn_rows(pieces) for pieces in self._given.turns] if self._turn.in_morsels else [self._turns()]
         return write_result(
             Path(self._turn.folder),
             self._stage.pipeline.root.schema,
@@ -285,7 +285,7 @@ class _Channel:
 
     def _turn_rows(self, pieces: Pieces) -> Generator[pa.RecordBatch]:
         options = self._stage.options
-        supply = Supply(
+        epoch_input = EpochInput(
             pieces=pieces,
             whole=self._turn.whole,
             receive=self._receive,
@@ -295,7 +295,7 @@ class _Channel:
             inputs=self._statements,
             cut=self._given.cut,
         )
-        with closing(self._made.instance.run(supply)) as rows:
+        with closing(self._made.instance.run(epoch_input)) as rows:
             yield from rows
 
     def _receive(self, exchange: int) -> Stream:

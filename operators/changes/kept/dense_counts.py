@@ -1,4 +1,4 @@
-"""Tally: how often each row is there, as an array with a number for each row that there could be.
+"""DenseCounts: how often each row is there, as an array with a number for each row that there could be.
 
 Where rows are whole numbers that lie close together this takes less memory than the rows would, and nothing has to be
 hashed, looked for, or merged.
@@ -15,7 +15,7 @@ from ..values.change import Change, Numbers, all_one, ones
 from ..values.consolidate import added, group_starts, sum_groups
 from ..values.rows import Rows
 from ..values.value_columns import Index
-from .packed_key_domain import Box
+from .packed_key_domain import PackedKeyDomain
 
 _LEAST: Final = -(1 << 63)
 _MOST: Final = (1 << 63) - 1
@@ -28,11 +28,11 @@ _A_ROW: Final = 32
 """Places that it may have for each row: as bytes, they are no more than a row takes with its hash and its weight."""
 
 
-class Tally:
+class DenseCounts:
     """Nothing at first. What it cannot count leaves it as it is."""
 
     def __init__(self) -> None:
-        self._box: Box | None = None
+        self._domain: PackedKeyDomain | None = None
         self._counts: npt.NDArray[Any] = np.zeros(0, dtype=np.int8)
         self._rows = 0
 
@@ -47,9 +47,9 @@ class Tally:
         places = self._places(rows)
         if places is None:
             return None
-        assert self._box is not None
+        assert self._domain is not None
         if len(places) == 1:
-            return self._add_one(self._box, places, weights.item())
+            return self._add_one(self._domain, places, weights.item())
         once = all_one(weights)
         sums: Numbers
         if once:
@@ -66,38 +66,38 @@ class Tally:
             places = places.take(starts)
         before = self._counts.take(places)
         if once and before.dtype == np.int8:  # then their sums are far from 64 bits
-            return self._more(self._box, places, before, before + sums)
+            return self._more(self._domain, places, before, before + sums)
         before = before.astype(np.int64, copy=False)
         after = added(before, np.asarray(sums))
         self._put(places, after)
-        return self._changed(self._box, places, before, after)
+        return self._changed(self._domain, places, before, after)
 
     def contents(self) -> tuple[Rows, Numbers] | None:
         """All rows, each once, and how often they are there; None if there are none."""
         places = self._counts.nonzero()[0]
-        if self._box is None or not len(places):
+        if self._domain is None or not len(places):
             return None
-        return self._box.rows(places), self._counts.take(places).astype(np.int64)
+        return self._domain.rows(places), self._counts.take(places).astype(np.int64)
 
     def _places(self, rows: Rows) -> Numbers | None:
-        if self._box is None:
-            box = Box.around(rows)
+        if self._domain is None:
+            domain = PackedKeyDomain.around(rows)
         else:
-            places = self._box.places(rows)
+            places = self._domain.places(rows)
             if places is not None:
                 return places
-            box = self._box.extended(rows)
-        if box is None or box.size > _most(self._rows + len(rows)):
+            domain = self._domain.extended(rows)
+        if domain is None or domain.size > _most(self._rows + len(rows)):
             return None
-        counts = np.zeros(box.size, dtype=self._counts.dtype)
-        if self._box is not None:
-            starts = [mine - new for mine, new in zip(self._box.lows, box.lows, strict=True)]
-            part = tuple(slice(at, at + size) for at, size in zip(starts, self._box.shape, strict=True))
-            counts.reshape(box.shape)[part] = self._counts.reshape(self._box.shape)
-        self._box, self._counts = box, counts
-        return box.places(rows)
+        counts = np.zeros(domain.size, dtype=self._counts.dtype)
+        if self._domain is not None:
+            starts = [mine - new for mine, new in zip(self._domain.lows, domain.lows, strict=True)]
+            part = tuple(slice(at, at + size) for at, size in zip(starts, self._domain.shape, strict=True))
+            counts.reshape(domain.shape)[part] = self._counts.reshape(self._domain.shape)
+        self._domain, self._counts = domain, counts
+        return domain.places(rows)
 
-    def _add_one(self, box: Box, places: Numbers, weight: int) -> Change:
+    def _add_one(self, domain: PackedKeyDomain, places: Numbers, weight: int) -> Change:
         """`add` of a single row, as fast as it can be."""
         place = places.item()
         before = self._counts.item(place)
@@ -110,7 +110,7 @@ class Tally:
         self._rows += change
         some = places if change else places[:0]
         weights = np.array((change,)) if change < 0 else ones(len(some))
-        return Change(box.rows(some), weights, consolidated=True)
+        return Change(domain.rows(some), weights, consolidated=True)
 
     def _widen(self, least: int, most: int) -> None:
         """See to it that counts in this range can be put down."""
@@ -121,7 +121,7 @@ class Tally:
         self._widen(int(np.minimum.reduce(counts)), int(np.maximum.reduce(counts)))
         self._counts[places] = counts
 
-    def _more(self, box: Box, places: Numbers, before: npt.NDArray[np.int8], after: Numbers) -> Change:
+    def _more(self, domain: PackedKeyDomain, places: Numbers, before: npt.NDArray[np.int8], after: Numbers) -> Change:
         """`_changed` where all become more, so that none can go."""
         most = int(np.maximum.reduce(after))
         self._widen(most, most)
@@ -130,9 +130,9 @@ class Tally:
         if np.count_nonzero(fresh) < len(places):
             places = places.take(fresh.nonzero()[0])
         self._rows += len(places)
-        return Change(box.rows(places), ones(len(places)), consolidated=True)
+        return Change(domain.rows(places), ones(len(places)), consolidated=True)
 
-    def _changed(self, box: Box, places: Numbers, before: Numbers, after: Numbers) -> Change:
+    def _changed(self, domain: PackedKeyDomain, places: Numbers, before: Numbers, after: Numbers) -> Change:
         was, there = before > 0, after > 0
         changed = (was != there).nonzero()[0]
         if len(changed) < len(places):
@@ -140,7 +140,7 @@ class Tally:
         gone = int(np.count_nonzero(was.take(changed))) if np.count_nonzero(was) else 0
         weights = there.take(changed).astype(np.int64) * 2 - 1 if gone else ones(len(places))
         self._rows += len(places) - 2 * gone
-        return Change(box.rows(places), weights, consolidated=True)
+        return Change(domain.rows(places), weights, consolidated=True)
 
 
 def _bounds(places: Numbers) -> Index:

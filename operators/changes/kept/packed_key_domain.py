@@ -1,4 +1,4 @@
-"""Box: rows of whole numbers that are close enough together for each to have one number, its place in the box.
+"""PackedKeyDomain: rows of whole numbers that are close enough together for each to have one number, its place in the domain.
 
 Places are in canonical order, so that rows are sorted, and counted, as single numbers.
 """
@@ -26,7 +26,7 @@ _Range: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class PackedKeyDomain:
     """All rows whose column i is one of the 2 ** bits[i] values from lows[i] on, all of which are 64-bit integers."""
 
     lows: tuple[int, ...]
@@ -35,7 +35,7 @@ class Box:
 
     @classmethod
     def around(cls, rows: Rows, also: Sequence[_Range] = ()) -> Self | None:
-        """The least box of these rows, of which there is one; None where they are not whole numbers, or lie too far
+        """The least domain of these rows, of which there is one; None where they are not whole numbers, or lie too far
         apart for a word. The last columns may `also` have values in these ranges.
         """
         ranges = _ranges(rows)
@@ -46,7 +46,7 @@ class Box:
         return cls._of(rows, ranges, [low for low, _ in ranges])
 
     def extended(self, rows: Rows) -> Self | None:
-        """A box of all this one's rows, and these: at least twice as large on the sides where it has to be larger."""
+        """A domain of all this one's rows, and these: at least twice as large on the sides where it has to be larger."""
         ranges = _ranges(rows)
         if ranges is None:
             return None

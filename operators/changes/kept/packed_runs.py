@@ -21,7 +21,7 @@ from ..values.change import Change, ManyRounds, Numbers, Rounds, all_one, ones
 from ..values.consolidate import group_starts, narrow, not_zero, sum_groups, to_merge
 from ..values.rows import Rows
 from ..values.value_columns import Column, FixedColumn, Index, Mask, empty_column
-from .packed_key_domain import WORD_BITS, Box, packable
+from .packed_key_domain import WORD_BITS, PackedKeyDomain, packable
 from .pairs import of_one, pairs
 
 _ROUNDS: Final = (0, 15)
@@ -76,31 +76,31 @@ class Layout:
     """The words of a form whose columns have these ranges."""
 
     form: Form
-    box: Box
+    domain: PackedKeyDomain
 
     @classmethod
     def of(cls, form: Form, lows: tuple[int, ...], bits: tuple[int, ...], types: Sequence[pa.DataType]) -> Layout:
-        """One whose box is known, of rows of these types."""
+        """One whose domain is known, of rows of these types."""
         columns = [empty_column(types[at]) for at in form.columns]
         dtypes = tuple(column.values.dtype for column in columns if isinstance(column, FixedColumn))
-        return cls(form, Box(lows, bits, (*dtypes, *(np.dtype(np.int64),) * form.depth)))
+        return cls(form, PackedKeyDomain(lows, bits, (*dtypes, *(np.dtype(np.int64),) * form.depth)))
 
     @cached_property
     def shifts(self) -> tuple[int, ...]:
-        bits = self.box.bits
+        bits = self.domain.bits
         return tuple(sum(bits[at + 1 :]) for at in range(len(bits)))
 
     @cached_property
     def key_shift(self) -> int:
-        return sum(self.box.bits[self.form.keys :])
+        return sum(self.domain.bits[self.form.keys :])
 
     @cached_property
     def key_bits(self) -> int:
-        return sum(self.box.bits[: self.form.keys])
+        return sum(self.domain.bits[: self.form.keys])
 
     @cached_property
     def round_bits(self) -> int:
-        return sum(self.box.bits[len(self.form.columns) :])
+        return sum(self.domain.bits[len(self.form.columns) :])
 
     def rows(self, words: Numbers, columns: Sequence[int] | None = None) -> Rows:
         """The rows of words; of these columns, or of all."""
@@ -110,7 +110,7 @@ class Layout:
         found = []
         for at in wanted:
             place = places[at]
-            values = self._values(words, place).astype(self.box.dtypes[place], copy=False)
+            values = self._values(words, place).astype(self.domain.dtypes[place], copy=False)
             found.append(FixedColumn(~values if form.descending[place] else values))
         return Rows(found, len(words))
 
@@ -133,7 +133,7 @@ class Layout:
     def laid_out_as(self, other: Layout, words: Numbers) -> Numbers:
         """The words of the same entries, in the same order, in a layout that has room for them."""
         found = np.zeros(len(words), dtype=np.int64)
-        for place, (low, shift) in enumerate(zip(other.box.lows, other.shifts, strict=True)):
+        for place, (low, shift) in enumerate(zip(other.domain.lows, other.shifts, strict=True)):
             found |= (self._values(words, place) - low) << shift
         return found
 
@@ -143,8 +143,8 @@ class Layout:
         words = np.zeros(len(keys), dtype=np.int64)
         for place, column in enumerate(keys.columns):
             assert isinstance(column, FixedColumn)
-            bits = self.box.bits[place]
-            offsets = column.values.astype(np.int64, copy=False) - self.box.lows[place]
+            bits = self.domain.bits[place]
+            offsets = column.values.astype(np.int64, copy=False) - self.domain.lows[place]
             fits = offsets.view(np.uint64) >> bits == 0
             if (nulls := column.nulls()) is not None:
                 fits &= ~nulls
@@ -159,8 +159,8 @@ class Layout:
     def _values(self, words: Numbers, place: int) -> Numbers:
         values: Numbers = words >> self.shifts[place] if self.shifts[place] else words
         if place:
-            values = values & ((1 << self.box.bits[place]) - 1)
-        return values + self.box.lows[place] if self.box.lows[place] else values
+            values = values & ((1 << self.domain.bits[place]) - 1)
+        return values + self.domain.lows[place] if self.domain.lows[place] else values
 
 
 class PackedRun:
@@ -267,13 +267,13 @@ class PackedRuns:
         laid = self._form.laid(rows, rounds)
         if len(laid):
             self._make_room(laid)
-        words = None if self.layout is None or not len(laid) else self.layout.box.places(laid)
+        words = None if self.layout is None or not len(laid) else self.layout.domain.places(laid)
         if words is None:
-            inside = None if self.layout is None or not len(laid) else self.layout.box.inside(laid)
+            inside = None if self.layout is None or not len(laid) else self.layout.domain.inside(laid)
             fits = np.zeros(0, dtype=np.int64) if inside is None else inside.nonzero()[0]
             which = fits if which is None else which.take(fits)
             if inside is not None and len(fits) and self.layout is not None:
-                words, weights = self.layout.box.places(laid.take(fits)), weights.take(fits, axis=0)
+                words, weights = self.layout.domain.places(laid.take(fits)), weights.take(fits, axis=0)
         if words is not None and self.layout is not None:
             self.insert(packed(self.layout, words, weights))
         if which is None:
@@ -353,16 +353,16 @@ class PackedRuns:
 
     def _make_room(self, laid: Rows) -> None:
         """Let the layout grow for these, as long as it can."""
-        if self._stays or (self.layout is not None and self.layout.box.inside(laid) is None):
+        if self._stays or (self.layout is not None and self.layout.domain.inside(laid) is None):
             return
         if self.layout is None:
-            box = Box.around(laid, also=(_ROUNDS,) * self._form.depth)
+            domain = PackedKeyDomain.around(laid, also=(_ROUNDS,) * self._form.depth)
         else:
-            box = self.layout.box.extended(laid)
-        if box is None:
+            domain = self.layout.domain.extended(laid)
+        if domain is None:
             self._stays = True
             return
-        self.layout = Layout(self._form, box)
+        self.layout = Layout(self._form, domain)
 
     def _ranges(self, run: PackedRun, key_words: Numbers) -> tuple[Index | None, Index, Numbers]:
         """Where a run, of whatever layout, has the keys of these words: which ones it may have, None if all; for each
@@ -477,7 +477,7 @@ class Sums:
 
 def packed(layout: Layout, words: Numbers, weights: Numbers) -> PackedRun:
     """A run of words in any order, which may be put in order in place."""
-    bits = sum(layout.box.bits)
+    bits = sum(layout.domain.bits)
     return beside(lambda: PackedRun(layout, *_each_once(*_in_order(words, weights, bits))), len(words))
 
 

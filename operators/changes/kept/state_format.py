@@ -87,15 +87,15 @@ def _table(run: Run, schema: pa.Schema) -> pa.Table:
 
 
 def _described(layout: Layout, schema: pa.Schema) -> dict[str, Any]:
-    form, box = layout.form, layout.box
+    form, domain = layout.form, layout.domain
     return {
         "types": list(map(str, schema.types)),
         "columns": form.columns,
         "descending": form.descending,
         "keys": form.keys,
         "depth": form.depth,
-        "lows": box.lows,
-        "bits": box.bits,
+        "lows": domain.lows,
+        "bits": domain.bits,
     }
 
 

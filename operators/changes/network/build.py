@@ -1,4 +1,4 @@
-"""From a graph to its nodes: every vertex the result needs, once for each channel, linked by lanes."""
+"""From a graph to its nodes: every vertex the result needs, once for each channel, linked by queues."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from .channel_nodes import Node, OperatorNode, Sink, Source
-from .link_queues import Emitter, Lane, connect
+from .link_queues import Emitter, LinkQueue, connect
 from .locking import Locked, Locking
 from .loop_progress import Progress
 from .network_graph import Back, ByKey, Entry, Graph, Link, Loop, Operate, Route, links_of
@@ -29,7 +29,7 @@ class Nodes:
     loops: dict[str, LoopNode] = field(default_factory=dict)
     """By path."""
     sinks: list[Sink] = field(default_factory=list)
-    lanes: list[Lane] = field(default_factory=list)
+    queues: list[LinkQueue] = field(default_factory=list)
 
 
 def build(graph: Graph, channels: int, schedule: Schedule, locking: MakeLocking) -> Nodes:
@@ -73,9 +73,9 @@ class _Builder:
         return made
 
     def connect(self, sources: Sequence[Emitter], route: Route, targets: Sequence[Node | Ingress], port: int) -> None:
-        for target, lanes in zip(targets, connect(sources, route, targets, port, self.schedule), strict=True):
-            target.lanes.extend(lanes)
-            self.nodes.lanes.extend(lanes)
+        for target, queues in zip(targets, connect(sources, route, targets, port, self.schedule), strict=True):
+            target.queues.extend(queues)
+            self.nodes.queues.extend(queues)
 
     def _entry(self, entry: Entry, loop: LoopNode | None) -> Sequence[Emitter]:
         if loop is not None:
@@ -96,8 +96,8 @@ class _Builder:
         entries = {port for port, link in enumerate(vertex.inputs) if isinstance(graph.vertices[link.vertex], Entry)}
         for channel, node in enumerate(nodes):
             self.nodes.operators[path, channel] = node
-            for lane in node.lanes if loop is not None and len(entries) < len(vertex.inputs) else ():
-                lane.quiet = lane.port in entries
+            for queue in node.queues if loop is not None and len(entries) < len(vertex.inputs) else ():
+                queue.quiet = queue.port in entries
         return nodes
 
     def _loop(

@@ -1,4 +1,4 @@
-"""Nodes: one channel's instances of the vertices that are no loops, each a merge point of the lanes that end in it."""
+"""Nodes: one channel's instances of the vertices that are no loops, each a merge point of the queues that end in it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ...core.operator import least_watermark
 from ..change_operator import ChangeOperator
 from ..values.change import Change
 from .link_messages import Checkpoint, Gathering, Message, Prepare, Watermark
-from .link_queues import Emitter, Lane
+from .link_queues import Emitter, LinkQueue
 from .schedule import Schedule
 
 Arguments = ParamSpec("Arguments")
 
 
-class Surroundings(Protocol):
+class NodeContext(Protocol):
     """What is around a node: a loop, or nothing."""
 
     def overflow(self, error: OverflowError) -> ExecutionError: ...
@@ -29,32 +29,32 @@ class Surroundings(Protocol):
 
 
 class Node(Emitter):
-    """Changes are taken as they come. A prepare or a checkpoint goes on once it has come on every lane; a lane on
+    """Changes are taken as they come. A prepare or a checkpoint goes on once it has come on every queue; a queue on
     which the checkpoint has come is held until then.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.lanes: list[Lane] = []
+        self.queues: list[LinkQueue] = []
         self._gathering: Gathering | None = None
         self._checkpoints = 0
 
-    def take(self, lane: Lane, message: Message) -> None:
+    def take(self, queue: LinkQueue, message: Message) -> None:
         match message:
             case Change():
-                self.receive(lane.port, message)
+                self.receive(queue.port, message)
             case Prepare():
                 if self._gathering is None:
-                    self._gathering = Gathering(len(self.lanes), sum(not each.quiet for each in self.lanes))
+                    self._gathering = Gathering(len(self.queues), sum(not each.quiet for each in self.queues))
                 gathered = self._gathering.add(message)
                 if gathered is not None:
                     self.prepared(gathered)
             case Watermark(value):
-                lane.watermark = value
+                queue.watermark = value
             case Checkpoint():
-                lane.held = True
+                queue.held = True
                 self._checkpoints += 1
-                if self._checkpoints == len(self.lanes):
+                if self._checkpoints == len(self.queues):
                     self._checkpoints = 0
                     self.checkpointed(message)
             case _:
@@ -66,26 +66,26 @@ class Node(Emitter):
 
     @abstractmethod
     def prepared(self, prepare: Prepare) -> None:
-        """A prepare has come on all lanes."""
+        """A prepare has come on all queues."""
 
     @abstractmethod
     def checkpointed(self, checkpoint: Checkpoint) -> None:
-        """The checkpoint has come on all lanes, which are held."""
+        """The checkpoint has come on all queues, which are held."""
 
     def release(self) -> int | None:
-        """Let the lanes go on; the watermark of the epoch they have ended, if all have one."""
-        watermark = take_watermark(self.lanes)
-        for lane in self.lanes:
-            lane.release()
+        """Let the queues go on; the watermark of the epoch they have ended, if all have one."""
+        watermark = take_watermark(self.queues)
+        for queue in self.queues:
+            queue.release()
         return watermark
 
 
-def take_watermark(lanes: Iterable[Lane]) -> int | None:
-    """The least of the lanes' watermarks, if all have one; they are forgotten."""
+def take_watermark(queues: Iterable[LinkQueue]) -> int | None:
+    """The least of the queues' watermarks, if all have one; they are forgotten."""
     found = []
-    for lane in lanes:
-        found.append(lane.watermark)
-        lane.watermark = None
+    for queue in queues:
+        found.append(queue.watermark)
+        queue.watermark = None
     return least_watermark(found)
 
 
@@ -107,7 +107,7 @@ class Counters:
 class OperatorNode(Node):
     """An operator. It decides what is due at the time a prepare releases, and at a checkpoint everything."""
 
-    def __init__(self, operator: ChangeOperator, place: str, around: Surroundings | None, schedule: Schedule) -> None:
+    def __init__(self, operator: ChangeOperator, place: str, around: NodeContext | None, schedule: Schedule) -> None:
         super().__init__()
         self.operator = operator
         self.place = place

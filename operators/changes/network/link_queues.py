@@ -16,19 +16,19 @@ from .network_graph import ByKey, Route
 from .schedule import Schedule
 
 BOUND: Final = 1 << 18
-"""Rows in a lane beyond which its source counts as pressed back."""
+"""Rows in a queue beyond which its source counts as pressed back."""
 
 WEIGHED_BYTES: Final = 4 << 20
-"""Bytes of texts and lists that pass through a lane between looks at how much there is: few rows may be large."""
+"""Bytes of texts and lists that pass through a queue between looks at how much there is: few rows may be large."""
 
 
 class Target(Protocol):
-    """Where a lane ends."""
+    """Where a queue ends."""
 
-    def take(self, lane: Lane, message: Message) -> None: ...
+    def take(self, queue: LinkQueue, message: Message) -> None: ...
 
 
-class Lane:
+class LinkQueue:
     """Messages in order of their sending. While it is `held` they wait in it; `port` is the target's input. One that is
     `quiet` leads from an input of the loop to where others lead too, and brings no prepare that releases a time.
     """
@@ -116,7 +116,7 @@ class Lane:
             self._schedule.add(self)
 
     def _together(self, first: Change) -> Change:
-        """The changes at the lane's head as one."""
+        """The changes at the queue's head as one."""
         parts, rows = [first], len(first)
         while self._queue and rows < BOUND and isinstance(part := self._queue[0], Change):
             self._queue.popleft()
@@ -126,34 +126,34 @@ class Lane:
 
 
 class Outlet:
-    """One channel's end of a link: its lanes, by the channel they lead to, or the only one."""
+    """One channel's end of a link: its queues, by the channel they lead to, or the only one."""
 
-    __slots__ = ("_by", "lanes")
+    __slots__ = ("_by", "queues")
 
-    def __init__(self, route: Route, lanes: Sequence[Lane]) -> None:
-        self.lanes = tuple(lanes)
-        self._by = route.columns if isinstance(route, ByKey) and len(lanes) > 1 else None
+    def __init__(self, route: Route, queues: Sequence[LinkQueue]) -> None:
+        self.queues = tuple(queues)
+        self._by = route.columns if isinstance(route, ByKey) and len(queues) > 1 else None
 
     def send(self, change: Change) -> None:
         if self._by is not None:
             self._deal(change, self._by)
             return
-        for lane in self.lanes:
-            lane.push(change)
+        for queue in self.queues:
+            queue.push(change)
 
     def tell(self, message: Message) -> None:
         """A message to all channels."""
-        for lane in self.lanes:
-            lane.push(message)
+        for queue in self.queues:
+            queue.push(message)
 
     def _deal(self, change: Change, columns: tuple[int, ...]) -> None:
         if not columns:
-            self.lanes[0].push(change)
+            self.queues[0].push(change)
             return
-        channels = channel_of(change.rows.select(columns).hashes(), len(self.lanes))
+        channels = channel_of(change.rows.select(columns).hashes(), len(self.queues))
         for channel in np.unique(channels).tolist():
             rows = np.flatnonzero(channels == channel)
-            self.lanes[channel].push(change if len(rows) == len(change) else change.take(rows))
+            self.queues[channel].push(change if len(rows) == len(change) else change.take(rows))
 
 
 class Emitter:
@@ -175,14 +175,14 @@ class Emitter:
 
 def connect(
     sources: Sequence[Emitter], route: Route, targets: Sequence[Target], port: int, schedule: Schedule
-) -> list[list[Lane]]:
-    """Link all channels of a vertex to all of another one; the new lanes of each target."""
-    incoming: list[list[Lane]] = [[] for _ in targets]
+) -> list[list[LinkQueue]]:
+    """Link all channels of a vertex to all of another one; the new queues of each target."""
+    incoming: list[list[LinkQueue]] = [[] for _ in targets]
     across = route is not None and len(targets) > 1
     for channel, source in enumerate(sources):
         reached = range(len(targets)) if across else (channel,)
-        lanes = [Lane(source, targets[to], port, schedule) for to in reached]
-        for to, lane in zip(reached, lanes, strict=True):
-            incoming[to].append(lane)
-        source.outlets.append(Outlet(route if across else None, lanes))
+        queues = [LinkQueue(source, targets[to], port, schedule) for to in reached]
+        for to, queue in zip(reached, queues, strict=True):
+            incoming[to].append(queue)
+        source.outlets.append(Outlet(route if across else None, queues))
     return incoming

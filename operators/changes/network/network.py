@@ -206,7 +206,7 @@ class Network:
         nodes = self._nodes
         state = sum(node.operator.nbytes for node in nodes.operators.values())
         state += sum(loop.progress.nbytes for loop in nodes.loops.values())
-        under_way = sum(lane.nbytes for lane in nodes.lanes)
+        under_way = sum(queue.nbytes for queue in nodes.queues)
         return state + under_way + sum(sink.nbytes for sink in nodes.sinks) + self._marked_bytes()
 
     def _marked_bytes(self) -> int:

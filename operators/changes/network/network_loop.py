@@ -15,57 +15,57 @@ from ...core.operator import UNBOUNDED, least_watermark
 from ..values.change import Change, Rounds
 from .channel_nodes import Node, take_watermark
 from .link_messages import Checkpoint, Event, Message, Prepare, Watermark, earliest
-from .link_queues import Emitter, Lane
+from .link_queues import Emitter, LinkQueue
 from .locking import Locked, Locking
 from .loop_progress import Progress
 from .schedule import Schedule
 
 
 class Inlet(Emitter):
-    """One channel of something that the body reads and that no lane of the body leads to: what came back, an input
+    """One channel of something that the body reads and that no queue of the body leads to: what came back, an input
     from outside, the dummy read of a nested loop.
     """
 
     def send(self, event: Event) -> None:
         """Pass on what the loop sends into its body."""
         if type(event) is Prepare and event.rounds is not None:
-            for lane in self.awaited:
-                lane.push(event)
+            for queue in self.awaited:
+                queue.push(event)
         else:
             self.tell(event)
 
     @cached_property
-    def awaited(self) -> tuple[Lane, ...]:
-        """Those of its lanes that bring prepares which release a time."""
-        return tuple(lane for outlet in self.outlets for lane in outlet.lanes if not lane.quiet)
+    def awaited(self) -> tuple[LinkQueue, ...]:
+        """Those of its queues that bring prepares which release a time."""
+        return tuple(queue for outlet in self.outlets for queue in outlet.queues if not queue.quiet)
 
 
 class Ingress(Inlet):
-    """One channel of an input of the loop. When an event has come on all its lanes, it has reached it; behind the
-    event the lanes are held.
+    """One channel of an input of the loop. When an event has come on all its queues, it has reached it; behind the
+    event the queues are held.
     """
 
     def __init__(self, loop: LoopNode) -> None:
         super().__init__()
-        self.lanes: list[Lane] = []
+        self.queues: list[LinkQueue] = []
         self.reached = False
         self.marked = False
         self.due: Rounds | None = None
         self._loop = loop
         self._events = 0
 
-    def take(self, lane: Lane, message: Message) -> None:
+    def take(self, queue: LinkQueue, message: Message) -> None:
         match message:
             case Change():
                 self.receive(message)
             case Watermark(value):
-                lane.watermark = value
+                queue.watermark = value
             case Prepare(marked=marked, due=due):
                 self.marked |= marked
                 self.due = earliest(self.due, due)
-                self._arrived(lane, message)
+                self._arrived(queue, message)
             case Checkpoint():
-                self._arrived(lane, message)
+                self._arrived(queue, message)
             case _:
                 assert_never(message)
 
@@ -84,17 +84,17 @@ class Ingress(Inlet):
     def open(self) -> None:
         """The event has left the loop: what is behind it may come."""
         self.reached, self.marked, self.due = False, False, None
-        for lane in self.lanes:
-            lane.release()
+        for queue in self.queues:
+            queue.release()
 
     def on_event(self, event: Event) -> None:
-        """The event has come on all lanes."""
+        """The event has come on all queues."""
         self._loop.moved(event)
 
-    def _arrived(self, lane: Lane, event: Event) -> None:
-        lane.held = self._loop.locking.holds()
+    def _arrived(self, queue: LinkQueue, event: Event) -> None:
+        queue.held = self._loop.locking.holds()
         self._events += 1
-        if self._events == len(self.lanes):
+        if self._events == len(self.queues):
             self._events = 0
             self.reached = True
             self.on_event(event)
@@ -222,8 +222,8 @@ class LoopNode(Locked):
 
     def _send_watermarks(self) -> None:
         """Into the body, in front of the checkpoint: an input has its own, and what came back the least of all."""
-        whole = least_watermark(lane.watermark for each in (*self.ingresses, *self.entering) for lane in each.lanes)
-        of = [(each, least_watermark(lane.watermark for lane in each.lanes)) for each in self.ingresses]
+        whole = least_watermark(queue.watermark for each in (*self.ingresses, *self.entering) for queue in each.queues)
+        of = [(each, least_watermark(queue.watermark for queue in each.queues)) for each in self.ingresses]
         for inlet, watermark in (*((each, whole) for each in self.backs), *of):
             if watermark is not None:
                 inlet.tell(Watermark(watermark))
@@ -247,7 +247,7 @@ class LoopNode(Locked):
             if change is not None:
                 output.emit(change)
         inputs: Sequence[Ingress] = (*self.ingresses, *self.entering)
-        watermark = take_watermark(lane for ingress in inputs for lane in ingress.lanes)
+        watermark = take_watermark(queue for ingress in inputs for queue in ingress.queues)
         if isinstance(event, Prepare):
             event = self._merged(event, due, inputs)
         for output in self.outputs:

@@ -24,7 +24,7 @@ class OperatorStatistics:
     busy: float
     """The share of the network's time in which it worked."""
     backpressure: float
-    """The share of it in which more rows waited behind it than a lane should have."""
+    """The share of it in which more rows waited behind it than a queue should have."""
     health: float
     """0 once it has failed."""
     begun: float = 0.0

@@ -15,7 +15,7 @@ class Work(Protocol):
 
 
 class Schedule(Protocol):
-    """`whole` says that a lane which is chosen is emptied, and changes that stand in it together are given as one."""
+    """`whole` says that a queue which is chosen is emptied, and changes that stand in it together are given as one."""
 
     whole: bool
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..kept.packed_key_domain import Box
+from ..kept.packed_key_domain import PackedKeyDomain
 from .change import Change
 from .order_codes import canonical_orders, order_of
 
@@ -29,11 +29,11 @@ def canonical(change: Change) -> Change:
 
 def _packed(change: Change) -> Change | None:
     """The same change, whose weights are all alike, in canonical order; None if its rows are no single words."""
-    box = Box.around(change.rows)
-    places = None if box is None else box.places(change.rows)
-    if box is None or places is None:
+    domain = PackedKeyDomain.around(change.rows)
+    places = None if domain is None else domain.places(change.rows)
+    if domain is None or places is None:
         return None
     if np.count_nonzero(places[1:] < places[:-1]) == 0:
         return change
     places.sort()
-    return Change(box.rows(places), change.weights, consolidated=change.consolidated)
+    return Change(domain.rows(places), change.weights, consolidated=change.consolidated)

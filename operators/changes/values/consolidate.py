@@ -10,7 +10,7 @@ import numpy as np
 
 from ...arrays.hashing import Hashes, combine_hashes
 from ...core.interrupts import beside
-from ..kept.packed_key_domain import Box
+from ..kept.packed_key_domain import PackedKeyDomain
 from .change import Change, ManyRounds, Numbers, all_one
 from .rows import Rows
 from .value_columns import Index, Mask
@@ -174,9 +174,9 @@ def consolidated_as_words(change: Change) -> Change | None:
 
 
 def _consolidated_as_words(change: Change) -> Change | None:
-    box = Box.around(change.rows)
-    places = None if box is None else box.places(change.rows)
-    if box is None or places is None:
+    domain = PackedKeyDomain.around(change.rows)
+    places = None if domain is None else domain.places(change.rows)
+    if domain is None or places is None:
         return None
     weights = change.weights
     if all_one(weights):
@@ -191,7 +191,7 @@ def _consolidated_as_words(change: Change) -> Change | None:
     if np.count_nonzero(weights) < len(weights):
         there = weights.nonzero()[0]
         places, weights = places.take(there), weights.take(there)
-    return Change(box.rows(places), weights, consolidated=True)
+    return Change(domain.rows(places), weights, consolidated=True)
 
 
 def _all_different(hashes: Hashes) -> bool:

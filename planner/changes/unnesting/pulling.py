@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from ... import ir
-from ...analysis.outer_references import Reach
+from ...analysis.outer_references import OuterReferences
 from ...functions import bind
 from ...ir import tree
 from ...ir import types as t
@@ -62,7 +62,7 @@ class Pulling:
     that is otherwise.
     """
 
-    def __init__(self, reach: Reach, rewriting: Rewriting) -> None:
+    def __init__(self, reach: OuterReferences, rewriting: Rewriting) -> None:
         self._reach = reach
         self._rewriting = rewriting
 

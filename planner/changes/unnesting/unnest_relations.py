@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from ... import ir
-from ...analysis.outer_references import Reach
+from ...analysis.outer_references import OuterReferences
 from ...ir import tree
 from ...ir import types as t
 from ...ir.boolean import conjuncts
@@ -28,7 +28,7 @@ class Unnesting:
     """Rewrites relations of one plan."""
 
     def __init__(self) -> None:
-        self._pulling = Pulling(Reach(), _rewritten)
+        self._pulling = Pulling(OuterReferences(), _rewritten)
 
     def rewritten(self, relation: ir.Relation) -> ir.Relation:
         """The relation as joins, without subqueries in its own expressions. Its inputs, and what subqueries read, are

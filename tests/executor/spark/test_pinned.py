@@ -70,9 +70,9 @@ def test_where_the_channels_run_does_not_show(tpch_folder: Path, tmp_path: Path,
     """
     command = [sys.executable, "-m", f"{__package__}.elsewhere", " ".join(ELSEWHERE), str(tpch_folder), str(tmp_path)]
     path = os.pathsep.join([str(project), os.environ.get("PYTHONPATH", "")])
-    surroundings = {**os.environ, "PYTHONPATH": path}
+    execution_context = {**os.environ, "PYTHONPATH": path}
     run = subprocess.run(
-        [*command, *THERE], cwd=project, env=surroundings, capture_output=True, text=True, check=False, timeout=280
+        [*command, *THERE], cwd=project, env=execution_context, capture_output=True, text=True, check=False, timeout=280
     )
     assert run.returncode == 0, run.stderr[-3000:]
     found = json.loads(run.stdout.splitlines()[-1])

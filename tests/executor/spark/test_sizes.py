@@ -67,8 +67,8 @@ def cost(client: tidegate.Client, spark: SparkSession, numbers: str, channels: i
     found: list[tuple[int, int]] = []
     run: Callable[..., Any] = SparkCluster._results
 
-    def counted(self: SparkCluster, stages: Any, epoch: int, supply: Any, folder: Path) -> Any:
-        results = run(self, stages, epoch, supply, folder)
+    def counted(self: SparkCluster, stages: Any, epoch: int, epoch_input: Any, folder: Path) -> Any:
+        results = run(self, stages, epoch, epoch_input, folder)
         found.append((len(list(folder.iterdir())), sum(map(len, results.values()))))
         return results
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.operators.changes.kept.packed_key_domain import Box
+from tidegate.operators.changes.kept.packed_key_domain import PackedKeyDomain
 from tidegate.operators.changes.values.rows import Rows
 
 TYPES = [pa.int64(), pa.int32()]
@@ -32,21 +32,21 @@ def listed(some: Rows) -> list[tuple[int, int]]:
 
 @given(PAIRS)
 def test_places_are_in_the_order_of_rows_and_lead_back_to_them(pairs: list[tuple[int, int]]) -> None:
-    box = Box.around(rows(pairs))
-    assert box is not None
-    places = box.places(rows(pairs))
+    domain = PackedKeyDomain.around(rows(pairs))
+    assert domain is not None
+    places = domain.places(rows(pairs))
     assert places is not None
-    assert 0 <= places.min() <= places.max() < box.size
-    assert listed(box.rows(np.sort(places))) == sorted(pairs)
+    assert 0 <= places.min() <= places.max() < domain.size
+    assert listed(domain.rows(np.sort(places))) == sorted(pairs)
 
 
 @given(PAIRS, PAIRS)
 def test_an_extended_box_holds_what_it_held_and_more(
     before: list[tuple[int, int]], after: list[tuple[int, int]]
 ) -> None:
-    box = Box.around(rows(before))
-    assert box is not None
-    larger = box.extended(rows(after))
+    domain = PackedKeyDomain.around(rows(before))
+    assert domain is not None
+    larger = domain.extended(rows(after))
     assert larger is not None
     places = larger.places(rows(before + after))
     assert places is not None
@@ -55,10 +55,10 @@ def test_an_extended_box_holds_what_it_held_and_more(
 
 @given(PAIRS, st.tuples(st.integers(LEAST, MOST), st.integers(-9, 9)))
 def test_only_a_row_inside_has_a_place(pairs: list[tuple[int, int]], row: tuple[int, int]) -> None:
-    box = Box.around(rows(pairs))
-    assert box is not None
-    inside = all(low <= value < low + size for value, low, size in zip(row, box.lows, box.shape, strict=True))
-    assert (box.places(rows([row])) is not None) == inside
+    domain = PackedKeyDomain.around(rows(pairs))
+    assert domain is not None
+    inside = all(low <= value < low + size for value, low, size in zip(row, domain.lows, domain.shape, strict=True))
+    assert (domain.places(rows([row])) is not None) == inside
 
 
 @pytest.mark.parametrize(
@@ -71,14 +71,14 @@ def test_only_a_row_inside_has_a_place(pairs: list[tuple[int, int]], row: tuple[
         Rows.of_arrays([pa.array(["a", "b"])], 2),
         Rows((), 2),
     ],
-    ids=["nulls", "far apart", "a box beyond 64 bits", "floats", "texts", "no columns"],
+    ids=["nulls", "far apart", "a domain beyond 64 bits", "floats", "texts", "no columns"],
 )
 def test_not_all_rows_have_a_box(some: Rows) -> None:
-    assert Box.around(some) is None
+    assert PackedKeyDomain.around(some) is None
 
 
 def test_a_box_is_extended_to_the_least_and_the_largest_numbers_there_are_or_not_at_all() -> None:
-    low = Box.around(single(LEAST + 1, LEAST + 4))
+    low = PackedKeyDomain.around(single(LEAST + 1, LEAST + 4))
     assert low is not None
     extended = low.extended(single(LEAST))
     assert extended is None or extended.places(single(LEAST, LEAST + 4)) is not None

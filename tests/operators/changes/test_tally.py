@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.operators.changes.distinct_or_set_op import Weigh, Weighing
-from tidegate.operators.changes.kept.dense_counts import Tally
+from tidegate.operators.changes.distinct_or_set_op import DistinctOrSetOp, Weighing
+from tidegate.operators.changes.kept.dense_counts import DenseCounts
 from tidegate.operators.changes.values.change import Change
 from tidegate.operators.changes.values.rows import Rows
 
@@ -27,7 +27,7 @@ def change(entries: list[tuple[int | None, int, int]], factor: int = 1) -> Chang
     return Change(Rows.of_arrays(arrays, len(entries)), weights)
 
 
-def given_out(operator: Weigh, one: Change) -> Counter[tuple[int | None, int]]:
+def given_out(operator: DistinctOrSetOp, one: Change) -> Counter[tuple[int | None, int]]:
     """What it answers, row by row."""
     operator.receive(0, one)
     found: Counter[tuple[int | None, int]] = Counter()
@@ -43,19 +43,19 @@ def given_out(operator: Weigh, one: Change) -> Counter[tuple[int | None, int]]:
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(ENTRIES, FAR), min_size=1, max_size=6))
 def test_rows_appear_and_go_as_they_do_where_they_are_kept(parts: list[tuple[list[tuple[int, int, int]], int]]) -> None:
-    counted, kept = (Weigh(SCHEMA, Weighing.DISTINCT, once=once) for once in (True, False))
+    counted, kept = (DistinctOrSetOp(SCHEMA, Weighing.DISTINCT, once=once) for once in (True, False))
     for entries, factor in parts:
         assert given_out(counted, change(entries, factor)) == given_out(kept, change(entries, factor))
 
 
 def test_a_row_that_cannot_be_counted_finds_what_was_counted_before() -> None:
-    operator = Weigh(SCHEMA, Weighing.DISTINCT, once=True)
+    operator = DistinctOrSetOp(SCHEMA, Weighing.DISTINCT, once=True)
     assert given_out(operator, change([(1, 1, 1), (2, 2, 1)])) == {(1, 1): 1, (2, 2): 1}
     assert given_out(operator, change([(None, 1, 1), (2, 2, -1), (1, 1, 1)])) == {(None, 1): 1, (2, 2): -1}
 
 
 def test_a_count_may_be_any_number_of_64_bits() -> None:
-    operator = Weigh(SCHEMA, Weighing.DISTINCT, once=True)
+    operator = DistinctOrSetOp(SCHEMA, Weighing.DISTINCT, once=True)
     assert given_out(operator, change([(1, 1, 200)])) == {(1, 1): 1}
     assert given_out(operator, change([(1, 1, -199)])) == {}
     assert given_out(operator, change([(1, 1, -1)])) == {(1, 1): -1}
@@ -67,9 +67,9 @@ def test_a_count_may_be_any_number_of_64_bits() -> None:
 
 def test_few_rows_far_apart_are_not_counted() -> None:
     """A place for every row there could be must not take more memory than the rows."""
-    tally = Tally()
+    dense_counts = DenseCounts()
     near, far = change([(0, 0, 1)]), change([(1 << 30, 0, 1)])
-    assert tally.add(near.rows, near.weights) is not None
-    assert tally.add(far.rows, far.weights) is None
-    assert tally.nbytes < 1 << 21
-    assert tally.contents() is not None
+    assert dense_counts.add(near.rows, near.weights) is not None
+    assert dense_counts.add(far.rows, far.weights) is None
+    assert dense_counts.nbytes < 1 << 21
+    assert dense_counts.contents() is not None

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.operators.changes import distinct_or_set_op as weigh
-from tidegate.operators.changes.distinct_or_set_op import Weigh, Weighing
+from tidegate.operators.changes.distinct_or_set_op import DistinctOrSetOp, Weighing
 from tidegate.operators.changes.kept.arrangement import Arrangement
 from tidegate.operators.changes.kept.state_format import save_arrangement
 from tidegate.operators.testing import MemoryState
@@ -48,7 +48,7 @@ def test_rows_decided_one_by_one_are_decided_alike(few: int, monkeypatch: pytest
     @settings(max_examples=60, deadline=None)
     @given(timed_epochs([ROWS], 1))
     def check(epochs: list[list[Timed]]) -> None:
-        operator = Weigh(SCHEMA, Weighing.DISTINCT, depth=1)
+        operator = DistinctOrSetOp(SCHEMA, Weighing.DISTINCT, depth=1)
         check_timed(operator, lambda bags: expected(Weighing.DISTINCT, bags), [SCHEMA], epochs, 1)
 
     check()
@@ -62,7 +62,7 @@ def test_at_every_time_it_has_given_what_the_weights_up_to_then_make(weighing: W
     @settings(max_examples=15, deadline=None)
     @given(timed_epochs([ROWS] * inputs, depth))
     def check(epochs: list[list[Timed]]) -> None:
-        operator = Weigh(SCHEMA, weighing, inputs=inputs, depth=depth)
+        operator = DistinctOrSetOp(SCHEMA, weighing, inputs=inputs, depth=depth)
         check_timed(operator, lambda bags: expected(weighing, bags), [SCHEMA] * inputs, epochs, depth)
 
     check()
@@ -73,5 +73,5 @@ def test_the_format_before_what_was_given_out_was_kept_beside_what_came_in_is_re
     for name in ("received", "given"):
         save_arrangement(state, name, Arrangement(SCHEMA.types, (0, 1), depth=1), SCHEMA, version=1)
     with pytest.raises(CheckpointError, match="'received' has format version 1, and this build reads version 2") as no:
-        Weigh(SCHEMA, Weighing.DISTINCT, depth=1).load(state)
+        DistinctOrSetOp(SCHEMA, Weighing.DISTINCT, depth=1).load(state)
     assert no.value.reason == "CHECKPOINT_VERSION"

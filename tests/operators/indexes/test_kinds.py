@@ -135,7 +135,7 @@ def test_look_ups_on_many_threads_give_the_same_rows(kind: str, root: Path, inst
     for prefetch in (0, 1, 4, 16, 256):
         index = open_kind(kind, TABLE, ["a"], ["v", "b"], root=root, instance=instance)
         operator = joining(
-            index, keys.schema, ["k"], batch_rows=7, prefetch=prefetch, submit=threads.lane(prefetch + 1).submit
+            index, keys.schema, ["k"], batch_rows=7, prefetch=prefetch, submit=threads.lookup_queue(prefetch + 1).submit
         )
         found += [tuples(list(operator.run([stream(keys)]))) for _ in range(2)]
         operator.close()

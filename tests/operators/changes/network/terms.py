@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tidegate.operators.changes.change_operator import ChangeOperator
-from tidegate.operators.changes.distinct_or_set_op import Weigh, Weighing
+from tidegate.operators.changes.distinct_or_set_op import DistinctOrSetOp, Weighing
 from tidegate.operators.changes.join import Join as JoinOperator
 from tidegate.operators.changes.join import JoinKey
 from tidegate.operators.changes.network.network_graph import (
@@ -231,10 +231,10 @@ class _Scope:
                     lambda _: JoinOperator(PAIRS, PAIRS, [JoinKey(1, 0)], [0, 3], depth=depth), inputs, PAIRS, "compose"
                 )
             case Distinct(of):
-                make = lambda _: Weigh(PAIRS, Weighing.DISTINCT, depth=depth)  # noqa: E731
+                make = lambda _: DistinctOrSetOp(PAIRS, Weighing.DISTINCT, depth=depth)  # noqa: E731
                 return Operate(make, (self.link(of, _WHOLE),), PAIRS, "distinct")
             case Except(left, right):
-                make = lambda _: Weigh(PAIRS, Weighing.EXCEPT_ANY, inputs=2, depth=depth)  # noqa: E731
+                make = lambda _: DistinctOrSetOp(PAIRS, Weighing.EXCEPT_ANY, inputs=2, depth=depth)  # noqa: E731
                 return Operate(make, (self.link(left, _WHOLE), self.link(right, _WHOLE)), PAIRS, "except")
             case Union(parts):
                 return Operate(lambda _: Linear(), tuple(self.link(part) for part in parts), PAIRS, "union")

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tidegate.operators.changes.network import link_queues as lanes
+from tidegate.operators.changes.network import link_queues as queues
 from tidegate.operators.changes.network.network import Network
 from tidegate.operators.changes.values.change import Change
 from tidegate.operators.changes.values.rows import Rows
@@ -73,7 +73,7 @@ def test_a_long_chain_neither_recurses_nor_keeps_objects_for_its_rounds(
 def test_gauges_of_a_loops_operators_are_seen_and_between_0_and_1(
     continuous: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lanes, "BOUND", 8)
+    monkeypatch.setattr(queues, "BOUND", 8)
     doubled = Iterate("x", Distinct(Union((SEEDS, Compose(Ref("x"), Union((EDGES, EDGES)))))))
     network, _ = network_of(doubled, continuous=continuous)
     rows = Rows.of_arrays([pa.array([0] * 99), pa.array(range(1, 100))], 99)

@@ -137,7 +137,7 @@ def test_statistics_say_what_each_operator_and_loop_did() -> None:
     feed(network, EPOCHS[0], seeded=seeded)
     network.run()
     said = network.statistics()
-    assert {one.operator for one in said.operators} == {"Join", "Linear", "Weigh"}
+    assert {one.operator for one in said.operators} == {"Join", "Linear", "DistinctOrSetOp"}
     for one in said.operators:
         assert 0 < one.busy <= 1
         assert one.backpressure == 0
