@@ -71,14 +71,14 @@ class _Fed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Result:
-    """The rows of a pipeline that feeds no exchange: channel after channel, or hand after hand as they were dealt."""
+    """The rows of a pipeline that feeds no exchange: channel after channel, or morsel after morsel as dealt."""
 
     fed: _Fed
     morsels: int | None
 
 
 class ParallelRun:
-    """The pipelines from `first` to `last` over some pieces. `rows` is used up once; `epoch_input` says what all share."""
+    """The pipelines from `first` to `last` over some pieces. `rows` is used up once; all share the `epoch_input`."""
 
     def __init__(
         self,
@@ -199,7 +199,7 @@ class ParallelRun:
         if pipeline.into:
             rows = _in_blocks(channel, turns)
         elif pipeline.start is Start.PIECE:
-            rows = _in_hands(channel, turns, _empty(pipeline.root.schema))
+            rows = _in_morsels(channel, turns, _empty(pipeline.root.schema))
         else:
             rows = _as_they_come(channel, turns)
         return Driver(
@@ -271,8 +271,8 @@ def _in_blocks(channel: _Channel, turns: Sequence[Pieces]) -> Rows:
         yield from blocks(batches)
 
 
-def _in_hands(channel: _Channel, turns: Sequence[Pieces], end: pa.RecordBatch) -> Rows:
-    """An empty batch ends each hand, and there is no other."""
+def _in_morsels(channel: _Channel, turns: Sequence[Pieces], end: pa.RecordBatch) -> Rows:
+    """An empty batch ends each morsel, and there is no other."""
     for pieces in turns:
         with closing(channel.rows(pieces)) as batches:
             for batch in batches:

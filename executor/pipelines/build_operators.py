@@ -66,11 +66,11 @@ Watched: TypeAlias = Callable[[RunNode, int, Iterator[pa.RecordBatch]], Iterator
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OperatorFactory:
-    """What operators are made with. `take` gives the DuckDB instance of the channel, made when the first operator wants
-    it. `index` gives a kept index by its name; `tables` and `databases` are what others
-    are opened from, with as many look-ups at a time as `lookup_queue` is asked for. What does not fit into memory goes to
-    `space`. `meter` gives an operator's counters by its name and place. Statements with loops must have their first row
-    within `loop_seconds`, if these are not 0; `later` makes calls at a later time. Loops that go round by round have
+    """Makes operators. `take` gives the DuckDB instance of the channel, made when the first operator wants it. `index`
+    gives a kept index by its name; `tables` and `databases` are what other indexes are opened from, with as many
+    look-ups at a time as `lookup_queue` is asked for. What does not fit into memory goes to `space`. `meter` gives an
+    operator's counters by its name and place. Statements with loops must have their first row within `loop_seconds`,
+    if these are not 0; `later` makes calls at a later time. Loops that go round by round have
     `channels` of their own. The operators are those of `channel`. What a node's operator yields there goes through
     `watched`. A row may have as many bytes as the task's `memory_limit`.
     """

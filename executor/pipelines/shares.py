@@ -1,8 +1,8 @@
 """What of a source's pieces each channel of a pipeline reads. Functions of the pieces' sizes alone.
 
 A pipeline that starts at the seal gives each channel a *share*: consecutive rows, so that whole files stay together
-and a channel has at most two parts of files. One that starts with its pieces deals *hands* to channel after channel:
-neighbours together, because each hand is a statement of its own that costs milliseconds.
+and a channel has at most two parts of files. One that starts with its pieces deals *morsels* to channel after channel:
+neighbours together, because each morsel is a statement of its own that costs milliseconds.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def morsels(pieces: Sequence[Piece], channels: int) -> Iterator[Share]:
 
 
 def _hand_rows(rows: int, channels: int) -> int:
-    """A few hands for each channel, none of them small and none that keeps the others waiting for long."""
+    """A few morsels for each channel, none of them small and none that keeps the others waiting for long."""
     return max(PIECE_ROWS, min(_LARGEST_HAND, rows // (channels * _HANDS_EACH)))
 
 

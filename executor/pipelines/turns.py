@@ -11,12 +11,12 @@ from .shares import morsels, shares
 
 
 def in_morsels(pipeline: Pipeline) -> bool:
-    """Whether its rows are the result's and come hand after hand, not channel after channel."""
+    """Whether its rows are the result's and come morsel after morsel, not channel after channel."""
     return pipeline.start is Start.PIECE and not pipeline.into
 
 
 def turns(pipeline: Pipeline, whole: Pieces) -> list[list[Pieces]]:
-    """For each channel its turns: one with its share of each source, or its hands of the only source, dealt in turn."""
+    """For each channel its turns: one with its share of each source, or its morsels of the only source, in turn."""
     if in_morsels(pipeline):
         (source,) = pipeline.sources
         dealt: list[Pieces] = [{source: morsel} for morsel in morsels(whole[source], pipeline.channels)]

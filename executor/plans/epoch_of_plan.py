@@ -134,7 +134,7 @@ class PlanRun:
         if computation.cluster is not None:
             yield from computation.cluster.rows(made.physical, epoch=self.number, epoch_input=epoch_input)
             return
-        if made.parallel and not _is_one_hand(made.physical.pipelines[first:last], epoch_input.whole):
+        if made.parallel and not _is_one_morsel(made.physical.pipelines[first:last], epoch_input.whole):
             execution_context = computation.execution_context
             run = ParallelRun(
                 made, first, last, epoch=self.number, epoch_input=epoch_input, execution_context=execution_context
@@ -145,7 +145,7 @@ class PlanRun:
             yield from computation.run(made.get(index), epoch_input)
 
 
-def _is_one_hand(pipelines: Sequence[Pipeline], pieces: Pieces) -> bool:
+def _is_one_morsel(pipelines: Sequence[Pipeline], pieces: Pieces) -> bool:
     """So little for a single pipeline that one of its channels has it all."""
     if len(pipelines) != 1 or not in_morsels(pipelines[0]):
         return False

@@ -97,8 +97,8 @@ class Adding:
         if split_digest(self._uploads.told(split)) != (digest or known.inline_digest(batches)):
             raise Refused(
                 f"{known.origin} was added before with other content; the next number is "
-                f"{self._task_state.ledger.source(known.source).highest + 1}. Where somebody else feeds this source too, "
-                "attach to the task again to go on after them",
+                f"{self._task_state.ledger.source(known.source).highest + 1}. Where somebody else feeds this source "
+                "too, attach to the task again to go on after them",
                 reason="SEQUENCE_REUSED",
             )
         return answer

@@ -1,4 +1,4 @@
-"""RetractionCheck: a source's rows, passed on as they come; an epoch that ends with a row deleted that was not there is an error.
+"""RetractionCheck: passes a source's rows on, and refuses an epoch that ends with a deleted row that was not there.
 
 Confluent. State: for the hash of each row how often it is there. Two rows of one hash could hide such a deletion from
 it, which 64 bits make too rare to matter; no other answer depends on it.

@@ -1,4 +1,4 @@
-"""PackedKeyDomain: rows of whole numbers that are close enough together for each to have one number, its place in the domain.
+"""PackedKeyDomain: a number for each row of whole numbers that are close together, its place in the domain.
 
 Places are in canonical order, so that rows are sorted, and counted, as single numbers.
 """
@@ -46,7 +46,7 @@ class PackedKeyDomain:
         return cls._of(rows, ranges, [low for low, _ in ranges])
 
     def extended(self, rows: Rows) -> Self | None:
-        """A domain of all this one's rows, and these: at least twice as large on the sides where it has to be larger."""
+        """A domain of this one's rows and these: at least twice as large on the sides where it has to be larger."""
         ranges = _ranges(rows)
         if ranges is None:
             return None
