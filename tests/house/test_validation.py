@@ -39,6 +39,7 @@ CHECKED = {
     "tidegate.operators.sources.formats.json",
     "tidegate.operators.sources.formats.orc",
     "tidegate.operators.sources.formats.parquet",
+    "tidegate.operators.sources.formats.parquet_widths",
     "tidegate.proto.arrow.arrow_ipc",
 }
 #: Files that this process has written itself, to a folder that is nobody else's, and deletes.

@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyarrow import types as kinds
 
 from ....proto.arrow.flatbuffers import field, table
+from ...core.batches import batch_of
 from ...core.sizes import BATCH_BYTES
 from .arrow_messages import Message
 from .format import BATCH_ROWS
@@ -119,7 +120,7 @@ class LargeBatch:
         while start < self._rows:
             rows = self._fitting(start, min(2 * rows, BATCH_ROWS, self._rows - start))
             arrays = [column.read(start, start + rows) for column in self._columns]
-            yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+            yield batch_of(arrays, rows, self.schema)
             start += rows
 
     def _fitting(self, start: int, rows: int) -> int:

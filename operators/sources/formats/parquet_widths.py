@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from pyarrow import types as kinds
 
 from ....proto.arrow.parquet_footer import BYTE_ARRAY, Footer
+from ....proto.arrow.validation import each_validated
 from ...core.sizes import BATCH_BYTES
 from .format import BATCH_ROWS
 
@@ -56,7 +57,9 @@ class Widths:
         parquet = pq.ParquetFile(
             self._file, metadata=self._metadata, read_dictionary=[path], pre_buffer=False, buffer_size=_BUFFER_BYTES
         )
-        first = next(parquet.iter_batches(1, row_groups=[group], columns=[path], use_threads=False), None)
+        first = next(
+            each_validated(parquet.iter_batches(1, row_groups=[group], columns=[path], use_threads=False)), None
+        )
         return 0 if first is None else max(map(_longest, first.columns), default=0)
 
 
