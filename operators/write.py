@@ -73,7 +73,7 @@ class Write(Operator):
                 staged = self._start()
                 if staged is not None:
                     for block in blocks(rows):
-                        with self._told():
+                        with self._naming_the_table():
                             staged.add(block)
                         self._check_quota(staged)
                         if self._returned is not None:
@@ -90,7 +90,7 @@ class Write(Operator):
         staged, folder = self._staged, self._open
         if staged is None or folder is None:
             return Written()
-        with self._told():
+        with self._naming_the_table():
             found = self._others(folder)
             self._check(folder, found)
             written = staged.publish(found if self._mode is WriteMode.REPLACE else ())
@@ -114,7 +114,7 @@ class Write(Operator):
 
     def _start(self) -> Staged | None:
         """The epoch's file; None where nothing is to be written."""
-        with self._told():
+        with self._naming_the_table():
             folder = self._open = self._folder.open()
             found = self._others(folder)
             if found and self._mode is WriteMode.IGNORE:
@@ -125,7 +125,7 @@ class Write(Operator):
             return self._staged
 
     def _finish(self, staged: Staged) -> None:
-        with self._told():
+        with self._naming_the_table():
             if staged.empty and self._mode is not WriteMode.INSERT and not self._has_files():
                 staged.add_no_rows()
             staged.finish()
@@ -173,7 +173,7 @@ class Write(Operator):
             self._columns.check(folder, found)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _naming_the_table(self) -> Iterator[None]:
         """A disk that is full or fails is told with the table's name."""
         try:
             yield

@@ -164,11 +164,11 @@ class _OnDisk:
         self._folder = CheckpointFolder(_Scratch(), self._path)
 
     def put(self, table: pa.Table) -> Part:
-        with _told():
+        with _naming_the_disk():
             return self._folder.add(table)
 
     def adopt(self, folder: Path, files: Sequence[DatasetFile]) -> None:
-        with _told():
+        with _naming_the_disk():
             self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
             for name in {file.part.file for file in files if file.part}:
                 (folder / name).replace(self._path / name)
@@ -183,7 +183,7 @@ class _OnDisk:
             StateTable(name=f"{TABLE}{at}", version=VERSION, parts=tuple(file.part for file in files if file.part))
             for at, files in enumerate(tables)
         ]
-        with _told():
+        with _naming_the_disk():
             self._folder.commit(_manifest(tuple(named)))
             self._folder.collect()
 
@@ -204,7 +204,7 @@ class _Scratch(LocalDisk):
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _naming_the_disk() -> Iterator[None]:
     """A disk that is full or fails."""
     try:
         yield

@@ -19,6 +19,6 @@ def said_by(splits: Mapping[str, Sequence[AcceptedSplit]], ended: Iterable[str])
     return found
 
 
-def told(watermark: int | None) -> int | None:
+def barrier_watermark(watermark: int | None) -> int | None:
     """As a BARRIER has it: where nobody is held back there is nothing to tell."""
     return None if watermark == UNBOUNDED else watermark

@@ -36,7 +36,7 @@ from ..api.computation import Source, Watermarks
 from ..changes.build_graph import EntrySource, graph_of
 from ..pipelines.input_progress import InputProgress, InputRead
 from ..runtime.meters import Meter, Meters
-from ..runtime.network_totals import operators_told, told
+from ..runtime.network_totals import loop_statistics, operator_statistics
 from .dataflow import FILE_KINDS
 from .read_changes import Reading
 from .static_tables import sizes
@@ -248,10 +248,10 @@ class ContinuousComputation:
     # ------------------------------------------------------------------------------------------------- the rest
 
     def operators(self) -> tuple[OperatorStatistics, ...]:
-        return (*self._meters.statistics(), *operators_told(self._network.statistics().operators))
+        return (*self._meters.statistics(), *operator_statistics(self._network.statistics().operators))
 
     def loops(self) -> tuple[LoopStatistics, ...]:
-        return told(self._network.statistics().loops)
+        return loop_statistics(self._network.statistics().loops)
 
     def stages(self) -> tuple[StageStatistics, ...]:
         return ()

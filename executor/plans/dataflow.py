@@ -44,7 +44,7 @@ from ..pipelines.shapes import NOTHING, shape_of
 from ..runtime.batch_store import Quota, SpillSpace
 from ..runtime.lookup_threads import LookupQueue, LookupThreads
 from ..runtime.meters import Meter, Meters
-from ..runtime.network_totals import combined, combined_operators, operators_told, told
+from ..runtime.network_totals import combined, combined_operators, loop_statistics, operator_statistics
 from ..runtime.scheduler import Scheduler
 from .cluster import Keeps, MakeCluster
 from .epoch_of_plan import PlanRun
@@ -302,12 +302,12 @@ class PlanComputation:
         elsewhere = () if self.cluster is None else self.cluster.bodies
         here = (each for made in tuple(self._made.values()) for each in made.bodies)
         bodies = combined_operators((*self._ended_bodies, *elsewhere, *here))
-        return (*self.meters.statistics(), *operators_told(bodies))
+        return (*self.meters.statistics(), *operator_statistics(bodies))
 
     def loops(self) -> tuple[LoopStatistics, ...]:
         elsewhere = () if self.cluster is None else self.cluster.loops
         here = (each for made in tuple(self._made.values()) for each in made.loops)
-        return told((*self._ended_loops, *elsewhere, *here))
+        return loop_statistics((*self._ended_loops, *elsewhere, *here))
 
     def stages(self) -> tuple[StageStatistics, ...]:
         return () if self.cluster is None else self.cluster.stages()

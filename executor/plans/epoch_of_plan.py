@@ -80,15 +80,15 @@ class PlanRun:
     def sealed(self, pieces: Mapping[str, Sequence[Piece]], watermarks: Watermarks) -> Iterator[pa.RecordBatch]:
         self._watermarks = watermarks
         rows = self._sealed(pieces)
-        return self._told(rows if self.effect is None else self._written(self.effect, rows))
+        return self._with_epoch(rows if self.effect is None else self._written(self.effect, rows))
 
-    def _told(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _with_epoch(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
             yield from rows
         except NodeError as error:
-            told = error.in_epoch(self.number)
-            _log.error("a user's code failed: %s", told, exc_info=error.__cause__)
-            raise told from error.__cause__
+            failure = error.in_epoch(self.number)
+            _log.error("a user's code failed: %s", failure, exc_info=error.__cause__)
+            raise failure from error.__cause__
 
     def _written(self, write: RowEffect, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         meter = self._computation.meter(write)

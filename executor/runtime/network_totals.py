@@ -33,7 +33,7 @@ def _together(loop: network.LoopStatistics, other: network.LoopStatistics) -> ne
     return replace(loop.after(other), begun=now.begun, busy=now.busy, backpressure=now.backpressure, health=now.health)
 
 
-def told(loops: Iterable[network.LoopStatistics]) -> tuple[LoopStatistics, ...]:
+def loop_statistics(loops: Iterable[network.LoopStatistics]) -> tuple[LoopStatistics, ...]:
     return tuple(
         LoopStatistics(
             name=each.name,
@@ -53,7 +53,7 @@ def told(loops: Iterable[network.LoopStatistics]) -> tuple[LoopStatistics, ...]:
     )
 
 
-def operators_told(operators: Iterable[network.OperatorStatistics]) -> tuple[OperatorStatistics, ...]:
+def operator_statistics(operators: Iterable[network.OperatorStatistics]) -> tuple[OperatorStatistics, ...]:
     return tuple(
         OperatorStatistics(
             operator=each.operator,

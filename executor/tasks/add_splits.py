@@ -65,7 +65,7 @@ class Adding:
         match split:
             case FileSplit():
                 accepted.files = self._computation.accept_file(accepted.source, split, accepted.origin)
-                accepted.digest = split_digest(self._uploads.told(split))
+                accepted.digest = split_digest(self._uploads.with_content_digest(split))
             case InlineSplit():
                 with self._task_state.lock:
                     waiting = self._waiting_for_a_seal(self._task_state.ledger)
@@ -94,7 +94,7 @@ class Adding:
             digest, batches = known.digest, known.batches()
             if digest is None and known.inline is None:
                 return answer
-        if split_digest(self._uploads.told(split)) != (digest or known.inline_digest(batches)):
+        if split_digest(self._uploads.with_content_digest(split)) != (digest or known.inline_digest(batches)):
             raise Refused(
                 f"{known.origin} was added before with other content; the next number is "
                 f"{self._task_state.ledger.source(known.source).highest + 1}. Where somebody else feeds this source "
@@ -155,7 +155,9 @@ class Adding:
                 before = task_state.ledger.transactions.repeated(transaction)
                 if before is None:
                     task_state.ledger.check_room(len(splits))
-            digest = content_digest([(name, self._uploads.told(each)) for name, each in splits], seals=barrier)
+            digest = content_digest(
+                [(name, self._uploads.with_content_digest(each)) for name, each in splits], seals=barrier
+            )
             if before is not None:
                 return self._replayed(before, transaction, splits, digest)
             while True:

@@ -27,7 +27,7 @@ from ..api.computation import Computation, Effect, EpochRun, Watermarks
 from ..checkpoints.taking import Checkpoints
 from ..ledger.epoch import Epoch
 from ..ledger.split_book import AcceptedSplit
-from ..ledger.watermarks import said_by, told
+from ..ledger.watermarks import barrier_watermark, said_by
 from ..runtime.batch_store import Holding, SpillRun
 from ..runtime.work_clock import WorkClock
 from .output_log import Full
@@ -415,7 +415,7 @@ def _due(progress: _Progress, job: _Job) -> Effect | None:
 
 def _watermark(progress: _Progress) -> int | None:
     """What the epoch has made final: of one that failed, nothing."""
-    return None if progress.error is not None or progress.run is None else told(progress.run.watermark)
+    return None if progress.error is not None or progress.run is None else barrier_watermark(progress.run.watermark)
 
 
 def _pieces(splits: Sequence[AcceptedSplit]) -> tuple[Piece, ...]:

@@ -213,7 +213,7 @@ class PassingUploads:
         if now != touched:
             self._watch(group, now)
 
-    def told(self, split: Split) -> Split:
+    def with_content_digest(self, split: Split) -> Split:
         """The split as a digest tells it from others: by what is in the file, which a retry sends again."""
         if not isinstance(split, FileSplit) or (known := self._known.get(split.path)) is None:
             return split

@@ -64,7 +64,7 @@ def no_rows(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([], schema=schema)
 
 
-def told(frame: Frame, nothing: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, bytes]]:
+def frame_batches(frame: Frame, nothing: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, bytes]]:
     """A frame as batches, each with its metadata; a frame without rows goes with `nothing`."""
     if isinstance(frame, Data):
         row = frame.cursor.row
@@ -77,7 +77,7 @@ def told(frame: Frame, nothing: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch
 
 
 def read_frame(batch: pa.RecordBatch, metadata: bytes) -> Frame:
-    """A frame that `told` has told."""
+    """A frame that `frame_batches` has made."""
     frame = pb.Frame.FromString(metadata)
     if frame.HasField("data"):
         return Data(cursor=Cursor(frame.data.epoch, frame.data.row), rows=batch.num_rows, batches=(batch,))

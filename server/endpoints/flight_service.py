@@ -76,7 +76,7 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ha
             with _refusing(context):
                 for some in frames(context, call, wanted):
                     for frame in some:
-                        yield from tickets.told(frame, nothing)
+                        yield from tickets.frame_batches(frame, nothing)
         except flight.FlightError:
             call.has_ended = not context.is_cancelled()
             raise

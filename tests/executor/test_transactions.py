@@ -290,7 +290,7 @@ def test_uploads_stay_while_others_of_their_group_come_or_are_given_as_splits(tm
     path = Path(uploads.begin("x.arrow", "job").receive([b"one"]))
     for touch in (
         lambda: uploads.begin("y.arrow", "job").receive([b"two"]),
-        lambda: uploads.told(FileSplit(str(path))),
+        lambda: uploads.with_content_digest(FileSplit(str(path))),
     ):
         touch()
         later.come()

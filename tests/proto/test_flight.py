@@ -20,7 +20,7 @@ SCHEMA = pa.schema([("x", pa.int64())])
 def test_each_batch_of_a_frame_says_where_it_stands() -> None:
     rows = [pa.record_batch({"x": range(count)}) for count in (3, 4)]
     frame = Data(cursor=Cursor(2, 10), rows=7, batches=tuple(rows))
-    read = [flight.read_frame(*each) for each in flight.told(frame, flight.no_rows(SCHEMA))]
+    read = [flight.read_frame(*each) for each in flight.frame_batches(frame, flight.no_rows(SCHEMA))]
     assert [(each.cursor, each.rows) for each in read] == [(Cursor(2, 10), 3), (Cursor(2, 13), 4)]
     assert [each.batches for each in read] == [(batch,) for batch in rows]
 
@@ -29,7 +29,7 @@ def test_each_batch_of_a_frame_says_where_it_stands() -> None:
     "frame", [Finished(), Blocked(state=BlockedState.WORKING), Barrier(epoch=3, rows=0, watermark=7)], ids=repr
 )
 def test_a_frame_without_rows_comes_back_from_what_is_told_beside_none(frame: object) -> None:
-    ((batch, metadata),) = flight.told(frame, flight.no_rows(SCHEMA))
+    ((batch, metadata),) = flight.frame_batches(frame, flight.no_rows(SCHEMA))
     assert (batch.num_rows, batch.schema) == (0, SCHEMA)
     assert flight.read_frame(batch, metadata) == frame
 

@@ -58,7 +58,7 @@ def work(
     run = _Channel(made, channel, parcels, unpacked(turn))
     yield from run.rows()
     if ended is not None:
-        ended.add((run.told,))
+        ended.add((run.report,))
 
 
 def _first(batches: Iterator[pa.RecordBatch]) -> tuple[int, Iterator[Parcel]]:
@@ -230,7 +230,7 @@ class _Channel:
         )
 
     @property
-    def told(self) -> Heard:
+    def report(self) -> Heard:
         """This channel's own report, once it has ended."""
         return self._turn.run, self._mine
 
