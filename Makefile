@@ -1,13 +1,14 @@
 # Needs python3 (3.11 or newer) with venv and pip, nothing else. The environment it makes is .venv.
 PYTHON ?= python3
-BIN := .venv/bin
+VENV ?= .venv
+BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-CORE := .venv/.core
-DEVELOPMENT := .venv/.development
+CORE := $(VENV)/.core
+DEVELOPMENT := $(VENV)/.development
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test repeats resident fuzz attack check lint types proto bench clean
+.PHONY: help run test repeats resident fuzz attack matrix check lint types proto bench clean
 
 help: ## Say what there is.
 	@sed -n 's/^\([a-z]*\):.*## /  make \1 \t/p' Makefile
@@ -30,6 +31,13 @@ fuzz: $(DEVELOPMENT) ## Read files of every format that were damaged in 2,000 wa
 attack: $(DEVELOPMENT) ## Send a server 100,000 requests that are made up, by structure and by bytes: an hour.
 	$(BIN)/python -m tests.server.attack $(ATTACK)
 
+matrix: ## Run the whole test suite on every Python from 3.11 to 3.14 that this machine has.
+	@for version in 3.11 3.12 3.13 3.14; do \
+	  if python$$version --version >/dev/null 2>&1; then \
+	    $(MAKE) test PYTHON=python$$version VENV=.venv-$$version || exit 1; \
+	  else echo "python$$version is not here"; fi; \
+	done
+
 check: lint types test ## What CI runs: style, types, the test suite (stale generated code included).
 
 lint: $(DEVELOPMENT) ## Style.
@@ -49,10 +57,10 @@ bench: $(DEVELOPMENT) ## Run the benchmarks beside their peers; CASES="epochs --
 	$(BIN)/python -m benchmarks $(CASES)
 
 clean: ## Remove what make made.
-	rm -rf .venv build dist .data benchmarks/results *.egg-info .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-3.* build dist .data benchmarks/results *.egg-info .mypy_cache .ruff_cache .hypothesis
 
 $(CORE): pyproject.toml
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -m venv $(VENV)
 	$(PIP) --editable .
 	@touch $@
 
