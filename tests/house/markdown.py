@@ -27,7 +27,7 @@ class Example:
 
 
 def documents() -> list[Path]:
-    return [TOP / "README.md", TOP / "CHANGELOG.md", *sorted((TOP / "docs").rglob("*.md"))]
+    return [*sorted(TOP.glob("*.md")), *sorted((TOP / "docs").rglob("*.md"))]
 
 
 def examples(document: Path) -> Iterator[Example]:
