@@ -8,7 +8,7 @@ DEVELOPMENT := $(VENV)/.development
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test repeats resident fuzz attack matrix check lint types proto bench clean
+.PHONY: help run test repeats resident fuzz attack matrix digests check lint types proto bench clean
 
 help: ## Say what there is.
 	@sed -n 's/^\([a-z]*\):.*## /  make \1 \t/p' Makefile
@@ -18,6 +18,9 @@ run: $(CORE) ## Set up and run the quick start: a service, a plan, split sets, b
 
 test: $(DEVELOPMENT) ## Set up and run the whole test suite.
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
+
+digests: $(DEVELOPMENT) ## Pin the digests of strict answers for the versions of the engines that are installed.
+	$(BIN)/python -m tests.conformance.pinned_digests
 
 repeats: $(DEVELOPMENT) ## Run every relation over every shape of splits 50 times on a busy machine: hours.
 	$(BIN)/python -m tests.conformance.repeats $(REPEATS)

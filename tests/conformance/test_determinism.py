@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
-import platform
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -21,9 +19,8 @@ import tidegate
 from tidegate.executor.api.checked_options import SMALLEST_MEMORY
 
 from . import loop_queries, operator_queries, strict_digests
+from .pinned_digests import NotPinnedError, pinned
 from .strict_digests import Query, Way
-
-PINNED: Final = Path(__file__).with_name("strict_digests.json")
 
 #: The environment of the process, the way the service runs in it, and on how many channels. Each number of channels is
 #: run in two ways at least.
@@ -47,15 +44,6 @@ ROW_WISE: Final = (
 )
 
 
-@functools.cache
-def pinned() -> dict[str, dict[str, str]]:
-    """What is promised for versions of the engine on one kind of processor; other ones are no failure."""
-    found = json.loads(PINNED.read_text())
-    if found["engine"] != {"duckdb": duckdb.__version__, "machine": platform.machine()}:
-        pytest.skip(f"the digests are those of {found['engine']}")
-    return dict(found["digests"])
-
-
 @pytest.mark.parametrize("surroundings", SURROUNDINGS)
 def test_the_pinned_digests_come_again(surroundings: str, tpch_files: dict[str, Path], project: Path) -> None:
     changes, how = SURROUNDINGS[surroundings]
@@ -65,6 +53,11 @@ def test_the_pinned_digests_come_again(surroundings: str, tpch_files: dict[str, 
     done = subprocess.run(command, cwd=project, env=environment, stdout=subprocess.PIPE, check=True, text=True)
     expected = {str(each): pinned()[str(each)] for each in how["channels"]}
     assert json.loads(done.stdout) == expected
+
+
+def test_an_engine_whose_digests_nobody_has_pinned_fails() -> None:
+    with pytest.raises(NotPinnedError, match=r"no digests are pinned for duckdb 9\.9 on x, only for .* `make digests`"):
+        pinned("duckdb 9.9 on x")
 
 
 @pytest.mark.parametrize("name", ROW_WISE)

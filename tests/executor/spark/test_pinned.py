@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import tidegate
+from tests.conformance.pinned_digests import pinned
 from tests.conformance.strict_digests import Query
-from tests.conformance.test_determinism import pinned
 
 from .elsewhere import CHANNELS, on_spark, queries
 
