@@ -1,1 +1,1 @@
-"""What every part of Tidegate shares: the wire messages and the errors they carry."""
+"""The base that every part of Tidegate shares: the wire messages and the errors they carry."""

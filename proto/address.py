@@ -1,4 +1,4 @@
-"""Where a server is."""
+"""Addresses of servers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ UNIX: Final = "unix:"
 
 
 def is_address(text: object) -> bool:
-    """HOST:PORT or unix:PATH; gRPC would take a port beyond 65535 for another one, and none for 443."""
+    """True for HOST:PORT or unix:PATH. gRPC would take a port beyond 65535 for another port, and a missing port for
+    443.
+    """
     if not isinstance(text, str):
         return False
     host, separator, port = text.rpartition(":")
@@ -19,7 +21,7 @@ def is_address(text: object) -> bool:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether who listens there, or calls there, is on this machine."""
+    """True where the listener or caller at this address is on this machine."""
     host = address.rpartition(":")[0].strip("[]")
     if address.startswith(UNIX) or host == "localhost":
         return True
@@ -30,14 +32,16 @@ def is_loopback(address: str) -> bool:
 
 
 def placeless(address: str) -> str:
-    """`:PORT` or `unix:NAME`: what is left of an address where its host or folder goes by other names elsewhere."""
+    """`:PORT` or `unix:NAME`: an address without its host or folder, which may go by other names elsewhere."""
     if address.startswith(UNIX):
         return UNIX + os.path.basename(address)
     return address[address.rindex(":") :]
 
 
 def beside(address: str, other: str) -> str | None:
-    """The whole of a placeless address of a server that is reached at `address`; None where they do not go together."""
+    """The whole address for the placeless address `other` of the server that is reached at `address`; None where the
+    two do not go together.
+    """
     if address.startswith(UNIX) != other.startswith(UNIX):
         return None
     if address.startswith(UNIX):

@@ -1,8 +1,9 @@
-"""Tunes glibc's allocator for messages of about a megabyte: `tune_allocator()` at the start of server and client.
+"""Tuning of glibc's allocator for messages of about a megabyte: server and client call `tune_allocator()` at their
+start.
 
-By default glibc maps every block of that size afresh and gives it back when it is freed, so each message pays for
-its page faults again; keeping the memory makes streams several times faster. The process then holds on to its peak
-memory, which is bounded elsewhere. Elsewhere than on glibc this does nothing.
+By default glibc maps every block of that size afresh and unmaps it when it is freed, so each message pays for its page
+faults again. Keeping the memory makes streams several times faster. The process then holds on to its peak memory; other
+limits bound that peak. Without glibc the call does nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _SETTINGS = (
 
 @functools.cache
 def tune_allocator() -> bool:
-    """Whether the settings were taken; calling it again changes nothing."""
+    """Tune the allocator; True where glibc took the settings. A second call changes nothing."""
     if platform.libc_ver()[0] != "glibc":
         return False
     mallopt = ctypes.CDLL(None).mallopt

@@ -1,4 +1,4 @@
-"""The call that the current code works for: whether anybody still waits for what it answers."""
+"""The call that the current code works for, and a check that its caller still waits for the answer."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ _left: ContextVar[Callable[[], bool] | None] = ContextVar("tidegate-caller-has-l
 
 
 def work_for(left: Callable[[], bool]) -> None:
-    """From now on the current context works for a caller of whom `left` says whether it has gone. Any thread asks."""
+    """Make the current context work for a caller. `left` says whether the caller has gone; any thread may call it."""
     _left.set(left)
 
 
 def caller_has_left() -> bool:
-    """False where nobody can say, as in a process that calls itself."""
+    """True once the caller has gone. False where nothing can tell, as in a process that calls itself."""
     left = _left.get()
     return left is not None and left()

@@ -1,4 +1,4 @@
-"""A Dataset: rows that are there, in files, and never change."""
+"""A Dataset: rows in files that never change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .values import FileSplit
 
 @dataclass(frozen=True, slots=True)
 class Hashed:
-    """Rows in `partitions` parts by the hash of their key, in each as they came: one is looked up in one part."""
+    """Rows in `partitions` parts by the hash of their key, in arrival order inside a part. A look-up reads one part."""
 
     columns: tuple[str, ...]
     partitions: int = 16
@@ -27,7 +27,9 @@ class Hashed:
 
 @dataclass(frozen=True, slots=True)
 class Ranged:
-    """Rows sorted by a column, ascending, nulls last, ties as they came: keys and ranges are found where they lie."""
+    """Rows sorted by a column, ascending, nulls last, ties in arrival order. Keys and ranges are found by their
+    position.
+    """
 
     column: str
 
@@ -36,10 +38,11 @@ Keyed: TypeAlias = Hashed | Ranged
 
 
 class Dataset(ABC):
-    """The rows that a graph ended in. Iterable as often as one likes, whatever became of its graph and its client.
+    """The rows of a graph's result. It can be iterated any number of times, even after its graph and its client are
+    gone.
 
-    Its files go with it: when nothing refers to it any more, when it is closed, or with the process. What was read of
-    it stays good. Speaks the Arrow C stream protocol.
+    The files of a Dataset are removed when nothing refers to the Dataset any more, when it is closed, or when the
+    process ends. Rows that were read stay valid. A Dataset speaks the Arrow C stream protocol.
     """
 
     schema: pa.Schema
@@ -48,7 +51,7 @@ class Dataset(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """Bytes of its files."""
+        """The bytes of the Dataset's files."""
 
     @property
     @abstractmethod
@@ -56,23 +59,25 @@ class Dataset(ABC):
 
     @abstractmethod
     def partitions(self) -> Sequence[Sequence[pa.RecordBatch]]:
-        """The batches of each partition, in order, mapped from their files: what has not been read takes no memory."""
+        """The batches of each partition, in order, mapped from their files: rows that have not been read take no
+        memory.
+        """
 
     @abstractmethod
     def partition_files(self) -> Sequence[Sequence[str]]:
-        """The files of each partition, in order. They are there as long as it is."""
+        """The files of each partition, in order. They exist as long as the Dataset does."""
 
     @abstractmethod
     def splits(self) -> Sequence[FileSplit]:
-        """Its files, in order, as splits of a task's. They are there as long as it is."""
+        """The Dataset's files, in order, as splits for a task. They exist as long as the Dataset does."""
 
     @abstractmethod
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """Its batches, in order, read from their files as they are asked for."""
+        """The Dataset's batches, in order. Each is read from its file when the iterator reaches it."""
 
     @abstractmethod
     def close(self) -> None:
-        """Remove its files. More than once is harmless."""
+        """Remove the Dataset's files. A second call does nothing."""
 
     def table(self) -> pa.Table:
         """All rows."""
@@ -94,16 +99,16 @@ class Dataset(ABC):
 
 
 class KeyedDataset(Dataset):
-    """A Dataset whose rows can be looked up. Iterating it goes through its parts one after the other."""
+    """A Dataset whose rows can be looked up. An iteration goes through its parts one after the other."""
 
     keyed: Keyed
 
     @abstractmethod
     def lookup(self, *key: Any) -> pa.Table:
-        """The rows with this key, a value for each of its columns, in the order in which they came; None is null."""
+        """The rows with this key (a value for each key column, None for null), in arrival order."""
 
     @abstractmethod
     def range(self, low: Any = None, high: Any = None) -> pa.Table:
-        """The rows whose key is at least `low` and below `high`, in order; a bound that is None is none, and rows
-        without a key are in no range. Only of `Ranged` ones.
+        """The rows whose key is at least `low` and below `high`, in order. A bound of None is no bound; rows whose key
+        is null are in no range. Only a `Ranged` Dataset has ranges.
         """

@@ -32,15 +32,15 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 TRACEBACK: Final = "\nTraceback (most recent call last):"
-"""Where in a message the traceback of a user's code begins."""
+"""The text at which the traceback of user code begins in a message."""
 
 LONGEST_PLACE: Final = 300
-"""Characters of a place in a sentence; `Problem.place` is whole."""
+"""The most characters of a plan path in a sentence; `Problem.place` is whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing wrong with a plan: where it is, a machine-readable reason, a sentence."""
+    """One thing wrong with a plan: its plan path, a machine-readable reason, a sentence."""
 
     place: str
     reason: str
@@ -51,7 +51,7 @@ class Problem:
 
 
 def _short(place: str) -> str:
-    """A place for a sentence: of one that is thousands of levels deep, both ends."""
+    """A plan path for a sentence: both ends of a path that is thousands of levels deep."""
     if len(place) <= LONGEST_PLACE:
         return place
     half = LONGEST_PLACE // 2
@@ -59,7 +59,7 @@ def _short(place: str) -> str:
 
 
 class TidegateError(Exception):
-    """The base of all errors a user of Tidegate can meet."""
+    """The base of all errors that a user of Tidegate can meet."""
 
     default_reason: ClassVar[str] = "UNKNOWN"
 
@@ -87,7 +87,7 @@ class PlanError(TidegateError):
         super().__init__(text, reason=problems[0].reason)
 
     def at(self, place: str) -> PlanError:
-        """The same problems, those that name no place being at this one."""
+        """The same problems; a problem without a place gets this one."""
         return PlanError(*(problem if problem.place else replace(problem, place=place) for problem in self.problems))
 
 
@@ -130,22 +130,22 @@ class SplitError(TidegateError):
 
 
 class CheckpointError(TidegateError):
-    """A checkpoint cannot be written, or cannot be gone on from; the message names it, what is wrong and what would be
-    right.
+    """A checkpoint cannot be written, or cannot be restored. The message names the checkpoint, what is wrong and what
+    would be right.
     """
 
     default_reason = "CHECKPOINT_FAILED"
 
 
 class ExecutionError(TidegateError):
-    """The plan met data it cannot process; the message names the place in the plan where it is known."""
+    """The plan met data that it cannot process. The message names the place in the plan where it is known."""
 
     default_reason = "EXECUTION_FAILED"
 
 
 class NodeError(ExecutionError):
-    """The user's own code in a node of a graph raised, or gave what it must not. What it raised is `__cause__`, and its
-    traceback is in the message. It travels as an `ExecutionError`.
+    """User code in a node of a graph raised, or returned something it must not. `__cause__` is the exception that the
+    code raised; its traceback is in the message. A `NodeError` travels as an `ExecutionError`.
     """
 
     default_reason = "NODE_FAILED"
@@ -163,7 +163,7 @@ class NodeError(ExecutionError):
         super().__init__(f"{', '.join(places)}: {what}", reason=reason)
 
     def in_epoch(self, epoch: int) -> NodeError:
-        """The same, with the epoch it happened in."""
+        """The same error, with the number of the epoch in which the code failed."""
         made = NodeError(self.what, node=self.node, channel=self.channel, epoch=epoch, reason=self.reason)
         made.__cause__ = self.__cause__
         return made

@@ -1,8 +1,8 @@
-"""Regenerates the Python code of `proto/tidegate/v1/*.proto`: ``python -m tidegate.proto.generate``.
+"""Regenerate the Python code of `proto/tidegate/v1/*.proto`: ``python -m tidegate.proto.generate``.
 
-Needs the extra ``proto``. The output is a function of the .proto files and of grpcio-tools' version alone, so a
-test can say when it is stale. protoc knows only absolute imports; they are made relative, because the code lives
-in the package ``tidegate.proto.tidegate.v1``.
+Needs the extra ``proto``. The output is a function of the .proto files and of grpcio-tools' version alone, so a test
+can say when it is stale. protoc knows only absolute imports; they are made relative, because the code lives in the
+package ``tidegate.proto.tidegate.v1``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A graph of a user's own operators, as a value: what the builder makes, and the planner checks and lowers.
+"""A graph of your own operators, as a value: the builder makes it, and the planner checks and lowers it.
 
-Nodes name each other, so a graph may be wrong (a circle, a name that is not there); who prepares it finds out. It holds
-functions and classes of the user's, which never leave the process.
+Nodes name each other, so a graph may be wrong (a circle, a name that no node has); the planner finds out when it
+prepares the graph. A graph holds functions and classes of user code, which never leave the process.
 """
 
 from __future__ import annotations
@@ -18,41 +18,43 @@ from .dataset import Dataset, Keyed
 from .values import Explanation, FileSplit, TaskInfo, TaskOptions
 
 STRIDE: Final = 65_536
-"""Rows of the batches that user code sees, unless an input says otherwise."""
+"""The rows of a batch that user code sees, unless an input says otherwise."""
 
 ONLY_STREAM: Final = "rows"
-"""What a node's stream is called where there is one and nobody named it."""
+"""The name of a node's only stream where user code gave it none."""
 
 Rows: TypeAlias = Any
-"""What an executor may give: nothing, Arrow data (a batch, a table, whatever speaks the Arrow C stream protocol), or an
-iterable of such data.
+"""The values that an executor may return: None, Arrow data (a batch, a table, any object that speaks the Arrow C stream
+protocol), or an iterable of such data.
 """
 
 
 class Executor(Protocol):
-    """A user's own operator. Made anew for each channel and epoch, so what it keeps is gone at the barrier.
+    """Your own operator. A new executor is made for each channel and epoch, so its state is gone at the barrier.
 
-    It may have a method `finished(stream, channel)` besides, which is asked before each read of a stream: once it says
-    True, the stream is closed and what feeds it stops reading.
+    An executor may also have a method `finished(stream, channel)`, which is called before each read of a stream. Once
+    it returns True, the stream is closed and the nodes that feed it stop reading.
     """
 
     def execute(self, batches: Sequence[pa.RecordBatch], stream: str, channel: int) -> Rows:
-        """Some rows of a stream."""
+        """Take some rows of a stream; called for one part of it after the other."""
         ...
 
     def done(self, channel: int) -> Rows:
-        """All streams have ended, or were wanted no more."""
+        """Give the last rows: all streams have ended, or are wanted no more."""
         ...
 
 
 BatchFunction: TypeAlias = Callable[[pa.RecordBatch], Any]
 Choose: TypeAlias = Callable[[pa.RecordBatch, int], Any]
-"""The number of a channel for each row of a batch, given how many channels there are."""
+"""A function from a batch and the number of channels to a channel for each row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Any channel will do: rows stay on the channel that made them, or go to one after the other block by block."""
+    """Routing to any channel: rows stay on the channel that made them, or go to one channel after the other, block by
+    block.
+    """
 
     def __str__(self) -> str:
         return "spread"
@@ -60,7 +62,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Broadcast:
-    """Every channel gets all rows."""
+    """Routing of all rows to every channel."""
 
     def __str__(self) -> str:
         return "broadcast"
@@ -68,7 +70,7 @@ class Broadcast:
 
 @dataclass(frozen=True, slots=True)
 class ByKey:
-    """Rows with equal values in these columns go to one channel."""
+    """Routing by key: rows with equal values in these columns go to one channel."""
 
     columns: tuple[str, ...]
 
@@ -78,7 +80,7 @@ class ByKey:
 
 @dataclass(frozen=True, slots=True)
 class ByFunction:
-    """A function of the user's says which channel each row goes to."""
+    """Routing by user code: a function names the channel of each row."""
 
     choose: Choose
 
@@ -91,7 +93,7 @@ Partition: TypeAlias = Spread | Broadcast | ByKey | ByFunction
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Input:
-    """A stream of a node: the rows of the node `source`. It is read once the streams `after` have ended."""
+    """A stream of a node: the rows of the node `source`. The stream is read once the streams `after` have ended."""
 
     name: str
     source: str
@@ -110,7 +112,9 @@ class FedSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FileSource:
-    """Files, whole in every epoch. Without a `schema` the first file's is the source's; of it, `columns` or all."""
+    """Files, read whole in every epoch. Without a `schema` the source has the first file's. The source has its
+    `columns`, or all columns.
+    """
 
     name: str
     files: tuple[FileSplit, ...]
@@ -134,10 +138,10 @@ class DatasetSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class IterableSource:
-    """What an iterable gives: Arrow data, mappings from column to value, or tuples of values.
+    """The rows of an iterable: Arrow data, mappings from column to value, or tuples of values.
 
-    `items` is the iterable, or a function that makes one. One that can be iterated again is, in every epoch. An
-    iterator goes on where it stood: each epoch takes `epoch_rows` of it.
+    `items` is the iterable, or a function that makes one. An iterable that can be iterated again is read anew in every
+    epoch. An iterator goes on where it stood: each epoch takes `epoch_rows` rows of it.
     """
 
     name: str
@@ -148,13 +152,15 @@ class IterableSource:
 
     @property
     def is_function(self) -> bool:
-        """Whether a function makes it in every epoch, so that nothing of it is kept between them."""
+        """True where a function makes the iterable in every epoch, so that nothing of it is kept between epochs."""
         return callable(self.items) and not isinstance(self.items, Iterator) and self.epoch_rows is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MapNode:
-    """A function over the batches of `source`. Without a `schema` it is what the function makes of an empty batch."""
+    """A function over the batches of `source`. Without a `schema` the node has the schema that the function makes of an
+    empty batch.
+    """
 
     name: str
     source: str
@@ -164,7 +170,7 @@ class MapNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class UnionNode:
-    """The rows of its sources, one after the other."""
+    """The rows of its sources, one source after the other."""
 
     name: str
     sources: tuple[str, ...]
@@ -172,8 +178,8 @@ class UnionNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ExecutorNode:
-    """An executor of the user's on `channels` channels; `make` gives a new one. Without a `schema` its rows are like
-    those of its only stream.
+    """An executor of user code on `channels` channels; `make` returns a new one. Without a `schema` the node has the
+    schema of its only stream.
     """
 
     name: str
@@ -185,8 +191,8 @@ class ExecutorNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SqlNode:
-    """A SELECT of the user's in DuckDB's SQL, over relations that have the names of its streams. Each of `channels`
-    runs it over its own rows.
+    """A SELECT in DuckDB's SQL, over relations that have the names of the node's streams. Each of `channels` runs the
+    SELECT over its own rows.
     """
 
     name: str
@@ -206,7 +212,7 @@ class JoinType(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
-    """Rows of two streams whose `keys` (pairs of columns) are equal; nulls equal nothing."""
+    """A join of two streams on equal `keys` (pairs of columns). A null equals nothing."""
 
     keys: tuple[tuple[str, str], ...]
     type: JoinType = JoinType.INNER
@@ -232,7 +238,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aggregate:
-    """A row for each combination of the values of `keys`; a single one where there are no keys."""
+    """A row for each combination of the values of `keys`; a single row where there are no keys."""
 
     keys: tuple[str, ...]
     measures: tuple[Measure, ...]
@@ -240,14 +246,16 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distinct:
-    """Every row once; of all columns, or of these."""
+    """Every row once: all columns, or these columns alone."""
 
     columns: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sort:
-    """All rows in the order of `keys` (columns, and whether they descend), nulls last; or the `first` of them."""
+    """All rows in the order of `keys` (columns, and whether each descends), nulls last; or the `first` rows of that
+    order.
+    """
 
     keys: tuple[tuple[str, bool], ...]
     first: int | None = None
@@ -255,7 +263,7 @@ class Sort:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many rows there are."""
+    """The number of rows."""
 
 
 Operation: TypeAlias = Join | Aggregate | Distinct | Sort | Count
@@ -263,7 +271,9 @@ Operation: TypeAlias = Join | Aggregate | Distinct | Sort | Count
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StockNode:
-    """An operation that comes with Tidegate, on `channels` channels. How rows are dealt to them is its own matter."""
+    """An operation that comes with Tidegate, on `channels` channels. The operation decides how rows are routed to its
+    channels.
+    """
 
     name: str
     inputs: tuple[Input, ...]
@@ -277,8 +287,8 @@ GraphNode: TypeAlias = SourceNode | MapNode | UnionNode | ExecutorNode | SqlNode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileTarget:
-    """A folder that a graph's rows are written to, a file an epoch, which appears at its barrier. `mode` says what of
-    others' files that are there.
+    """The folder that a graph's rows are written to. The file of an epoch appears at the epoch's barrier. `mode` says
+    what becomes of files that were in the folder before.
     """
 
     folder: str
@@ -288,8 +298,8 @@ class FileTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Graph:
-    """`nodes` in the order in which they were added. The rows of `result` are the graph's; with a `target` they are
-    written there, and nobody reads them.
+    """A graph: its `nodes` in the order in which they were added. The rows of the node `result` are the graph's result.
+    With a `target` the task writes them there, and no client reads them.
     """
 
     nodes: tuple[GraphNode, ...]
@@ -298,7 +308,7 @@ class Graph:
 
 
 class GraphBuilder(ABC):
-    """What clients take for a graph besides one: a builder, which gives the graph as it is when it is asked."""
+    """A builder of graphs, which clients take in place of a graph. `value` is the graph as it is built so far."""
 
     @property
     @abstractmethod
@@ -320,27 +330,29 @@ def read_by(node: GraphNode) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RowBatches:
-    """Rows to be made a Dataset of."""
+    """Rows for a new Dataset."""
 
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch] = field(repr=False)
 
 
 class GraphService(Protocol):
-    """What a service in the user's own process does with graphs."""
+    """Calls on graphs that a service in the caller's own process takes."""
 
     def create_task(
         self, graph: Graph, options: TaskOptions, *, keep: bool = False, keyed: Keyed | None = None
     ) -> TaskInfo:
-        """A task over a graph. With `keep` its rows are not read but kept, as a Dataset an epoch, `keyed` so."""
+        """Create a task over a graph. With `keep` the service keeps its rows instead of handing them out: a Dataset an
+        epoch, keyed by `keyed`.
+        """
         ...
 
     def take(self, task: str, epoch: int) -> Dataset:
-        """What is kept of an epoch, once."""
+        """The Dataset that is kept of an epoch; it can be taken once."""
         ...
 
     def keep(self, rows: RowBatches, keyed: Keyed | None = None) -> Dataset:
-        """A Dataset of these rows."""
+        """Make a Dataset of these rows."""
         ...
 
     def explain(self, graph: Graph, options: TaskOptions) -> Explanation: ...

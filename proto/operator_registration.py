@@ -1,4 +1,4 @@
-"""Operators of the service's owner, as the service is given them: plans name them, and bring no code of their own."""
+"""Operators that the service's owner registers. Plans name such operators, and bring no code of their own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import pyarrow as pa
 from .graph import ONLY_STREAM, Executor, Partition
 
 Options: TypeAlias = Mapping[str, Any]
-"""What a plan tells an operator: text, numbers, booleans, None, lists and mappings of these. Each call has its own."""
+"""The options that a plan gives an operator: text, numbers, booleans, None, lists and mappings of these. Each call has
+its own.
+"""
 
 Partitions: TypeAlias = Mapping[str, Partition]
 
@@ -20,11 +22,12 @@ Partitions: TypeAlias = Mapping[str, Partition]
 class UserOperator:
     """An operator that plans may name.
 
-    `make` gives a new executor for each channel and epoch. Columns of a plan have no names: the executor sees them as
-    c0, c1, ... `schema` is that of its rows: one, a function of the options and the streams' schemas, or that of its
-    only stream. `partitions` says, given the options, which channels get which rows of each stream; without it the
-    operator has one channel. `after` has a stream read once others have ended. Where the code changes so that the same
-    plan means something else, `version` should too: a place in the results of the old one is then refused.
+    `make` returns a new executor for each channel and epoch. Columns of a plan have no names: the executor sees them as
+    c0, c1, ... `schema` is the schema of the operator's rows: a schema, a function of the options and the streams'
+    schemas, or None for the schema of the only stream. `partitions` takes the options and says which channels get which
+    rows of each stream; without it the operator has one channel. `after` names, for a stream, the streams that must end
+    before it is read. Change `version` whenever new code gives the same plan another meaning: the service then refuses
+    cursors into results of the old code.
     """
 
     make: Callable[[Options], Executor]

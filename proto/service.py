@@ -1,7 +1,7 @@
-"""The service as an interface: what a client may ask, whoever answers.
+"""The service as an interface: the calls that a client may make.
 
-Two implementations: the executor's (in this process) and the client's gRPC channel. Both raise the errors of
-`proto.errors` with the same reasons, so a test written against one holds for the other.
+There are two implementations: the executor's (in this process) and the client's gRPC channel. Both raise the errors of
+`proto.errors` with the same reasons, so a test of one holds for the other.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .values import (
 
 
 class Service(Protocol):
-    """All calls are thread-safe. Those that name a task raise `NotFound` when there is none of that id."""
+    """The task service. All calls are thread-safe. Calls that name a task raise `NotFound` when no task has that id."""
 
     @property
     def address(self) -> str | None:
@@ -40,22 +40,26 @@ class Service(Protocol):
 
     @property
     def graphs(self) -> GraphService:
-        """What it does with graphs of the caller's own operators; `Refused` where it is not in the caller's process."""
+        """The service's calls on graphs of your own operators. Raises `Refused` where the service is not in the
+        caller's process.
+        """
         ...
 
     @property
     def principal(self) -> str:
-        """Who the service takes its caller for; empty where it does not tell callers apart."""
+        """The name by which the service knows its caller; empty where it does not tell callers apart."""
         ...
 
     def adopt_spark(self, session: object) -> str:
-        """What a Spark session of the caller's is called in options; `InvalidRequest` where the service is a server."""
+        """Take a Spark session of the caller and return its name for task options. Raises `InvalidRequest` where the
+        service is a server.
+        """
         ...
 
     def create_task(
         self, plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]], *, restore: str = ""
     ) -> TaskInfo:
-        """With the id of a checkpoint to `restore`, a task that goes on behind its barrier."""
+        """Create a task. With the id of a checkpoint to `restore`, the task goes on behind the checkpoint's barrier."""
         ...
 
     def add_splits(
@@ -84,15 +88,17 @@ class Service(Protocol):
         barrier: bool = False,
         checkpoint: str | None = None,
     ) -> Transacted:
-        """Add all of (source, split) to the open epoch, and with `barrier` seal it; once, however often it is said."""
+        """Add all of (source, split) to the open epoch, and with `barrier` seal it. A repeated call changes nothing."""
         ...
 
     def find_files(self, task: str, source: str, split: FileSplit) -> Sequence[FoundFile]:
-        """The files that a split would be of, in their order; refused as adding it would be, and nothing is added."""
+        """The files that a split stands for, in order. The call is refused where adding the split would be, and adds
+        nothing.
+        """
         ...
 
     def last_transaction(self, task: str, application: str) -> Committed | None:
-        """As far as the task remembers the application."""
+        """The application's last transaction; None where the task does not remember the application."""
         ...
 
     def run_epoch(
@@ -106,15 +112,17 @@ class Service(Protocol):
         acknowledge: Cursor | None = None,
         checkpoint: str | None = None,
     ) -> Sequence[Frame]:
-        """Add splits, seal them as `epoch` and read from `cursor`: what is there of a short epoch, else BLOCKED."""
+        """Add splits, seal them as `epoch` and read from `cursor`: the frames of a short epoch that are ready, else
+        BLOCKED.
+        """
         ...
 
     def upload(self, task: str, name: str, chunks: Iterable[bytes], *, group: str = "") -> str:
-        """Keep a client's file for as long as the task; the path returned can be used in splits. One of a `group`, a
-        name of the caller's own, goes once the epoch of a split that names it is acknowledged; and where no split names
-        it, an hour after the last upload of its group.
+        """Keep a client's file for as long as the task lives; splits can name the path that is returned. `group` is a
+        name that the caller chooses. A file of a group is removed once the epoch of a split that names it is
+        acknowledged; a file that no split names, an hour after the last upload of its group.
 
-        Without a task (the empty string) the file is for a table of the next one created with its path.
+        Without a task (the empty string) the file is for a table of the next task that is created with its path.
         """
         ...
 
@@ -133,11 +141,13 @@ class Service(Protocol):
         through: Mapping[str, int] | None = None,
         checkpoint: str | None = None,
     ) -> int:
-        """With the name of a `checkpoint` (the service names it where that is empty) the BARRIER has its id."""
+        """Seal the open epoch and return its number. With a `checkpoint` (its name; the service chooses one where the
+        name is empty) the BARRIER carries the checkpoint's id.
+        """
         ...
 
     def list_checkpoints(self, task: str) -> Sequence[Checkpoint]:
-        """Of a task, which need not be there any more; by their epochs."""
+        """The checkpoints of a task, ordered by epoch. The task need not exist any more."""
         ...
 
     def next(
@@ -149,7 +159,7 @@ class Service(Protocol):
         max_bytes: int | None = None,
         wait: float = 0.0,
     ) -> Sequence[Frame]:
-        """Frames from `cursor` on, never none; waits up to `wait` seconds for something other than BLOCKED."""
+        """Frames from `cursor` on, at least one. The call waits up to `wait` seconds for a frame other than BLOCKED."""
         ...
 
     def acknowledge(self, task: str, cursor: Cursor) -> None: ...
@@ -163,7 +173,7 @@ class Service(Protocol):
     def delete_task(self, task: str) -> None: ...
 
     def validate(self, plan: PlanBytes, options: TaskOptions) -> tuple[Sequence[Problem], Sequence[str]]:
-        """Every problem that a task with these options would have, and the warnings."""
+        """Every problem that a task with this plan and these options would have, and the warnings."""
         ...
 
     def explain(
@@ -173,7 +183,7 @@ class Service(Protocol):
         static_sources: Sequence[str] = (),
         rows: Mapping[str, int] | None = None,
     ) -> Explanation:
-        """As the plan would run over sources of so many rows, where that changes anything."""
+        """Explain how the plan would run. `rows` is how many rows each source has, which may change how it runs."""
         ...
 
     def capabilities(self) -> Capabilities: ...

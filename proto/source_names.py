@@ -1,4 +1,4 @@
-"""How a call names a source: as the plan does, or in other upper and lower case where that is unambiguous."""
+"""Names of sources in calls: as the plan has them, or in other upper and lower case where that is unambiguous."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from .values import SourceInfo
 
 
 def check_fed(sources: Collection[SourceInfo], named: Collection[str], hint: str) -> None:
-    """InvalidRequest where a source that takes splits is not among those `named`, which say that they are fed or empty;
-    where one of them is none, what `fed_source` says. `hint` is what would be right for `{name}`.
+    """Raise `InvalidRequest` where `named` lacks a source that takes splits; a named source is fed or declared empty. A
+    name that is no such source raises the error of `fed_source`. `hint` says what would be right for `{name}`.
     """
     fed, static = ({each.name for each in sources if each.static is one} for one in (False, True))
     said = {fed_source(name, fed, static) for name in named}
@@ -21,7 +21,9 @@ def check_fed(sources: Collection[SourceInfo], named: Collection[str], hint: str
 
 
 def fed_source(name: str, fed: Collection[str], static: Collection[str]) -> str:
-    """The plan's spelling of the source that takes splits; says what is wrong where none of this name does."""
+    """The plan's spelling of a source that takes splits. Raises an error that says what is wrong where no source of
+    this name takes any.
+    """
     if name in fed:
         return name
     if name in static:

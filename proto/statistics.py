@@ -1,4 +1,4 @@
-"""What was counted: of an epoch, of a task, and of its parts. Times are in microseconds."""
+"""Statistics of an epoch, of a task, and of a task's parts. Times are in microseconds."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ class SplitStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorStatistics:
-    """What an operator did over its task's life. `rows_touched` and `state_bytes` are of operators on changes. The
-    gauges, from 0 to 1: `busy` is the share of the time in which it worked, `backpressure` the share in which what
-    reads it was not ready for more, each of the channel where it is largest; `health` is 0 where it has failed.
+    """Statistics of an operator over its task's life. Only operators on changes have `rows_touched` and `state_bytes`.
+    The gauges are from 0 to 1. `busy` is the share of the time in which the operator worked. `backpressure` is the
+    share in which its reader was not ready for more rows. Both are of the channel where they are largest. `health` is 0
+    where the operator has failed.
     """
 
     operator: str
@@ -55,8 +56,8 @@ class OperatorStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStatistics(OperatorStatistics):
-    """What an operator of a graph did on one of its channels. `place` is the name of its node, for an exchange that of
-    the node and its stream.
+    """Statistics of an operator of a graph on one channel. `place` is the name of its node; for an exchange, the names
+    of the node and its stream.
     """
 
     channel: int = 0
@@ -64,10 +65,10 @@ class NodeStatistics(OperatorStatistics):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopStatistics:
-    """What a loop did that goes round by round, over its task's life. `last_rows` are those of the last rounds, the
-    newest last; of the `prepares_sent` those in `prepares_resent` were sent again because an input was awaited;
-    `quiesce_us` is from the barrier's reaching the loop to its being quiet. The gauges are those of an operator:
-    `health` is 0 where the loop, or something in its body, has failed.
+    """Statistics of a loop that goes round by round, over its task's life. `last_rows` are the rows of the last rounds,
+    the newest last. `prepares_resent` are those of the `prepares_sent` that were sent again because an input was
+    awaited. `quiesce_us` is the time from the barrier's arrival at the loop until the loop is quiet. The gauges are
+    those of an operator: `health` is 0 where the loop, or an operator in its body, has failed.
     """
 
     name: str
@@ -86,10 +87,11 @@ class LoopStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageStatistics:
-    """A stage of a Spark job, by its number in Spark: its `tasks`, of them those that are `running` and `done`, and the
-    attempts that `failed`. `pipelines` are those of which a channel has ended; `rows_in` were read from splits and
-    tables by such channels, `rows_out` handed on. `bytes_in` and `bytes_out` have come from and gone to shuffles,
-    `spilled_bytes` were written by Spark as it sorted them. What Spark does not tell, or not yet, is 0.
+    """A stage of a Spark job, by its number in Spark: how many `tasks` it has, how many of them are `running` and
+    `done`, and how many attempts `failed`. `pipelines` are those with a channel that has ended. Such channels read
+    `rows_in` from splits and tables, and handed on `rows_out`. The stage read `bytes_in` from shuffles and wrote
+    `bytes_out` to them; Spark wrote `spilled_bytes` as it sorted rows. A number that Spark does not tell, or not yet,
+    is 0.
     """
 
     stage: int
@@ -107,9 +109,9 @@ class StageStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceProgress:
-    """How far an input is read in the epoch that runs, or ran last: `rows` of `total`, which is None where nothing
-    tells it before the end. What several readers have of it, each for itself, counts as often. Of files that a
-    statement reads itself `rows` are what DuckDB estimates, until the statement has ended.
+    """The progress of an input in the epoch that runs, or ran last: `rows` of `total`, which is None where it is
+    unknown before the end. A row that several readers read counts once for each reader. For files that a statement
+    reads itself, `rows` is DuckDB's estimate until the statement has ended.
     """
 
     rows: int = 0
@@ -117,7 +119,7 @@ class SourceProgress:
 
     @property
     def share(self) -> float | None:
-        """From 0 to 1. One that its readers had enough of stays below 1."""
+        """The share that is read, from 0 to 1. It stays below 1 where the readers wanted no more rows."""
         if self.total is None:
             return None
         return self.rows / self.total if self.total else 1.0
@@ -125,8 +127,8 @@ class SourceProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
-    """A task's counters. Times are in microseconds; barriers never count among splits. `stages` are those of the Spark
-    job that runs for the task, or ran last. `progress` is that of the inputs of a plan or a graph.
+    """A task's counters. Times are in microseconds; a barrier is never counted as a split. `stages` are those of the
+    Spark job that runs for the task, or ran last. `progress` is that of the inputs of the plan or graph.
     """
 
     barriers_requested: int = 0

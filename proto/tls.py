@@ -1,7 +1,7 @@
-"""Tells why nothing comes of a connection over TLS, by a handshake beside gRPC's, whose words for it vary.
+"""Tell why a connection over TLS fails, by a second handshake beside gRPC's: gRPC's messages vary.
 
-Where a name has several addresses gRPC reports the last one alone, "Connection refused" for one, and a client without
-TLS hears nothing but "Socket closed".
+Where a name has several addresses gRPC reports the last one alone, as "Connection refused" for example, and a client
+without TLS sees nothing but "Socket closed".
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 from .address import UNIX
 
 SECONDS: Final = 1.0
-"""Of a handshake. A server that takes longer is not told apart from one that cannot be reached."""
+"""The time that a handshake may take. A server that takes longer counts as one that cannot be reached."""
 
 TROUBLES: Final = frozenset(
     {"CERTIFICATE_NAME", "CERTIFICATE_EXPIRED", "CERTIFICATE_UNTRUSTED", "NO_AUTHORITIES", "TLS_WANTED", "NO_TLS"}
@@ -29,7 +29,7 @@ _NOT_TLS: Final = ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "HTTP
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """Trying again would not help. `reason` is machine-readable."""
+    """A failure that another try would not mend. `reason` is machine-readable."""
 
     reason: str
     sentence: str
@@ -44,8 +44,8 @@ class Shown:
 
 
 def trouble(address: str, *, tls: bool, authorities: bytes | None = None, file: str | None = None) -> Trouble | None:
-    """What is wrong with how `address` is reached, over TLS or without; None where it is not that. `authorities` are
-    the certificates in `file`, those that gRPC knows unless they are given.
+    """The trouble with TLS, or with its absence, at `address`; None where the cause is another one. `authorities` are
+    the certificates in `file`; without them, those that gRPC knows.
     """
     if not tls:
         return _wants_tls() if shown(address) is not None else None
@@ -66,7 +66,7 @@ def trouble(address: str, *, tls: bool, authorities: bytes | None = None, file: 
 
 
 def shown(address: str) -> Shown | None:
-    """What a server shows to whoever asks, trusted or not; None where it has no TLS, or cannot be reached."""
+    """The certificate that a server shows, trusted or not; None where the server has no TLS, or cannot be reached."""
     context = _context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -78,7 +78,9 @@ def shown(address: str) -> Shown | None:
 
 
 def _names(address: str, pem: str) -> tuple[str, ...]:
-    """Of a certificate; Python takes apart only what it has verified, so it is its own authority here."""
+    """The names in a certificate. Python parses only certificates that it has verified, so this one is its own
+    authority here.
+    """
     context = _context()
     context.check_hostname = False
     context.load_verify_locations(cadata=pem)
@@ -96,7 +98,7 @@ def _context() -> ssl.SSLContext:
 
 
 def _handshake(address: str, context: ssl.SSLContext) -> tuple[bytes, dict[str, tuple[tuple[str, str], ...]]]:
-    """The server's certificate, as DER and, where it is verified, taken apart."""
+    """The server's certificate: as DER, and parsed where it is verified."""
     host = "localhost" if address.startswith(UNIX) else address.rpartition(":")[0].strip("[]")
     with _connected(address) as plain, context.wrap_socket(plain, server_hostname=host) as secured:
         return secured.getpeercert(binary_form=True) or b"", secured.getpeercert() or {}  # type: ignore[return-value]
@@ -117,7 +119,7 @@ def _connected(address: str) -> socket.socket:
 
 
 def _known(authorities: bytes | None) -> str:
-    """As PEM."""
+    """The known authorities, as PEM."""
     if authorities is not None:
         return authorities.decode("ascii", "replace")
     named = os.environ.get("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH")

@@ -1,7 +1,7 @@
-"""The task service's nouns as plain values, one definition for client, executor and server.
+"""The task service's nouns as plain values: one definition for client, executor and server.
 
-The server turns wire messages into these and back (`proto.messages`); the embedded client hands them to the
-executor as they are.
+The server turns wire messages into these values and back (`proto.encoding.messages`); the embedded client hands them to
+the executor as they are.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ GIB = 1 << 30
 
 
 class Mode(enum.Enum):
-    """Per epoch: the answer of epoch n is the plan over the splits of epoch n. Continuous: epoch n answers with what
-    has changed since epoch n-1 in the plan over all splits so far.
+    """The mode of a task. Per epoch: the result of epoch n is the plan over the splits of epoch n. Continuous: the
+    result of epoch n is the change since epoch n-1 of the plan over all splits so far.
     """
 
     PER_EPOCH = "per_epoch"
@@ -39,8 +39,9 @@ class OnError(enum.Enum):
 
 
 class Spill(enum.Enum):
-    """What a strict task does about joins that may not fit in its memory, whose rows would not come in a repeatable
-    order: try, and do it again in an order of its own if they did not; do that at once; or fail.
+    """The way a strict task runs joins that may not fit in its memory. A join that spills gives its rows in no
+    repeatable order. The task tries the join as it is, and runs it again with an explicit order if it spilled; or runs
+    it with an explicit order at once; or fails.
     """
 
     AUTO = "auto"
@@ -49,21 +50,21 @@ class Spill(enum.Enum):
 
 
 class MissingColumns(enum.Enum):
-    """What a column is that the plan reads and a split does not have: an error, or null in all of its rows."""
+    """The meaning of a column that the plan reads and a split lacks: an error, or null in all rows of the split."""
 
     ERROR = "error"
     NULL = "null"
 
 
 class Loops(enum.Enum):
-    """How a task runs loops: by one recursive statement wherever one computes the same rows, or never so."""
+    """The way a task runs loops: by one recursive statement wherever that computes the same rows, or never so."""
 
     AUTO = "auto"
     GENERAL = "general"
 
 
 class ExecutorKind(enum.Enum):
-    """What runs a task's channels: the threads of its service, or Spark."""
+    """The executor of a task's channels: the threads of its service, or Spark."""
 
     LOCAL = "local"
     SPARK = "spark"
@@ -71,12 +72,12 @@ class ExecutorKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOptions:
-    """How a task runs. Limits are bytes and seconds; `idle_seconds=0` never deletes an idle task. `broadcast` names
-    sources that every channel reads whole where they are joined. `write_format` is that of a table's files, where the
-    plan writes one, and `write_quota` bounds them. `loop_rows` is how many rows a loop may have, counted as often as
-    they are there; a statement that has loops must give its first row within `loop_seconds`, if these are not 0. An
-    epoch fails that is worked on for more than `epoch_seconds`, if these are not 0.
-    `spark` is a master's address, or what the service in their process calls a caller's session; it is not sent.
+    """Options of a task. Limits are bytes and seconds; `idle_seconds=0` never deletes an idle task. `broadcast` names
+    sources that every channel reads whole where they are joined. `write_format` is the format of a table's files, where
+    the plan writes a table; `write_quota` bounds their bytes. `loop_rows` bounds the rows of a loop; every copy of a
+    row counts. A statement with loops must give its first row within `loop_seconds`, unless that is 0. An epoch fails
+    once the task has worked on it for `epoch_seconds`, unless that is 0. `spark` is the address of a Spark master, or
+    the name that the service in this process has for a session of the caller; clients never send it.
     """
 
     mode: Mode = Mode.PER_EPOCH
@@ -115,9 +116,9 @@ class PlanBytes:
 class FileSplit:
     """A file, folder or glob on the server. `rows` is half open; `row_groups` are record batches in Arrow files.
 
-    `change_column`, for a continuous task, is the column that says what each row is: a weight, or one of insert,
-    delete, update_preimage, update_postimage. `missing_columns` says what columns are that the plan reads and the file
-    does not have; without it the task's option does.
+    `change_column`, for a continuous task, names the column that says how each row counts: a weight, or one of insert,
+    delete, update_preimage, update_postimage. `missing_columns` is the meaning of columns that the plan reads and the
+    file lacks; without it the task's option holds.
     """
 
     path: str
@@ -146,7 +147,7 @@ AnySplit = TypeVar("AnySplit", bound=FileSplit | InlineSplit)
 
 
 def with_missing(split: AnySplit, columns: MissingColumns) -> AnySplit:
-    """The split, for which the task's option holds where it says nothing itself."""
+    """The split, with the task's option where the split has none itself."""
     if split.missing_columns is not None or columns is MissingColumns.ERROR:
         return split
     return replace(split, missing_columns=columns)
@@ -154,7 +155,7 @@ def with_missing(split: AnySplit, columns: MissingColumns) -> AnySplit:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cursor:
-    """A place in the result: row `row` (from 0) of epoch `epoch` (from 1)."""
+    """A position in the result: row `row` (from 0) of epoch `epoch` (from 1)."""
 
     epoch: int
     row: int = 0
@@ -172,8 +173,9 @@ class Added:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
-    """A name for splits, and the seal that may go with them, that makes them happen once: `application` is the caller's
-    own name, its versions go up. With `follows`, refused unless that is the application's last version.
+    """A name for splits, and for a seal that may go with them, by which the task takes them once. `application` is a
+    name that the caller chooses; its versions go up. With `follows`, the task refuses the transaction unless `follows`
+    is the application's last version.
     """
 
     application: str
@@ -183,9 +185,10 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transacted:
-    """What became of a transaction, which is a part of `epoch`. A `replayed` one had been there before: nothing has
-    changed, and the answer is that of then. `epoch` and `same`, whether it had the content that it has now, are None
-    where only later versions of the application are remembered; `added` is empty unless the content is the same.
+    """The answer to a transaction, which is a part of `epoch`. The task has taken a `replayed` transaction before:
+    nothing changes, and the answer is the first one. `same` says whether the first one had the same content. `epoch`
+    and `same` are None where the task remembers only later versions of the application; `added` is empty unless the
+    content is the same.
     """
 
     epoch: int | None
@@ -196,7 +199,7 @@ class Transacted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """An application's last version, and the epoch that it became a part of."""
+    """The last version of an application, and the epoch that it became a part of."""
 
     version: int
     epoch: int
@@ -210,7 +213,9 @@ class ErrorValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """A task's state at the barrier of an epoch, in files. `size` is all that it names, shared with others or not."""
+    """A task's state at the barrier of an epoch, in files. `size` is the bytes of all files that the checkpoint names,
+    even if other checkpoints share them.
+    """
 
     id: str
     epoch: int
@@ -235,7 +240,7 @@ class BlockedState(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocked:
-    """Nothing yet. `missing` names the sequence numbers a requested seal waits for, per source."""
+    """No rows yet. `missing` lists, by source, the sequence numbers that a requested seal waits for."""
 
     state: BlockedState
     missing: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -258,14 +263,14 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """There will be no more."""
+    """The end of the result: no frame follows."""
 
 
 Frame: TypeAlias = Data | Blocked | Barrier | Finished
 
 
 def after(frame: Frame, cursor: Cursor) -> Cursor:
-    """The place after `frame`, which was read at `cursor`."""
+    """The cursor behind `frame`, which was read at `cursor`."""
     match frame:
         case Data():
             return Cursor(frame.cursor.epoch, frame.cursor.row + frame.rows)
@@ -295,8 +300,8 @@ class SourceInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundFile:
-    """A file that a split would be of. `folders` are the columns that folders called `column=value` tell, and their
-    values; None is null.
+    """A file that a split stands for. `folders` has the columns of folders named `column=value`, and their values; None
+    is null.
     """
 
     path: str
@@ -322,7 +327,7 @@ class TaskInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """For people, for programs, and of a graph as a picture."""
+    """An explanation of a plan or graph: a text for people, JSON for programs, and a picture of a graph."""
 
     text: str
     json: str
@@ -335,6 +340,6 @@ class Capabilities:
     dialect: str
     engines: Mapping[str, str]
     principal: str = ""
-    """Who the service takes the caller for; empty where it does not tell callers apart."""
+    """The name by which the service knows the caller; empty where it does not tell callers apart."""
     flight: str = ""
-    """Where a server has Arrow Flight: `:PORT` of its host, or `unix:NAME` in the folder of its socket."""
+    """The address of a server's Arrow Flight: `:PORT` of its host, or `unix:NAME` in the folder of its socket."""

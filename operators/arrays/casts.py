@@ -1,9 +1,9 @@
-"""Lossless casts between Arrow types: what a file or DuckDB has, and what the plan asks for.
+"""Lossless casts between Arrow types: from the types of a file or of DuckDB to the types that the plan asks for.
 
-A cast is allowed where a value can keep its meaning; each value is then checked, and one that does not fit is an
-error that names it. So int64 -> int32 works for values that fit, float64 -> float32 for values that survive the way
-back, decimals as long as no digit is lost, timestamps as long as nothing is below the unit. Text is never parsed
-here, and dates, instants and local times never turn into each other.
+A cast is allowed where a value can keep its meaning. Each value is then checked, and a value that does not fit raises
+an error that names it. So int64 -> int32 works for values that fit, float64 -> float32 for values that survive the way
+back, decimals as long as no digit is lost, timestamps as long as no part is below the unit. Text is never parsed here,
+and dates, instants and local times never turn into each other.
 
 Dictionary, run-end encoded, large and view types are ways to store a type, not types of their own.
 """
@@ -47,7 +47,7 @@ def plain(type_: pa.DataType) -> pa.DataType:
 
 
 def stored(type_: pa.DataType) -> pa.DataType:
-    """`type_` without views of texts and run ends, at any depth: Arrow has no way to pick rows out of these."""
+    """`type_` without views of texts and run ends, at any depth: Arrow cannot pick rows out of arrays of these."""
     if kinds.is_run_end_encoded(type_):
         return stored(type_.value_type)
     if kinds.is_string_view(type_) or kinds.is_binary_view(type_):
@@ -98,7 +98,7 @@ def _maps(source: pa.DataType, target: pa.DataType) -> bool:
 
 
 def _nested(source: pa.DataType, target: pa.DataType) -> bool:
-    """Inside a nested value only casts whose check pyarrow does itself."""
+    """True where values inside a nested value may be cast: only by casts that pyarrow checks itself."""
     narrows = kinds.is_floating(source) and kinds.is_floating(target) and source.bit_width > target.bit_width
     return castable(source, target) and not narrows
 
@@ -127,7 +127,7 @@ _RULES: Final[tuple[tuple[_Kind, _Kind, Callable[[pa.DataType, pa.DataType], boo
 
 
 def castable(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether values of `source` may be cast to `target`, each checked."""
+    """True where values of `source` may be cast to `target`, with a check of each value."""
     source, target = plain(source), plain(target)
     if source.equals(target) or kinds.is_null(source):
         return True
@@ -151,7 +151,7 @@ def cast(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _decoded(array: pa.Array) -> pa.Array:
-    """Without extension at its top, and without dictionaries, run ends and views at any depth."""
+    """`array` without extension at its top, and without dictionaries, run ends and views at any depth."""
     while isinstance(array, pa.ExtensionArray) or packed(array.type):
         array = array.storage if isinstance(array, pa.ExtensionArray) else unpack(array)
     return array
@@ -159,7 +159,7 @@ def _decoded(array: pa.Array) -> pa.Array:
 
 def _checked(array: pa.Array, target: pa.DataType) -> pa.Array:
     if kinds.is_integer(array.type) and kinds.is_decimal(target):
-        # Arrow wants room for every int64; ours only need to fit one by one.
+        # Arrow wants room for every int64; here each value needs to fit on its own.
         array = array.cast(pa.decimal128(20, 0))
     if not kinds.is_nested(target):
         return array.cast(target, safe=True)
@@ -182,7 +182,9 @@ def _narrowed(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _first_failing(array: pa.Array, target: pa.DataType) -> int:
-    """By halving: a value's cast does not depend on its neighbours."""
+    """The first row whose value does not fit, found by halving: the cast of a value does not depend on its
+    neighbours.
+    """
     start, end = 0, len(array)
     while end - start > 1:
         middle = (start + end) // 2
@@ -196,7 +198,7 @@ def _first_failing(array: pa.Array, target: pa.DataType) -> int:
 
 
 def _shown(value: pa.Scalar) -> str:
-    # Python has no nanoseconds, and shows the type of a decimal.
+    # Python has no nanoseconds, and shows a decimal with its type.
     as_text = kinds.is_timestamp(value.type) or kinds.is_time(value.type) or kinds.is_decimal(value.type)
     text = value.cast(pa.string()).as_py() if as_text else repr(value.as_py())
     return text if len(text) <= 80 else text[:77] + "..."

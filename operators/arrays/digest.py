@@ -1,8 +1,8 @@
-"""A digest of rows and their order, bit for bit, that does not see where batches are cut.
+"""A digest of rows and their order, bit for bit, independent of the cuts between batches.
 
-Each column is hashed as streams of its own (which rows are null, how long values are, the values), nulls as zeros;
-the digest is over the columns' digests, the schema and the number of rows. Floats count by their bits: -0.0 is not
-0.0, and one NaN not another.
+Each column is hashed as three streams (which rows are null, the lengths of values, the values), nulls as zeros. The
+digest is over the columns' digests, the schema and the number of rows. Floats count by their bits: -0.0 is not 0.0, and
+NaNs with different bits differ.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SIZE = 16
 
 
 class RowDigest:
-    """Feed it batches of one schema in order; `hexdigest` may be asked at any time."""
+    """The digest of batches of one schema, added in order. `hexdigest` may be called at any time."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema.remove_metadata()
@@ -50,7 +50,7 @@ def digest(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> str:
 
 
 class _Column:
-    """The hashes of one column and of those inside it."""
+    """The hashes of one column and of the columns inside it."""
 
     def __init__(self, type_: pa.DataType) -> None:
         self._type = plain(type_)
@@ -102,7 +102,7 @@ def _lengths(lengths: pa.Array) -> bytes:
 
 
 def _joined(array: pa.Array) -> bytes:
-    """The bytes of all values, one after the other; a null has none, whatever lies below it."""
+    """The bytes of all values, one after the other. A null has none, whatever bytes lie below it."""
     values = array.drop_null() if array.null_count else array
     if not len(values):
         return b""

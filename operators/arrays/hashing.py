@@ -1,14 +1,14 @@
 """The hash of key columns, and the channel it stands for: the same for equal values, everywhere, for ever.
 
-A pure function of the value: how it is stored (width, large or view, dictionary, offset of a slice), where it stands,
-the process and the machine do not enter it. Values that are equal in one *family* hash alike: integers of all widths;
-floats of all widths, -0.0 as 0.0, all NaNs as one; decimals of all widths, precisions and scales; dates; timestamps,
-times and durations of all units; texts and bytes; lists; structs by the place of their fields. Across families
-nothing is promised (the integer 5 is not the decimal 5.00): what two streams are joined by has one type before it is
-hashed. A null is a value of its own, the same one in every family.
+The hash is a pure function of the value. Storage (width, large or view, dictionary, offset of a slice), row, process
+and machine have no influence. Values that are equal in one *family* hash alike: integers of all widths; floats of all
+widths, -0.0 as 0.0, all NaNs as one; decimals of all widths, precisions and scales; dates; timestamps, times and
+durations of all units; texts and bytes; lists; structs by the position of their fields. Across families nothing is
+promised (the integer 5 is not the decimal 5.00): the keys of two joined streams have one type before they are hashed. A
+null is a value of its own, the same one in every family.
 
-`docs/exchanges.md` writes the function down for other implementations. It cannot change without a new version of
-whatever was partitioned by it.
+`docs/exchanges.md` defines the function for other implementations. A change of the function takes a new version of all
+data that is partitioned by it.
 """
 
 from __future__ import annotations
@@ -43,19 +43,23 @@ _HALF: Final = np.uint64(32)
 _ONE: Final = np.uint64(1)
 _LAST: Final = np.uint64(63)
 _KEEP: Final = np.array([(1 << (8 * kept)) - 1 for kept in range(1, 9)], dtype=np.uint64)
-"""The first bytes of a word."""
+"""Masks that keep the first bytes of a word: the first one, the first two, and so on."""
 _CHUNK: Final = 16_384
 _SMALL: Final = 1_024
 _TEXTS: Final = 4_096
 _TEXT_BYTES: Final = 1 << 20
-"""Words, texts and about the bytes of texts that are worked on at a time, so that they stay in the nearest caches."""
+"""The words, the texts and about the bytes of texts that are hashed at a time, so that they stay in the nearest
+caches.
+"""
 
 _UNIT_NS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _DAY_MS: Final = 86_400_000
 
 
 def hash_columns(columns: Sequence[pa.Array]) -> Hashes:
-    """One hash per row over all columns, whose order counts. There must be a column, and all have the same length."""
+    """One hash per row over all columns. The order of the columns counts. There must be a column, and all have the same
+    length.
+    """
     if not columns:
         raise ValueError("a hash needs at least one key column")
     first, *others = columns
@@ -76,7 +80,7 @@ def channel_of(hashes: Hashes, channels: int) -> npt.NDArray[np.uint8] | npt.NDA
 
 
 def hashable(type_: pa.DataType) -> bool:
-    """Whether values of this type can be hashed: all but maps, unions and intervals of months."""
+    """True where values of this type can be hashed: all types but maps, unions and intervals of months."""
     if isinstance(type_, pa.BaseExtensionType):
         return hashable(type_.storage_type)
     if kinds.is_dictionary(type_) or kinds.is_run_end_encoded(type_):
@@ -87,12 +91,12 @@ def hashable(type_: pa.DataType) -> bool:
 
 
 def one_to_one(type_: pa.DataType) -> bool:
-    """Whether values of this type, none of them null, are equal where their hashes are: those that are one word."""
+    """True where equal hashes mean equal values, nulls apart: types whose values are one word."""
     return bool(kinds.is_integer(type_) or kinds.is_date32(type_) or kinds.is_boolean(type_))
 
 
 SETTLED_BYTES: Final = 8
-"""Texts and bytes that are no longer are equal where their hashes and their lengths are: they are one word."""
+"""The most bytes of a text that is one word: up to it, texts with equal hashes and equal lengths are equal."""
 
 
 def hash_array(array: pa.Array) -> Hashes:
@@ -117,7 +121,9 @@ def hash_array(array: pa.Array) -> Hashes:
 
 
 def hash_words(words: Hashes, nulls: npt.NDArray[np.bool_] | None) -> Hashes:
-    """What `hash_array` gives for values of one word each: integers sign-extended, floats as `_floats` has them."""
+    """The result of `hash_array` for values of one word each: integers sign-extended, floats as `_floats` returns
+    them.
+    """
     hashes = _mix(words)
     if nulls is not None:
         hashes[nulls] = _NULL
@@ -125,7 +131,7 @@ def hash_words(words: Hashes, nulls: npt.NDArray[np.bool_] | None) -> Hashes:
 
 
 def combine_hashes(left: Hashes, right: Hashes) -> Hashes:
-    """The hash of two columns from theirs, as `hash_columns` has it."""
+    """The hash of two columns from the hash of each, as `hash_columns` combines them."""
     return _combine(left, right)
 
 
@@ -133,7 +139,7 @@ def combine_hashes(left: Hashes, right: Hashes) -> Hashes:
 
 
 def _mix(words: Hashes) -> Hashes:
-    """Each word spread over all 64 bits; one to one."""
+    """Spread each word over all 64 bits, one to one."""
     if len(words) == 1:
         return _mix_one(words.item())
     if len(words) <= _SMALL:
@@ -157,7 +163,7 @@ def _mix(words: Hashes) -> Hashes:
 
 
 def _mix_one(word: int) -> Hashes:
-    """`_mix` of a single word, in whole numbers: an operation on an array takes several times as long."""
+    """`_mix` of a single word, in Python integers: an operation on an array takes several times as long."""
     mixed = word * _FIRST & _WORD
     mixed = (mixed ^ mixed >> 32) * _SECOND & _WORD
     return np.array((mixed ^ mixed >> 32,), dtype=np.uint64)
@@ -170,9 +176,10 @@ def _combine(left: Hashes, right: Hashes) -> Hashes:
 
 
 def _sequences(words: Hashes, positions: _Numbers, counts: _Numbers, lengths: _Numbers) -> Hashes:
-    """A word for each row: the sum of its words, each mixed with its place in the row, and of the row's length.
+    """A word for each row: the sum of the row's words, each mixed with its position in the row, and of the row's
+    length.
 
-    `counts` are words a row. A sum, so that one running total serves rows of all lengths at once.
+    `counts` are the words of each row. It is a sum so that one running total serves rows of all lengths at once.
     """
     totals = np.zeros(len(words) + 1, dtype=np.uint64)
     np.cumsum(_mix(words + (positions + 1).astype(np.uint64) * _M3), out=totals[1:])
@@ -196,7 +203,7 @@ def _valid(array: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def _fixed(array: pa.Array, dtype: str, parts: int = 1) -> npt.NDArray[Any]:
-    """The values where they lie, each of so many parts; a null's are whatever lies there."""
+    """The values of fixed width in place, each of `parts` parts. The value of a null is arbitrary."""
     buffer = array.buffers()[1]
     if buffer is None or not len(array):
         return np.empty(0, dtype=dtype)
@@ -225,17 +232,17 @@ def _floats(array: pa.Array) -> Hashes:
 
 
 def _days(array: pa.Array) -> Hashes:
-    """Of dates that are stored in milliseconds."""
+    """The days of dates that are stored in milliseconds."""
     return (_signed(array).view(np.int64) // _DAY_MS).view(np.uint64)
 
 
 def _nanoseconds(array: pa.Array) -> Hashes:
-    """Modulo 2**64, where equal times stay equal when they are multiplied."""
+    """Nanoseconds modulo 2**64. Equal times stay equal under the multiplication."""
     return _signed(array) * np.uint64(_UNIT_NS[array.type.unit])
 
 
 def _decimals(array: pa.Array) -> Hashes:
-    """The value as odd * 2**exponent, with its fives modulo 2**64, so that trailing zeros do not show."""
+    """Each decimal as odd * 2**exponent, with its fives modulo 2**64, so that trailing zeros have no influence."""
     scale = array.type.scale
     limbs = _limbs(array)
     exponents = np.full(len(array), -scale, dtype=np.int64)
@@ -254,7 +261,7 @@ def _decimals(array: pa.Array) -> Hashes:
 
 
 def _limbs(array: pa.Array) -> list[Hashes]:
-    """The unscaled values in parts of 64 bits, lowest first; two at least."""
+    """The unscaled values in parts of 64 bits, lowest first: at least two parts."""
     width = array.type.bit_width // 64
     if width > 1:
         parts = _fixed(array, "<u8", width).reshape(-1, width)
@@ -277,7 +284,7 @@ def _bytes(array: pa.Array) -> Hashes:
 
 
 def _texts(offsets: _Numbers, data: npt.NDArray[np.uint8]) -> Hashes:
-    """Eight bytes a word, the first the lowest, the last word filled up with zeros."""
+    """The hashes of texts: eight bytes a word, the first byte the lowest, the last word filled up with zeros."""
     lengths = np.diff(offsets)
     padded = np.zeros(len(data) + 8, dtype=np.uint8)
     padded[: len(data)] = data
@@ -296,7 +303,7 @@ def _texts(offsets: _Numbers, data: npt.NDArray[np.uint8]) -> Hashes:
 
 
 def _bytes_of(array: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-    """Where the values begin and end in the bytes that hold them all; nulls may have bytes of their own."""
+    """The offsets of the values, and the bytes that hold all values. Nulls may have bytes, too."""
     type_ = array.type
     if kinds.is_fixed_size_binary(type_):
         data = _fixed(array, "u1", type_.byte_width)
@@ -372,7 +379,7 @@ _RULES: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], Ha
     (_is_time, _nanoseconds),
     (kinds.is_boolean, _booleans),
 )
-"""What makes one word of a value of a type; words are mixed afterwards."""
+"""The functions that make one word of each value, by type. The words are mixed afterwards."""
 
 
 def _rule(type_: pa.DataType) -> Callable[[pa.Array], Hashes] | None:
@@ -392,6 +399,6 @@ _KINDS: Final = (
 
 
 def hash_kind(type_: pa.DataType) -> str:
-    """What types whose equal values hash alike have in common."""
+    """The family of a type: types of one family hash equal values alike."""
     type_ = plain(type_)
     return next((name for of_kind, name in _KINDS if of_kind(type_)), str(type_))

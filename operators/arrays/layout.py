@@ -1,4 +1,4 @@
-"""Arrow arrays without the choices of storage: the values themselves, and where the items of lists are."""
+"""Arrow arrays without the choices of storage: the values themselves, and the positions of lists' items."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _LEFT_AS_THEY_ARE = (kinds.is_large_string, kinds.is_large_binary, kinds.is_larg
 
 
 def is_list(type_: pa.DataType) -> bool:
-    """Whether `Lists` takes arrays of this type: lists of every kind, and maps, which are lists of entries."""
+    """True where `Lists` takes arrays of this type: lists of every kind, and maps, which are lists of entries."""
     type_ = plain(type_)
     return any(test(type_) for test in _LISTS)
 
 
 def stored(array: pa.Array) -> pa.Array:
-    """`array` without dictionary, run ends or extension; views of text and bytes as text and bytes."""
+    """`array` without dictionary, run ends or extension, and with views of text and bytes as plain text and bytes."""
     if isinstance(array, pa.ExtensionArray):
         return stored(array.storage)
     if kinds.is_dictionary(array.type):
@@ -43,7 +43,7 @@ def stored(array: pa.Array) -> pa.Array:
 
 
 def flags(array: pa.Array) -> Flags:
-    """A boolean array as NumPy's; false where it is null."""
+    """A boolean array as a NumPy array; false where it is null."""
     if array.null_count:
         array = array.fill_null(False)
     found: Flags = array.to_numpy(zero_copy_only=False)
@@ -51,7 +51,7 @@ def flags(array: pa.Array) -> Flags:
 
 
 def dtype_of(type_: pa.DataType) -> str | None:
-    """How NumPy reads the values of a type, in whose own order and in one word; None where it cannot."""
+    """The NumPy dtype that reads each value of a type as one word in the type's order; None where there is none."""
     if kinds.is_integer(type_):
         return f"{'u' if kinds.is_unsigned_integer(type_) else 'i'}{type_.bit_width // 8}"
     if kinds.is_float32(type_) or kinds.is_float64(type_):
@@ -64,7 +64,7 @@ def dtype_of(type_: pa.DataType) -> str | None:
 
 
 def values(array: pa.Array) -> Values:
-    """The values of a type with a `dtype_of`, where they lie; what is below a null is anything."""
+    """The values, in place, of an array whose type has a `dtype_of`. The value below a null is arbitrary."""
     dtype = np.dtype(dtype_of(array.type))
     if not len(array):
         return np.zeros(0, dtype)
@@ -74,7 +74,7 @@ def values(array: pa.Array) -> Values:
 
 
 def take(array: pa.Array, places: pa.Array) -> pa.Array:
-    """The values at these places; pyarrow has no way to take from views of text and bytes."""
+    """The values at these positions, also for views of text and bytes, which pyarrow cannot take from."""
     if kinds.is_string_view(array.type) or kinds.is_binary_view(array.type):
         return stored(array).take(places).cast(array.type)
     return array.take(places)

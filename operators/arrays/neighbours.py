@@ -1,6 +1,6 @@
-"""Which rows differ from which, as GROUP BY sees it: null equals null, NaN equals NaN, -0.0 equals 0.0.
+"""Comparison of neighbouring rows as GROUP BY compares them: null equals null, NaN equals NaN, -0.0 equals 0.0.
 
-Vectorised, and by value: dictionaries, run ends and other ways to store a type do not matter.
+The comparison is vectorised, and by value: dictionaries, run ends and other ways to store a type do not matter.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def starts(columns: Sequence[pa.Array], before: Sequence[pa.Array] | None) -> Pl
 
 
 def differ(left: pa.Array, right: pa.Array) -> Flags:
-    """Row by row, whether two arrays of one type and length are not equal."""
+    """True for each row in which two arrays of one type and length differ."""
     left, right = stored(left), stored(right)
     type_ = left.type
     if kinds.is_null(type_):
@@ -63,7 +63,9 @@ def _differing_words(left: pa.Array, right: pa.Array) -> Flags:
 
 
 def _differing_lists(left: pa.Array, right: pa.Array) -> Flags:
-    """Another length, or another item at one place. Where one list is null it does not matter what is said."""
+    """True for each row whose lists differ in length or in an item. The flag means nothing where one of the lists is
+    null.
+    """
     a, b = Lists(left), Lists(right)
     found = a.lengths != b.lengths
     same = np.flatnonzero(~found & (a.lengths > 0))
@@ -80,7 +82,7 @@ def _differing_lists(left: pa.Array, right: pa.Array) -> Flags:
 
 
 def _spans(array: pa.Array) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], ...]:
-    """Days (a month has 30) and what is left of one, in nanoseconds: so intervals compare."""
+    """Intervals as days (a month has 30) and the rest of a day in nanoseconds: DuckDB compares intervals so."""
     parts = np.frombuffer(array.buffers()[1] or b"", dtype=_INTERVAL)[array.offset : array.offset + len(array)]
     days, nanoseconds = np.divmod(parts["nanoseconds"], _DAY_NS)
     return parts["months"].astype(np.int64) * 30 + parts["days"] + days, nanoseconds

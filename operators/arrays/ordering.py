@@ -1,9 +1,9 @@
 """Sort orders over Arrow columns: rows compared, checked and searched by their keys, vectorised.
 
-A key column is turned into int64 words whose order is the column's: floats by their bits (NaN above numbers, -0.0 as
-0.0), unsigned and decimal ones with their sign moved, all of them complemented where the order descends. Words mean
-the same in every batch, so rows of two batches compare without looking at each other. Those of texts and binaries do
-not: they are found for the rows that are compared.
+A key column becomes int64 words whose order is the column's order. Floats become their bits (NaN above numbers, -0.0 as
+0.0), unsigned numbers and decimals get their sign moved, and all words are complemented where the order descends. Words
+mean the same in every batch, so the words of one batch need no look at another. The words of texts and binaries are the
+exception: they are computed for the rows that are compared.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FIRST: Final = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """How rows are sorted by the column at place `column`. Where nulls go does not depend on the direction."""
+    """The order of rows by the column at position `column`. The position of nulls does not depend on the direction."""
 
     column: int
     descending: bool = False
@@ -40,7 +40,7 @@ class Order:
 
 
 def obstacle(type_: pa.DataType) -> str | None:
-    """Why a column of this type cannot be a sort key."""
+    """The reason why a column of this type cannot be a sort key; None where it can."""
     type_ = plain(type_)
     if _is_bytes(type_) or kinds.is_null(type_) or _reader(type_) is not None:
         return None
@@ -48,7 +48,7 @@ def obstacle(type_: pa.DataType) -> str | None:
 
 
 class Ordering:
-    """The order of one relation's rows. Each of `orders` names a column that `obstacle` has nothing against."""
+    """The order of one relation's rows. `obstacle` is None for the column of each of `orders`."""
 
     def __init__(self, orders: Sequence[Order]) -> None:
         self.orders = tuple(orders)
@@ -58,36 +58,36 @@ class Ordering:
 
 
 class SortedKeys:
-    """The keys of one batch. What searches relies on `first_break` being None."""
+    """The keys of one batch. `lower` and `upper` rely on `first_break` being None."""
 
     def __init__(self, columns: Sequence[KeyColumn], length: int) -> None:
         self.columns = tuple(columns)
         self.length = length
         self.code = _single_code(self.columns)
-        """The one word that is the whole key, where it is that simple."""
+        """The whole key as one word, where a single word suffices; else None."""
         self.distinct = False
-        """No key occurs twice; known once `first_break` was asked."""
+        """True where no key occurs twice. `first_break` finds this out."""
 
     def at(self, row: int) -> Key:
-        """The row's key as a value that compares as the rows do."""
+        """The key of a row, as a value that compares as the rows do."""
         if self.code is not None:
             return (1, int(self.code[row]))
         return tuple(part for column in self.columns for part in column.at(row))
 
     def lower(self, key: Key, start: int, stop: int) -> int:
-        """The first of rows `start` to `stop` that does not come before `key`."""
+        """The first row, from `start` to `stop`, that does not come before `key`."""
         if self.code is not None and key[0] == 1:
             return start + int(np.searchsorted(self.code[start:stop], key[1], side="left"))
         return bisect_left(range(stop), key, start, stop, key=self.at)
 
     def upper(self, key: Key, start: int, stop: int) -> int:
-        """The first of rows `start` to `stop` that comes after `key`."""
+        """The first row, from `start` to `stop`, that comes after `key`."""
         if self.code is not None and key[0] == 1:
             return start + int(np.searchsorted(self.code[start:stop], key[1], side="right"))
         return bisect_right(range(stop), key, start, stop, key=self.at)
 
     def first_break(self) -> int | None:
-        """The first row that comes before the one ahead of it."""
+        """The first row that comes before the row ahead of it; None where the rows are sorted."""
         if self.length < 2:
             self.distinct = True
             return None
@@ -107,7 +107,9 @@ class SortedKeys:
         return None
 
     def _first_break_of(self, code: Words) -> int | None:
-        """One pass where the first rows show already that a key occurs twice."""
+        """`first_break` by a single word. It takes one pass where the first rows already show that a key occurs
+        twice.
+        """
         first = code[:_FIRST]
         if bool((first[1:] > first[:-1]).all()) and bool((code[1:] > code[:-1]).all()):
             self.distinct = True
@@ -116,7 +118,7 @@ class SortedKeys:
         return int(np.argmax(broken)) + 1 if broken.any() else None
 
     def nulls(self, columns: Sequence[int], start: int, stop: int) -> Flags | None:
-        """Which of the rows have a null in one of these key columns; None where none has."""
+        """True for each row with a null in one of these key columns; None where no row has one."""
         found: Flags | None = None
         for i in columns:
             nulls = self.columns[i].nulls
@@ -143,13 +145,15 @@ class KeyColumn:
         return (1, *(int(word[row]) for word in self.words))
 
     def ranks(self) -> Words | None:
-        """Where nulls stand, as a word ahead of the others."""
+        """The word, ahead of the others, that puts nulls first or last; None where there is no null."""
         if self.nulls is None:
             return None
         return np.where(self.nulls, 0 if self.order.nulls_first else 2, 1).astype(np.int64)
 
     def neighbours(self) -> Iterator[tuple[Flags, Flags]]:
-        """For each word, whether a row comes after its successor in it, and whether the two are equal."""
+        """For each word, flags for rows that come after their successor, and flags for rows that equal their
+        successor.
+        """
         ranks = self.ranks()
         for word in self.words if ranks is None else (ranks, *self.words):
             yield word[:-1] > word[1:], word[:-1] == word[1:]
@@ -159,7 +163,7 @@ class KeyColumn:
 
 @total_ordering
 class Descending:
-    """A value that compares the other way round."""
+    """A value whose order is reversed."""
 
     __slots__ = ("value",)
 
@@ -237,7 +241,7 @@ def _is_time(type_: pa.DataType) -> bool:
 
 
 def _values(array: pa.Array, dtype: str) -> np.ndarray[tuple[int], np.dtype[Any]]:
-    """The array's fixed-width values where they lie; what is below a null is anything."""
+    """The array's fixed-width values, in place. The value below a null is arbitrary."""
     each = np.dtype(dtype).itemsize
     width = array.type.bit_width // 8 // each
     buffer = array.buffers()[1]

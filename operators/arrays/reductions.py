@@ -1,8 +1,8 @@
-"""The simplest aggregates of groups of neighbouring rows, in NumPy: bit for bit what DuckDB computes, or nothing.
+"""The simplest aggregates of groups of neighbouring rows, in NumPy: bit for bit DuckDB's result, or none.
 
-DuckDB finds each row's group through a hash table. Where rows of a group stand together none is needed, and counting,
-adding and comparing are several times as fast. Where the two could differ (a sum that may overflow, NaN, zeros of both
-signs) the answer is None, and DuckDB is asked.
+DuckDB finds each row's group through a hash table. Where the rows of a group stand together no table is needed, and
+counting, adding and comparing are several times as fast. Where NumPy's result could differ from DuckDB's (a sum that
+may overflow, NaN, zeros of both signs), `reduce` returns None, and DuckDB computes the aggregate.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from .layout import values as values_of
 _LARGEST: Final = 2**63 - 1
 _NARROW_BYTES: Final = 4
 _NARROW: Final = 2**32
-#: Floats are added one place of all groups after another, which is no gain where groups are long.
+#: Floats are added row by row, for all groups at once, which is no gain where groups are long.
 _LONGEST_OF_FLOATS: Final = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reduction:
-    """`function` of the column at this place; a count without one counts rows. `first` is the first row's value, null
-    or not.
+    """The aggregate `function` of the column at this position. A count without a column counts rows. `first` is the
+    first row's value, null or not.
     """
 
     function: Literal["count", "sum", "min", "max", "first"]
@@ -35,7 +35,7 @@ class Reduction:
 
 
 def reducible(reduction: Reduction, schema: pa.Schema, output: pa.DataType) -> bool:
-    """Whether `reduce` may have an answer for rows of `schema` that is of the type `output`."""
+    """True where `reduce` may have an answer of the type `output` for rows of `schema`."""
     if reduction.column is None:
         return reduction.function == "count" and kinds.is_int64(output)
     type_ = schema.field(reduction.column).type
@@ -57,7 +57,7 @@ def reducible(reduction: Reduction, schema: pa.Schema, output: pa.DataType) -> b
 def reduce(
     reduction: Reduction, rows: pa.RecordBatch, begins: Places, lengths: Places, output: pa.DataType
 ) -> pa.Array | None:
-    """A value for each of the groups that are all of `rows`."""
+    """A value for each group; the groups together are all of `rows`. None where DuckDB has to compute the values."""
     if reduction.column is None:
         return pa.array(lengths)
     column = rows.column(reduction.column)
@@ -78,7 +78,7 @@ def reduce(
 
 
 def _sums(values: Values, valid: Flags | None, begins: Places, longest: int) -> Values | None:
-    """None where a sum could leave 64 bits."""
+    """The sum of each group; None where a sum could leave 64 bits."""
     if valid is not None:
         values = np.where(valid, values, 0)
     if _magnitude(values) * longest > _LARGEST:
@@ -87,8 +87,8 @@ def _sums(values: Values, valid: Flags | None, begins: Places, longest: int) -> 
 
 
 def _magnitude(values: Values) -> int:
-    """At least as much as the values are, without their signs; in one pass where none of them has one, and in none
-    where they are narrow.
+    """An upper bound of the values' magnitudes: in one pass where no value is negative, without a pass where the type
+    is narrow.
     """
     if values.dtype.itemsize <= _NARROW_BYTES:
         return _NARROW
@@ -97,7 +97,7 @@ def _magnitude(values: Values) -> int:
 
 
 def _sums_of_floats(values: Values, valid: Flags | None, begins: Places, lengths: Places) -> Values | None:
-    """From 0.0 on, row after row, because the order of additions shows in the last bits."""
+    """The sum of each group, from 0.0 on, row after row: the order of additions shows in the last bits."""
     if int(lengths.max()) > _LONGEST_OF_FLOATS:
         return None
     values = values.astype(np.float64)

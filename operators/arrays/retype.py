@@ -1,6 +1,6 @@
 """Nested arrays under another nested type of the same layout: other names of items, other nullability.
 
-Values stay where they are. A required field may be null only below a null; then its validity is dropped.
+Values are not copied. A required field may be null only below a null; then its validity is dropped.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pyarrow import types as kinds
 
 
 class NullInside(Exception):
-    """A field that is required has a null, in row `row`."""
+    """A required field is null in row `row`."""
 
     def __init__(self, row: int) -> None:
         super().__init__(f"a required value inside is null, row {row}")
@@ -21,7 +21,7 @@ class NullInside(Exception):
 
 
 def same_layout(left: pa.DataType, right: pa.DataType) -> bool:
-    """Whether nested types differ in names of items and in nullability alone."""
+    """True where nested types differ in names of items and in nullability alone."""
     if left.equals(right):
         return True
     if left.id != right.id or not kinds.is_nested(left) or left.num_fields != right.num_fields:
@@ -34,7 +34,7 @@ def same_layout(left: pa.DataType, right: pa.DataType) -> bool:
 
 
 def nullable(type_: pa.DataType) -> pa.DataType:
-    """`type_` with everything inside it nullable (but the keys of maps)."""
+    """`type_` with every field inside it nullable, except for the keys of maps."""
     if kinds.is_struct(type_):
         return pa.struct([pa.field(field.name, nullable(field.type)) for field in type_])
     if kinds.is_fixed_size_list(type_):
@@ -52,7 +52,7 @@ def _nullable_field(field: pa.Field) -> pa.Field:
 
 @cache
 def requires(type_: pa.DataType) -> bool:
-    """Whether something inside values of a type is required (but the keys of maps)."""
+    """True where a field inside values of a type is required, apart from the keys of maps."""
     if kinds.is_struct(type_):
         return any(not field.nullable or requires(field.type) for field in type_)
     if kinds.is_map(type_):
@@ -63,8 +63,8 @@ def requires(type_: pa.DataType) -> bool:
 
 
 def retype(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """`array` as `target`, which has the same layout; of its own type, with the nulls of what is required dropped that
-    lie below a null. Raises `NullInside`.
+    """`array` as `target`, which has the same layout. The type may be the array's own. Nulls of required fields are
+    dropped where they lie below a null. Raises `NullInside` for any other null of a required field.
     """
     if array.type.equals(target) and not requires(target):
         return array
@@ -96,7 +96,7 @@ def _entries(array: pa.MapArray, target: pa.DataType) -> pa.Array:
 
 
 def _refuse_null_items(array: pa.Array, field: pa.Field) -> None:
-    """Items that no list has in it do not count."""
+    """Raise `NullInside` where an item of a list is null. Items that no list contains do not count."""
     items = array.items if kinds.is_map(array.type) else array.values
     if field.nullable or not items.null_count:
         return
@@ -107,7 +107,7 @@ def _refuse_null_items(array: pa.Array, field: pa.Field) -> None:
 
 
 def _required(array: pa.Array, field: pa.Field) -> pa.Array:
-    """Without validity where the field is required."""
+    """The array without validity where the field is required."""
     if field.nullable or not array.null_count:
         return array
     if isinstance(array, pa.ExtensionArray):
@@ -124,7 +124,7 @@ def _required(array: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def _over(array: pa.Array, type_: pa.DataType, children: list[pa.Array] | None, *, valid: bool = False) -> pa.Array:
-    """The array's own buffers (without validity where all is `valid`) over other children."""
+    """An array of `array`'s buffers over other children; without validity where all values are `valid`."""
     own = array.buffers()[: 1 if kinds.is_fixed_size_list(type_) else 2 if children is not None else None]
     if valid:
         own = [None, *own[1:]]

@@ -1,8 +1,9 @@
 """Sorted streams merged into one: by their order, ties by stream.
 
-Contract. Each stream is sorted; one that is not is an error. All rows come out, of equal keys those of the first stream
-first, each stream's own in its order. What comes out, batch by batch, depends on the streams' batches alone. One batch
-of each stream is held, and the next one is read only once the last one is used up. All streams are closed in the end.
+Contract. Each stream is sorted; an unsorted stream is an error. All rows come out. Among equal keys, rows of an earlier
+stream come first, and rows of one stream keep their order. The result, batch by batch, depends on the streams' batches
+alone. The merge holds one batch of each stream, and reads the next one only once that batch is used up. All streams are
+closed in the end.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class _Part:
 
 
 class _Waiting:
-    """One stream's rows that have not come out yet, as far as they were read."""
+    """The rows of one stream that have been read and have not come out yet."""
 
     def __init__(self, stream: Stream, number: int, ordering: Ordering) -> None:
         self._stream = stream
@@ -49,7 +50,7 @@ class _Waiting:
         self._part: _Part | None = None
 
     def fill(self) -> bool:
-        """Read on if no rows wait; whether there are any."""
+        """Read on if no rows wait. True where rows wait now."""
         while self._part is None or not len(self._part):
             batch = next(self._stream, None)
             if batch is None:
@@ -97,10 +98,10 @@ def merged(streams: Sequence[Stream], ordering: Ordering) -> Generator[pa.Record
 
 
 def _ready(waiting: Sequence[_Waiting]) -> list[_Part]:
-    """Take the rows that nothing still unread can come before: up to the least of the streams' last keys.
+    """Take the rows that no unread row can come before: up to the least of the streams' last keys.
 
-    More rows with that key may follow in the first stream that ends there, but in none before it. So streams before it
-    give theirs with that key too, streams after it do not.
+    More rows with that key may follow in the first stream whose batch ends there, but in no stream before it. So
+    streams before it also give their rows with that key, and streams after it do not.
     """
     lasts = [each.last for each in waiting]
     first = min(range(len(lasts)), key=lasts.__getitem__)

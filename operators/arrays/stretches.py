@@ -29,7 +29,9 @@ class Stretch:
 
 
 def words_of(stretches: Sequence[Stretch]) -> Iterator[Words]:
-    """Words over the rows of all, one stretch after the other, that compare as the keys do: the first decides first."""
+    """Words over the rows of all stretches, one stretch after the other, that compare as the keys do. The first word is
+    the most significant.
+    """
     for columns in zip(*(stretch.keys.columns for stretch in stretches), strict=True):
         if any(column.nulls is not None for column in columns):
             yield np.concatenate([_ranks(column, rows) for column, rows in zip(columns, stretches, strict=True)])
@@ -50,7 +52,7 @@ def _ranks(column: KeyColumn, rows: Stretch) -> Words:
 
 
 def code_of(stretches: Sequence[Stretch]) -> Words:
-    """One word that compares as the keys do, among these rows. A single word of a key is the code itself."""
+    """One word for each row that compares as the keys do, among these rows. A key of a single word is its own code."""
     code, size = np.zeros(sum(map(len, stretches)), dtype=np.int64), 1
     if not len(code):
         return code
@@ -67,8 +69,8 @@ def code_of(stretches: Sequence[Stretch]) -> Words:
 
 
 def _refined(code: Words, size: int, word: Words) -> tuple[Words, int]:
-    """Codes, and how many there may be, that tell apart what `word` does. Stretches are sorted, so that it is quick to
-    see that it tells nothing: most keys differ in their first words.
+    """Codes that also tell apart rows that differ in `word`, and a bound of the codes. Stretches are sorted, so a look
+    at neighbours shows quickly where `word` adds nothing: most keys differ in their first words.
     """
     order = np.argsort(code, kind="stable")
     alike = _alike(code[order])
@@ -83,6 +85,6 @@ def _refined(code: Words, size: int, word: Words) -> tuple[Words, int]:
 
 
 def _alike(word: Words) -> Flags:
-    """Which rows have their successor's."""
+    """True for each row whose word is its successor's."""
     found: Flags = word[1:] == word[:-1]
     return found

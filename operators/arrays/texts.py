@@ -1,7 +1,7 @@
 """Texts and bytes as words: eight bytes of each at a time, so that they compare as numbers do.
 
-Sorted texts begin alike: what all of them begin with is found once and left out, and often a single word is all the
-rest. Only where texts are long does Arrow rank them.
+Sorted texts often share a beginning. The common beginning is found once and left out, and often a single word holds the
+rest. Arrow ranks texts only where they are long.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _Unsigned: TypeAlias = np.ndarray[tuple[int], np.dtype[np.uint64]]
 
 _EACH: Final = 8
 _SIGN: Final = np.uint64(1 << 63)
-#: So many bytes of a word, from the first one on.
+#: Masks that keep the first bytes of a word, by their number.
 _FIRST_BYTES: Final = np.array([0, *(~0 << 8 * (_EACH - count) & 2**64 - 1 for count in range(1, 9))], dtype=np.uint64)
 #: With more words than this, ranks are found faster.
 _MOST_WORDS: Final = 8
-#: What texts begin with is not looked for beyond so many bytes.
+#: The most bytes in which a common beginning is looked for.
 _LONGEST_BEGINNING: Final = 128
 
 
 class Texts:
-    """The values of a column, cast to `array` of large binary. A text's words go on with zeros behind its end."""
+    """The values of a column, cast to an `array` of large binary. Behind a text's end its words are zeros."""
 
     def __init__(self, array: pa.Array) -> None:
         self.array = array
@@ -47,7 +47,7 @@ class Texts:
         self._words: dict[int, Words] = {}
 
     def word(self, at: int, start: int, stop: int) -> Words:
-        """The eight bytes from place `at` on, of rows `start` to `stop`; 0 for a null."""
+        """The eight bytes from position `at` on, of rows `start` to `stop`; 0 for a null."""
         kept = self._words.get(at)
         if kept is not None:
             return kept[start:stop]
@@ -59,12 +59,14 @@ class Texts:
         return words
 
     def lengths(self, start: int, stop: int) -> Words:
-        """0 for a null."""
+        """The lengths of rows `start` to `stop`; 0 for a null."""
         lengths = self._lengths[start:stop]
         return lengths if self._nulls is None else np.where(self._nulls[start:stop], 0, lengths)
 
     def neighbours(self, *, descending: bool) -> Iterator[tuple[Flags, Flags]]:
-        """Whether each row comes after its successor, and whether the two are equal: by one word after the other."""
+        """Flags for rows that come after their successor, and flags for rows that equal it, for one word after the
+        other.
+        """
         if self.longest <= len(self.beginning) + _MOST_WORDS * _EACH:
             for word in text_words([TextRows(self, 0, len(self.array))], descending=descending):
                 yield word[:-1] > word[1:], word[:-1] == word[1:]
@@ -75,13 +77,15 @@ class Texts:
 
     @cached_property
     def end_in_zeros(self) -> bool:
-        """Whether there is a text that differs from another one in zeros at its end, which no word shows."""
+        """True where a text may differ from another one only in zeros at its end, which no word shows."""
         ends = self._offsets[1:][self._lengths > 0]
         return bool((self._data[ends - 1] == 0).any())
 
     @cached_property
     def beginning(self) -> bytes:
-        """What all texts begin with, the zeros behind their ends included; of a long one only the first part."""
+        """The common beginning of all texts, with the zeros behind their ends. Only the first part of a long
+        beginning.
+        """
         rows = np.arange(len(self.array)) if self._nulls is None else np.flatnonzero(~self._nulls)
         found = b""
         if not rows.size:
@@ -108,7 +112,9 @@ class Texts:
         return words
 
     def _eight_bytes(self, at: int, start: int, stop: int) -> _Unsigned:
-        """Whatever follows behind a text's end; zeros behind the end of all data."""
+        """Eight bytes of each row from position `at` on. Behind a text's end they are arbitrary; behind the end of all
+        data, zeros.
+        """
         begins = self._offsets[start:stop]
         last = len(self._data) - _EACH
         inside = int(np.searchsorted(begins, last - at, side="right")) if last >= 0 else 0
@@ -126,7 +132,7 @@ class Texts:
 
 
 def _overlapping(data: _Bytes, at: int, count: int, step: int) -> np.ndarray[tuple[int], np.dtype[Any]]:
-    """Eight bytes each, `step` bytes apart."""
+    """Words of eight bytes each, `step` bytes apart."""
     return np.ndarray((count,), ">u8", data, at, (step,))
 
 
@@ -140,8 +146,8 @@ class TextRows:
 
 
 def text_words(parts: Sequence[TextRows], *, descending: bool) -> Iterator[Words]:
-    """Words that have the order of the parts' texts, the rows of one part after those of the other, the first to decide
-    first. They mean nothing beside those of other parts. Those of a null are the same as any other null's.
+    """Words in the order of the parts' texts: the rows of one part after those of the other, the most significant word
+    first. The words mean nothing beside words of other parts. All nulls have the same words.
     """
     for word in _ascending(parts):
         yield ~word if descending else word
@@ -161,7 +167,7 @@ def _ascending(parts: Sequence[TextRows]) -> Iterator[Words]:
 
 
 def _alike(beginnings: Sequence[bytes]) -> int:
-    """How many bytes all of them begin with."""
+    """The number of bytes that all `beginnings` share."""
     least, most = min(beginnings), max(beginnings)
     return next((at for at, (one, two) in enumerate(zip(least, most, strict=False)) if one != two), len(least))
 

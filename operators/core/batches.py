@@ -11,8 +11,9 @@ _NO_COLUMNS: Final = pa.struct([])
 
 
 def batch_of(columns: Sequence[pa.Array], rows: int, schema: pa.Schema) -> pa.RecordBatch:
-    """`columns` of so many rows each. `RecordBatch.from_arrays` counts the rows of the first column, and has none where
-    there is no column; a batch that has them keeps them when it is cut, joined, filtered, written as IPC and read.
+    """A batch of `columns` with `rows` rows each. `RecordBatch.from_arrays` counts the rows of the first column, so a
+    batch without columns has none. A batch from here keeps its number of rows when it is cut, joined, filtered, written
+    as IPC and read.
     """
     if columns:
         return pa.RecordBatch.from_arrays(columns, schema=schema)

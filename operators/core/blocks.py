@@ -1,7 +1,7 @@
 """Blocks: a stream cut after every 65,536 rows, and before a row that would make the block's values more than 16 MiB.
 
-What DuckDB computes from a stream may depend on where the stream's batches are cut; it cannot depend on where they
-were cut before this: a cut is a function of the rows alone. A row that is larger than a block is one by itself.
+DuckDB's result for a stream may depend on the cuts between the stream's batches. Blocks make these cuts a function of
+the rows alone, so earlier cuts have no influence. A row that is larger than a block is a block by itself.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _ENOUGH_BYTES: Final = 1 << 20
 def blocks(
     batches: Iterable[pa.RecordBatch], rows: int = BLOCK_ROWS, size: int = BLOCK_BYTES
 ) -> Iterator[pa.RecordBatch]:
-    """`batches` re-cut into blocks of `rows` rows, or as many as `size` bytes of values hold; none of them empty.
+    """`batches` re-cut into blocks of `rows` rows, or as many as `size` bytes of values hold. No block is empty.
 
-    A block that lies inside one batch is a slice of it; others are copied once, or twice where many tiny batches
-    make them up. Never holds more than a block and the batch that completes it.
+    A block that lies inside one batch is a slice of it. Other blocks are copied once, or twice where they consist of
+    many tiny batches. The iterator never holds more than a block and the batch that completes it.
     """
     held = _Held(rows, size)
     for batch in batches:
@@ -46,7 +46,7 @@ def blocks(
 def gathered(
     batches: Iterable[pa.RecordBatch], rows: int = _ENOUGH_ROWS, size: int = _ENOUGH_BYTES, most_rows: int = BLOCK_ROWS
 ) -> Iterator[pa.RecordBatch]:
-    """`batches` in fair sizes, for what does not depend on where they are cut: joined until they have `rows` rows or
+    """`batches` in fair sizes, for computations that do not depend on the cuts: joined until they have `rows` rows or
     `size` bytes, and cut where they have more than `most_rows` rows or `size` bytes.
     """
     held: list[pa.RecordBatch] = []
@@ -63,8 +63,8 @@ def gathered(
 
 
 class _Held:
-    """The rows of the next block so far. Their bytes are an upper bound until it matters: to count each row's costs as
-    much as to read it.
+    """The rows of the next block so far. Their bytes are an upper bound until the exact number matters: counting the
+    bytes of each row costs as much as reading it.
     """
 
     def __init__(self, most_rows: int, most_bytes: int) -> None:
@@ -80,7 +80,7 @@ class _Held:
         self._is_encoded = False
 
     def take(self, part: pa.RecordBatch) -> int:
-        """Add as many of its rows as fit, at least one where there is none yet; how many those are."""
+        """Add as many rows of `part` as fit (at least one where the block is empty), and return their number."""
         fitting = part.num_rows if self._surely_fits(part) else self._fitting(part)
         if fitting:
             self._batches.append(part if fitting == part.num_rows else part.slice(0, fitting))

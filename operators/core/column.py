@@ -1,4 +1,4 @@
-"""A column that a source is read for."""
+"""A column that the plan wants from a source."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pyarrow as pa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """Matched by `name` (exactly, else without regard to case where that is unambiguous) and cast losslessly to
-    `type`. Where it is missing it is an error, or, if it is nullable and the split says so, null; a null in a required
-    column is an error too.
+    """A wanted column. The scan matches it by `name` (exactly, else without regard to case where that is unambiguous)
+    and casts it losslessly to `type`. A missing column is an error, or null if the column is nullable and the split
+    says so. A null in a required column is an error, too.
 
-    `number_or_text` says that a file without types of its own may have whole numbers here instead of text.
+    `number_or_text` says that a file without types may have whole numbers here instead of text.
 
-    `key` asks what a file tells of the range of its values, because the source may be cut by them.
+    `key` asks for the range of the column's values, where a file tells it, because the source may be cut by them.
     """
 
     name: str

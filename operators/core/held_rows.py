@@ -25,7 +25,7 @@ def _nothing(size: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
-    """How many bytes are held in memory, and the folder where the rest goes. So many bytes on disk are asked of `take`,
+    """The number of bytes that are held in memory, and the folder for the rest. Bytes on disk are asked of `take`,
     which may refuse, and given back with `give`.
     """
 
@@ -36,9 +36,10 @@ class Holding:
 
 
 class HeldRows:
-    """`add` rows, `seal`, then read `batches` as often as wanted. `close` removes the file.
+    """Rows that are added with `add`, sealed with `seal`, and then read with `batches` any number of times. `close`
+    removes the file.
 
-    Each batch goes to the file with the dictionaries it has.
+    Each batch goes to the file with its own dictionaries.
     """
 
     def __init__(self, schema: pa.Schema, holding: Holding) -> None:
@@ -63,7 +64,7 @@ class HeldRows:
             self._spill()
 
     def seal(self) -> None:
-        """No more rows are added."""
+        """End the rows: no more are added."""
         if self._writer is None:
             self._memory = list(blocks(self._memory))
             return

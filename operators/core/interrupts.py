@@ -1,8 +1,8 @@
-"""Where long work looks whether it is to stop.
+"""Interruption of long work.
 
-Who steps a run says for its thread what to look at; what may take long calls `look` between its pieces, however deep
-it is inside of operators. A call that has no pieces, such as a sort, is made beside: this thread looks meanwhile. So
-nothing is handed from one to the other, and no operator can forget to.
+The caller that steps a run sets a `Watch` for its thread. Long work calls `look` between its pieces, however deep
+inside of operators it is. A call without pieces, such as a sort, runs on another thread beside this one, while this
+thread looks. So operators need not pass the watch on, and none can forget it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Look = Callable[[], None]
 Start = Callable[[Callable[[], None]], object]
 
 MANY: Final = 1 << 18
-"""Rows from which on a call is worth a thread beside: a sort of so many takes 20 ms and more."""
+"""The fewest rows for which a call is worth a second thread: a sort of so many rows takes 20 ms and more."""
 _LOOK_SECONDS: Final = 0.05
 _VALUES: Final = 16_384
 
@@ -30,7 +30,9 @@ _thread = threading.local()
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """`look` raises where the thread's work is to stop. `start` makes a call on a thread beside it, if there is one."""
+    """A thread's watch. `look` raises where the thread's work is to stop. `start` makes a call on another thread, if
+    there is one.
+    """
 
     look: Look
     start: Start | None = None
@@ -38,7 +40,7 @@ class Watch:
 
 @contextmanager
 def looking(at: Watch) -> Iterator[None]:
-    """What this thread does meanwhile looks so."""
+    """Set the watch of this thread for the work inside the context."""
     around = current()
     _thread.watch = at
     try:
@@ -49,7 +51,7 @@ def looking(at: Watch) -> Iterator[None]:
 
 @contextmanager
 def unwatched() -> Iterator[None]:
-    """What this thread does meanwhile is done to its end: what is half done could not be undone."""
+    """Keep the work inside the context from being interrupted: half of it could not be undone."""
     around = current()
     _thread.watch = None
     try:
@@ -59,27 +61,27 @@ def unwatched() -> Iterator[None]:
 
 
 def current() -> Watch | None:
-    """How this thread looks: for who has others do a part of its work."""
+    """The watch of this thread, for work that hands a part to other threads."""
     return getattr(_thread, "watch", None)
 
 
 def look() -> None:
-    """Raises where the run that this thread steps is to stop. Cheap enough for every batch."""
+    """Raise where the run that this thread steps is to stop. The call is cheap enough for every batch."""
     watch = current()
     if watch is not None:
         watch.look()
 
 
 def values_of(array: pa.Array) -> Iterator[Any]:
-    """The values for Python, which takes its time for each."""
+    """The array's values as Python objects, with looks in between: Python is slow for each value."""
     for start in range(0, len(array), _VALUES):
         look()
         yield from array.slice(start, _VALUES).to_pylist()
 
 
 def beside(call: Callable[[], R], rows: int) -> R:
-    """What a call over so many rows gives. It must change nothing: where the work is to stop, the call goes on to its
-    end without anybody who waits for it.
+    """The result of a call over `rows` rows. The call must have no effect: where the work is to stop, the call goes on
+    to its end, and nobody waits for its result.
     """
     watch = current()
     if watch is None:
@@ -99,7 +101,7 @@ def beside(call: Callable[[], R], rows: int) -> R:
 
 
 class _AbandonedError(Exception):
-    """Nobody waits for the call any more."""
+    """Raised inside a call that nobody waits for any more."""
 
 
 class _Made(Generic[R]):

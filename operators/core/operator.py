@@ -13,11 +13,11 @@ from .piece import Piece
 Part = TypeVar("Part")
 
 UNBOUNDED: Final = (1 << 63) - 1
-"""The watermark of what is complete, and holds nobody back."""
+"""The watermark of a complete input, which holds no other input back."""
 
 
 def least_watermark(watermarks: Iterable[int | None]) -> int | None:
-    """That of what is made of inputs with these: the least; None if one has none."""
+    """The watermark of rows made of inputs with these watermarks: the least one; None if one is None."""
     least = UNBOUNDED
     for watermark in watermarks:
         if watermark is None:
@@ -29,8 +29,8 @@ def least_watermark(watermarks: Iterable[int | None]) -> int | None:
 class Stream(Protocol):
     """Record batches of one epoch, in order. Its end is the barrier.
 
-    `close` says that no more rows are wanted; it travels up to the scan, which stops reading, and may be called
-    at any time, more than once. `watermark` is valid once the stream has ended.
+    `close` says that no more rows are wanted. The call travels up to the scan, which stops reading. It may come at any
+    time, and more than once. `watermark` is valid once the stream has ended.
     """
 
     @property
@@ -47,13 +47,13 @@ class Stream(Protocol):
 
 
 class StateWriter(Protocol):
-    """Where an operator's lasting state goes at a checkpoint: named tables under a format version."""
+    """The receiver of an operator's lasting state at a checkpoint: named tables under a format version."""
 
     def write(self, name: str, version: int, table: pa.Table) -> None: ...
 
     def write_parts(self, name: str, version: int, parts: Sequence[Part], table: Callable[[Part], pa.Table]) -> None:
-        """A table in parts: objects that never change and are equal to themselves alone. One that was written before is
-        not written again.
+        """Write a table in parts: objects that never change and are equal to themselves alone. A part that was written
+        before is not written again.
         """
         ...
 
@@ -62,36 +62,36 @@ class StateReader(Protocol):
     def read(self, name: str) -> tuple[int, pa.Table]: ...
 
     def read_parts(self, name: str) -> tuple[int, Sequence[pa.Table]]:
-        """What was written in parts, in the same parts."""
+        """The table that was written in parts, in the same parts."""
         ...
 
 
 class Operator(ABC):
-    """Lives as long as its task; `run` is called once per epoch.
+    """An operator. It lives as long as its task; the executor calls `run` once per epoch.
 
-    A subclass validates its arguments in `__init__` (a generator's checks would wait for the first row), keeps an
-    epoch's state in locals of `run`, and may rely on this: `run` is never called again before the iterator it
-    returned is exhausted or closed. The executor closes that iterator on early close, error and cancellation, so
-    `run` closes its inputs in `finally`.
+    A subclass validates its arguments in `__init__` (a generator's checks would wait for the first row) and keeps an
+    epoch's state in locals of `run`. It may rely on this: `run` is never called again before the iterator it returned
+    is exhausted or closed. The executor closes that iterator on early close, error and cancellation, so `run` closes
+    its inputs in `finally`.
     """
 
     schema: pa.Schema
 
     @abstractmethod
     def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
-        """One epoch: consume each input up to its barrier, yield, drain, return."""
+        """Run one epoch: consume each input up to its barrier, yield, drain, return."""
 
     def save(self, state: StateWriter) -> None:
-        """Write the lasting state; operators without any inherit this."""
+        """Write the lasting state. Operators without state inherit this method."""
 
     def load(self, state: StateReader) -> None:
         """Take the lasting state back."""
 
     def close(self) -> None:
-        """The task is over: give back what outlives an epoch (connections, files)."""
+        """Release resources that outlive an epoch (connections, files): the task is over."""
 
     def interrupt(self) -> None:
-        """Called from another thread: make a `run` in progress fail soon. Must not block."""
+        """Make a `run` in progress fail soon. Another thread makes this call, which must not block."""
 
 
 @runtime_checkable

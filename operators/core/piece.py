@@ -1,4 +1,6 @@
-"""Pieces: what of a split goes to one channel as a whole. Values only; `scan` and `fragment` read them."""
+"""Pieces: the parts of a split that go to one channel as a whole. This module has values only; `scan` and `fragment`
+read them.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from ...proto.values import MissingColumns
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileVersion:
-    """What a file was when its split was accepted; another size or time later is an error, not another answer."""
+    """The identity of a file when its split was accepted. Another size or time later is an error, not another
+    answer.
+    """
 
     size: int
     modified_ns: int
@@ -20,7 +24,7 @@ class FileVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRange:
-    """Rows by the value of a column of the file's: `low <= value < high`, without a bound where that is None."""
+    """A range of rows by the value of a file's column: `low <= value < high`. None is no bound."""
 
     column: str
     low: int | None
@@ -31,19 +35,25 @@ class KeyRange:
 class FilePiece:
     """Rows of one file: all of them, or `rows[0] <= row number < rows[1]`.
 
-    `splits.expand` makes it from names and sizes alone: `rows` and `row_groups` are then what the split asked for.
-    `splits.open_pieces` reads what the format tells without reading rows and cuts: `schema` is the file's own (as
-    Arrow sees it), `file_rows` and `row_count` how many rows the file and this piece have, `file_groups` how many
-    row groups (or record batches) the file, `byte_count` about how many bytes the piece takes, `row_bytes` about how
-    many a row of the wanted columns takes in the row group where it takes most, `checksums` whether its pages have any,
-    `never_null` the columns that are known
-    to hold no null, `batch_starts` the first row of each record batch of an Arrow file. What the format does not tell
-    stays None. `partition` holds the columns its Hive-style folders give, as strings. `origin` names the split for
-    messages: source and sequence.
-    `change_column` is what its split says of where a row's weight stands, `missing_columns` of columns that the file
-    lacks.
-    `key_bounds` are the least and greatest value of columns (by the file's name) that were asked for as keys and hold
-    no null; of a piece with `keys` only the rows in that range are meant. Rows of a Dataset's partition have its number
+    `split_pieces.expand` makes a piece from names and sizes alone; `rows` and `row_groups` are then those of the split.
+    `split_pieces.open_pieces` reads the file's metadata, no rows, and cuts the piece. It fills these fields, and leaves
+    None where the format does not tell:
+
+    - `schema`: the file's own schema, as Arrow sees it
+    - `file_rows`, `row_count`: the rows of the file, and of this piece
+    - `file_groups`: the row groups (or record batches) of the file
+    - `byte_count`: about the bytes of the piece
+    - `row_bytes`: about the bytes of a row of the wanted columns, in the row group where it is largest
+    - `checksums`: whether the file's pages have any
+    - `never_null`: the columns that are known to hold no null
+    - `batch_starts`: the first row of each record batch of an Arrow file
+
+    `partition` holds the columns of the file's Hive-style folders, as strings. `origin` names the split for messages:
+    source and sequence. `change_column` and `missing_columns` are those of the split: the column with the rows'
+    weights, and the meaning of columns that the file lacks.
+
+    `key_bounds` are the least and greatest value of the columns (by the file's name) that were asked for as keys and
+    hold no null. A piece with `keys` means the rows in that range alone. Rows of a Dataset's partition have its number
     `part`.
     """
 
@@ -71,13 +81,13 @@ class FilePiece:
 
     @property
     def whole(self) -> bool:
-        """Whether this is all of the file."""
+        """True where the piece is all of the file."""
         return self.rows is None or self.rows == (0, self.file_rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class InlinePiece:
-    """Rows that are there: they came with the call, or are those of a Dataset's partition of the number `part`."""
+    """Rows in memory: they came with the call, or are those of a Dataset's partition of the number `part`."""
 
     batches: tuple[pa.RecordBatch, ...]
     schema: pa.Schema

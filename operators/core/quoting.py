@@ -1,10 +1,10 @@
-"""The one way a name that came from outside gets into SQL. Values never do: they are bound as parameters."""
+"""The one way for a name from outside to get into SQL. Values never do: they are bound as parameters."""
 
 from __future__ import annotations
 
 
 def writable(name: str) -> bool:
-    """Whether SQL can write this name at all: the empty one, and one with a NUL character, it cannot."""
+    """True where SQL can write this name. SQL cannot write the empty name, nor a name with a NUL character."""
     return bool(name) and "\x00" not in name
 
 

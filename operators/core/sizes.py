@@ -1,7 +1,7 @@
-"""How many bytes rows count for.
+"""The bytes that rows count for.
 
-`batch_bytes` is about what a batch takes, and depends on how it is laid out. `row_bytes` is a function of the values
-alone, so what is decided by it is the same whatever batches the rows come in.
+`batch_bytes` is about the memory of a batch, and depends on its layout. `row_bytes` is a function of the values alone,
+so a decision by it is the same whatever batches the rows come in.
 """
 
 from __future__ import annotations
@@ -16,32 +16,36 @@ from pyarrow import types as kinds
 
 Sizes: TypeAlias = npt.NDArray[np.int64]
 
-#: About how many bytes of rows are read, or handed out, at once.
+#: About the bytes of rows that are read, or handed out, at once.
 BATCH_BYTES: Final = 4 << 20
 
-#: What a nested or encoded type takes a row whose values are not looked at.
+#: The bytes that a row of a nested or encoded type counts for where its values are not looked at.
 _UNKNOWN_WIDTH: Final = 8
 
 
 def batch_bytes(batch: pa.RecordBatch) -> int:
-    """About the bytes of its rows, and no others where it is a slice. (`nbytes` costs microseconds for each column.)"""
+    """About the bytes of the batch's rows; of a slice, the slice's rows alone. (`nbytes` costs microseconds for each
+    column.)
+    """
     return int(pa.ipc.get_record_batch_size(batch))
 
 
 def fixed_row_bytes(schema: pa.Schema) -> int | None:
-    """What each row of the schema counts for, where that is the same for all of them."""
+    """The bytes that each row of the schema counts for; None where they depend on the values."""
     widths = [_fixed(type_) for type_ in schema.types]
     known = [width for width in widths if width is not None]
     return sum(known) if len(known) == len(widths) else None
 
 
 def rows_within(size: int, each: int, most: int) -> int:
-    """How many rows of `each` bytes are at most `size` bytes and `most` rows; at least one."""
+    """The number of rows of `each` bytes that are at most `size` bytes and `most` rows; at least one."""
     return max(1, min(most, size // max(each, 1)))
 
 
 def is_encoded(type_: pa.DataType) -> bool:
-    """Whether values, at any depth, are written once and stand in many rows: `batch_bytes` says nothing about them."""
+    """True where values, at any depth, are written once and stand in many rows: `batch_bytes` says nothing about
+    them.
+    """
     if isinstance(type_, pa.BaseExtensionType):
         return is_encoded(type_.storage_type)
     if kinds.is_dictionary(type_) or kinds.is_run_end_encoded(type_):
@@ -50,9 +54,9 @@ def is_encoded(type_: pa.DataType) -> bool:
 
 
 def row_bytes(batch: pa.RecordBatch) -> Sizes:
-    """What the values of each row count for: those of fixed width their width, texts and bytes their lengths, lists
-    what is in them, values of dictionaries in every row that has them. Nulls of variable length count nothing. Never
-    more in all than `batch_bytes` where no column is encoded.
+    """The bytes that the values of each row count for. Values of fixed width count their width, texts and bytes their
+    length, lists their items, values of dictionaries in every row that has them. Nulls of variable length count
+    nothing. The sum is never more than `batch_bytes` where no column is encoded.
     """
     sizes = np.zeros(batch.num_rows, np.int64)
     for column in batch.columns:
@@ -85,7 +89,9 @@ def _values(array: pa.Array) -> Sizes:
 
 
 def _repeated(array: pa.DictionaryArray) -> Sizes:
-    """Of values that are written once and stand in many rows, as if each of them had its own."""
+    """The bytes of each row of values that are written once and stand in many rows, as if each row had its own
+    value.
+    """
     each = np.append(_values(array.dictionary), 0)
     sizes: Sizes = each[np.asarray(array.indices.fill_null(len(array.dictionary)).cast(pa.int64()))]
     return sizes
@@ -119,7 +125,7 @@ def _is_text(type_: pa.DataType) -> bool:
 
 
 def _fixed(type_: pa.DataType) -> int | None:
-    """The bytes of each value; bits and nulls count nothing."""
+    """The bytes of each value of a type of fixed width. Bits and nulls count nothing."""
     if isinstance(type_, pa.BaseExtensionType):
         return _fixed(type_.storage_type)
     if kinds.is_null(type_):

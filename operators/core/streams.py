@@ -12,7 +12,7 @@ from .sizes import batch_bytes
 class BatchStream:
     """A `Stream` over any iterable of batches. Closing it closes the iterator where that can be closed.
 
-    `rows` and `bytes` count what was handed out. `watermark` is the producer's to set before the stream ends.
+    `rows` and `bytes` count the rows that were handed out. The producer sets `watermark` before the stream ends.
     """
 
     def __init__(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], watermark: int | None = None) -> None:

@@ -1,4 +1,6 @@
-"""How an operator that waits for the outside has a call made for it: it starts no threads, the executor has some."""
+"""The interface by which an operator has a slow outside call made. Operators start no threads; the executor has
+some.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ T = TypeVar("T")
 
 
 class Submit(Protocol):
-    """Have `call` made, perhaps on another thread. The future may be cancelled as long as it does not run."""
+    """Have `call` made, perhaps on another thread. The future may be cancelled as long as the call does not run."""
 
     def __call__(self, call: Callable[[], T], /) -> Future[T]: ...
 

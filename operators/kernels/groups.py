@@ -34,8 +34,8 @@ class Grouped:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """`order` puts rows of a group together, those of a group in their own order; groups begin at the places `begins`
-    of it, and are of these `lengths`. `keys` has a column for each key and a row for each group.
+    """The groups of a batch. `order` puts the rows of a group together, in their own order. Groups begin at the
+    positions `begins` of `order`, and have these `lengths`. `keys` has a column for each key and a row for each group.
     """
 
     order: Places
@@ -75,7 +75,7 @@ class GroupKernel:
 
     def _of_nothing(self) -> pa.RecordBatch:
         if not self._keys:
-            raise Declined  # what SQL says of no rows
+            raise Declined  # SQL's result for no rows
         return pa.RecordBatch.from_pylist([], schema=self._schema)
 
 
@@ -98,6 +98,8 @@ def _groups(keys: Sequence[pa.Array], rows: int) -> Groups:
 
 
 def _numbered(values: pa.Array) -> tuple[Places, int, pa.Array]:
-    """A number for each, equal ones alike and counted in order of the first, how many there are, and these."""
+    """A number for each value (equal values have the same one, counted in order of their first row), the count of
+    distinct values, and these values.
+    """
     encoded = values.dictionary_encode(null_encoding="encode")
     return encoded.indices.to_numpy(), len(encoded.dictionary), encoded.dictionary

@@ -1,4 +1,4 @@
-"""Expressions over the columns of a batch, and how they are computed."""
+"""Expressions over the columns of a batch, and their computation."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pyarrow import types as kinds
 
 from ..arrays.layout import values as values_of
 
-Value: TypeAlias = Any  # pyarrow's: an array with a value for each row, or a scalar that holds for all
+Value: TypeAlias = Any  # pyarrow's: an array with a value for each row, or a scalar that holds for all rows
 Compute: TypeAlias = Callable[[pa.RecordBatch], Value]
 
 
 class Declined(Exception):
-    """DuckDB has to be asked."""
+    """The kernel declines: DuckDB has to compute the rows."""
 
 
 class Function(enum.Enum):
@@ -38,9 +38,9 @@ class Function(enum.Enum):
     SUBTRACT = "subtract_checked"
     MULTIPLY = "multiply_checked"
     CHOOSE = "if_else"
-    """The second argument where the first is true, else (where it is null, too) the third."""
+    """The second argument where the first is true; the third where the first is false or null."""
     CAST = "cast"
-    """To a type that holds all values of the argument's, or to the nearest floats."""
+    """A cast to a type that holds all values of the argument's type, or to the nearest floats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """`value` as `pyarrow.scalar` takes it."""
+    """A constant: `value` as `pyarrow.scalar` takes it."""
 
     value: object
     type: pa.DataType
@@ -58,7 +58,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """`type` is of the result."""
+    """A function of arguments; `type` is the type of the result."""
 
     function: Function
     arguments: tuple[Expression, ...]
@@ -69,7 +69,9 @@ Expression: TypeAlias = Column | Constant | Apply
 
 
 def compiled(expression: Expression) -> Compute:
-    """Raises `Declined` when it is called for rows that it must not decide, and `pyarrow.ArrowInvalid` on overflow."""
+    """The function that computes an expression. It raises `Declined` for rows that it must not decide, and
+    `pyarrow.ArrowInvalid` on overflow.
+    """
     match expression:
         case Column(index=index):
             return lambda rows: rows.column(index)
@@ -99,7 +101,9 @@ def _applied(function: Function, arguments: tuple[Compute, ...]) -> Compute:
 
 
 def _compared(kernel: pc.Function, arguments: list[Value]) -> Value:
-    """To DuckDB NaN equals itself and is the largest value, to Arrow it is neither."""
+    """A comparison, or `Declined` where a value is NaN: for DuckDB NaN equals itself and is the largest value, for
+    Arrow it is neither.
+    """
     for argument in arguments:
         if kinds.is_floating(argument.type) and _any(np.isnan, argument):
             raise Declined
@@ -119,7 +123,7 @@ def _chosen(kernel: pc.Function, arguments: list[Value]) -> Value:
 
 
 def _any(test: Callable[[Any], Any], value: Value) -> bool:
-    """Whether there is one like this; what lies below a null counts as well."""
+    """True where a value passes the test. The value below a null counts as well."""
     if isinstance(value, pa.Scalar):
         return value.is_valid and bool(test(value.as_py()))
     return bool(test(values_of(value)).any())
@@ -147,5 +151,5 @@ _CHECKS: Final[Mapping[Function, Callable[[pc.Function, list[Value]], Value]]] =
 
 
 def column_of(value: Value, rows: pa.RecordBatch) -> pa.Array:
-    """With a value for each of the rows."""
+    """The value as an array, with a value for each of the rows."""
     return pa.repeat(value, rows.num_rows) if isinstance(value, pa.Scalar) else value

@@ -1,4 +1,4 @@
-"""Rows of a batch one by one: those that a condition holds for, and what expressions make of each."""
+"""Filters and projections: the rows of a batch for which a condition holds, and expressions over each row."""
 
 from __future__ import annotations
 

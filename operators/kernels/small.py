@@ -1,4 +1,4 @@
-"""The steps that a statement takes, over an input that is small enough."""
+"""The steps of a statement, over an input that is small enough."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ Step: TypeAlias = Filtered | Projected | Grouped
 
 
 class Kernels:
-    """What the statement gives for rows of its one stream, or nothing: then it has to be asked."""
+    """The kernels of a statement with one stream. They return the statement's rows, or None where DuckDB has to run the
+    statement.
+    """
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self._steps = [step.compiled() for step in steps]

@@ -1,8 +1,8 @@
-"""Arrow on the wire: schemas and record batches as IPC messages, and the checks on what strangers send.
+"""Arrow on the wire: schemas and record batches as IPC messages, and the checks on untrusted data.
 
 Reading takes no copy: the batches point into the bytes they came in. Untrusted data is validated in full (offsets,
-lengths, UTF-8), and whatever could unpack to far more memory than it came in with is refused or bounded first:
-compressed bodies, dictionaries, views, run-end encodings, and rows that take no space at all.
+lengths, UTF-8). Data that could unpack to far more memory than its bytes is refused or bounded before that: compressed
+bodies, dictionaries, views, run-end encodings, and rows that take no space at all.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def read_schema(data: bytes) -> pa.Schema:
 
 
 def read_batch(data: bytes | memoryview, schema: pa.Schema) -> pa.RecordBatch:
-    """A record batch message as a batch that points into `data`. For data from a server one trusts."""
+    """A record batch message as a batch that points into `data`. Only for data from a server that the caller trusts."""
     return pa.ipc.read_record_batch(pa.py_buffer(data), schema)
 
 
@@ -70,7 +70,7 @@ class BatchPieces:
         return pieces
 
     def _start(self, batch: pa.RecordBatch) -> None:
-        """A stream begins with its schema, which comes with its first batch and is not wanted here."""
+        """Drop the schema, which a stream writes ahead of its first batch."""
         self._schema = batch.schema
         self._writer = pa.ipc.new_stream(_Collector(self._written), batch.schema)
         self._writer.write_batch(batch.slice(0, 0))
@@ -86,14 +86,16 @@ class _Collector:
         self.write = written.append
 
     def flush(self) -> None:
-        """Nothing lies between."""
+        """Do nothing: the collector has no buffer of its own."""
 
     def close(self) -> None:
-        """What is written stays."""
+        """Do nothing: the bytes that were written stay."""
 
 
 def sendable(split: InlineSplit) -> InlineSplit:
-    """The same rows as `read_untrusted_stream` takes them; the split itself where it does so anyway."""
+    """The same rows in a form that `read_untrusted_stream` takes; the split itself where it is in such a form
+    already.
+    """
     if any(packed(each) and _not_taken(each) is not None for each in split.schema.types):
         schema = pa.schema([each.with_type(unpacked_type(each.type)) for each in split.schema], split.schema.metadata)
         batches = tuple(
@@ -115,7 +117,9 @@ def _cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def stream_bytes(schema: pa.Schema, batches: tuple[pa.RecordBatch, ...]) -> bytes:
-    """An IPC stream: what `InlineSplit.arrow` holds. One without dictionaries is its messages, one behind the other."""
+    """An IPC stream, as `InlineSplit.arrow` holds it. A stream without dictionaries is its messages, one behind the
+    other.
+    """
     if not any(map(packed, schema.types)) and all(batch.schema.equals(schema) for batch in batches):
         return b"".join((schema.serialize(), *(batch.serialize() for batch in batches), _END))
     sink = pa.BufferOutputStream()
@@ -146,7 +150,9 @@ def read_untrusted_stream(data: bytes) -> tuple[pa.Schema, tuple[pa.RecordBatch,
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """A stream's schema, and that of its plain batches; `direct` ones can be read without the stream before them."""
+    """A stream's schema, and the schema of its plain batches. Where it is `direct`, a batch can be read without the
+    stream before it.
+    """
 
     schema: pa.Schema
     plain: pa.Schema
@@ -165,7 +171,9 @@ def _messages(data: bytes) -> tuple[_Shape, list[pa.ipc.Message]]:
 
 
 def _read_messages(stream: pa.BufferReader) -> list[pa.ipc.Message]:
-    """Up to the end that the stream says it has, or has. (A `MessageReader` costs as much again.)"""
+    """The messages up to the stream's end marker, or up to the end of its bytes. (A `MessageReader` costs as much
+    again.)
+    """
     messages: list[pa.ipc.Message] = []
     with suppress(EOFError):
         while True:
@@ -174,7 +182,7 @@ def _read_messages(stream: pa.BufferReader) -> list[pa.ipc.Message]:
 
 
 def _shape(metadata: bytes) -> _Shape:
-    """What a schema message (without what frames it) says."""
+    """The shape that a schema message (without its framing) describes."""
     framed = _CONTINUATION + len(metadata).to_bytes(4, "little") + metadata
     schema = pa.ipc.read_schema(pa.py_buffer(framed))
     _refuse_types(schema)
@@ -225,7 +233,7 @@ def _plain_column(column: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def _dictionary_bytes(column: pa.DictionaryArray) -> int:
-    """How many bytes a dictionary-encoded column has once it is unpacked."""
+    """The bytes of a dictionary-encoded column once it is unpacked."""
     values = column.dictionary
     if pa.types.is_primitive(values.type):
         return len(column) * int(values.type.bit_width) // 8
@@ -236,7 +244,7 @@ def _dictionary_bytes(column: pa.DictionaryArray) -> int:
 
 
 def _viewed_bytes(column: pa.Array) -> int:
-    """The bytes of all values of a view column, many of which may be the same ones."""
+    """The bytes of all values of a view column. Many values may share the same bytes; each counts."""
     views = np.frombuffer(column.buffers()[1], np.int32).reshape(-1, 4)  # a view is 16 bytes, its length first
     lengths = views[column.offset : column.offset + len(column), 0]
     return int(lengths[column.is_valid().to_numpy(zero_copy_only=False)].sum(dtype=np.int64))
@@ -259,7 +267,7 @@ def _refuse_types(schema: pa.Schema) -> None:
 
 
 def _not_taken(data_type: pa.DataType) -> pa.DataType | None:
-    """What of the type, or inside it, is stored in a way that is not taken."""
+    """The type itself, or a type inside it, that is stored in a way that is refused."""
     value_type = data_type.value_type if pa.types.is_dictionary(data_type) else data_type
     if value_type is not data_type and pa.types.is_nested(value_type):
         return data_type
@@ -284,7 +292,7 @@ def _not_plain(name: str, data_type: pa.DataType) -> InvalidRequest:
 
 
 def _refuse_compression(message: pa.ipc.Message) -> None:
-    """A few bytes of compressed body can unpack to any size, and pyarrow unpacks while it reads."""
+    """Raise for a compressed body: a few bytes of it can unpack to any size, and pyarrow unpacks while it reads."""
     if message.type == "schema" or not _compressed(memoryview(message.metadata), message.type):
         return
     raise InvalidRequest(
@@ -294,7 +302,9 @@ def _refuse_compression(message: pa.ipc.Message) -> None:
 
 
 def _compressed(metadata: memoryview, kind: str) -> bool:
-    """Whether a batch's flatbuffer has a `compression` table. pyarrow, which has verified it, does not say."""
+    """True where a batch's flatbuffer has a `compression` table. pyarrow has verified the flatbuffer, but does not
+    say.
+    """
     header = field(metadata, root(metadata), 2)  # Message.header
     batch = table(metadata, header)
     if kind == "dictionary":

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 
 def root(view: memoryview) -> int:
-    """Where the outermost table lies."""
+    """The position of the outermost table."""
     return table(view, 0)
 
 
 def table(view: memoryview, position: int) -> int:
-    """Where what the offset at `position` points to lies: a table or a vector."""
+    """The position of the table or vector that the offset at `position` points to."""
     return position + int.from_bytes(view[position : position + 4], "little")
 
 
 def field(view: memoryview, of: int, number: int) -> int:
-    """Where a table's field lies, 0 where it is absent."""
+    """The position of a table's field; 0 where the field is absent."""
     vtable = of - int.from_bytes(view[of : of + 4], "little", signed=True)
     entry = 4 + 2 * number
     if entry >= int.from_bytes(view[vtable : vtable + 2], "little"):

@@ -1,8 +1,8 @@
 """The footer of a Parquet file, read by Tidegate itself.
 
-pyarrow reads a footer too, but what it tells of a row group's columns it tells by calls from which no exception comes
-back: where the footer is damaged (a chunk is missing, a bound has the wrong length) they end the process. So whoever
-asks for that asks here. What does not hold together is `thrift.Damaged`, a `ValueError`.
+pyarrow reads a footer too. But pyarrow's calls about the columns of a row group cannot raise: where the footer is
+damaged (a chunk is missing, a bound has the wrong length), these calls end the process. So this module answers such
+questions, and raises `thrift.Damaged`, a `ValueError`, for a damaged footer.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _Bounds = tuple[bytes, bytes]
 
 
 class RandomFile(Protocol):
-    """Where a footer is read from."""
+    """The file that a footer is read from."""
 
     def size(self) -> int: ...
 
@@ -47,8 +47,9 @@ class RandomFile(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A column of values; `path` begins with the column of the file that it is in. `unit` is a timestamp's.
-    `old_bounds` says whether bounds as old writers told them, which took all values for signed numbers, are its own.
+    """A column of values. `path` begins with the column of the file that the leaf is in. `unit` is the unit of a
+    timestamp. `old_bounds` says whether the bounds of old writers hold for this leaf: old writers compared all values
+    as signed numbers.
     """
 
     path: tuple[str, ...]
@@ -59,7 +60,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A leaf's values in one row group, nulls too, which take `compressed` bytes of the file from `start`."""
+    """A leaf's values in one row group, nulls included. They take `compressed` bytes of the file from `start` on."""
 
     physical: int
     values: int
@@ -74,7 +75,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """`chunks` are in the order of the footer's leaves."""
+    """A row group. Its `chunks` are in the order of the footer's leaves."""
 
     rows: int
     byte_size: int
@@ -83,7 +84,7 @@ class RowGroup:
 
 @dataclass(frozen=True)
 class Footer:
-    """`ordered` says whether bounds are those of the values as their type orders them."""
+    """A file's footer. `ordered` says whether the bounds follow the order of the values' type."""
 
     leaves: tuple[Leaf, ...]
     groups: tuple[RowGroup, ...]
@@ -91,11 +92,11 @@ class Footer:
 
     @cached_property
     def places(self) -> dict[str, int]:
-        """Where the leaf is of each column that has only one, which is itself."""
+        """The position of the leaf of each column that is itself a leaf."""
         return {leaf.path[0]: at for at, leaf in enumerate(self.leaves) if len(leaf.path) == 1}
 
     def bounds(self, group: RowGroup, at: int) -> _Bounds | None:
-        """The least and the greatest value of a leaf in a row group, as they are written."""
+        """The least and the greatest value of a leaf in a row group, as the file has them."""
         leaf, chunk = self.leaves[at], group.chunks[at]
         found = chunk.bounds if self.ordered else chunk.old_bounds if leaf.old_bounds else None
         size = _BOUND_BYTES.get(leaf.physical)
@@ -105,7 +106,7 @@ class Footer:
 
 
 def read_footer(file: RandomFile) -> Footer:
-    """Raises `Damaged`, and `OSError`."""
+    """The footer of a file. Raises `Damaged`, and `OSError`."""
     size = file.size()
     tail = bytes(file.read_at(_TAIL, max(size - _TAIL, 0)))
     length = int.from_bytes(tail[:4], "little")
@@ -134,7 +135,7 @@ def _check(group: RowGroup, leaves: Sequence[Leaf], size: int) -> None:
 
 
 def _leaves(elements: Sequence[Struct]) -> tuple[Leaf, ...]:
-    """The tree of columns is written depth first, each element with the number of its children."""
+    """The leaves of the tree of columns, which is written depth first, each element with the number of its children."""
     leaves: list[Leaf] = []
     above: list[tuple[str, int]] = []  # the elements around the next one, and how many children each still has
     for element in elements:
@@ -210,8 +211,8 @@ def whole_number(bound: bytes, leaf: Leaf, type_: pa.DataType) -> int | None:
 
 
 def comparable(bound: bytes, leaf: Leaf, type_: pa.DataType) -> int | str | Decimal | None:
-    """A bound of a column of this type: days of a date, microseconds of a timestamp. None where it says nothing: floats
-    leave out NaN.
+    """A bound of a column of this type: days of a date, microseconds of a timestamp. None where the bound proves
+    nothing: bounds of floats leave out NaN.
     """
     if kinds.is_integer(type_) or kinds.is_date(type_):
         return whole_number(bound, leaf, type_)

@@ -1,8 +1,8 @@
 """Just enough of Thrift's compact protocol to look into the metadata of Parquet files.
 
-A shape says which fields of a struct are wanted. All others are stepped over, and so are wanted ones that are there as
-another type, as generated readers do. Whatever the bytes are, the work is bounded by their number, and what does not
-hold together is `Damaged`.
+A shape says which fields of a struct are wanted. The reader steps over all other fields, and over wanted fields that
+have another type, as generated readers do. Whatever the bytes are, their number bounds the work. Bytes that do not hold
+together raise `Damaged`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ class Damaged(ValueError):
 
 
 class Wanted(NamedTuple):
-    """A field's type, the shape of what is in it, and what is made of a struct as soon as it is read."""
+    """A wanted field: its type, the shape of its contents, and the function that takes a struct as soon as it is
+    read.
+    """
 
     kind: int
     of: Any = None
@@ -51,7 +53,7 @@ _MANY: Final = 15
 BOOLEAN: Final = Wanted(_TRUE)
 INTEGER: Final = Wanted(_I64)
 BINARY: Final = Wanted(_BINARY)
-#: How many values a list has, whatever they are.
+#: The shape of a list of which only the number of values is wanted.
 LENGTH: Final = Wanted(_LIST)
 
 
@@ -64,7 +66,7 @@ def struct_of(shape: Shape, make: Callable[[Struct], Any] | None = None) -> Want
 
 
 def read(data: bytes, at: int, shape: Shape) -> tuple[Struct, int]:
-    """The wanted fields of the struct at `at`, by their numbers, and where it ends."""
+    """The wanted fields of the struct at `at`, by their numbers, and the position of the struct's end."""
     try:
         return _struct(data, at, shape, 0)
     except IndexError as error:
@@ -98,7 +100,7 @@ def _struct(data: bytes, at: int, shape: Shape, depth: int) -> tuple[Struct, int
 
 
 def _value(data: bytes, at: int, wanted: Wanted, depth: int) -> tuple[Any, int]:
-    """A value that is not a field's boolean."""
+    """A value, except for a boolean in a field (its value is in the field's type)."""
     if wanted.kind == _I64:
         return _integer(data, at)
     if wanted.kind == _BINARY:
@@ -120,7 +122,7 @@ def _value(data: bytes, at: int, wanted: Wanted, depth: int) -> tuple[Any, int]:
 
 
 def _after(data: bytes, at: int, kind: int, depth: int) -> int:
-    """Where the value of a field ends."""
+    """The position behind the value of a field."""
     if kind in (_TRUE, _FALSE):
         return at
     if kind in _INTEGERS:
@@ -148,7 +150,7 @@ def _after(data: bytes, at: int, kind: int, depth: int) -> int:
 
 
 def _after_all(data: bytes, at: int, kinds: tuple[int, ...], size: int, depth: int) -> int:
-    """Where so many values (of a map: pairs) end. A boolean has a byte of its own here."""
+    """The position behind `size` values (of a map: pairs). A boolean has a byte of its own here."""
     for _ in range(size):
         for kind in kinds:
             at = at + 1 if kind in (_TRUE, _FALSE) else _after(data, at, kind, depth + 1)
@@ -156,7 +158,7 @@ def _after_all(data: bytes, at: int, kinds: tuple[int, ...], size: int, depth: i
 
 
 def _list_head(data: bytes, at: int) -> tuple[int, int, int]:
-    """The type of a list's values, how many there are, and where the first one begins."""
+    """The type of a list's values, their number, and the position of the first one."""
     head = data[at]
     if head >> 4 != _MANY:
         return head & 0x0F, head >> 4, at + 1
@@ -165,7 +167,7 @@ def _list_head(data: bytes, at: int) -> tuple[int, int, int]:
 
 
 def _size(data: bytes, at: int) -> tuple[int, int]:
-    """Of what takes at least a byte each."""
+    """A number of items that take at least a byte each, and the position behind it."""
     size, at = _varint(data, at)
     if size > len(data) - at:
         raise Damaged("its metadata ends in the middle of a value")

@@ -1,6 +1,6 @@
 """Arrays without dictionaries, run ends and views, at any depth.
 
-pyarrow casts not all of them, and list views to arrays that are not valid.
+pyarrow cannot cast all of these types, and casts list views to arrays that are not valid.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PACKED: Final = CODES | TEXT_VIEWS | LIST_VIEWS
 
 
 def packed(type_: pa.DataType) -> bool:
-    """Whether something of the type, or inside it, is stored as dictionary, run ends or view."""
+    """True where the type, or a type inside it, is stored as dictionary, run ends or view."""
     if type_.id in _PACKED:
         return True
     if isinstance(type_, pa.BaseExtensionType):
@@ -77,13 +77,15 @@ def _unpacked_field(field: pa.Field) -> pa.Field:
 
 
 def _over(array: pa.Array, type_: pa.DataType, items: pa.Array) -> pa.Array:
-    """The array's own validity and offsets over other items."""
+    """An array with the validity and offsets of `array` over other items."""
     own = array.buffers()[: 1 if kinds.is_fixed_size_list(type_) else 2]
     return pa.Array.from_buffers(type_, len(array), own, array.null_count, array.offset, [items])
 
 
 def _listed(array: Any, type_: pa.DataType) -> pa.Array:
-    """The items of list views may lie anywhere, in any order, more than once: here they follow each other."""
+    """List views as lists. The items of list views lie anywhere, in any order, even more than once; those of lists
+    follow each other.
+    """
     starts, lengths = (each.to_numpy().astype(np.int64) for each in (array.offsets, array.sizes))
     if array.null_count:
         lengths = np.where(array.is_null().to_numpy(zero_copy_only=False), 0, lengths)

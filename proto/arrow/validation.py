@@ -1,12 +1,12 @@
-"""Checks rows that come from outside, once, before a kernel or DuckDB sees them.
+"""Check rows that come from outside, once, before a kernel or DuckDB sees them.
 
-Arrow's own readers look at the shape of a batch alone: offsets inside of it, text that is no UTF-8 and indexes of
-dictionaries are taken as they are, and a kernel that follows them reads memory that is not the file's. `validated`
-refuses all of them, in children as well.
+Arrow's own readers check the shape of a batch alone. They take offsets, text that is no UTF-8 and indexes of
+dictionaries as they are, and a kernel that follows a wrong offset or index reads memory outside of the file.
+`validated` refuses wrong offsets, text and indexes, in children as well.
 
-Arrow's full check takes text value by value, and of a slice all of its children's values. Here a column of text is
-looked at as a whole first, which is several times as fast where it is ASCII, and of children what the slice has. Arrow
-decides about everything that this does not show to be right.
+Arrow's full check takes text value by value, and checks all values of a slice's children. This module first checks a
+column of text as a whole, which is several times as fast where the text is ASCII, and checks only the children's values
+that the slice has. Arrow decides about every column that this first check does not prove right.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ def _check_names(field: pa.Field) -> None:
 
 
 def _check(array: pa.Array) -> None:
-    """Raises `pa.ArrowInvalid` for an array, of known shape, whose values are not right."""
+    """Raise `pa.ArrowInvalid` for an array of valid shape whose values are not valid."""
     if not (_nulls_are_counted(array) and _is_right(array)):
         array.validate(full=True)
 
 
 def _is_right(array: pa.Array) -> bool:
-    """Whether the values are known to be right; False: ask Arrow. Raises for children that are not."""
+    """True where the values are proved right; False leaves the answer to Arrow. Raises for children that are wrong."""
     type_ = array.type
     if _has_any_value(type_):
         return True
@@ -95,13 +95,13 @@ def _is_right(array: pa.Array) -> bool:
 
 
 def _has_any_value(type_: pa.DataType) -> bool:
-    """Whether all bits are a value of the type."""
+    """True where every pattern of bits is a value of the type."""
     number = kinds.is_integer(type_) or kinds.is_floating(type_) or kinds.is_boolean(type_)
     return bool(number or kinds.is_date32(type_) or kinds.is_timestamp(type_) or kinds.is_duration(type_))
 
 
 def _nulls_are_counted(array: pa.Array) -> bool:
-    """Whether there are as many nulls as the array says."""
+    """True where the array has as many nulls as it says."""
     if isinstance(array, pa.ExtensionArray) or kinds.is_null(array.type) or kinds.is_union(array.type):
         return False
     bits = array.buffers()[0]
@@ -112,7 +112,7 @@ def _nulls_are_counted(array: pa.Array) -> bool:
 
 
 def _has_right_values(array: pa.Array) -> bool:
-    """Of a column of text or bytes."""
+    """True where a column of text or bytes is proved right."""
     data = array.buffers()[2]
     offsets = _offsets(array)
     if not _rise(offsets, 0 if data is None else data.size):
@@ -139,7 +139,7 @@ def _leads_inside(array: pa.DictionaryArray) -> bool:
 
 
 def _offsets(array: pa.Array) -> _Offsets:
-    """Of the array's values, and the end of the last one; none where there is no value."""
+    """The offsets of the array's values and the end of the last one; empty where the array has no value."""
     buffer = array.buffers()[1]
     if buffer is None or not len(array):
         return np.empty(0, np.int64)
@@ -155,8 +155,8 @@ def _rise(offsets: _Offsets, end: int) -> bool:
 
 
 def _is_text(data: NDArray[np.uint8], offsets: _Offsets) -> bool:
-    """Whether all values are UTF-8: they are if they are together and each begins where a character does. That is one
-    look at the bytes, instead of one for each value.
+    """True where all values are UTF-8: their bytes taken together are UTF-8, and each value begins where a character
+    does. So all bytes are checked by one call, instead of a call for each value.
     """
     part = data[offsets[0] : offsets[-1]]
     if is_ascii(part):
@@ -179,7 +179,7 @@ def is_ascii(data: NDArray[np.uint8]) -> bool:
 
 
 def _has_right_decimals(array: pa.Decimal128Array) -> bool:
-    """Whether all values, those behind nulls too, have no more digits than the type."""
+    """True where no value, behind nulls too, has more digits than the type."""
     buffer = array.buffers()[1]
     if buffer is None or not len(array):
         return True
@@ -193,7 +193,7 @@ def _has_right_decimals(array: pa.Decimal128Array) -> bool:
 
 
 def _is_within(array: pa.Array, end: int) -> bool:
-    """Whether all values, those behind nulls too, are from 0 up to `end`."""
+    """True where all values, behind nulls too, are from 0 up to `end`."""
     buffer = array.buffers()[1]
     if buffer is None or not len(array):
         return True

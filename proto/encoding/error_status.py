@@ -1,9 +1,10 @@
 """Errors as a gRPC status and back, so that both sides raise the same ones.
 
-The status code and its sentence are for everyone. Metadata says the rest to those who ask: `tidegate-error` the class
-in `proto.errors`, `tidegate-reason`, `tidegate-epoch`, and `tidegate-problems-bin`, a plan's problems as a
-`ValidateResponse`. gRPC refuses large metadata, so long texts and lists are cut there and say so; `Validate` has all.
-The traceback of a user's code is `tidegate-traceback-bin`, its last lines where it is long; the log has all of it.
+Every gRPC client sees the status code and its sentence. Metadata carries the rest: `tidegate-error` is the class in
+`proto.errors`, then come `tidegate-reason`, `tidegate-epoch`, and `tidegate-problems-bin`, a plan's problems as a
+`ValidateResponse`. gRPC refuses large metadata, so long texts and lists are cut there and say so; `Validate` returns
+all of them. `tidegate-traceback-bin` is the traceback of user code: its last lines where it is long. The server's log
+has the whole traceback.
 """
 
 from __future__ import annotations
@@ -66,12 +67,12 @@ def failure(error: errors.TidegateError) -> Failure:
 
 
 def is_ours(metadata: Iterable[tuple[str, str | bytes]]) -> bool:
-    """Whether a Tidegate server said it, and not gRPC or a proxy."""
+    """True where the error is from a Tidegate server, and not from gRPC or a proxy."""
     return any(key == ERROR for key, _ in metadata)
 
 
 def error(status: str, sentence: str, metadata: Iterable[tuple[str, str | bytes]]) -> errors.TidegateError:
-    """The error a server raised; one that is not Tidegate's (a proxy's, gRPC's own) gets the class its status has."""
+    """The error that a server raised. An error of gRPC itself or of a proxy gets the class that its status has."""
     said = dict(metadata)
     sentence += _text(said.get(TRACEBACK, b""))
     kind = _CLASSES.get(_text(said.get(ERROR, "")))
@@ -103,7 +104,7 @@ def _last_of(trace: str) -> bytes:
 
 
 def _problems_bytes(problems: Sequence[errors.Problem]) -> bytes:
-    """As many as fit, the first always; a warning tells how many are left out."""
+    """The problems that fit, the first one always. A warning tells how many are left out."""
     short = [errors.Problem(place=_cut(p.place, 400), reason=p.reason, message=_cut(p.message, 800)) for p in problems]
     fitting = len(short)
     while True:

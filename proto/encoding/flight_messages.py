@@ -1,6 +1,6 @@
-"""What an Arrow Flight `DoGet` is asked for, and how frames are told in its answers.
+"""Tickets of an Arrow Flight `DoGet`, and frames in its answers.
 
-Flight sends batches; what Tidegate says of them travels beside each as its `app_metadata`.
+Flight sends batches; each batch carries what Tidegate says of it as `app_metadata`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HOW: Final = 'a ticket is {"task": "...", "epoch": 1}, or a tidegate.v1.FlightT
 
 
 def results_ticket(request: pb.ResultsRequest) -> bytes:
-    """The ticket of what `Results` would answer."""
+    """The ticket for the answer to a `Results` request."""
     return bytes(pb.FlightTicket(results=request).SerializeToString())
 
 
@@ -38,7 +38,7 @@ def read_ticket(ticket: bytes) -> pb.FlightTicket:
     if len(ticket) > _LONGEST_TICKET:
         raise InvalidRequest(f"not a ticket of Tidegate ({len(ticket):,} bytes): {_HOW}", reason="BAD_TICKET")
     try:
-        # JSON begins with a brace, which no message of ours can: it would be a group of field 15.
+        # JSON begins with a brace. No message of Tidegate can: a brace would be a group of field 15.
         found = Parse(ticket, pb.FlightTicket()) if ticket[:1] == b"{" else pb.FlightTicket.FromString(ticket)
     except (DecodeError, ParseError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidRequest(f"not a ticket of Tidegate ({error}): {_HOW}", reason="BAD_TICKET") from error
@@ -49,7 +49,7 @@ def read_ticket(ticket: bytes) -> pb.FlightTicket:
 
 
 def read_path(path: Sequence[bytes] | None) -> tuple[str, int]:
-    """The task and the epoch that a descriptor's path is; one without a path is another kind of descriptor."""
+    """The task and the epoch that a descriptor's path names. A descriptor without a path is of another kind."""
     try:
         task, epoch = (each.decode() for each in path or ())
         if 0 < int(epoch) <= LARGEST:
@@ -60,7 +60,7 @@ def read_path(path: Sequence[bytes] | None) -> tuple[str, int]:
 
 
 def no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    """What a frame without rows travels with."""
+    """The batch that a frame without rows travels with."""
     return pa.RecordBatch.from_pylist([], schema=schema)
 
 
@@ -77,7 +77,7 @@ def frame_batches(frame: Frame, nothing: pa.RecordBatch) -> Iterator[tuple[pa.Re
 
 
 def read_frame(batch: pa.RecordBatch, metadata: bytes) -> Frame:
-    """A frame that `frame_batches` has made."""
+    """The frame that `frame_batches` encoded."""
     frame = pb.Frame.FromString(metadata)
     if frame.HasField("data"):
         return Data(cursor=Cursor(frame.data.epoch, frame.data.row), rows=batch.num_rows, batches=(batch,))

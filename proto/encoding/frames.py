@@ -1,7 +1,7 @@
-"""`NextResponse` to bytes and back without passing batches through protobuf objects, which would copy them.
+"""`NextResponse` to bytes and back, without protobuf objects, which would copy the batches.
 
 The bytes are exactly a `NextResponse`: any protobuf runtime reads and writes them. Batches lie on 8-byte boundaries
-(varints may be longer than they need be), so what is read in place is aligned as Arrow wants it.
+(varints may be longer than they need be), so batches that are read in place are aligned as Arrow wants them.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _data_parts(frame: Data, size: int, pieces: Pieces) -> Iterator[bytes | pa.B
 
 
 def _data_head(epoch: int, row: int, rows: int, payload: int, position: int) -> bytes:
-    """All that stands before a batch; `position` is where it starts in the message."""
+    """The bytes before a batch; `position` is where the batch's head starts in the message."""
     epoch_field = _EPOCH + varint(epoch)
     batch_field = _BATCHES + varint(payload)
     row_width, rows_width = len(varint(row)), len(varint(rows))

@@ -1,6 +1,7 @@
-"""Values to wire messages and back, in one place. What comes from a client is checked here for its form.
+"""Values to wire messages and back, in one place. Messages from a client are checked here for their form.
 
-Batches of results do not pass through here (`proto.frames`), Arrow itself is read in `proto.arrow_ipc`.
+Two things do not pass through here: `proto.encoding.frames` encodes batches of results, and `proto.arrow.arrow_ipc`
+reads Arrow itself.
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ OPTIONS: Final = frozenset(
 
 
 def options_message(options: v.TaskOptions, given: Collection[str] = OPTIONS) -> pb.TaskOptions:
-    """The options, or those of them that were `given`."""
+    """The options, or only the `given` ones, by name."""
     return pb.TaskOptions(
         mode=_enum_number(_MODES, options.mode) if "mode" in given else None,
         determinism=_enum_number(_DETERMINISMS, options.determinism) if "determinism" in given else None,
@@ -134,7 +135,7 @@ def options_message(options: v.TaskOptions, given: Collection[str] = OPTIONS) ->
 
 
 def options_value(message: pb.TaskOptions, defaults: v.TaskOptions) -> v.TaskOptions:
-    """The options asked for; the server's defaults where nothing was said."""
+    """The options that the client asked for; the server's defaults for the others."""
     given = {name: getattr(message, name) for name in _PLAIN_OPTIONS if message.HasField(name)}
     plain = {name: given.get(name, getattr(defaults, name)) for name in _PLAIN_OPTIONS}
     return v.TaskOptions(
@@ -167,7 +168,7 @@ def split_message(split: v.Split) -> pb.Split:
 
 
 def _said(split: v.Split) -> dict[str, Any]:
-    """What a split says of its rows."""
+    """The fields of a split that say something of its rows."""
     missing = None if split.missing_columns is None else _missing_number(split.missing_columns)
     return {"watermark": split.watermark, "change_column": split.change_column, "missing_columns": missing}
 
@@ -285,7 +286,7 @@ def cursor_message(cursor: v.Cursor) -> pb.Cursor:
 
 
 def cursor_value(message: pb.Cursor) -> v.Cursor:
-    """A cursor; one left out, or all zero, is the start."""
+    """A cursor. A cursor that is left out, or all zero, is the start."""
     return v.START if message.epoch == 0 and message.row == 0 else v.Cursor(message.epoch, message.row)
 
 
@@ -305,7 +306,7 @@ def frame_message(frame: v.Frame) -> pb.Frame:
 
 
 def frame_value(message: pb.Frame) -> v.Blocked | v.Barrier | v.Finished:
-    """A frame without rows; `proto.frames` reads those with."""
+    """A frame without rows; `proto.encoding.frames` reads frames with rows."""
     match message.WhichOneof("kind"):
         case "blocked":
             blocked = message.blocked
@@ -350,7 +351,9 @@ def _barrier_value(message: pb.Barrier) -> v.Barrier:
 
 
 def checkpoint_name(message: pb.RequestBarrierRequest | pb.Seal) -> str | None:
-    """Of the checkpoint that is asked for with a barrier, empty where the service is to name it."""
+    """The name of the checkpoint that is asked for with a barrier: empty where the service names it, None where none is
+    asked for.
+    """
     return message.checkpoint if message.HasField("checkpoint") else None
 
 

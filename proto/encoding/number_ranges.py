@@ -1,8 +1,8 @@
-"""Ranges of the numbers that requests carry: one table, by the name of a field, wherever the field stands.
+"""Ranges of the numbers in requests: one table, by the name of a field, in whatever message the field stands.
 
-A request that arrives over a wire is checked whole before anything is done about it (`check_request`); options that are
-given in process are checked by the same table (`check_number`). A field that is missing here stops the server when it
-starts, so that a new number cannot be forgotten.
+`check_request` checks all numbers of a request that arrives over a wire before the server acts on it. `check_number`
+checks options that are given in process by the same table. A field that is missing from the table stops the server when
+it starts, so that a new number cannot be forgotten.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NUMBERS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The numbers from `least` to `most`, both included, and what they count."""
+    """The numbers from `least` to `most`, both included, and the unit that they count."""
 
     least: float
     most: float
@@ -37,7 +37,9 @@ class Range:
     reason: str = "INVALID_REQUEST"
 
     def check(self, name: str, value: float) -> None:
-        """Raises `InvalidRequest` with the name, the number and the range; NaN is in no range."""
+        """Raise `InvalidRequest` with the name, the number and the range for a value outside of it. NaN is in no
+        range.
+        """
         if not self.least <= value <= self.most:
             raise InvalidRequest(
                 f"{name}={value} must be {self.what}, from {self.least} to {self.most}", reason=self.reason
@@ -78,19 +80,23 @@ RANGES: Final = {
 
 
 def check_number(name: str, value: float) -> None:
-    """Raises `InvalidRequest` where a number of this name cannot be the value."""
+    """Raise `InvalidRequest` where a number of this name cannot have the value."""
     RANGES[name].check(name, value)
 
 
 def check_request(message: Message) -> None:
-    """Raises `InvalidRequest` for the first number of the message, or of one inside it, that is out of its range."""
+    """Raise `InvalidRequest` for the first number of the message, or of a message inside it, that is out of its
+    range.
+    """
     for check in _checks(message.DESCRIPTOR):
         check(message)
 
 
 @cache
 def _checks(descriptor: Descriptor) -> tuple[Callable[[Any], None], ...]:
-    """One for each field with numbers in it. The other fields are not touched: reading one of bytes would copy them."""
+    """A check for each field with numbers in it. The checks do not touch other fields: reading a field of bytes copies
+    the bytes.
+    """
     return tuple(check for field in descriptor.fields if (check := _check(field)) is not None)
 
 

@@ -1,4 +1,6 @@
-"""Counts the parts of an encoded message before it is made, which takes many times the memory of its bytes."""
+"""Count the parts of an encoded message before it is decoded: a decoded message takes many times the memory of its
+bytes.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,10 @@ _LENGTH_DELIMITED: Final = 2
 
 
 def has_more_parts(data: bytes, descriptor: Descriptor, most: int) -> bool:
-    """Whether the message and those inside it have more than `most` fields and numbers; `ValueError` where it is none.
+    """True where the message and the messages inside it have more than `most` fields and numbers. Raises `ValueError`
+    for bytes that are no message.
 
-    The count ends where it is known, so it takes no longer for a larger message.
+    The count ends as soon as it exceeds `most`, so a larger message takes no longer.
     """
     found = 0
     pending = [(memoryview(data), descriptor)]
@@ -54,7 +57,7 @@ def has_more_parts(data: bytes, descriptor: Descriptor, most: int) -> bool:
 
 @cache
 def _inner(descriptor: Descriptor) -> Mapping[int, Descriptor | None]:
-    """The messages that fields hold, by number; None for many numbers in one field."""
+    """The messages that fields hold, by field number; None for a field of many numbers."""
     return {
         each.number: each.message_type for each in descriptor.fields if each.message_type is not None or each.is_packed
     }

@@ -1,4 +1,4 @@
-"""What was counted, as wire messages and back."""
+"""Statistics as wire messages and back."""
 
 from __future__ import annotations
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Final
 
 WIDEST: Final = 10
-"""Bytes of the longest varint that readers take, whatever it says."""
+"""Bytes of the longest varint that readers take, whatever its value."""
 
 _SHORT: Final = tuple(bytes((value,)) for value in range(0x80))
 
 
 def varint(value: int, width: int = 0) -> bytes:
-    """Of at least `width` bytes: a varint may be longer than it need be."""
+    """A varint of at least `width` bytes: a varint may be longer than it need be."""
     if value < 0x80 and width <= 1:
         return _SHORT[value]
     out = bytearray()
@@ -24,9 +24,9 @@ def varint(value: int, width: int = 0) -> bytes:
 
 
 def fields(view: memoryview) -> Iterator[tuple[int, int | memoryview]]:
-    """(field number, varint or bytes) of a message, `ValueError` where it is none.
+    """(field number, varint or bytes) of each field of a message. Raises `ValueError` for bytes that are no message.
 
-    Fixed-width fields, which we have none of, are passed over.
+    Fixed-width fields are passed over: no message of Tidegate has any.
     """
     position, end = 0, len(view)
     while position < end:
@@ -50,7 +50,7 @@ def fields(view: memoryview) -> Iterator[tuple[int, int | memoryview]]:
 
 
 def read_varint(view: memoryview, position: int) -> tuple[int, int]:
-    """The number at this position, and the position behind it; `ValueError` where there is none."""
+    """The number at this position, and the position behind it. Raises `ValueError` where there is no varint."""
     if position < len(view) and (byte := view[position]) < 0x80:
         return byte, position + 1
     value = shift = 0
