@@ -1,4 +1,4 @@
-"""What a task may be asked to do: options are checked once, when the task is made, with a sentence each."""
+"""Checks of a task's options: made once, when the task is made, with a message for each option."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ...proto.errors import InvalidRequest
 from ...proto.values import Determinism, ExecutorKind, Mode, Spill, TaskOptions
 
 SMALLEST_MEMORY = 32 << 20
-"""For each channel."""
+"""The least memory limit for each channel."""
 NUMBERS: Final = tuple(field.name for field in fields(TaskOptions) if field.name in RANGES)
 
 
 def check_options(options: TaskOptions) -> TaskOptions:
-    """The options themselves, or InvalidRequest naming the one that cannot be."""
+    """The options themselves. Raises `InvalidRequest`, which names the option that cannot be."""
     for name in NUMBERS:
         check_number(name, getattr(options, name))
     _check_channels(options)
@@ -37,7 +37,7 @@ def check_options(options: TaskOptions) -> TaskOptions:
 
 
 def check_rows(rows: Mapping[str, int]) -> Mapping[str, int]:
-    """The numbers of sources' rows themselves, or InvalidRequest."""
+    """The numbers of sources' rows themselves. Raises `InvalidRequest` if one is wrong."""
     for source, count in rows.items():
         RANGES["rows"].check(f"rows[{source!r}]", count)
     return rows
@@ -74,7 +74,7 @@ def _check_executor(options: TaskOptions) -> None:
 
 
 def _check_continuous(options: TaskOptions) -> None:
-    """What a continuous task has no use for is refused, so that nobody relies on it."""
+    """Refuse options that have no effect on a continuous task, so that no caller relies on them."""
     refused = {
         "spill": (options.spill is not Spill.AUTO, "its joins keep their rows as state and do not spill; leave it out"),
         "broadcast": (bool(options.broadcast), "its joins route every row by its key; leave it out"),

@@ -1,7 +1,7 @@
-"""What the lifecycle of a task asks of its computation, and all it knows of it.
+"""The interface between a task's lifecycle and its computation.
 
-The lifecycle (splits, barriers, output, limits, errors) knows nothing of plans or DuckDB: `dataflow` is the
-implementation over the planner's pipelines; the lifecycle's own tests use one of a few lines.
+The lifecycle (splits, barriers, output, limits, errors) knows nothing of plans or DuckDB. `executor.plans` implements
+the interface over the planner's pipelines; the lifecycle's own tests implement it in a few lines.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ...proto.statistics import LoopStatistics, OperatorStatistics, SourceProgre
 from ...proto.values import FileSplit, InlineSplit
 
 Watermarks: TypeAlias = Mapping[str, int | None]
-"""By source, of those that were fed in the epoch or have ended. None: nobody has said one."""
+"""Watermarks by source, for sources that were fed in the epoch or have ended. None: no split said a watermark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A leaf read of the plan. A static one takes no splits."""
+    """A leaf read of the plan. A static source takes no splits."""
 
     name: str
     schema: pa.Schema
@@ -33,20 +33,22 @@ class Source:
 
 
 class Effect(Protocol):
-    """What an epoch does outside its task. It is ready once `sealed` is exhausted, and then committed or dropped."""
+    """An effect of an epoch outside of its task. It is ready once `sealed` is exhausted, and then committed or dropped.
+    """
 
     def commit(self) -> Written:
-        """It is done, and no longer to be dropped. Raises where it could not be, and has done nothing then."""
+        """Make the effect final: it can no longer be dropped. If it raises, nothing was done."""
         ...
 
     def drop(self) -> None:
-        """It is not done. More than once is harmless, and so is dropping what was never begun."""
+        """Undo the effect. May be called more than once, and for an effect that never began."""
         ...
 
 
 class RowEffect(Effect, Protocol):
-    """An effect made of an epoch's rows, which are of the schema `table`; those of `schema` are handed on. `begin`
-    comes before each `run`, and a run ends in `commit` or `drop`.
+    """An effect made of an epoch's rows, which have the schema `table`; the task hands on rows of `schema`.
+
+    `begin` comes before each `run`; each run ends with `commit` or `drop`.
     """
 
     schema: pa.Schema
@@ -63,9 +65,9 @@ class RowEffect(Effect, Protocol):
 class EpochRun(Protocol):
     """One epoch of the computation. One run at a time, one iterator at a time, each exhausted or closed.
 
-    `early` takes the next pieces of the computation's early source and yields their rows, which are the first of the
-    epoch's. `sealed` takes all pieces of every fed source, those handed to `early` too, and the watermarks of the
-    sources that were fed or have ended, and yields all the other rows. `watermark` is the result's, once it is
+    `early` takes the next pieces of the computation's early source and yields their rows, the first rows of the epoch.
+    `sealed` takes all pieces of every fed source, including the pieces handed to `early`, and the watermarks of the
+    sources that were fed or have ended; it yields all other rows. `watermark` is the result's, valid once `sealed` is
     exhausted.
     """
 
@@ -77,7 +79,7 @@ class EpochRun(Protocol):
 
     @property
     def at_least(self) -> bool:
-        """Whether more may have been read than `rows_in` and `bytes_in` say."""
+        """True if the epoch may have read more than `rows_in` and `bytes_in` say."""
         ...
 
     @property
@@ -92,9 +94,9 @@ class EpochRun(Protocol):
 
 
 class Computation(Protocol):
-    """A plan made ready to run; lives as long as its task.
+    """A plan made ready to run. It lives as long as its task.
 
-    `early_source` is the one whose splits may run before the seal. `early_frees` says that nothing asks for those
+    `early_source` is the source whose splits may run before the seal. `early_frees` is true if nothing reads those
     splits again once they have run.
     """
 
@@ -105,48 +107,50 @@ class Computation(Protocol):
     early_frees: bool
 
     def accept_file(self, source: str, split: FileSplit, origin: str) -> tuple[FilePiece, ...]:
-        """The pieces of a split, in reading order; SplitError or Forbidden where it cannot be read. May be slow."""
+        """The pieces of a split, in reading order. Raises `SplitError` or `Forbidden` if it cannot be read. May be
+        slow.
+        """
         ...
 
     def accept_inline(self, source: str, split: InlineSplit, origin: str) -> None:
-        """SplitError unless rows of its schema can be read as the source's."""
+        """Raise `SplitError` unless rows of the split's schema can be read as the source's."""
         ...
 
     def static_sizes(self) -> Mapping[str, int]:
-        """The rows of each static source; the bytes of its files, where they do not tell rows."""
+        """The rows of each static source, or the bytes of its files if they do not say their rows."""
         ...
 
     def epoch(self, number: int, clock_us: int) -> EpochRun: ...
 
     def save(self, state: StateWriter) -> None:
-        """Write all that the epochs to come depend on. Between two epochs."""
+        """Write all state that later epochs depend on. Called between two epochs."""
         ...
 
     def load(self, state: StateReader) -> None:
-        """Take it back, before the first epoch."""
+        """Take saved state back. Called before the first epoch."""
         ...
 
     def operators(self) -> tuple[OperatorStatistics, ...]: ...
 
     def loops(self) -> tuple[LoopStatistics, ...]:
-        """Those that go round by round."""
+        """Statistics of the loops that run round by round."""
         ...
 
     def stages(self) -> tuple[StageStatistics, ...]:
-        """Those of a Spark job that runs for it, or ran last."""
+        """Statistics of the stages of its Spark job, the running one or the last one."""
         ...
 
     def progress(self) -> Mapping[str, SourceProgress]:
-        """How far the inputs are read, where that is told."""
+        """Progress through the inputs, for sources that report it."""
         ...
 
     @property
     def plans(self) -> int: ...
 
     def interrupt(self) -> None:
-        """From any thread: make the run in progress fail soon. Does not block."""
+        """Make the run in progress fail soon. From any thread; never blocks."""
         ...
 
     def close(self) -> None:
-        """Never during a run."""
+        """End the computation. Never called during a run."""
         ...

@@ -1,4 +1,4 @@
-"""What the service asks of the engine behind it: computations from plans, and what can be said of a plan."""
+"""The interface of the engine behind a service: it makes computations from plans, and describes plans."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..runtime.scheduler import Scheduler
 from .computation import Computation, RowEffect
 
 MakeEffect: TypeAlias = Callable[[pa.Schema], RowEffect]
-"""What rows of this schema are to go through at last."""
+"""Makes the effect that the result's rows, of this schema, go through."""
 
 
 class Engine(Protocol):
-    """Thread-safe."""
+    """Makes computations from plans, and describes plans. Thread-safe."""
 
     def prepare(
         self,
@@ -29,8 +29,10 @@ class Engine(Protocol):
         space: SpillSpace,
         scheduler: Scheduler,
     ) -> Computation:
-        """`space` is the task's own: files in its folder may be read, whatever the roots are. `scheduler` has the
-        threads that may help with its epochs.
+        """A computation that runs the plan.
+
+        `space` is the task's own: files in its folder may be read, whatever the roots are. `scheduler` has the threads
+        that may help with its epochs.
         """
         ...
 
@@ -54,15 +56,15 @@ class Engine(Protocol):
     def capabilities(self) -> Capabilities: ...
 
     def meaning(self, plan: PlanBytes) -> str:
-        """A digest of what a plan says, however it is encoded."""
+        """A digest of the plan's meaning, independent of its encoding."""
         ...
 
     def versions(self) -> Mapping[str, str]:
-        """Of what computes, by its name."""
+        """The versions of the engines that compute, by name."""
         ...
 
     def adopt_spark(self, session: object) -> str:
-        """What a Spark session of the caller's is called in options."""
+        """Register a Spark session of the caller's; the name that options use for it."""
         ...
 
     def close(self) -> None: ...

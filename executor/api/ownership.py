@@ -1,10 +1,10 @@
-"""Whose a task is, where a service tells its callers apart, and which run of a service has made it.
+"""The owner of a task, where a service tells its callers apart, and the run of the service that made it.
 
-An id says both. Its random digits begin with those of the run, so that a service that has started anew can tell a task
-that has ended with the one before from one that never was. Behind them it has a few digits of a digest of these and the
-principal's name. So what is somebody's stays so for as long as an id is known, in checkpoints too, which outlive the
-task and the service, and nothing has to be kept. No secret protects it, because who calls is known from elsewhere:
-nobody can have himself taken for the one that an id belongs to, and an id made up is no task's.
+A task's id says both. Its random digits begin with the digits of the run, so a service that has restarted can tell a
+task that ended with the previous run from a task that never was. After them come a few digits of a digest of the random
+digits and the principal's name. Ownership therefore lasts as long as the id is known, also in checkpoints, which
+outlive the task and the service, and the service stores nothing for it. No secret protects the id, because the service
+knows the caller from elsewhere: no caller can pass as the owner of an id, and a made-up id belongs to no task.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 
 _RUN_DIGITS: Final = 8
 _RANDOM_DIGITS: Final = 32
-"""With those of the run: 96 bits of an id are its own."""
+"""Random digits of an id. Without the digits of the run, 96 of their bits are the id's own."""
 _OWNER_BYTES: Final = 8
 _DIGITS: Final = frozenset("0123456789abcdef")
 
@@ -24,18 +24,20 @@ _caller: ContextVar[str] = ContextVar("tidegate-principal")
 
 
 def act_for(principal: str) -> None:
-    """What the current context asks of a service from now on, it asks for this principal."""
+    """Make the current context act for `principal` in all its later calls of a service."""
     _caller.set(principal)
 
 
 def acts_for() -> str:
-    """The principal that the current context acts for; nobody's name where it acts for none."""
+    """The principal that the current context acts for; an empty name if it acts for none."""
     return _caller.get("")
 
 
 class Ownership:
-    """Of a service that has `principals`: each of its calls has to come from a context that acts for one. What a
-    service without them has belongs to whoever reaches it.
+    """The ownership rules of a service.
+
+    With `principals`, each call has to come from a context that acts for one. Without them, everything belongs to every
+    caller.
     """
 
     def __init__(self, principals: bool) -> None:
@@ -44,21 +46,21 @@ class Ownership:
 
     @property
     def caller(self) -> str:
-        """The principal that calls, and nobody's name where there are none."""
+        """The principal that calls; an empty name if the service has no principals."""
         return _caller.get() if self._principals else ""
 
     def new_identity(self) -> str:
-        """An unguessable id of something that is the caller's."""
+        """An unguessable id for something that belongs to the caller."""
         digits = self._run + secrets.token_hex((_RANDOM_DIGITS - _RUN_DIGITS) // 2)
         return digits + _owner(digits, self.caller) if self._principals else digits
 
     def has(self, identity: str) -> bool:
-        """Whether what has this id, if anything has, is the caller's."""
+        """True if the id is one of the caller's, whether or not anything has this id."""
         digits, owner = identity[:_RANDOM_DIGITS], identity[_RANDOM_DIGITS:]
         return not self._principals or owner == _owner(digits, self.caller)
 
     def is_of_another_run(self, identity: str) -> bool:
-        """Whether what has this id, if anything ever had, was made by another run of a service."""
+        """True if another run of a service made the id, whether or not anything ever had it."""
         length = _RANDOM_DIGITS + 2 * _OWNER_BYTES * self._principals
         known = len(identity) == length and _DIGITS.issuperset(identity)
         return known and not identity.startswith(self._run)

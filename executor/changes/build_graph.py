@@ -1,7 +1,7 @@
-"""A graph for a network, from a plan's nodes.
+"""Builds the graph of a network from a plan's nodes.
 
-A node is in the innermost loop whose references it reads, however far below; what it reads from outside that loop comes
-in as an entry of the loop's body.
+A node belongs to the innermost loop whose references it reads, at any depth. What a node reads from outside that loop
+becomes an entry of the loop's body.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from .operator_factory import ChangeOperatorFactory
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EntrySource:
     """A source as it is fed: its number among the network's entries, and all columns that the plan uses, by name.
-    Where it is `checked`, deleting a row of it that is not there is an error.
+
+    If the source is `checked`, deleting a row that is not there is an error.
     """
 
     port: int
@@ -43,8 +44,10 @@ class EntrySource:
 def graph_of(
     root: ChangeNode, sources: Mapping[str, EntrySource], evaluators: Evaluators, *, counted: bool = True
 ) -> Graph:
-    """The nodes as a network's graph. Their statements are those of `evaluators`. The outermost loops' rounds are
-    `counted` where there is a later epoch that may change what was found in them.
+    """The nodes as a network's graph.
+
+    `evaluators` run the nodes' statements. The outermost loops' rounds are `counted` if a later epoch may change what
+    was found in them.
     """
     factory = ChangeOperatorFactory(evaluators, {name: source.schema for name, source in sources.items()})
     making = _Making(factory=factory, loops_read=_loops_read(root), counted=counted)
@@ -57,8 +60,10 @@ def graph_of(
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Level:
-    """A graph being made: that of a loop's body, or of what is in no loop. `depth` rounds are counted in it,
-    its own among them if it is `counted`."""
+    """A graph in the making: of a loop's body, or of the nodes outside of loops.
+
+    `depth` is the number of rounds counted in it, including its own round if it is `counted`.
+    """
 
     loop: int | None
     parent: _Level | None
@@ -66,7 +71,7 @@ class _Level:
     counted: bool = True
     vertices: list[Vertex] = field(default_factory=list)
     places: dict[int, int] = field(default_factory=dict)
-    """Of nodes, by their id."""
+    """Vertices of nodes, by the node's id."""
     inputs: list[Link] = field(default_factory=list)
     _entered: dict[int, int] = field(default_factory=dict)
 
@@ -90,7 +95,8 @@ _Wanted: TypeAlias = tuple[_Level, ChangeNode]
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Making:
-    """A node becomes a vertex once, however many read it. A step's result is the node's place in the wanted level."""
+    """Makes vertices of nodes, one per node, however many nodes read it. A step returns the vertex in the wanted level.
+    """
 
     factory: ChangeOperatorFactory
     loops_read: Mapping[int, frozenset[int]]
@@ -151,8 +157,10 @@ class _Making:
         )
 
     def _late(self, level: _Level, node: Operated) -> int | None:
-        """The input that has rows only once all others have ended for good, if there is one: in a loop whose rounds are
-        not counted what came back, beside inputs that all come from outside of the loop.
+        """The input that has rows only once all others have ended for good, or None.
+
+        There is one in a loop whose rounds are not counted: the rows that came back, beside inputs that all come from
+        outside of the loop.
         """
         if level.counted or level.loop is None:
             return None
@@ -161,7 +169,7 @@ class _Making:
 
 
 def _comes_back(node: ChangeNode, loop: int) -> bool:
-    """Whether all of a node's rows are made of what came back in this loop."""
+    """True if all of a node's rows are made of rows that came back in this loop."""
     stack = [node]
     while stack:
         match stack.pop():
@@ -175,7 +183,7 @@ def _comes_back(node: ChangeNode, loop: int) -> bool:
 
 
 def _loops_read(root: ChangeNode) -> Mapping[int, frozenset[int]]:
-    """By a node's id, the loops whose references it reads and that it is inside of."""
+    """The loops that each node is inside of and whose references it reads, by the node's id."""
     found: dict[int, frozenset[int]] = {}
 
     def step(node: ChangeNode) -> Generator[ChangeNode, frozenset[int], frozenset[int]]:
@@ -191,7 +199,7 @@ def _loops_read(root: ChangeNode) -> Mapping[int, frozenset[int]]:
 
 
 def _enter(level: _Level, name: str, source: EntrySource) -> int:
-    """Rows come in by their hash, so that a row's deletions meet its insertions."""
+    """Add an entry. Rows come in by their hash, so that a row's deletions meet its insertions."""
     entry = level.add(Entry(port=source.port, schema=source.schema))
     if not source.checked:
         return entry

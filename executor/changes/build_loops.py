@@ -1,4 +1,4 @@
-"""The operator of a loop that goes round by round in every epoch."""
+"""The operator of a loop that runs round by round in every epoch."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from ...planner.physical.pipelines import RoundsNode
 from .build_graph import EntrySource, graph_of
 
 _COPIES = 3
-"""Rows that are kept may be there so often for a moment: they are merged into new ones, and statements copy them."""
+"""The copies of kept rows that may exist for a moment: a merge makes new rows beside them, and statements copy them."""
 
 
 def loop_of(node: RoundsNode, instance: Instance, channels: int) -> Loop | RecomputedLoop:
-    """On so many channels of its own; one that is computed anew in every round, on one. No epoch goes back to an
-    earlier round, so that rounds are not counted.
+    """The loop's operator, on `channels` channels of its own; a loop that is recomputed in every round has one channel.
+
+    No epoch goes back to an earlier round, so rounds are not counted.
     """
     evaluators = Evaluators(instance)
     memory = instance.settings.memory_limit * channels // _COPIES

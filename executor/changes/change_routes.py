@@ -1,7 +1,7 @@
-"""Where rows go before a node reads them: to where their key is.
+"""Routes of rows to the nodes that read them, by key.
 
-A join's are routed by what has to be equal, a group's by what it is grouped by. What works on rows by themselves takes
-them on whichever channel they are.
+A join's rows are routed by the columns that must be equal, a group's by the grouping columns. A node that works on
+single rows takes them on the channel where they are.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ Operated: TypeAlias = (
     | WindowNode
     | RecomputeNode
 )
-"""Nodes that are an operator each."""
+"""Nodes with an operator of their own."""
 
 
 def routes_to(node: Operated) -> Sequence[Route]:
-    """One for each of its inputs; a source has one, its entry."""
+    """The route of each input of the node. A source has one, its entry."""
     match node:
         case SourceNode() | ComputeNode():
             return (None,)

@@ -1,4 +1,4 @@
-"""Operators on changes, from a plan's nodes."""
+"""Makes operators on changes from a plan's nodes."""
 
 from __future__ import annotations
 
@@ -44,22 +44,24 @@ from .change_routes import Operated
 
 
 class ChangeOperatorFactory:
-    """Makes operators, of one network. `sources` are the columns of each source's entry."""
+    """Makes the operators of one network. `sources` are the columns of each source's entry."""
 
     def __init__(self, evaluators: Evaluators, sources: Mapping[str, pa.Schema]) -> None:
         self._evaluators = evaluators
         self._sources = sources
 
     def has_all(self, node: SourceNode) -> bool:
-        """Whether it is its source's entry as it stands: the same columns, in the same order."""
+        """True if the node is its source's entry unchanged: the same columns, in the same order."""
         names: list[str] = self._sources[node.source].names
         return names == list(node.columns)
 
     def operator(  # noqa: C901 (a line per node)
         self, node: Operated, channel: int, depth: int, late: int | None = None, *, once: bool = False
     ) -> ChangeOperator:
-        """The operator of a channel, where rows have `depth` rounds. Its input `late` has rows only once the others
-        have ended, for good. `once` says that there is but one epoch.
+        """The operator of a node on a channel, where rows have `depth` rounds.
+
+        Its input `late` has rows only once the other inputs have ended for good. `once` is true if there is only one
+        epoch.
         """
         match node:
             case SourceNode():
@@ -160,7 +162,7 @@ class ChangeOperatorFactory:
 
 
 class Pairs:
-    """A join's condition: which of its pairs a statement gives the numbers of."""
+    """A join's condition, as a statement that gives the numbers of the matching pairs."""
 
     def __init__(self, evaluate: Evaluator, columns: Sequence[int], read: pa.Schema) -> None:
         self._evaluate = evaluate

@@ -1,4 +1,4 @@
-"""An epoch in the book of a task, and where the book begins."""
+"""An epoch in the book of a task, and the start of the book."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from .transactions import Record
 
 @dataclass(slots=True, eq=False)
 class Epoch:
-    """`first` and `last` are split numbers per source, last < first where the epoch has none of it.
+    """An epoch: `first` and `last` are split numbers per source; last < first if the source has no split in it.
 
-    `ended` are the sources that had ended when it was sealed. `clock_us` is the time the epoch sees: of its first
-    split, or of its seal when it has none.
+    `ended` are the sources that had ended when the epoch was sealed. `clock_us` is the time that the epoch sees: the
+    time of its first split, or of its seal if it has no split.
     """
 
     number: int
@@ -34,8 +34,9 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a task begins: behind the barrier of `epoch`, with the last number of each source and the last transaction
-    of each application by then.
+    """The position where a task begins: behind the barrier of `epoch`.
+
+    It has the last split number of each source, and the last transaction of each application, at that barrier.
     """
 
     epoch: int = 0

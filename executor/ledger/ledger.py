@@ -1,7 +1,7 @@
-"""The book of a task: which splits there are, which epoch each belongs to, what is sealed, what has ended.
+"""The book of a task: its splits, the epoch of each split, the seals, and the ends of sources.
 
-A plain state machine: no locks, no threads, no data. Its contract is the task lifecycle of the design; every refusal
-leaves it as it was.
+The ledger is a plain state machine: no locks, no threads, no data. Its contract is the task lifecycle of the design. A
+refused call leaves the ledger unchanged.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from .transactions import Record, Transactions
 
 
 class Ledger:
-    """`epochs` holds the sealed epochs that are not finished, oldest first; `open` is the next. There are at most
-    `most_splits` splits whose epoch is not acknowledged.
+    """The book of a task.
+
+    `epochs` holds the sealed epochs that are not finished, oldest first; `open` is the next epoch. At most
+    `most_splits` splits may belong to epochs that are not acknowledged.
     """
 
     def __init__(
@@ -51,7 +53,7 @@ class Ledger:
     # ------------------------------------------------------------------------------------------------ sources
 
     def source(self, name: str) -> SourceLedger:
-        """The fed source of this name: exactly, else without regard to case where that is unambiguous."""
+        """The fed source of this name. Without an exact match, case is ignored if the name is still unambiguous."""
         return self.fed[fed_source(name, self.fed, self.static)]
 
     def _resolve(self, through: Mapping[str, int] | None) -> dict[str, int]:
@@ -65,14 +67,14 @@ class Ledger:
     # ------------------------------------------------------------------------------------------------- splits
 
     def place(self, name: str, sequence: int | None, epoch: int | None) -> tuple[SourceLedger, int, int]:
-        """The source, number and epoch that a split of this description has, if it may be added or is a duplicate."""
+        """The source, number and epoch of a split with this description, if it may be added or is a duplicate."""
         source = self.source(name)
         number = source.highest + 1 if sequence is None else sequence
         if not 1 <= number <= LARGEST:
             raise InvalidRequest(f"split {number} of source {source.name!r}: numbers are from 1 to {LARGEST}")
         belongs = self._epoch_of(source, number)
         if epoch is not None and epoch < belongs == self._start:
-            belongs = epoch  # the epochs before its start a task does not know
+            belongs = epoch  # a task does not know the epochs before its start
         if epoch is not None and epoch != belongs:
             raise Refused(
                 f"split {number} of source {source.name!r} names epoch {epoch}, but it belongs to epoch {belongs}",
@@ -96,7 +98,9 @@ class Ledger:
         self.check_room(1)
 
     def check_room(self, splits: int) -> None:
-        """Exhausted where so many more splits are too many; a task with none takes as many as a request has."""
+        """Raise `Exhausted` if there is no room for `splits` more. A task without splits takes as many as a request
+        has.
+        """
         held = sum(len(source.splits) for source in self.fed.values())
         if not held or held + splits <= self._most_splits:
             return
@@ -125,8 +129,10 @@ class Ledger:
     # -------------------------------------------------------------------------------------------- transactions
 
     def may_commit(self, splits: Sequence[AcceptedSplit], epoch: int | None, *, seals: bool) -> bool:
-        """Refused where the transaction must not be; False if its splits' numbers are not the next of the open epoch
-        (any more).
+        """True if the transaction may be committed; False if its splits' numbers are not the next of the open epoch any
+        more.
+
+        Raises `Refused` or `Exhausted` if the transaction cannot be committed now.
         """
         if epoch is not None and epoch != self.open.number:
             raise Refused(f"epoch {epoch} is named, but the open epoch is {self.open.number}", reason="WRONG_EPOCH")
@@ -149,7 +155,7 @@ class Ledger:
         *,
         seals: bool,
     ) -> tuple[Record, list[Added]]:
-        """Do all of a transaction that `may_commit` has allowed."""
+        """Record everything that a transaction does. `may_commit` has allowed it before."""
         first: dict[str, int] = {}
         for split in splits:
             first.setdefault(split.source, split.sequence)
@@ -171,7 +177,7 @@ class Ledger:
 
     @property
     def pending(self) -> int:
-        """Sealed epochs whose BARRIER has not been read."""
+        """The number of sealed epochs whose BARRIER has not been read."""
         return self.sealed - self.barrier_read
 
     @property
@@ -181,8 +187,9 @@ class Ledger:
     def request_barrier(
         self, epoch: int | None, through: Mapping[str, int] | None, checkpoint: str | None = None
     ) -> tuple[int, bool]:
-        """The number of the epoch that the request seals or joins, and whether it sealed it. At its barrier a
-        `checkpoint` of this name is taken.
+        """The epoch that the request seals or joins, and True if the request sealed it.
+
+        A `checkpoint` of this name is taken at the epoch's barrier.
         """
         if epoch is not None:
             if epoch < 1:
@@ -222,11 +229,11 @@ class Ledger:
             )
 
     def checkpoint(self, epoch: int) -> str | None:
-        """The name of the one to be taken at the barrier of this epoch."""
+        """The name of the checkpoint to take at the barrier of this epoch."""
         return self._checkpoints.get(epoch)
 
     def _can_take(self, epoch: int, checkpoint: str | None) -> bool:
-        """Whether a sealed epoch has a checkpoint that goes by this name, or can still have one."""
+        """True if a sealed epoch has a checkpoint of this name, or can still get one."""
         taken = self._checkpoints.get(epoch)
         if checkpoint is None or taken is not None:
             return checkpoint in (None, "", taken)
@@ -244,7 +251,7 @@ class Ledger:
         return epoch
 
     def _bounds_through(self, through: Mapping[str, int] | None) -> dict[str, int]:
-        """The last number of each source that a seal takes."""
+        """The last split number of each source that a seal takes."""
         bounds = {name: source.last for name, source in self.fed.items()}
         for name, last in self._resolve(through).items():
             source = self.fed[name]
@@ -282,7 +289,7 @@ class Ledger:
     # ----------------------------------------------------------------------------------------------------- end
 
     def no_more_splits(self, name: str | None, through: Mapping[str, int] | None) -> None:
-        """End one source, or all; with `through`, at the numbers it names."""
+        """End one source, or all sources. With `through`, they end at the numbers that it names."""
         resolved = self._resolve(through)
         ending = [self.source(name)] if name is not None else list(self.fed.values())
         stray = [other for other in resolved if other not in {source.name for source in ending}]
@@ -312,7 +319,7 @@ class Ledger:
         return through
 
     def _end_if_all_ended(self) -> None:
-        """Once every source is whole to its end: seal what is unsealed, and end."""
+        """Once every source is complete to its end: seal the splits that are not sealed, and end."""
         if self.ended or not (self._all_ended or self.fed) or not all(source.whole for source in self.fed.values()):
             return
         if self.has_unsealed or (not self.sealed and self.static_alone_unread):
@@ -321,11 +328,11 @@ class Ledger:
 
     @property
     def static_alone_unread(self) -> bool:
-        """Nothing was sealed, so nothing that is static has been seen."""
+        """True if nothing was sealed, so that no epoch has read the static sources."""
         return bool(self.static) or not self.fed
 
     def waits_for(self) -> dict[str, tuple[int, ...]]:
-        """The numbers that the oldest unfinished seal waits for, or else the end."""
+        """The split numbers that the oldest unfinished seal waits for, or else those that the end waits for."""
         if self.epochs:
             return self.missing(self.epochs[0])
         if self.fed and all(source.end is not None for source in self.fed.values()):
@@ -333,7 +340,7 @@ class Ledger:
         return {}
 
     def missing(self, epoch: Epoch) -> dict[str, tuple[int, ...]]:
-        """The numbers that this seal waits for."""
+        """The split numbers that this epoch's seal waits for."""
         if all(source.complete >= epoch.last[name] for name, source in self.fed.items()):
             return {}
         return _some({name: source.missing(epoch.last[name]) for name, source in self.fed.items()})
@@ -341,7 +348,7 @@ class Ledger:
     # ------------------------------------------------------------------------------------------------ progress
 
     def current(self) -> Epoch:
-        """The oldest epoch that is not finished: sealed, or the open one."""
+        """The oldest epoch that is not finished: a sealed one, or the open one."""
         return self.epochs[0] if self.epochs else self.open
 
     def available(
@@ -356,7 +363,7 @@ class Ledger:
         return tuple(source.splits[number] for number in range(first, last + 1))
 
     def splits_of(self, epoch: Epoch) -> list[AcceptedSplit]:
-        """Of a sealed epoch whose splits are all there."""
+        """All splits of a sealed epoch, which must be complete."""
         return [
             source.splits[number]
             for name, source in self.fed.items()
@@ -364,7 +371,7 @@ class Ledger:
         ]
 
     def finish(self, epoch: Epoch) -> list[AcceptedSplit]:
-        """The epoch has reached its barrier: its splits, whose data nothing needs any more."""
+        """Record that the epoch has reached its barrier; its splits, whose data nobody needs any more."""
         self.epochs.remove(epoch)
         self.finished = epoch.number
         for name, source in self.fed.items():
@@ -372,11 +379,11 @@ class Ledger:
         return self.splits_of(epoch)
 
     def read(self, epoch: int) -> None:
-        """The BARRIER of this epoch has been handed out."""
+        """Record that the BARRIER of this epoch has been handed out."""
         self.barrier_read = max(self.barrier_read, epoch)
 
     def forget(self, epoch: int) -> list[AcceptedSplit]:
-        """Every epoch below this one is acknowledged: their splits, which leave the book."""
+        """Record that every epoch below `epoch` is acknowledged; their splits, which leave the book."""
         gone: list[AcceptedSplit] = []
         for number in [number for number in self._bounds if number < epoch]:
             bounds = self._bounds.pop(number)
@@ -388,12 +395,12 @@ class Ledger:
 
     @property
     def done(self) -> bool:
-        """Ended, and every epoch has reached its barrier."""
+        """True once the task has ended and every epoch has reached its barrier."""
         return self.ended and not self.epochs
 
 
 def _name(epoch: int, checkpoint: str) -> str:
-    """A checkpoint's name: its epoch's where nobody has named it."""
+    """A checkpoint's name; without one from the caller, a name made of the epoch."""
     return checkpoint or f"epoch-{epoch}"
 
 

@@ -1,4 +1,4 @@
-"""The epoch of every split that a source ever had, in little room: most sources get as many splits in each epoch."""
+"""The epoch of every split that a source ever had, stored compactly: most sources get equally many splits per epoch."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from bisect import bisect_left
 
 
 class SealedEpochs:
-    """Epochs that follow one another and have as many splits each are a run, which takes three numbers. Epochs without
-    a split of the source take nothing.
+    """Runs of epochs that follow one another and have equally many splits each.
+
+    A run takes three numbers. Epochs without a split of the source take nothing.
     """
 
     def __init__(self) -> None:
@@ -17,7 +18,7 @@ class SealedEpochs:
         self._firsts = array("q")
 
     def add(self, epoch: int, last: int) -> None:
-        """The epoch's splits are those behind the epoch before, up to number `last`."""
+        """Record an epoch: its splits are those behind the previous epoch, up to number `last`."""
         before = self._lasts[-1] if self._lasts else 0
         if last <= before:
             return
@@ -29,16 +30,16 @@ class SealedEpochs:
         self._firsts.append(epoch)
 
     def _goes_on(self, epoch: int, splits: int) -> bool:
-        """Whether the last run's next epoch has as many splits as each of those in it."""
+        """True if the epoch extends the last run: it is the run's next epoch, with as many splits."""
         return bool(self._lasts) and epoch == self._epochs[-1] + 1 and splits == self._step(len(self._lasts) - 1)
 
     def _step(self, run: int) -> int:
-        """How many splits each epoch of a run has."""
+        """The number of splits in each epoch of a run."""
         before = self._lasts[run - 1] if run else 0
         return (self._lasts[run] - before) // (self._epochs[run] - self._firsts[run] + 1)
 
     def of(self, number: int) -> int:
-        """The epoch of a split that has been sealed; of one before the task's start, that of its start."""
+        """The epoch of a sealed split. A split from before the task's start has the start's epoch."""
         run = bisect_left(self._lasts, number)
         before = self._lasts[run - 1] if run else 0
         return self._firsts[run] + (number - before - 1) // self._step(run)

@@ -1,4 +1,4 @@
-"""The splits of one source: numbered from 1 for the task's life, in the order of their numbers."""
+"""The splits of one source, numbered from 1 for the task's life, in the order of their numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAMED_AT_MOST = 100
 
 @dataclass(slots=True, eq=False)
 class AcceptedSplit:
-    """A split that the task answers for: the pieces of its files, or its rows in `inline`."""
+    """A split that the task has accepted: the pieces of its files, or its rows in `inline`."""
 
     source: str
     sequence: int
@@ -50,12 +50,12 @@ class AcceptedSplit:
         return self.inline.batches() if self.inline is not None else ()
 
     def inline_digest(self, batches: Sequence[pa.RecordBatch]) -> bytes:
-        """Of the split, if these are its rows."""
+        """The digest of the split if it had these rows."""
         return inline_digest(self.schema, batches, self.watermark, self.change_column, self.missing_columns)
 
 
 def rowless(split: InlineSplit, origin: str) -> InlinePiece:
-    """What can be said of a split's columns without its rows."""
+    """The columns of an inline split as a piece without rows."""
     return InlinePiece(
         batches=(), schema=split.schema, origin=origin, row_count=0, missing_columns=split.missing_columns
     )
@@ -63,10 +63,13 @@ def rowless(split: InlineSplit, origin: str) -> InlinePiece:
 
 @dataclass(slots=True)
 class SourceLedger:
-    """`complete` is the last number up to which all are there; `sealed` the last that belongs to a sealed epoch.
+    """The splits of one source, by number.
 
-    `end`, once known, is the last there will be. `finished` is the last whose epoch has reached its barrier,
-    `forgotten` the last whose epoch is acknowledged.
+    - `complete`: the last number up to which all splits are there
+    - `sealed`: the last number that belongs to a sealed epoch
+    - `end`: the last number there will be, once known
+    - `finished`: the last number whose epoch has reached its barrier
+    - `forgotten`: the last number whose epoch is acknowledged
     """
 
     name: str
@@ -81,12 +84,12 @@ class SourceLedger:
     epochs: SealedEpochs = field(default_factory=SealedEpochs)
 
     def go_on_after(self, sequence: int, epoch: int) -> None:
-        """As if the splits up to this number had come, the last of them in this epoch, and all were acknowledged."""
+        """Begin as if all splits up to `sequence` had come, the last of them in `epoch`, and all were acknowledged."""
         self.highest = self.complete = self.sealed = self.finished = self.forgotten = self.added = sequence
         self.epochs.add(epoch, sequence)
 
     def seal(self, epoch: int, last: int) -> None:
-        """The splits that are not sealed yet, up to number `last`, are this epoch's."""
+        """Give the epoch the splits that are not sealed yet, up to number `last`."""
         self.sealed = last
         self.epochs.add(epoch, last)
 
@@ -107,18 +110,18 @@ class SourceLedger:
 
     @property
     def whole(self) -> bool:
-        """The source has ended, and all up to its end is there."""
+        """True if the source has ended and all splits up to its end are there."""
         return self.end is not None and self.complete >= self.end
 
     def missing(self, through: int) -> tuple[int, ...]:
-        """The first numbers up to `through` that are not there."""
+        """The first missing split numbers up to `through`."""
         return tuple(itertools.islice(self._missing(through), _NAMED_AT_MOST))
 
     def _missing(self, through: int) -> Iterator[int]:
         return (number for number in range(self.complete + 1, through + 1) if number not in self.splits)
 
     def forget(self, through: int) -> list[AcceptedSplit]:
-        """The epoch of the splits up to `through` is acknowledged: take them out."""
+        """Take out the splits up to `through`, whose epochs are acknowledged."""
         numbers = range(self.forgotten + 1, through + 1)
         self.forgotten = max(self.forgotten, through)
         return [self.splits.pop(number) for number in numbers]

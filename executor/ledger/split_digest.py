@@ -1,4 +1,4 @@
-"""What a split is, in 16 bytes: to tell a retry from another split with the same number."""
+"""A digest of a split in 16 bytes, which tells a retry from another split with the same number."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...proto.values import FileSplit, InlineSplit, MissingColumns, PlanBytes, S
 
 
 def file_digest(split: FileSplit) -> bytes:
-    """A file split is what it says; whether the file has changed is asked when it is read."""
+    """The digest of a file split's description. Whether the file has changed is checked when it is read."""
     return _hash(
         repr(
             (
@@ -34,7 +34,7 @@ def inline_digest(
     change_column: str | None,
     missing_columns: MissingColumns | None,
 ) -> bytes:
-    """Of the rows, however they are cut into batches, and of what is said of them."""
+    """The digest of rows, independent of their batches, and of what the split says of them."""
     whole = pa.Table.from_batches(batches, schema).unify_dictionaries().combine_chunks()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
@@ -45,7 +45,7 @@ def inline_digest(
 def creation_digest(
     plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]], restore: str
 ) -> bytes:
-    """Of all that a task is made from."""
+    """The digest of everything that a task is made from."""
     parts: list[object] = [repr((plan, options, sorted(tables), restore)).encode()]
     for _, splits in sorted(tables.items()):
         parts.append(str(len(splits)).encode())

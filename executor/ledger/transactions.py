@@ -1,9 +1,9 @@
-"""What applications have done to a task in transactions, so that each happens once.
+"""Transactions that applications have committed to a task, remembered so that each happens once.
 
-A transaction is splits, and the seal that may go with them, under a version of an application's. Versions of an
-application go up; one that is not above its last is a repetition and changes nothing. What is remembered is the last
-version of each application, and the last in each epoch that has not reached its barrier, which is what a checkpoint at
-that barrier needs. Of applications beyond `MOST_APPLICATIONS` the one is forgotten that was there least recently.
+A transaction is a set of splits, and perhaps a seal, under a version of an application. An application's versions go
+up: a version that is not above the last one is a repetition and changes nothing. The book remembers the last version of
+each application, and the last one in each epoch that has not reached its barrier, which a checkpoint at that barrier
+needs. Beyond `MOST_APPLICATIONS` applications, the book forgets the least recently used one.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ class Transactions:
         return records[-1] if records else None
 
     def repeated(self, transaction: Transaction) -> Record | None:
-        """The application's last, if this one has been there before. Refused if it leaves one out that it follows."""
+        """The application's last record if it is of this version or a later one, else None.
+
+        Raises `Refused` if the transaction follows a version that is not the application's last.
+        """
         last = self.last(transaction.application)
         if last is not None and transaction.version <= last.version:
             return last
@@ -60,7 +63,9 @@ class Transactions:
         return None
 
     def record(self, record: Record, finished: int) -> None:
-        """`finished` is the last epoch that has reached its barrier, so that no checkpoint of it is yet to come."""
+        """Remember a record. `finished` is the last epoch that has reached its barrier; its checkpoint is taken
+        already.
+        """
         before = [each for each in self._records.pop(record.application, ()) if each.epoch != record.epoch]
         needed = before[max(0, sum(each.epoch <= finished for each in before) - 1) :]
         self._records[record.application] = (*needed, record)
@@ -68,7 +73,7 @@ class Transactions:
             del self._records[next(iter(self._records))]
 
     def by(self, epoch: int) -> tuple[Record, ...]:
-        """The last of each application by the barrier of this epoch, which is the next to be reached."""
+        """The last record of each application at the barrier of `epoch`, the next barrier to be reached."""
         lasts = (
             next((each for each in reversed(records) if each.epoch <= epoch), None)
             for records in self._records.values()
@@ -77,7 +82,7 @@ class Transactions:
 
 
 def check_transaction(transaction: Transaction) -> None:
-    """InvalidRequest where it can never be one."""
+    """Raise `InvalidRequest` if the transaction is not valid for any task."""
     name, version, follows = transaction.application, transaction.version, transaction.follows
     if not 1 <= len(name) <= LONGEST_NAME:
         raise InvalidRequest(
@@ -96,7 +101,7 @@ def check_transaction(transaction: Transaction) -> None:
 
 
 def content_digest(splits: Additions, *, seals: bool) -> str:
-    """Of what a transaction does, to tell another one under the same version."""
+    """The digest of a transaction's content, which tells it from another one under the same version."""
     digest = hashlib.blake2b(b"seals" if seals else b"adds", digest_size=16)
     for source, split in splits:
         name = source.casefold().encode()

@@ -1,4 +1,4 @@
-"""Watermarks that splits say: what each source says in an epoch, and what a barrier tells of it."""
+"""Watermarks of sources in an epoch, from what their splits say, and the watermark of a barrier."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .split_book import AcceptedSplit
 
 
 def said_by(splits: Mapping[str, Sequence[AcceptedSplit]], ended: Iterable[str]) -> Watermarks:
-    """The least of each source's splits that say one. A source that has ended holds nobody back."""
+    """The least watermark of each source's splits that say one. A source that has ended holds no watermark back."""
     found: dict[str, int | None] = dict.fromkeys(ended, UNBOUNDED)
     for name, some in splits.items():
         if some:
@@ -20,5 +20,5 @@ def said_by(splits: Mapping[str, Sequence[AcceptedSplit]], ended: Iterable[str])
 
 
 def barrier_watermark(watermark: int | None) -> int | None:
-    """As a BARRIER has it: where nobody is held back there is nothing to tell."""
+    """The watermark as a BARRIER has it: none if no source holds it back."""
     return None if watermark == UNBOUNDED else watermark

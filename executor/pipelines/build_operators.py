@@ -1,4 +1,4 @@
-"""Operators made from the planner's physical nodes."""
+"""Makes operators from the planner's physical nodes."""
 
 from __future__ import annotations
 
@@ -55,24 +55,30 @@ from .epoch_clock import RELATION, context_schema
 from .key_shares import Cut
 
 _HELD_SHARE: Final = 16
-"""Of an instance's memory, the part that rows of one key may take before they go to disk."""
+"""The rows of one key may take one part in so many of an instance's memory before they go to disk."""
 
 RunNode: TypeAlias = ScanNode | FragmentNode | OperatorNode
-"""What an operator of its own is made for; the other nodes are streams that are there."""
+"""Nodes that get an operator of their own. The other nodes are streams that already exist."""
 
 Watched: TypeAlias = Callable[[RunNode, int, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-"""What becomes of the rows that a node's operator yields on a channel in an epoch."""
+"""A wrapper around the rows that a node's operator yields on a channel in an epoch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OperatorFactory:
-    """Makes operators. `take` gives the DuckDB instance of the channel, made when the first operator wants it. `index`
-    gives a kept index by its name; `tables` and `databases` are what other indexes are opened from, with as many
-    look-ups at a time as `lookup_queue` is asked for. What does not fit into memory goes to `space`. `meter` gives an
-    operator's counters by its name and place. Statements with loops must have their first row within `loop_seconds`,
-    if these are not 0; `later` makes calls at a later time. Loops that go round by round have
-    `channels` of their own. The operators are those of `channel`. What a node's operator yields there goes through
-    `watched`. A row may have as many bytes as the task's `memory_limit`.
+    """Makes the operators of `channel`.
+
+    - `take`: gives the channel's DuckDB instance, made when the first operator wants it
+    - `index`: gives a kept index by its name
+    - `tables`, `databases`: what other indexes are opened from
+    - `lookup_queue`: gives a queue for an index's look-ups, which bounds how many run at a time
+    - `space`: takes what does not fit into memory
+    - `meter`: gives an operator's counters by its name and plan path
+    - `loop_seconds`: the time within which statements with loops must give their first row; 0 is no bound
+    - `later`: makes calls at a later time
+    - `channels`: the channels that a loop which runs round by round has of its own
+    - `watched`: a wrapper around the rows of each node's operator
+    - `memory_limit`: the task's; a row may have as many bytes
     """
 
     take: Callable[[], Instance]
@@ -98,8 +104,9 @@ class OperatorFactory:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadSource:
-    """A source that an operator reads itself; a fragment calls it `relation`. Of `part` the pieces of the partition of
-    this number are read.
+    """A source that an operator reads itself; a fragment calls it `relation`.
+
+    Of `part`, the operator reads the pieces of the partition with this number.
     """
 
     name: str
@@ -111,8 +118,9 @@ class ReadSource:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Made:
-    """An operator, what it reads from, and what it reads from sources itself (as `reader`, or by relations). What a
-    `leaf` yields is what it has read.
+    """An operator, the operators it reads from, and the sources it reads itself (as `reader`, or by relations).
+
+    The rows that a `leaf` yields are the rows it has read.
     """
 
     node: RunNode
@@ -277,7 +285,7 @@ def _merge_join(node: MergeJoinNode, factory: OperatorFactory) -> MergeJoin:
 
 
 def _holding(factory: OperatorFactory) -> Holding:
-    """For the rows of one key."""
+    """The room for the rows of one key."""
     space = factory.space
     return Holding(
         memory_limit=factory.instance.settings.memory_limit // _HELD_SHARE,
@@ -300,7 +308,7 @@ def _streaming_aggregate(node: StreamingAggregateNode, factory: OperatorFactory)
 
 
 def _index(node: LookupNode, factory: OperatorFactory) -> tuple[Index, int, Retries, Submit]:
-    """A kept index is there already and never waits; any other is the operator's own."""
+    """The node's index. A kept index exists already and never waits; any other belongs to this operator."""
     if isinstance(node.index, str):
         return factory.index(node.index), 0, Retries(), at_once
     wanted = node.index

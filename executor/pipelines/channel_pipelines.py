@@ -1,8 +1,8 @@
-"""A physical plan's pipelines made ready, channel by channel, each when it first runs.
+"""The pipelines of a physical plan made ready to run, channel by channel, each at its first run.
 
-A plan of one channel and without exchanges runs one pipeline after the other, on one DuckDB instance with all of the
-task's memory. In any other each channel of each pipeline has an instance and a fixed share of the memory of its own,
-so that nothing that runs beside it can change what it does.
+A plan with one channel and without exchanges runs one pipeline after the other, on one DuckDB instance with all of the
+task's memory. In any other plan each channel of each pipeline has its own instance and a fixed share of the memory, so
+that nothing that runs beside it can change its result.
 """
 
 from __future__ import annotations
@@ -17,7 +17,11 @@ from .input_progress import InputRead, reads_of
 from .pipeline import PipelineInstance
 
 Make: TypeAlias = Callable[[PhysicalNode, int, int, int], PipelineInstance]
-"""A root, the number of its channel, the bytes that are its instance's, and which one of the instances of so many."""
+"""Makes an instance.
+
+The arguments are a root, the number of its channel, the bytes of memory of its DuckDB instance, and the number of that
+instance among those with as much memory.
+"""
 
 
 class Pipelines:
@@ -34,7 +38,7 @@ class Pipelines:
         return len(self.physical.pipelines)
 
     def get(self, index: int, channel: int = 0) -> PipelineInstance:
-        """From any thread, but for one channel by one thread at a time."""
+        """The pipeline of a channel. From any thread, but by one thread at a time for one channel."""
         made = self._made.get((index, channel))
         if made is None:
             root = self.physical.pipelines[index].root
@@ -43,14 +47,15 @@ class Pipelines:
         return made
 
     def reads(self, first: int, last: int) -> tuple[InputRead, ...]:
-        """Where the pipelines from `first` to `last` read their inputs."""
+        """The inputs that the pipelines from `first` to `last` read."""
         found = self._reads.get((first, last))
         if found is None:
             found = self._reads[first, last] = reads_of(self.physical.pipelines[first:last])
         return found
 
     def _number(self, index: int, channel: int) -> int:
-        """Which instance of its size a channel has; they are used again by the pipelines of other shapes."""
+        """The channel's number among the instances of its size. Pipelines of other shapes use the same instances again.
+        """
         return channel + self._first[index] if self.parallel else 0
 
     @property
@@ -71,7 +76,7 @@ class Pipelines:
 
 
 def _numbers(physical: PhysicalPlan, memory: Sequence[int]) -> Iterator[int]:
-    """For each pipeline, how many instances of its size those before it have."""
+    """For each pipeline, the number of instances of its size that earlier pipelines have."""
     before: dict[int, int] = {}
     for pipeline, size in zip(physical.pipelines, memory, strict=True):
         first = before.get(size, 0)

@@ -1,4 +1,4 @@
-"""What the clock says in an epoch, as the one-row relation that a fragment reads it from."""
+"""The clock of an epoch, as the one-row relation that a fragment reads."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ RELATION = "context"
 
 
 def context_schema(clocks: Sequence[Clock]) -> pa.Schema:
-    """Columns c0, c1, ... in the order in which the fragment lists its clock values."""
+    """Columns c0, c1, ... in the order of the fragment's clock values."""
     return pa.schema([pa.field(f"c{index}", _type(clock)) for index, clock in enumerate(clocks)])
 
 
 def context_row(clocks: Sequence[Clock], clock_us: int, time_zone: str) -> pa.RecordBatch:
-    """The time `clock_us` (microseconds since 1970, UTC), with the date it is in this zone."""
+    """The time `clock_us` (microseconds since 1970, UTC), and its date in this time zone."""
     arrays = [pa.array([_value(clock, clock_us, time_zone)], _type(clock)) for clock in clocks]
     return batch_of(arrays, 1, context_schema(clocks))
 

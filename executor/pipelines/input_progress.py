@@ -1,7 +1,7 @@
-"""How far the inputs of a plan or a graph are read in an epoch.
+"""Progress of an epoch through the inputs of a plan or a graph.
 
-What a scan or an iterable reads is counted as it gives its rows. A statement that reads files itself gives its first
-rows late; of these count as many as DuckDB estimates to be behind it, and all once it has ended.
+A scan or an iterable counts rows as it gives them. A statement that reads files itself gives its first rows late: while
+it runs, its rows count by DuckDB's own estimate of its progress, and all of them once it has ended.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Meter: TypeAlias = tuple[str, str]
 
 
 class Statements(Protocol):
-    """Is told of statements that read files themselves."""
+    """Receives reports about statements that read files themselves."""
 
     def statement(self, rows: Mapping[str, int], share: Callable[[], float | None]) -> AbstractContextManager[None]: ...
 
 
 class EndedStatements:
-    """How many rows of each source statements have read, in a process that nobody asks while they run."""
+    """Rows that ended statements have read from each source, in a process that nobody asks while they run."""
 
     def __init__(self) -> None:
         self.rows: dict[str, int] = {}
@@ -49,7 +49,8 @@ class EndedStatements:
 
 
 class InputProgress:
-    """`begin` comes before the pipelines of an epoch that read some pieces, perhaps several times in it."""
+    """The progress of the current epoch. `begin` comes before the pipelines that read pieces, perhaps more than once.
+    """
 
     def __init__(self, meters: Meters) -> None:
         self._meters = meters
@@ -64,7 +65,7 @@ class InputProgress:
         self._running: dict[int, _Statement] = {}
 
     def begin(self, epoch: int, reads: Sequence[InputRead], pieces: Mapping[str, Sequence[Piece]]) -> None:
-        """No other epoch is running."""
+        """Begin to read these pieces in `epoch`. No other epoch is running."""
         with self._lock:
             if epoch != self._epoch:
                 self._begin(epoch)
@@ -77,7 +78,7 @@ class InputProgress:
 
     @contextmanager
     def statement(self, rows: Mapping[str, int], share: Callable[[], float | None]) -> Generator[None]:
-        """Inside the context a statement reads so many rows of sources' files; `share` says how much it has done."""
+        """A context in which a statement reads `rows` of the sources' files; `share` gives the part that is done."""
         statement = _Statement(rows, share)
         with self._lock:
             self._running[id(statement)] = statement
@@ -92,13 +93,13 @@ class InputProgress:
                     self._ended[name] = self._ended.get(name, 0.0) + count * (done or statement.done)
 
     def ended(self, rows: Mapping[str, int]) -> None:
-        """Statements of other processes have read so many rows of sources' files."""
+        """Count rows of the sources' files that statements of other processes have read."""
         with self._lock:
             for name, count in rows.items():
                 self._ended[name] = self._ended.get(name, 0.0) + count
 
     def progress(self) -> Mapping[str, SourceProgress]:
-        """Of each input that is read, from any thread."""
+        """The progress of each input that is read. From any thread."""
         with self._lock:
             running = tuple(self._running.values())
             shares = {id(each): each.ask() for each in running}
@@ -113,7 +114,8 @@ class InputProgress:
 
 
 class _Statement:
-    """One that runs. `done` is how much of it at least: an estimate may fall, and a statement run again."""
+    """A running statement. `done` is a lower bound of its progress: estimates may fall, and a statement may run again.
+    """
 
     def __init__(self, rows: Mapping[str, int], share: Callable[[], float | None]) -> None:
         self.rows = rows
@@ -127,8 +129,10 @@ class _Statement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputRead:
-    """A place where an input is read. `meter` counts its rows, those of files that a statement reads aside. The pieces
-    of `source` are read `times` in all channels; an `iterable` has none.
+    """A node that reads an input.
+
+    `meter` counts its rows, except rows of files that a statement reads itself. All channels together read the pieces
+    of `source` `times` times; an `iterable` has no pieces.
     """
 
     source: str
@@ -137,7 +141,7 @@ class InputRead:
     iterable: IterableSource | None = None
 
     def total(self, pieces: Mapping[str, Sequence[Piece]]) -> Total:
-        """How many rows all channels read there."""
+        """The rows that all channels read there."""
         if self.iterable is not None:
             return _iterated(self.iterable)
         rows = _sum(piece.row_count for piece in pieces.get(self.source, ()))
@@ -145,7 +149,7 @@ class InputRead:
 
 
 def reads_of(pipelines: Sequence[Pipeline]) -> tuple[InputRead, ...]:
-    """Where pipelines read their inputs."""
+    """The inputs that these pipelines read."""
     return tuple(read for pipeline in pipelines for node in walk(pipeline.root) for read in _reads(node, pipeline))
 
 
@@ -164,7 +168,7 @@ def _reads(node: PhysicalNode, pipeline: Pipeline) -> Iterator[InputRead]:
 
 
 def _iterated(source: IterableSource) -> Total:
-    """Arrow data that was given as a list tells it; anything else may end anywhere."""
+    """The rows of an iterable. Arrow data given as a list tells them; any other iterable may end anywhere."""
     if not isinstance(source.items, list) or source.epoch_rows is not None:
         return None
     return _sum(each.num_rows if isinstance(each, pa.RecordBatch) else None for each in source.items)

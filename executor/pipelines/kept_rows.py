@@ -1,4 +1,4 @@
-"""Rows that stay for the task's life: what static sources alone feed, computed once."""
+"""Rows kept for the task's life: computed once, from static sources alone."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ class Rows(Protocol):
 
 
 class KeptRows:
-    """In memory up to `room` bytes, else in a file of the task, which counts against its quota and is read by mapping.
+    """Kept rows: in memory up to `room` bytes, else in a file of the task, which is read by mapping.
 
-    `size` is what they take in memory. `Exhausted` where the quota has no room for the file.
+    The file counts against the task's quota; `Exhausted` if the quota has no room. `size` is what the rows take in
+    memory.
     """
 
     def __init__(self, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], room: int, space: SpillSpace):

@@ -1,7 +1,7 @@
 """Sources cut by the values of a key: each channel reads the rows in its range, so that equal keys meet there.
 
-The ranges of a number are the same for all sources cut by them. They follow the source that has most rows, so that
-each channel has about as many of its rows; a function of what the files' footers say, and of nothing else.
+All sources that are cut alike have the same ranges. The ranges follow the source with the most rows, so that each
+channel gets about equally many of its rows. They depend on the files' footers alone.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ CutPieces: TypeAlias = Mapping[Cut, Sequence[Piece]]
 
 
 def cuts_of(pipelines: Iterable[Pipeline]) -> frozenset[Cut]:
-    """What these pipelines read by ranges of keys."""
+    """The sources that these pipelines read by ranges of keys."""
     nodes = (node for each in pipelines for node in walk(each.root))
     reads = (read for node in nodes for read in read_from_sources(node))
     return frozenset((read.source, *read.cut) for read in reads if read.cut is not None)
 
 
 def key_shares(cuts: Iterable[Cut], whole: Mapping[str, Sequence[Piece]], channels: int) -> list[CutPieces]:
-    """For each channel, the pieces of every cut with its range of the key."""
+    """For each channel, the pieces of every cut with the channel's range of the key."""
     given: list[dict[Cut, Sequence[Piece]]] = [{} for _ in range(channels)]
     numbered = sorted(cuts, key=lambda cut: (cut[2], cut[0], cut[1]))
     for _, together in groupby(numbered, key=lambda cut: cut[2]):
@@ -42,7 +42,7 @@ def key_shares(cuts: Iterable[Cut], whole: Mapping[str, Sequence[Piece]], channe
 
 
 def _bounds(alike: Sequence[Cut], whole: Mapping[str, Sequence[Piece]], channels: int) -> list[int]:
-    """Where the ranges after the first one start: after pieces, as even in rows as those are."""
+    """The values where the ranges after the first one start: behind pieces, with rows as even as pieces allow."""
     known = [found for source, key, _ in alike if (found := key_bounds(whole[source], key))]
     if not known:
         return [0] * (channels - 1)
@@ -58,7 +58,7 @@ def _bounds(alike: Sequence[Cut], whole: Mapping[str, Sequence[Piece]], channels
 
 
 def _in_range(pieces: Sequence[Piece], key: str, low: int | None, high: int | None) -> Iterator[Piece]:
-    """The files that have values in the range, whole; pieces without any are not counted."""
+    """The files that have values in the range, whole. Pieces without values are not counted."""
     for _, group in groupby(pieces, key=lambda piece: piece.path if isinstance(piece, FilePiece) else ""):
         file = [(piece, bound) for piece in group if isinstance(piece, FilePiece) and (bound := bound_of(piece, key))]
         met = [(low is None or most >= low) and (high is None or least < high) for _, (_, least, most) in file]

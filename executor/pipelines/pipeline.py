@@ -1,4 +1,4 @@
-"""A pipeline made ready to run: the operators of a tree of physical nodes, made once and run epoch after epoch."""
+"""A pipeline made ready to run: the operators of a tree of physical nodes, made once and run in every epoch."""
 
 from __future__ import annotations
 
@@ -45,8 +45,10 @@ class Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EpochInput:
-    """What a run reads: the pieces of its channel, those of all channels, those of its ranges of keys, exchanges, and
-    the clock. It is counted in `read`; `inputs` are told of statements that read files.
+    """The input of a run: the pieces of its channel, the pieces of all channels, its ranges of keys, exchanges, and the
+    clock.
+
+    The run counts its rows in `read`, and reports statements that read files to `inputs`.
     """
 
     pieces: Pieces
@@ -62,7 +64,7 @@ class EpochInput:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Run:
-    """The streams of one run, by what they come from. Of what has several readers the rows are held."""
+    """The streams of one run, by the node they come from. Rows with several readers are held."""
 
     epoch_input: EpochInput
     stack: ExitStack
@@ -71,7 +73,9 @@ class _Run:
 
 
 class PipelineInstance:
-    """`run` is one epoch (or some pieces of one); the last run must have ended or been closed."""
+    """The operators of a pipeline. `run` is one epoch, or some of its pieces; the last run must have ended or been
+    closed.
+    """
 
     def __init__(
         self,
@@ -100,18 +104,18 @@ class PipelineInstance:
 
     @property
     def loops(self) -> tuple[LoopStatistics, ...]:
-        """Those that go round by round, and the loops inside of them."""
+        """Statistics of the loops that run round by round, and of the loops inside of them."""
         loops = (made.operator for made in self._made if isinstance(made.operator, Loop | RecomputedLoop))
         return tuple(each for loop in loops for each in loop.loops)
 
     @property
     def bodies(self) -> tuple[OperatorStatistics, ...]:
-        """The operators in the bodies of those loops that follow changes."""
+        """Statistics of the operators in the bodies of those loops that follow changes."""
         loops = (made.operator for made in self._made if isinstance(made.operator, Loop))
         return tuple(each for loop in loops for each in loop.body)
 
     def run(self, epoch_input: EpochInput) -> Generator[pa.RecordBatch]:
-        """The rows of what is supplied."""
+        """The result's rows for this input."""
         with ExitStack() as stack:
             run = _Run(epoch_input, stack)
             for made in self._made:
@@ -174,7 +178,7 @@ class PipelineInstance:
 
 
 def _key(node: PhysicalNode) -> object:
-    """What a node's rows go by: there is one end of an exchange, however many nodes read it."""
+    """The key of a node's rows. An exchange has one end, however many nodes read it."""
     return ("exchange", node.exchange) if isinstance(node, ReceiveNode) else id(node)
 
 
@@ -185,7 +189,7 @@ def _replay(stream: Stream, held: dict[object, list[pa.RecordBatch]], key: objec
 
 
 def _assign(made: Made, epoch_input: EpochInput) -> Mapping[str, int]:
-    """How many rows of each source that is, as far as it is known."""
+    """Give the operator its pieces; the rows of each source, as far as they are known."""
     rows: dict[str, int] = {}
     for source in made.sources:
         pieces = _pieces(source, epoch_input)
@@ -210,7 +214,7 @@ def _give(made: Made, source: ReadSource, pieces: Sequence[Piece]) -> None:
 
 
 def _release(made: Made, read: Read) -> None:
-    """Count what a fragment has read of files itself. An operator outlives the epoch; its splits need not."""
+    """Count the files that a fragment has read itself, and drop the splits, which need not outlive the epoch."""
     for source in made.sources:
         _give(made, source, ())
     if isinstance(made.operator, Fragment):
@@ -222,7 +226,8 @@ def _release(made: Made, read: Read) -> None:
 
 
 def _innermost_first(root: PhysicalNode, uses: dict[object, int]) -> Iterator[RunNode]:
-    """Every operator once, after those it reads from; `uses` counts readers. Plans may be deep: no recursion."""
+    """Every operator once, after the operators it reads from; `uses` counts readers. Plans may be deep: no recursion.
+    """
     done: set[object] = set()
     stack: list[tuple[PhysicalNode, bool]] = [(root, False)]
     while stack:

@@ -1,8 +1,9 @@
-"""Watermarks: what each source says in an epoch, and what becomes of that in its pipelines.
+"""Watermarks through pipelines: from the sources of an epoch to its result.
 
-An operator's watermark is the least of its inputs', a pipeline's that of what it reads, the result's that of its
-pipelines. It follows from what was fed and sealed alone: not from which channel has ended, or from who stopped reading
-early, nor from where pipelines run. So it is known before they run, and the same for threads and for Spark.
+An operator's watermark is the least of its inputs', a pipeline's the least of what it reads, and the result's the least
+of its pipelines'. Watermarks follow from what was fed and sealed alone. They do not depend on which channel has ended,
+on which operator stopped reading early, or on where pipelines run. They are therefore known before the pipelines run,
+and are the same for threads and for Spark.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ..api.computation import Watermarks
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """An epoch's watermarks: of the result, of its `sources` and, by number, of what its `exchanges` move."""
+    """An epoch's watermarks: of the result, of its `sources` and, by number, of its `exchanges`."""
 
     result: int | None = None
     sources: Watermarks = field(default_factory=dict)
@@ -25,8 +26,9 @@ class Passed:
 
 
 def passed_on(pipelines: Sequence[Pipeline], sources: Watermarks) -> Passed:
-    """Through pipelines, each after those it receives from. A source that is not named was not fed in the epoch: what
-    it gives is complete, and holds nobody back.
+    """Watermarks passed through pipelines, each after the pipelines that it receives from.
+
+    A source that is not in `sources` was not fed in the epoch: its rows are complete, and it holds no watermark back.
     """
     exchanges: dict[int, int | None] = {}
     results = []

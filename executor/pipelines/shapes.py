@@ -1,4 +1,4 @@
-"""How a source is fed in an epoch: what the planner makes pipelines for."""
+"""The shape of a source in an epoch, which the planner makes pipelines for."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ _MOST_OVERLAP: Final = 1.25
 
 
 def shape_of(pieces: Sequence[Piece], columns: Sequence[Column], channels: int = 1) -> SourceShape:
-    """The shape of opened pieces. It depends on them and on the number of channels alone: over several, sources are
-    weighed against each other, and powers of ten are too coarse for that.
+    """The shape of opened pieces. It depends on them and on the number of channels alone.
+
+    Over several channels the planner weighs sources against each other; powers of ten are too coarse for that.
     """
     if not pieces:
         return NOTHING
@@ -32,12 +33,12 @@ def shape_of(pieces: Sequence[Piece], columns: Sequence[Column], channels: int =
 
 
 def clusters(pieces: Sequence[Piece], columns: Sequence[Column]) -> frozenset[str]:
-    """The keys by which the pieces are nearly apart: a range of values is in few of them."""
+    """The keys by which the pieces nearly separate: few pieces have values in any one range."""
     return frozenset(column.name for column in columns if column.key and _clustered(key_bounds(pieces, column.name)))
 
 
 def key_bounds(pieces: Sequence[Piece], key: str) -> list[tuple[int, int, int]] | None:
-    """The least and greatest value of a key in each piece, and its rows; None where a piece does not tell."""
+    """The least and greatest value of a key in each piece, and the piece's rows; None if a piece does not tell."""
     found = []
     for piece in pieces:
         bound = bound_of(piece, key) if isinstance(piece, FilePiece) else None

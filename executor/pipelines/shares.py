@@ -1,8 +1,8 @@
-"""What of a source's pieces each channel of a pipeline reads. Functions of the pieces' sizes alone.
+"""The shares and morsels of a source's pieces that each channel of a pipeline reads; functions of piece sizes alone.
 
-A pipeline that starts at the seal gives each channel a *share*: consecutive rows, so that whole files stay together
-and a channel has at most two parts of files. One that starts with its pieces deals *morsels* to channel after channel:
-neighbours together, because each morsel is a statement of its own that costs milliseconds.
+A pipeline that starts at the seal gives each channel a *share*: consecutive rows, so that whole files stay together and
+a channel has at most two parts of files. A pipeline that starts with its pieces deals *morsels* to one channel after
+the other. A morsel joins neighbouring pieces, because each morsel is a statement of its own, which costs milliseconds.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from ...operators.sources.split_pieces import estimated_rows
 Share: TypeAlias = tuple[Piece, ...]
 
 _SMALL_PART: Final = 8
-"""An inline split of less than this part of a share is not cut ..."""
+"""An inline split smaller than this part of a share is not cut ..."""
 _MANY_BLOCKS: Final = 8
-"""... and one of so many blocks only between blocks."""
+"""... and one with at least this many blocks is cut between blocks only."""
 _HANDS_EACH: Final = 4
 _LARGEST_HAND: Final = 1_000_000
 
 
 def shares(pieces: Sequence[Piece], channels: int) -> tuple[Share, ...]:
-    """One share for each channel, in order, as even in rows as the cuts allow.
+    """One share for each channel, in order, with rows as even as the cuts allow.
 
-    Cuts are between pieces, which are row groups or runs of record batches where the format has them, and inside
-    inline splits that are large for a share.
+    Cuts are between pieces, which are row groups or runs of record batches if the format has them, and inside inline
+    splits that are large for a share.
     """
     starts = list(accumulate((estimated_rows((piece,)) for piece in pieces), initial=0))
     total = starts[-1]
@@ -58,7 +58,7 @@ def shares(pieces: Sequence[Piece], channels: int) -> tuple[Share, ...]:
 
 
 def morsels(pieces: Sequence[Piece], channels: int) -> Iterator[Share]:
-    """The pieces in order, neighbours joined, large inline splits cut between blocks."""
+    """The pieces in order: neighbours joined, large inline splits cut between blocks."""
     most = _hand_rows(estimated_rows(pieces), channels)
     morsel: list[Piece] = []
     rows = 0
@@ -74,7 +74,7 @@ def morsels(pieces: Sequence[Piece], channels: int) -> Iterator[Share]:
 
 
 def _hand_rows(rows: int, channels: int) -> int:
-    """A few morsels for each channel, none of them small and none that keeps the others waiting for long."""
+    """The rows of a morsel: a few morsels for each channel, none small, and none so long that other channels wait."""
     return max(PIECE_ROWS, min(_LARGEST_HAND, rows // (channels * _HANDS_EACH)))
 
 
@@ -89,7 +89,7 @@ def _small(pieces: Sequence[Piece]) -> Iterator[Piece]:
 
 
 def _nearest_cut(pieces: Sequence[Piece], starts: Sequence[int], row: int, share: int) -> int:
-    """The place nearest to `row` where the pieces may be cut."""
+    """The position nearest to `row` where the pieces may be cut."""
     at = min(bisect_right(starts, row), len(pieces)) - 1
     piece, start, end = pieces[at], starts[at], starts[at + 1]
     if _inline(piece) and (end - start) * _SMALL_PART > share:
@@ -101,12 +101,12 @@ def _nearest_cut(pieces: Sequence[Piece], starts: Sequence[int], row: int, share
 
 
 def _inline(piece: Piece) -> bool:
-    """Rows that came with a call, in memory or as many as made a file of them: cut alike, or where they are showed."""
+    """True for rows that came with a call, in memory or in the file that was made of them: both are cut alike."""
     return isinstance(piece, InlinePiece) or (piece.format == Inline.name and piece.rows is not None)
 
 
 def _part(piece: Piece, start: int, end: int) -> Piece:
-    """Rows `start` to `end` of an inline piece; other pieces are cut nowhere inside."""
+    """Rows `start` to `end` of an inline piece. Other pieces are never cut inside."""
     if not _inline(piece) or (start, end) == (0, piece.row_count):
         return piece
     if isinstance(piece, FilePiece):

@@ -1,4 +1,4 @@
-"""What each channel of a pipeline reads, turn by turn, wherever the channels run."""
+"""The pieces that each channel of a pipeline reads, turn by turn, wherever the channels run."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .shares import morsels, shares
 
 
 def in_morsels(pipeline: Pipeline) -> bool:
-    """Whether its rows are the result's and come morsel after morsel, not channel after channel."""
+    """True if the pipeline's rows are the result's and come morsel after morsel, not channel after channel."""
     return pipeline.start is Start.PIECE and not pipeline.into
 
 
 def turns(pipeline: Pipeline, whole: Pieces) -> list[list[Pieces]]:
-    """For each channel its turns: one with its share of each source, or its morsels of the only source, in turn."""
+    """The turns of each channel: one turn with its share of each source, or one per morsel of the only source."""
     if in_morsels(pipeline):
         (source,) = pipeline.sources
         dealt: list[Pieces] = [{source: morsel} for morsel in morsels(whole[source], pipeline.channels)]

@@ -1,8 +1,8 @@
-"""How much an epoch may move between its channels, where rows may have to wait for their readers.
+"""A limit on the bytes that an epoch moves between its channels, where rows may have to wait for their readers.
 
-How much waits at one time depends on how many threads there are, and on timing: on one thread the second consumer of
-an exchange finds all of its rows waiting, on many hardly any. What is moved depends on neither. So that counts, and an
-epoch that may be run may be run on any number of threads.
+The bytes that wait at one moment depend on the number of threads and on timing: on one thread the second consumer of an
+exchange finds all of its rows waiting, on many threads hardly any. The bytes that are moved depend on neither. The
+limit therefore counts moved bytes, so an epoch that runs on some number of threads runs on any number of threads.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ...proto.errors import Exhausted
 
 
 class Allowance:
-    """For all exchanges of an epoch whose rows may wait. Thread-safe."""
+    """The bytes that all exchanges of an epoch may move, where their rows may wait. Thread-safe."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -21,7 +21,8 @@ class Allowance:
         self._lock = threading.Lock()
 
     def take(self, size: int) -> None:
-        """So many bytes more are moved. `Exhausted` where that is too much; the message says nothing of timing."""
+        """Count `size` more bytes as moved. Raises `Exhausted` beyond the limit; the message does not depend on timing.
+        """
         with self._lock:
             self._moved += size
             if self._moved <= self._limit:

@@ -1,8 +1,8 @@
 """Batches held for a task: in memory up to a bound, then in files of the task's own folder, up to its quota.
 
-Used under the task's lock, except `SpillFiles.write`, which is slow and needs no lock. What spills is the newest: the
-oldest is read first, and is better kept in memory. Small batches go to disk together, so that a file is worth its
-while.
+Callers hold the task's lock, except for `SpillFiles.write`, which is slow and needs no lock. The newest batches spill
+first: readers take the oldest first, so the oldest stay in memory. Small batches go to disk together, so that one file
+holds several of them.
 """
 
 from __future__ import annotations
@@ -20,19 +20,21 @@ from ...proto.errors import Exhausted, TaskCancelled
 
 _RUN_BYTES = 4 << 20
 FILE_MARGIN = 4096
-"""What a file may have beyond its batches."""
+"""Bytes that a file may have beyond its batches."""
 
 
 class Quota:
-    """Bytes that may be used: those on disk that a task may, shared by its splits and its output, of which `kept` stay
-    for its life; or those in memory that all Datasets of a process may.
+    """A number of bytes that may be used, and how many of them are used.
+
+    One quota counts the bytes on disk of one task, shared by its splits and its output; `kept` of them stay for the
+    task's life. Another counts the bytes in memory of all Datasets of a process.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.used = 0
         self.kept = 0
-        self._lock = threading.RLock()  # a finalizer may give back wherever its thread is, here too
+        self._lock = threading.RLock()  # a finalizer may give bytes back on any thread, even on one that holds the lock
 
     def take(self, size: int) -> bool:
         with self._lock:
@@ -46,13 +48,13 @@ class Quota:
             self.used -= size
 
     def keep(self, size: int) -> None:
-        """So much of what was taken stays, whatever is read; less than nothing where that is over."""
+        """Mark `size` of the taken bytes as kept for the task's life; a negative size takes the mark off."""
         with self._lock:
             self.kept += size
 
 
 class SpillFiles:
-    """The task's folder. Made when first needed; `remove` deletes it with all that is in it, for good."""
+    """The task's folder, made when the first file needs it. `remove` deletes the folder with its files for good."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -61,7 +63,7 @@ class SpillFiles:
         self._lock = threading.Lock()
 
     def new_path(self, ending: str) -> Path:
-        """A path in the folder that nothing else has."""
+        """A new path in the folder, given to one caller only."""
         with self._lock:
             if self._removed:
                 raise TaskCancelled("the task was deleted")
@@ -83,7 +85,7 @@ class SpillFiles:
         return SpillFile(path, size)
 
     def check_kept(self) -> None:
-        """Raise if the folder was removed while something was written to it, having removed it again."""
+        """Raise `TaskCancelled` if the folder was removed during a write, after removing the written file too."""
         if self._removed:
             self.remove()
             raise TaskCancelled("the task was deleted")
@@ -96,14 +98,14 @@ class SpillFiles:
 
 @dataclass(frozen=True, slots=True)
 class SpillSpace:
-    """Where a task may write, and how much."""
+    """The files that a task may write, and the quota for them."""
 
     files: SpillFiles
     quota: Quota
 
 
 class SpillFile:
-    """One Arrow IPC file, deleted when the last holding in it is freed. Reading maps it and copies nothing."""
+    """An Arrow IPC file, deleted when its last holding is freed. Reading maps the file and copies nothing."""
 
     def __init__(self, path: Path, size: int) -> None:
         self.path = path
@@ -117,7 +119,7 @@ class SpillFile:
 
 
 class Holding:
-    """Some batches of one schema, in memory or in a file."""
+    """Batches of one schema, in memory or in a file."""
 
     __slots__ = ("_batches", "_file", "_first", "count", "rows", "size")
 
@@ -146,7 +148,7 @@ class Holding:
         return self._file.read(self._first, self.count)
 
     def batch(self, index: int) -> pa.RecordBatch:
-        """One of its batches; where they are in a file, the others are not read."""
+        """The batch at `index`. From a file, only this batch is read."""
         batches = self._batches
         if batches is not None:
             return batches[index]
@@ -156,7 +158,7 @@ class Holding:
 
     def move_to(self, file: SpillFile, first: int) -> None:
         self._file, self._first = file, first
-        self._batches = None  # last, for a thread that is about to read
+        self._batches = None  # last, because another thread may be about to read
         file.holdings += 1
 
     def drop(self) -> None:
@@ -190,14 +192,15 @@ class Store:
         return not holding.size or self.memory + holding.size <= self.memory_limit
 
     def put(self, holding: Holding) -> None:
-        """Keep it in memory; whether it fits is the caller's question."""
+        """Keep the holding in memory. The caller checks first whether it fits."""
         self.memory += holding.size
         self._in_memory[holding] = None
 
     def take_run(self, new: Holding) -> SpillRun | None:
-        """The newest holdings, `new` (which is not in the store yet) being the last, or None: over the quota.
+        """The newest holdings, to spill together, with `new` as the last one; None if they are over the quota.
 
-        `write` the run's batches, then call `spilled`; or `give_back` if that failed.
+        `new` is not in the store yet. The caller writes the run's batches, then calls `spilled`, or `give_back` if the
+        write failed.
         """
         target = min(_RUN_BYTES, self.memory_limit // 2)
         schema = new.batches()[0].schema
@@ -217,7 +220,7 @@ class Store:
         return SpillRun(tuple(run), tuple(holding.batches() for holding in run), taken)
 
     def spilled(self, run: SpillRun, file: SpillFile) -> None:
-        """The run is in the file. What was freed meanwhile stays freed."""
+        """Record that the run is in the file. Holdings that were freed during the write stay freed."""
         self._quota.give(run.taken - file.size)
         self.disk += file.size
         first = 0
@@ -229,13 +232,13 @@ class Store:
             if kept or position == len(run.holdings) - 1:
                 holding.move_to(file, first)
             first += holding.count
-        # the last one is new, so the file has at least one holding
+        # the last holding is new and not freed, so the file has at least one holding
 
     def give_back(self, run: SpillRun) -> None:
         self._quota.give(run.taken)
 
     def free(self, holding: Holding) -> None:
-        """Forget it; its memory, or its file once nothing else is in it, is given back at once."""
+        """Forget the holding. Its memory is given back at once; its file, once no other holding is in the file."""
         if holding in self._in_memory:
             self.memory -= holding.size
             del self._in_memory[holding]
@@ -250,7 +253,7 @@ class Store:
 
 
 def has_dictionary(schema: pa.Schema) -> bool:
-    """Dictionaries may differ from batch to batch, which one IPC file cannot hold."""
+    """True if a column holds dictionaries: they may differ from batch to batch, which one IPC file cannot hold."""
     return any(_contains_dictionary(field.type) for field in schema)
 
 

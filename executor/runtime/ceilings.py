@@ -1,4 +1,4 @@
-"""What the owner of a service lets tasks and principals have, whatever they ask for."""
+"""Ceilings that the owner of a service sets for tasks and principals, whatever they ask for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...proto.errors import Exhausted, InvalidRequest
 from ...proto.values import TaskOptions
 
 UNLIMITED_BY_ZERO: Final = frozenset({"idle_seconds", "loop_seconds", "epoch_seconds"})
-"""Options of which 0 says that there is no limit."""
+"""Options whose value 0 means no limit."""
 
 
 _SPLIT_BYTES: Final = 512
@@ -21,12 +21,14 @@ _FEW_SPLITS: Final = 1_000
 
 
 def most_splits(queue_bytes: int) -> int:
-    """How many splits may wait, whatever is in them: each takes memory of its own, one without rows too."""
+    """The number of splits that may wait, whatever they hold. Each split takes memory, even without rows."""
     return max(_FEW_SPLITS, queue_bytes // _SPLIT_BYTES)
 
 
 class InUse:
-    """Counts what principals have in use, at most so many each; of everybody together where there are none."""
+    """A count of what each principal has in use, at most `most` each. Without principals it counts all callers
+    together.
+    """
 
     def __init__(self, most: int, refusal: Callable[[], Exhausted]) -> None:
         self._most = most
@@ -35,14 +37,14 @@ class InUse:
         self._lock = threading.Lock()
 
     def take(self, principal: str) -> None:
-        """One more; Exhausted where there are as many as there may be."""
+        """Count one more. Raises `Exhausted` if the principal already has the most it may have."""
         with self._lock:
             if self._counts[principal] >= self._most:
                 raise self._refusal()
             self._counts[principal] += 1
 
     def give(self, principal: str) -> None:
-        """One less."""
+        """Count one less."""
         with self._lock:
             self._counts[principal] -= 1
             if not self._counts[principal]:
@@ -59,9 +61,12 @@ class InUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ceilings:
-    """`options` are the most that a task may have of each, by the option's name; `options_of_principal` the most that
-    all tasks of one principal have together. `tasks` are those of everybody together,
-    `tasks_of_principal` those of one.
+    """The most that a service lets tasks and principals have.
+
+    - `options`: the highest value of each option for one task, by the option's name
+    - `options_of_principal`: the highest sum of each option over all tasks of one principal
+    - `tasks`: the number of tasks of all principals together
+    - `tasks_of_principal`: the number of tasks of one principal
     """
 
     options: Mapping[str, float] = field(default_factory=dict)
@@ -70,7 +75,9 @@ class Ceilings:
     tasks_of_principal: int | None = None
 
     def allowed(self, options: TaskOptions) -> TaskOptions:
-        """The options themselves, with the ceiling where they ask for no limit; InvalidRequest beyond a ceiling."""
+        """The options, with the ceiling in place of "no limit". Raises `InvalidRequest` if an option is above its
+        ceiling.
+        """
         changed: dict[str, Any] = {}
         for name, most in self.options.items():
             value = getattr(options, name)
@@ -83,7 +90,10 @@ class Ceilings:
         return replace(options, **changed) if changed else options
 
     def check_tasks(self, tasks: int, own: Iterable[TaskOptions], more: TaskOptions) -> None:
-        """Exhausted where there is no room for one `more`, beside so many tasks of which `own` are the caller's."""
+        """Raise `Exhausted` if there is no room for a task with the options `more`.
+
+        `tasks` counts the tasks of all principals; `own` are the options of the caller's tasks.
+        """
         own = tuple(own)
         for name, limit in self.options_of_principal.items():
             has = sum(getattr(each, name) for each in own)

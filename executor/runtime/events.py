@@ -1,8 +1,8 @@
-"""A service's log of what becomes of its tasks: a line an event, made to be searched.
+"""A service's log of its tasks' events: one line per event, made to be searched.
 
-A line is `event=NAME` and more of `name=value`, the task's id and its principal first. A value that is no plain word
-is a JSON string in ASCII, so that no text of a user's can begin a line, end a value, or look like another field. What
-may hold a secret is not there: no plans, no tokens, and of URLs neither user information nor queries.
+A line is `event=NAME`, then `name=value` pairs; the task's id and its principal come first. A value that is not a plain
+word is written as a JSON string in ASCII, so user text cannot begin a line, end a value, or look like another field.
+The log leaves out what may hold a secret: plans, tokens, and the user information and queries of URLs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...proto.errors import PlanError, TidegateError
 log = logging.getLogger("tidegate.events")
 
 LONGEST: Final = 300
-"""Characters of a sentence."""
+"""The most characters of a sentence in the log."""
 
 _WORD: Final = re.compile(r"[\w.:/@+-]+", re.ASCII)
 _USER: Final = re.compile(r"(?<=://)[^/\s@'\"]+@")
@@ -29,14 +29,14 @@ Value = str | int | None
 
 
 def tell(event: str, fields: Mapping[str, Value], level: int = logging.INFO) -> None:
-    """Fields that are None or empty are left out."""
+    """Log an event. Fields that are None or empty are left out."""
     if log.isEnabledFor(level):
         said = [f"{name}={_value(str(value))}" for name, value in fields.items() if value not in (None, "")]
         log.log(level, "%s", " ".join([f"event={event}", *said]))
 
 
 def refused(principal: str, error: TidegateError) -> None:
-    """A task that was not made."""
+    """Log that the service refused to make a task."""
     if isinstance(error, PlanError):
         tell("plan_refused", {"principal": principal, "problems": len(error.problems), **_why(error)})
     else:
@@ -45,13 +45,13 @@ def refused(principal: str, error: TidegateError) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskEvents:
-    """What becomes of one task."""
+    """Logs the events of one task."""
 
     task: str
     principal: str = ""
 
     def tell(self, event: str, level: int = logging.INFO, *, error: TidegateError | None = None, **more: Value) -> None:
-        """With the reason and the sentence of an `error`."""
+        """Log an event of the task, with the reason and the message of `error` if there is one."""
         why = {} if error is None else _why(error)
         tell(event, {"task": self.task, "principal": self.principal, **more, **why}, level)
 
@@ -62,7 +62,7 @@ def _why(error: TidegateError) -> dict[str, Value]:
 
 
 def without_secrets(text: str) -> str:
-    """A sentence without the parts of URLs that may be credentials."""
+    """The sentence without the parts of URLs that may be credentials."""
     return _QUERY.sub(r"\1?...", _USER.sub("...@", text))
 
 

@@ -1,4 +1,4 @@
-"""A queue in which every owner has its turn, however much the others have put into it."""
+"""A queue that gives every owner its turn, however many items other owners have put into it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Owned(Protocol):
-    """`principal` and, of its own, `task`: whose the item is."""
+    """An item of the queue. Its owner is a `task` of a `principal`."""
 
     @property
     def principal(self) -> str: ...
@@ -21,7 +21,8 @@ T = TypeVar("T", bound=Owned)
 
 
 class FairQueue(Generic[T]):
-    """Gives items by turns of principals, a principal's by turns of its tasks, a task's in order of arrival."""
+    """Gives out items in turns of principals; a principal's items in turns of its tasks; a task's in order of arrival.
+    """
 
     def __init__(self) -> None:
         self._principals: OrderedDict[str, OrderedDict[str, deque[T]]] = OrderedDict()
@@ -31,7 +32,7 @@ class FairQueue(Generic[T]):
         return self._length
 
     def __iter__(self) -> Iterator[T]:
-        """All items, not in the order in which they will be given."""
+        """All items, in no particular order."""
         for tasks in self._principals.values():
             for items in tasks.values():
                 yield from items
@@ -41,7 +42,7 @@ class FairQueue(Generic[T]):
         self._length += 1
 
     def popleft(self) -> T:
-        """The next item. Its principal, and its task among the principal's, are then behind all others."""
+        """The next item. Its principal then goes behind all others, and its task behind the principal's other tasks."""
         principal, tasks = next(iter(self._principals.items()))
         task, items = next(iter(tasks.items()))
         item = items.popleft()
@@ -61,7 +62,7 @@ class FairQueue(Generic[T]):
         self._length = 0
 
     def _tidy(self, item: T) -> None:
-        """Forget an owner that has nothing here any more."""
+        """Forget the item's task and principal if they have no more items."""
         tasks = self._principals[item.principal]
         if not tasks[item.task]:
             del tasks[item.task]

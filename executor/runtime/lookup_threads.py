@@ -1,7 +1,8 @@
-"""Threads that wait for the outside on behalf of operators, apart from those that run tasks.
+"""Threads that wait for outside systems on behalf of operators, apart from the threads that run tasks.
 
-Each operator that looks something up has a lane. A lane's calls begin in order, so many of them run at a time, and
-lanes take turns, so that a slow index holds up its own lane. No thread exists before the first call.
+Each operator that looks something up has a `LookupQueue`. The calls of a queue begin in order, and only a limited
+number of them run at a time. The queues take turns, so a slow index delays only its own queue. No thread exists before
+the first call.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ THREADS = 64
 
 
 class LookupThreads:
-    """At most `threads` calls run at a time. `close` cancels what has not begun."""
+    """Threads for look-ups: at most `threads` calls run at a time. `close` cancels the calls that have not begun."""
 
     def __init__(self, threads: int = THREADS) -> None:
         self._limit = threads
@@ -30,14 +31,16 @@ class LookupThreads:
         self._closed = False
 
     def lookup_queue(self, limit: int) -> LookupQueue:
-        """A lane that runs up to `limit` calls at a time, and never more than half of what all may."""
+        """A queue that runs up to `limit` calls at a time, and never more than half of the threads."""
         lookup_queue = LookupQueue(self, max(1, min(limit, self._limit // 2)))
         with self._condition:
             self._lookup_queues.append(lookup_queue)
         return lookup_queue
 
     def close(self, grace: float = 5.0) -> None:
-        """Cancel what waits, and wait up to `grace` seconds for what runs: a call that hangs is left to itself."""
+        """Cancel waiting calls, then wait up to `grace` seconds for running ones. A call that hangs longer is
+        abandoned.
+        """
         with self._condition:
             self._closed = True
             lookup_queues = tuple(self._lookup_queues)
@@ -66,7 +69,7 @@ class LookupThreads:
         return waiting
 
     def _find_thread(self) -> None:
-        """One for each call that may begin: those that are idle may be about to take others."""
+        """Wake or start a thread. Each call that may begin needs one: idle threads may be about to take other calls."""
         ready = sum(
             min(len(lookup_queue.waiting), lookup_queue.limit - lookup_queue.running)
             for lookup_queue in self._lookup_queues
@@ -89,7 +92,7 @@ class LookupThreads:
             finally:
                 with self._condition:
                     lookup_queue.running -= 1
-                del call, found  # a result is its reader's alone
+                del call, found  # the thread keeps no reference: the result belongs to its reader
 
     def _next(self) -> tuple[LookupQueue, _Call] | None:
         with self._condition:
@@ -102,7 +105,7 @@ class LookupThreads:
             return found
 
     def _ready(self) -> tuple[LookupQueue, _Call] | None:
-        """The next call of the first lane that may begin one; that lane then goes to the end of the line."""
+        """The next call of the first queue that may begin one; that queue then goes to the end of the line."""
         for _ in range(len(self._lookup_queues)):
             lookup_queue = self._lookup_queues[0]
             self._lookup_queues.rotate(-1)
@@ -113,7 +116,7 @@ class LookupThreads:
 
 
 class LookupQueue:
-    """One operator's way to the threads. Its `submit` is the operator's; `close` is the task's."""
+    """The calls of one operator. The operator uses `submit`; the task uses `close`."""
 
     def __init__(self, threads: LookupThreads, limit: int) -> None:
         self.limit = limit
@@ -123,13 +126,15 @@ class LookupQueue:
         self._threads = threads
 
     def submit(self, call: Callable[[], T], /) -> Future[T]:
-        """Have `call` made. After `close` the future is a cancelled one."""
+        """Schedule `call` and return its future. After `close` the future is already cancelled."""
         future: Future[T] = Future()
         self._threads._enqueue(self, _Call(future, call))
         return future
 
     def close(self) -> None:
-        """Cancel what has not begun; what runs ends by itself. Does not block; more than once is harmless."""
+        """Cancel calls that have not begun; running calls end by themselves. Never blocks; may be called more than
+        once.
+        """
         for call in self._threads._remove(self):
             call.future.cancel()
 

@@ -1,4 +1,4 @@
-"""What operators did over a task's life, counted where batches pass from one to the next."""
+"""Counters of operators over a task's life, counted where batches pass from one operator to the next."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from ...proto.statistics import NodeStatistics, OperatorStatistics
 
 
 class Meter:
-    """One operator's counters; `run_ns` includes the time of the operators it reads from, `own_ns` does not. It was
-    open for `open_ns`, in `pressed_ns` of which it had handed out rows and was not asked for more.
+    """The counters of one operator.
+
+    `run_ns` includes the time of the operators it reads from; `own_ns` does not. `open_ns` is the time that its streams
+    were open, and `pressed_ns` the part of it in which the operator had handed out rows and nobody asked for more.
     """
 
     __slots__ = (
@@ -54,9 +56,9 @@ class Meter:
 
 
 class Meters:
-    """By operator and place in the plan: the same one made for another shape goes on counting.
+    """Meters by operator and plan path. An operator that is made again for another shape goes on counting.
 
-    Each channel counts for itself, so that threads do not meet; what is told are the sums.
+    Each channel counts for itself, so that threads share no counter. `statistics` reports the sums.
     """
 
     def __init__(self) -> None:
@@ -70,14 +72,14 @@ class Meters:
         return tuple(meter for channels in tuple(self._meters.values()) for meter in tuple(channels.values()))
 
     def rows_out(self, operator: str, place: str) -> int:
-        """Of all channels; none where there is no such operator yet."""
+        """The rows of an operator over all channels; 0 if the operator does not exist yet."""
         return sum(meter.rows_out for meter in tuple(self._meters.get((operator, place), {}).values()))
 
     def statistics(self) -> tuple[OperatorStatistics, ...]:
         return tuple(OperatorStatistics(**_sum(tuple(each.values()))) for each in tuple(self._meters.values()))
 
     def by_channel(self) -> tuple[OperatorStatistics, ...]:
-        """The same of each channel for itself."""
+        """The statistics of each channel separately."""
         return tuple(
             NodeStatistics(**_sum((meter,)), channel=channel)
             for channels in tuple(self._meters.values())
@@ -110,8 +112,9 @@ class Counts(Protocol):
 
 
 class MeteredStream:
-    """What an operator yields in one epoch, counted as its output and as the input of its `readers`. Its watermark is
-    the least of its `inputs` and of the sources it reads.
+    """The rows of an operator in one epoch, counted as its output and as the input of its `readers`.
+
+    Its watermark is the least of its `inputs` and of the sources that it reads.
     """
 
     def __init__(
@@ -131,12 +134,12 @@ class MeteredStream:
         meter.runs += 1
 
     def reads(self, sources: Iterable[int | None]) -> None:
-        """The operator reads sources with these watermarks."""
+        """Record that the operator reads sources with these watermarks."""
         self._sources = least_watermark(sources)
 
     @property
     def watermark(self) -> int | None:
-        """Valid once the stream has ended."""
+        """The least watermark of inputs and sources. Valid once the stream has ended."""
         return least_watermark((self._sources, *(each.watermark for each in self._inputs)))
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -175,7 +178,7 @@ class MeteredStream:
         return batch
 
     def _fail(self, error: Exception) -> None:
-        """Whose failure it is: what it reads from has failed first, and who stops a run does not fail it."""
+        """Mark the operator as failed, unless one of its inputs failed first or the run was interrupted."""
         self.failed = True
         if not any(each.failed for each in self._below) and getattr(error, "reason", None) != "INTERRUPTED":
             self._meter.failed = True

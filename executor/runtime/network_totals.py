@@ -1,4 +1,4 @@
-"""What is told of networks: of loops that go round by round, and of operators on changes, one by one."""
+"""Statistics of networks: of loops that run round by round, and of each operator on changes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...proto.statistics import LoopStatistics, OperatorStatistics
 
 
 def combined(loops: Iterable[network.LoopStatistics]) -> tuple[network.LoopStatistics, ...]:
-    """By their places in the plan: the same loop is made more than once, for sources of other sizes."""
+    """Statistics joined by plan path: a loop is made more than once, for sources of other sizes."""
     found: dict[str, network.LoopStatistics] = {}
     for loop in loops:
         earlier = found.get(loop.place)
@@ -19,7 +19,7 @@ def combined(loops: Iterable[network.LoopStatistics]) -> tuple[network.LoopStati
 
 
 def combined_operators(operators: Iterable[network.OperatorStatistics]) -> tuple[network.OperatorStatistics, ...]:
-    """By their kinds and places in the plan, as one that is no network's is counted."""
+    """Statistics joined by kind and plan path, as operators outside of networks are counted."""
     found: dict[tuple[str, str], network.OperatorStatistics] = {}
     for operator in operators:
         key = operator.operator, operator.place
@@ -28,7 +28,7 @@ def combined_operators(operators: Iterable[network.OperatorStatistics]) -> tuple
 
 
 def _together(loop: network.LoopStatistics, other: network.LoopStatistics) -> network.LoopStatistics:
-    """The gauges are those of the one that ran last."""
+    """The sums of both loops, with the gauges of the one that ran last."""
     now = max(loop, other, key=lambda each: each.begun)
     return replace(loop.after(other), begun=now.begun, busy=now.busy, backpressure=now.backpressure, health=now.health)
 

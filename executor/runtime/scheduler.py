@@ -1,12 +1,12 @@
 """A few threads that run many tasks in turns.
 
-A work is stepped by one thread at a time, for a slice of time or until it has nothing to do; then it goes to the end
-of the line. One that waits (for splits, a seal, a reader) is in no line and holds no thread. A caller who waits for a
-result may lend its own thread to the work.
+The scheduler steps a work on one thread at a time, for a slice of time or until the work has nothing to do. Then the
+work goes to the end of the line. A work that waits (for splits, a seal, a reader) is in no line and holds no thread. A
+caller that waits for a result may lend its own thread to the work.
 
-Turns go by principal and by task, so that nobody gets more of them by having more to do. A step cannot be stopped, and
-some last long: a statement gives nothing before it is done. A thread whose step is long goes on at a lower priority,
-is replaced where others wait for one, and ends with its step.
+Turns go by principal and by task, so that no principal and no task gets more turns by having more to do. A step cannot
+be stopped, and some steps last long: a statement gives nothing before it is done. A thread in a long step goes on at a
+lower priority. If other works wait for a thread, the scheduler replaces it, and the thread ends with its step.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from .fair_queue import FairQueue
 
 SLICE_NS = 20_000_000
 LENT_SLICE_NS = 50_000_000
-"""A caller that waits for a result anyway stays with it: on a busy machine a short epoch takes a slice's time, too."""
+"""The slice of a lent thread. The caller waits anyway, and on a busy machine a short epoch may take this long."""
 
 
 LONG_NS: Final = 100_000_000
-"""A step that has lasted this long keeps nobody else waiting."""
+"""The length of a step from which its thread counts as long, and no longer keeps other works waiting."""
 MOST_LONG: Final = 64
-"""Threads in long steps, but for one of each principal that has none."""
+"""The most threads in long steps, beside one for each principal that has none."""
 _LONG_NICENESS: Final = 5
-"""A third of the processor time that a thread has that is not nice."""
+"""The niceness of long steps: the thread gets about a third of the processor time of a normal one."""
 _LOOK_SECONDS: Final = LONG_NS / 4e9
 
 
 class Work(Protocol):
     def step(self, until_ns: int) -> bool:
-        """Go on until about this time of `monotonic_ns`; whether there is more to do now. Must not raise."""
+        """Work until about `until_ns` of `monotonic_ns`; True if there is more to do now. Must not raise."""
         ...
 
 
@@ -50,7 +50,7 @@ class _State(enum.Enum):
 
 
 class Slot:
-    """A work's place in the scheduler, and whose it is. One that is submitted in the step of another is of the same."""
+    """A work's place in the scheduler, and its owner. A slot submitted during a step of another has the same owner."""
 
     __slots__ = ("principal", "state", "task", "work")
 
@@ -62,7 +62,7 @@ class Slot:
 
     @property
     def waiting(self) -> bool:
-        """It has something to do and no thread yet."""
+        """True while the work has something to do and no thread yet."""
         return self.state is _State.QUEUED
 
 
@@ -91,7 +91,7 @@ class Scheduler:
 
     @property
     def stepping(self) -> bool:
-        """Whether the calling thread is inside of a step: it must not wait for another, which may need a thread."""
+        """True on a thread inside of a step. Such a thread must not wait for another step, which may need a thread."""
         return self._stepped is not None
 
     @property
@@ -100,16 +100,16 @@ class Scheduler:
 
     @property
     def helpers(self) -> int:
-        """How many threads may help with one task at a time, so that one is left for the others."""
+        """The number of threads that may help one task at a time, so that one thread is left for other tasks."""
         return max(1, self._limit - 2)
 
     def shake(self) -> None:
-        """The tests' delay, if there is one."""
+        """Sleep for the tests' delay, if there is one."""
         if self._delay is not None:
             self._delay()
 
     def submit(self, slot: Slot, *, wake: bool = True) -> None:
-        """There may be something to do for this work. Without `wake` the caller lends it a thread, or calls `wake`."""
+        """Put a work in line. Without `wake` the caller lends the work a thread, or calls `wake` afterwards."""
         with self._lock:
             if slot.state is _State.RUNNING:
                 slot.state = _State.AGAIN
@@ -119,13 +119,13 @@ class Scheduler:
                 self._enqueue(slot, wake=wake)
 
     def wake(self) -> None:
-        """Find a thread for the works that were submitted without one."""
+        """Find threads for the works that were submitted without one."""
         with self._lock:
             if self._queue:
                 self._wake()
 
     def lend(self, slot: Slot) -> bool:
-        """Run one slice of a queued work on the calling thread; False if it was not waiting for a thread."""
+        """Run one slice of a queued work on the calling thread; False if the work was not waiting for a thread."""
         with self._lock:
             if slot.state is not _State.QUEUED:
                 return False
@@ -139,9 +139,10 @@ class Scheduler:
         return True
 
     def close(self) -> None:
-        """Wait for the steps in progress, those on lent threads too, but for the caller's own; nothing runs afterwards.
+        """Wait for the steps in progress, on lent threads too, except for the caller's own step. Nothing runs
+        afterwards.
 
-        A work that was to be stepped once more is not: whoever made it ends it.
+        A work that was still to be stepped is not stepped: its owner ends it.
         """
         with self._lock:
             self._closed = True
@@ -159,7 +160,7 @@ class Scheduler:
                 self._condition.wait()
 
     def _lent(self) -> None:
-        """The calling thread is its own again."""
+        """Give the calling thread back to its owner."""
         with self._lock:
             self._lenders.remove(threading.get_ident())
             if self._closed:
@@ -219,7 +220,7 @@ class Scheduler:
             self._watch.notify()
 
     def _watch_steps(self) -> None:
-        """While works are stepped, look for threads in long steps."""
+        """Look for threads in long steps, as long as works are stepped."""
         with self._lock:
             while not self._closed:
                 self._watches = any(thread.slot is not None for thread in self._threads) or bool(len(self._queue))
@@ -227,7 +228,7 @@ class Scheduler:
                 self._watch.wait(_LOOK_SECONDS if self._watches else None)
 
     def _relieve(self) -> None:
-        """Take the threads in long steps out of those that steps wait for; replace as many as works wait for one."""
+        """Take threads in long steps out of the count of workers, and start as many new ones as works wait for."""
         now = time.monotonic_ns()
         for thread in [each for each in self._threads if each.slot is not None and now - each.began_ns >= LONG_NS]:
             if not self._may_replace():
@@ -239,7 +240,7 @@ class Scheduler:
                 self._start()
 
     def _may_replace(self) -> bool:
-        """Whether one more thread may be in a long step: of a principal that waits and has none, always."""
+        """True if one more thread may be in a long step. A waiting principal that has none always may."""
         if len(self._long) < MOST_LONG:
             return True
         running = {each.slot.principal for each in self._long if each.slot is not None}
@@ -265,7 +266,7 @@ class Scheduler:
 
 
 class _Thread(threading.Thread):
-    """`slot` is the work it steps, since `began_ns`."""
+    """A worker thread. `slot` is the work that it steps, since `began_ns`."""
 
     def __init__(self, work: Callable[[_Thread], None], name: str) -> None:
         super().__init__(name=name, daemon=True)
@@ -277,7 +278,7 @@ class _Thread(threading.Thread):
         self._work(self)
 
     def yield_to_others(self) -> None:
-        """Have others run first for as long as this thread lives, where the system knows threads' priorities."""
+        """Lower the thread's priority for the rest of its life, where the system knows thread priorities."""
         if sys.platform == "linux" and self.native_id is not None:
             with suppress(OSError):
                 os.setpriority(os.PRIO_PROCESS, self.native_id, os.getpriority(os.PRIO_PROCESS, 0) + _LONG_NICENESS)

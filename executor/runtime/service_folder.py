@@ -1,4 +1,4 @@
-"""The folder that a service writes to, and what services that were killed have left behind."""
+"""The folder that a service writes to, and the removal of folders that killed services have left behind."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _LOCK: Final = "in-use"
 
 
 class ServiceFolder:
-    """A new folder inside `parent`, locked for as long as this process lives or until `release`.
+    """A new folder inside `parent`, locked until `release` or until this process ends.
 
-    The lock is the system's, so it ends with the process however that ends: a folder of ours whose lock is free is
-    nobody's, and is removed when the next one is made beside it.
+    The system holds the lock, so the lock ends with the process, however the process ends. A Tidegate folder with a
+    free lock has no owner; the next service that makes a folder beside it removes it.
     """
 
     def __init__(self, parent: Path) -> None:
@@ -37,10 +37,10 @@ class ServiceFolder:
                 reason="SPILL_DIRECTORY",
             ) from error
         fcntl.flock(self._lock, fcntl.LOCK_EX)
-        unlocked.rename(self.path / _LOCK)  # nobody ever finds the lock free before it is held
+        unlocked.rename(self.path / _LOCK)  # no other service finds the lock free before this process holds it
 
     def release(self) -> None:
-        """Remove the folder, and let go of it. More than once is harmless."""
+        """Remove the folder and release its lock. May be called more than once."""
         shutil.rmtree(self.path, ignore_errors=True)
         if self._lock is not None:
             os.close(self._lock)
@@ -49,7 +49,7 @@ class ServiceFolder:
 
 def _remove_leftovers(parent: Path) -> None:
     for folder in parent.glob(f"{PREFIX}*"):
-        with suppress(OSError):  # another service's, somebody else's, or gone meanwhile
+        with suppress(OSError):  # the folder belongs to another service or another program, or is gone meanwhile
             if folder.is_symlink() or folder.stat().st_uid != os.getuid():
                 continue
             lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)

@@ -1,4 +1,4 @@
-"""Calls at a later time, on one thread of their own that exists only once there is one to make."""
+"""Calls at a later time, on one thread that exists only while there are calls to make."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _log = logging.getLogger(__name__)
 
 
 _FEW: Final = 64
-"""So many calls that were given up may stay."""
+"""The number of cancelled calls that may stay in the queue."""
 
 
 class Timer:
-    """A call to come."""
+    """A call to be made later."""
 
     __slots__ = ("_call", "_timers")
 
@@ -27,12 +27,12 @@ class Timer:
         self._call: Callable[[], None] | None = call
 
     def cancel(self) -> None:
-        """Give it up, and whatever it would have needed. Later than it is harmless."""
+        """Cancel the call, and drop the objects that it holds. Harmless after the call was made."""
         if self.take() is not None:
             self._timers.given_up()
 
     def take(self) -> Callable[[], None] | None:
-        """The call, which is made then; None where it has been made or given up."""
+        """Take the call in order to make it; None if it was made or cancelled before."""
         call, self._call = self._call, None
         return call
 
@@ -42,7 +42,7 @@ class Timer:
 
 
 class Timers:
-    """The calls must be short. None is made after `close`."""
+    """A queue of calls. Calls must be short. No call is made after `close`."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
@@ -53,7 +53,7 @@ class Timers:
         self._closed = False
 
     def __len__(self) -> int:
-        """How many calls are kept, those that were given up too."""
+        """The number of queued calls, including cancelled ones."""
         return len(self._calls)
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
@@ -69,7 +69,7 @@ class Timers:
         return timer
 
     def given_up(self) -> None:
-        """One more of the calls is not to be made; most that are kept are."""
+        """Count one more cancelled call, and tidy the queue once most of its calls are cancelled."""
         with self._condition:
             self._given_up += 1
             if self._given_up > _FEW and 2 * self._given_up > len(self._calls):
@@ -94,7 +94,7 @@ class Timers:
                     call()
             except Exception:  # noqa: BLE001  # logged; the others go on
                 _log.exception("a timed call failed")
-            del call  # while it waits for the next one, it holds nothing of the last one
+            del call  # while the thread waits for the next call, it holds nothing of the last one
 
     def _due(self) -> Timer | None:
         with self._condition:

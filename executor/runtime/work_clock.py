@@ -1,4 +1,4 @@
-"""Bounds how long an epoch is worked on, whatever the thread that works on it is inside of."""
+"""A bound on the working time of an epoch, whatever code the working thread is in."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ CallLater = Callable[[float, Callable[[], None]], Timer]
 
 
 class WorkClock:
-    """Adds up the stretches of work on one epoch: waiting for splits, a seal or a reader is none. Once they come to
-    more than `seconds` it calls `interrupt`, again and again until the stretch has ended, and `check` raises. 0 is no
-    bound.
+    """Adds up the stretches of work on one epoch, without the time of waiting for splits, a seal or a reader.
+
+    Once the sum is more than `seconds`, the clock calls `interrupt` again and again until the stretch has ended, and
+    `check` raises. 0 seconds means no bound.
     """
 
     def __init__(self, seconds: float, call_later: CallLater, interrupt: Callable[[], None]) -> None:
@@ -37,7 +38,7 @@ class WorkClock:
         self.expired = False
 
     def work_on(self, epoch: int) -> None:
-        """The work from here on is on this epoch; what was counted is forgotten where it is another one."""
+        """Count the following work for `epoch`. A new epoch begins at zero."""
         with self._lock:
             if epoch != self._epoch:
                 self._epoch, self._done, self.expired = epoch, 0.0, False
@@ -45,7 +46,7 @@ class WorkClock:
                     self._since = time.monotonic()
 
     def start(self) -> None:
-        """A stretch of work begins."""
+        """Begin a stretch of work."""
         if not self._seconds:
             return
         with self._lock:
@@ -54,7 +55,7 @@ class WorkClock:
                 self._timer = self._call_later(self._left(), self._look)
 
     def stop(self) -> None:
-        """The stretch of work is over: nothing is interrupted any more."""
+        """End the stretch of work: the clock interrupts nothing any more."""
         if not self._seconds:
             return
         with self._lock:
@@ -63,7 +64,7 @@ class WorkClock:
                 self._since = None
 
     def close(self) -> None:
-        """There is no more work."""
+        """End all counting."""
         with self._lock:
             timer, self._timer = self._timer, None
         if timer is not None:
@@ -85,7 +86,7 @@ class WorkClock:
 
     def _look(self) -> None:
         with self._lock:
-            if self._since is None:  # the next stretch asks again
+            if self._since is None:  # the next stretch schedules the call again
                 self._timer = None
                 return
             left = self._left()
