@@ -33,8 +33,7 @@ class Source:
 
 
 class Effect(Protocol):
-    """An effect of an epoch outside of its task. It is ready once `sealed` is exhausted, and then committed or dropped.
-    """
+    """An effect of an epoch outside of its task. It is ready once `sealed` is exhausted, and then committed or dropped."""
 
     def commit(self) -> Written:
         """Make the effect final: it can no longer be dropped. If it raises, nothing was done."""

@@ -1,8 +1,8 @@
-"""One task's checkpoints: files named by the digest of their bytes, and a manifest for each checkpoint.
+"""The checkpoints of one task: files named by the digest of their bytes, and a manifest for each checkpoint.
 
-A file is written under another name, synced and renamed, so that what has its name is whole; a checkpoint is there once
-its manifest is, which comes last. What no manifest names is removed. Whatever happens in between, there is what there
-was before, or that and the new checkpoint.
+A file is written under another name, synced and renamed, so a file with its final name is complete. A checkpoint exists
+once its manifest does, which is written last. Files that no manifest names are removed. A crash at any moment leaves
+either what there was before, or that and the new checkpoint.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WRITING: Final = ".writing"
 
 
 class CheckpointFolder:
-    """Written by one task, on one thread at a time; others may read."""
+    """A folder of checkpoints. One task writes it, on one thread at a time; others may read."""
 
     def __init__(self, disk: Disk, path: Path) -> None:
         self._disk = disk
@@ -40,7 +40,7 @@ class CheckpointFolder:
     # -------------------------------------------------------------------------------------------------- reading
 
     def names(self) -> list[str]:
-        """Of the checkpoints there are."""
+        """The names of the checkpoints in the folder."""
         return sorted(name.removesuffix(_MANIFEST) for name in self._disk.sizes(self._path) if _is_manifest(name))
 
     def manifest(self, name: str) -> Manifest:
@@ -54,7 +54,7 @@ class CheckpointFolder:
         return decode(data.to_pybytes(), what)
 
     def table(self, manifest: Manifest, part: Part) -> pa.Table:
-        """The rows of a part, once its bytes are known to be those that were written."""
+        """The rows of a part, after checking that its bytes are those that were written."""
         what = self._what(manifest.name)
         try:
             data = self._disk.read(self._path / part.file)
@@ -77,7 +77,9 @@ class CheckpointFolder:
         return self._known().get(part.file) == part.size
 
     def put(self, table: pa.Table) -> Part:
-        """The table as a part of this folder; its name outlives a crash once a manifest that names it has been put."""
+        """Write the table as a part of this folder. The part survives a crash once a manifest that names it is
+        committed.
+        """
         digest = _Digest()
         write_table(table, digest)
         part = digest.part(table.num_rows)
@@ -86,7 +88,7 @@ class CheckpointFolder:
         return part
 
     def add(self, table: pa.Table) -> Part:
-        """The same, in one pass, for a table that is hardly there."""
+        """Write the table as a part, in one pass: for a table that is unlikely to be in the folder already."""
         digest = _Digest()
 
         def fill(sink: BinaryIO) -> None:
@@ -97,8 +99,8 @@ class CheckpointFolder:
         return digest.part(table.num_rows)
 
     def commit(self, manifest: Manifest) -> None:
-        """From here on there is this checkpoint, in the place of another of its name; all its parts have been put."""
-        needed, self._needed = self._needed, None  # should this break off, only the disk knows what there is
+        """Write the manifest, all of whose parts have been put. It replaces another checkpoint of its name."""
+        needed, self._needed = self._needed, None  # if this fails half-way, only the disk knows which files are needed
         self._disk.make_folder(self._path)
         self._disk.sync_names(self._path)
         data = encode(manifest)
@@ -108,7 +110,7 @@ class CheckpointFolder:
             self._needed = {**needed, manifest.name: _files(manifest)}
 
     def collect(self) -> None:
-        """Remove what is no part of any checkpoint: what one left that was not finished, or that has been replaced."""
+        """Remove files that are in no checkpoint: of an unfinished checkpoint, or of one that was replaced."""
         if self._needed is None:
             self._needed = {name: _files(self.manifest(name)) for name in self.names()}
         needed: frozenset[str] = frozenset().union(*self._needed.values())
@@ -118,7 +120,7 @@ class CheckpointFolder:
                 self._known().pop(name)
 
     def _write(self, named: Callable[[], str], fill: Callable[[BinaryIO], object]) -> None:
-        """The file appears under its name when it is whole and synced; only then need it be known what it is named."""
+        """Write a file that appears under its name once it is complete and synced. `named` gives the name after `fill`."""
         self._disk.make_folder(self._path)
         temporary = self._path / f"{next(self._numbers)}{_WRITING}"
         with suppress(FileNotFoundError):
@@ -151,7 +153,7 @@ def unknown(what: str, names: Sequence[str]) -> NotFound:
 
 
 def check_name(name: str) -> str:
-    """The name itself, if it can be a checkpoint's."""
+    """The name itself, if a checkpoint can have it."""
     if NAME.fullmatch(name) is None:
         raise InvalidRequest(
             f"{name!r} is no name for a checkpoint: up to 100 letters, digits, - and _, and a letter or digit first",
@@ -169,13 +171,13 @@ def _files(manifest: Manifest) -> frozenset[str]:
 
 
 def write_table(table: pa.Table, sink: object) -> None:
-    """The rows as a file of a checkpoint: the same rows in the same batches have the same bytes."""
+    """Write the rows as a file of a checkpoint. The same rows in the same batches give the same bytes."""
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
 
 
 class _Digest:
-    """A file that keeps the digest of what is written to it, and hands it on to `sink` if there is one."""
+    """A file that computes the digest of the written bytes, and passes them on to `sink` if there is one."""
 
     closed = False
 
@@ -185,7 +187,7 @@ class _Digest:
         self._size = 0
 
     def part(self, rows: int) -> Part:
-        """What was written."""
+        """The written bytes as a part."""
         return Part(digest=self._digest.hexdigest(), rows=rows, size=self._size)
 
     def write(self, data: bytes) -> int:
@@ -199,7 +201,7 @@ class _Digest:
         return self._size
 
     def flush(self) -> None:
-        """Nothing lies between."""
+        """Do nothing: no bytes are buffered."""
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: there is nothing to close."""

@@ -1,4 +1,4 @@
-"""What checkpoints ask of the file system, and no more: the one place that would change for another kind of store."""
+"""The file system calls of checkpoints, and no others: the one module to replace for another kind of store."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ import pyarrow as pa
 
 
 class Disk(Protocol):
-    """A file's bytes outlive a crash once `sync` has returned, its name once `sync_names` of its folder has.
+    """A file system. A file's bytes survive a crash after `sync`; its name survives after `sync_names` of its folder.
 
-    Every call may raise OSError; FileNotFoundError where there is no such file or folder.
+    Every call may raise OSError; FileNotFoundError if there is no such file or folder.
     """
 
     def make_folder(self, folder: Path) -> None:
-        """Make it and those above it, if they are not there."""
+        """Make the folder and those above it, if they do not exist."""
         ...
 
     def create(self, path: Path) -> BinaryIO:
-        """A file that was not there, to write to."""
+        """Create a new file and open it for writing."""
         ...
 
     def sync(self, file: BinaryIO) -> None: ...
 
     def rename(self, old: Path, new: Path) -> None:
-        """At once; what `new` was before is gone."""
+        """Rename a file atomically. A file with the new name is replaced."""
         ...
 
     def sync_names(self, folder: Path) -> None: ...
 
     def sizes(self, folder: Path) -> Mapping[str, int]:
-        """The files in a folder; none where there is no folder."""
+        """The sizes of the files in a folder; empty if there is no folder."""
         ...
 
     def read(self, path: Path) -> pa.Buffer:
-        """All of it, in memory: what happens to the file later does not matter."""
+        """The whole file, in memory: later changes of the file do not matter."""
         ...
 
     def remove(self, path: Path) -> None: ...

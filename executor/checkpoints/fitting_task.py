@@ -1,4 +1,4 @@
-"""Whether a task that is to be made is the one that a checkpoint was taken of."""
+"""Checks that a task to be restored is the one that the checkpoint was taken of."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .root import Found
 
 
 def origin_of(plan: PlanBytes, options: TaskOptions, computation: Computation, engine: Engine) -> Origin:
-    """Of a task that is made from these."""
+    """The origin of a task that is made from these."""
     text = plan.json.encode() if plan.json is not None else plan.binary or b""
     return Origin(
         plan=hashlib.blake2b(text, digest_size=32).hexdigest(),
@@ -29,7 +29,7 @@ def origin_of(plan: PlanBytes, options: TaskOptions, computation: Computation, e
 
 
 def restored(found: Found, origin: Origin, computation: Computation) -> tuple[Start, tuple[str, ...]]:
-    """Puts a computation that has not begun where the checkpoint was taken; and what there is to warn of."""
+    """Load the checkpoint into a computation that has not begun; its start, and warnings."""
     check_fits(found.manifest, origin)
     reader = found.reader()
     computation.load(reader)
@@ -40,7 +40,7 @@ def restored(found: Found, origin: Origin, computation: Computation) -> tuple[St
 
 
 def check_fits(manifest: Manifest, origin: Origin) -> None:
-    """CheckpointError that says what differs, if anything on which rows depend does."""
+    """Raise `CheckpointError`, which says what differs, if rows depend on the difference."""
     then = manifest.origin
     if then.plan != origin.plan and then.meaning != origin.meaning:
         raise CheckpointError(
@@ -66,7 +66,7 @@ def check_fits(manifest: Manifest, origin: Origin) -> None:
 
 
 def upgrades(manifest: Manifest, origin: Origin) -> tuple[str, ...]:
-    """A warning for each engine whose version is another now."""
+    """A warning for each engine whose version has changed."""
     then = manifest.origin.engines
     return tuple(
         f"checkpoint {manifest.name!r} was taken with {name} {then[name]} and goes on with {name} {version}: the order "
@@ -77,7 +77,7 @@ def upgrades(manifest: Manifest, origin: Origin) -> tuple[str, ...]:
 
 
 def _options(options: TaskOptions) -> Mapping[str, Any]:
-    """Those that rows depend on, as JSON has them."""
+    """The options that rows depend on, as JSON values."""
     known: dict[str, Any] = {
         "mode": options.mode.value,
         "determinism": options.determinism.value,

@@ -1,4 +1,4 @@
-"""A checkpoint's manifest: what was running, where it was, and which files hold its state; as a value and as JSON.
+"""A checkpoint's manifest: the task, its position, and the files that hold its state; as a value and as JSON.
 
 ::
 
@@ -17,8 +17,10 @@ from ...proto.errors import CheckpointError
 from ..ledger.transactions import Record
 
 FORMAT: Final = 2
-"""Of the manifest and of the folder around it; every table in it has a version of its own besides. Format 1 had no
-transactions."""
+"""The format of the manifest and of the folder around it. Every table in it has its own version besides.
+
+Format 1 had no transactions.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +38,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateTable:
-    """A table of an operator's state: its rows are those of its parts, one after the other."""
+    """A table of an operator's state. Its rows are those of its parts, one after the other."""
 
     name: str
     version: int
@@ -45,9 +47,12 @@ class StateTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """What a task is made from, as far as its rows depend on it. `plan` is a digest of the plan's bytes, `meaning` one
-    of what they say. `tables` are its static sources, each with the number of its rows (of bytes, where its files do
-    not tell rows); `engines` are the versions of what computes.
+    """Everything that a task is made from and its rows depend on.
+
+    - `plan`: a digest of the plan's bytes
+    - `meaning`: a digest of the plan's meaning
+    - `tables`: its static sources, each with its number of rows (of bytes, if its files do not say their rows)
+    - `engines`: the versions of the engines that compute
     """
 
     plan: str
@@ -59,8 +64,9 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """A checkpoint at the barrier of `epoch`: `sources` has the last sequence of each that was sealed by then,
-    `transactions` the last of each application.
+    """A checkpoint at the barrier of `epoch`.
+
+    `sources` has the last sealed split number of each source, `transactions` the last transaction of each application.
     """
 
     name: str
@@ -78,7 +84,7 @@ class Manifest:
 
     @property
     def size(self) -> int:
-        """Bytes of its files, those shared with other checkpoints too."""
+        """Bytes of its files, including files shared with other checkpoints."""
         return sum({part.digest: part.size for part in self.parts}.values())
 
 
@@ -88,7 +94,9 @@ def encode(manifest: Manifest) -> bytes:
 
 
 def decode(data: bytes, what: str) -> Manifest:
-    """CheckpointError, which calls the checkpoint `what`, where it is damaged or of a newer format."""
+    """The manifest in these bytes. Raises `CheckpointError`, which calls the checkpoint `what`, if they are damaged or
+    of a newer format.
+    """
     try:
         document = json.loads(data)
         version = document["format"]

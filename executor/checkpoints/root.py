@@ -1,4 +1,4 @@
-"""The folder of a service's checkpoints: a folder in it for each task. A checkpoint's id is TASK/NAME."""
+"""The folder of a service's checkpoints, with a folder in it for each task. A checkpoint's id is TASK/NAME."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .taking import described
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A checkpoint of the service's, whose manifest has been read and is whole."""
+    """A checkpoint of the service, whose manifest has been read and is complete."""
 
     folder: CheckpointFolder
     manifest: Manifest
@@ -27,8 +27,10 @@ class Found:
 
 
 class CheckpointRoot:
-    """Thread-safe. Ids come from outside: they are checked to be two plain names, and so never lead anywhere else.
-    Of another principal's task there are none.
+    """The checkpoints of a service. Thread-safe.
+
+    Ids come from outside. They are checked to be two plain names, so no id leads out of the folder. A caller finds no
+    checkpoints of another principal's tasks.
     """
 
     def __init__(self, path: Path | None, ownership: Ownership, disk: Disk | None = None) -> None:
@@ -38,11 +40,11 @@ class CheckpointRoot:
 
     @property
     def kept(self) -> bool:
-        """Whether there is a folder for them."""
+        """True if the service has a folder for checkpoints."""
         return self._path is not None
 
     def check(self) -> Path:
-        """The folder, if there is one."""
+        """The folder; raises if the service has none."""
         if self._path is None:
             raise no_root()
         return self._path
@@ -54,7 +56,7 @@ class CheckpointRoot:
         return CheckpointFolder(self._disk, path / task)
 
     def find(self, identity: str) -> Found:
-        """NotFound where there is none of this id, CheckpointError where it is damaged."""
+        """The checkpoint of this id. Raises `NotFound` if there is none, `CheckpointError` if it is damaged."""
         self.check()
         task, slash, name = identity.partition("/")
         if not slash or NAME.fullmatch(task) is None or NAME.fullmatch(name) is None:
@@ -69,7 +71,7 @@ class CheckpointRoot:
         return Found(folder, folder.manifest(name))
 
     def list(self, task: str) -> tuple[Checkpoint, ...]:
-        """What there is of a task, which need not be there any more; by their epochs."""
+        """The checkpoints of a task, by epoch. The task itself may be gone."""
         folder = self.folder(task)
         if not self._ownership.has(task):
             return ()

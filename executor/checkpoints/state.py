@@ -1,4 +1,4 @@
-"""Operators' state in a checkpoint's files: the writer and the reader of the operator contract."""
+"""Operators' state in a checkpoint's files: implements the writer and the reader of the operator contract."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ P = TypeVar("P")
 
 
 class Written:
-    """Which part of a folder an object became, for as long as the object lives: it is immutable, so it is not written
-    again.
+    """The part that each object was written as, for as long as the object lives.
+
+    The objects are immutable, so they are not written again.
     """
 
     def __init__(self, folder: CheckpointFolder) -> None:
@@ -33,7 +34,7 @@ class Written:
 
 
 class TablesWriter:
-    """Implements `StateWriter`."""
+    """Writes state as tables: implements `StateWriter`."""
 
     def __init__(self, written: Written) -> None:
         self._written = written
@@ -56,7 +57,7 @@ class TablesWriter:
 
 
 class TablesReader:
-    """Implements `StateReader`. `check_all_read` at the end says whether what was saved has all been asked for."""
+    """Reads state from tables: implements `StateReader`. `check_all_read` raises at the end if a table was not read."""
 
     def __init__(self, folder: CheckpointFolder, manifest: Manifest) -> None:
         self._folder = folder

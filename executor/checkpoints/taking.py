@@ -1,4 +1,4 @@
-"""Taking a task's checkpoints, one after the other, at barriers."""
+"""Takes a task's checkpoints, one after the other, at barriers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 class Checkpoints:
-    """Those of one task, into a folder that is its own."""
+    """The checkpoints of one task, in a folder of its own."""
 
     def __init__(self, task: str, folder: CheckpointFolder, origin: Origin) -> None:
         self._task = task
@@ -37,7 +37,7 @@ class Checkpoints:
         watermark: int | None,
         save: Callable[[StateWriter], None],
     ) -> Checkpoint:
-        """CheckpointError where it cannot be written; what there was before is there still."""
+        """Take a checkpoint. Raises `CheckpointError` if it cannot be written; earlier checkpoints then remain."""
         try:
             self._collect()
             self._collected = False
@@ -62,7 +62,7 @@ class Checkpoints:
         return described(self._task, manifest)
 
     def _collect(self) -> None:
-        """What cannot be removed now may be later; no checkpoint fails of it."""
+        """Remove unneeded files. Files that cannot be removed now may be later, so no checkpoint fails because of them."""
         if self._collected:
             return
         try:

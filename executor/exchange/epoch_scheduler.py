@@ -1,17 +1,17 @@
-"""Who runs what in an epoch of several channels: any number of threads, and the rows never show how many.
+"""Decides which thread runs which channel in an epoch of several channels; the rows do not depend on the threads.
 
-Each channel of each pipeline is a *run*: a generator that takes a step (about a block) each time it is resumed, pulls
-what it needs from the exchanges that it reads and pushes what it makes into those that it feeds. Runs are advanced in
-two ways:
+Each channel of each pipeline has a `Driver`: a generator that takes one step (about a block) each time it is resumed.
+It pulls what it needs from the exchanges that it reads, and pushes its rows into the exchanges that it feeds. Drivers
+are advanced in two ways:
 
-- *On demand*: who waits for a slice advances the run that it waits for, on its own thread, unless another thread has
-  just that run in hand. Then it advances another one above, where that is of use, or waits.
-- *Ahead*: a few threads of the scheduler help. They take the run nearest to the result that can go on, so that rows
-  are consumed rather than piled up, and rest where an exchange is crowded.
+- *On demand*: a thread that waits for a slice advances the driver that it waits for, unless another thread is running
+  that driver. Then the thread advances another driver upstream, if that is of use, or waits.
+- *Ahead*: a few threads of the scheduler help. They take the driver nearest to the result that can go on, so that rows
+  are consumed rather than piled up, and rest while an exchange is crowded.
 
-Waiting always points upstream: a thread has only runs in hand that are below the one it waits for, in a graph without
-circles. So one thread runs any plan, and no number of threads can get stuck. What a run yields does not depend on who
-advances it, or when.
+A thread only waits for drivers upstream of those that it is running, in a graph without circles. So one thread can run
+any plan, and no number of threads can deadlock. The rows of a driver do not depend on which thread advances it, or
+when.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _INTERRUPT_AGAIN_SECONDS = 0.05
 class Driver:
     """One channel of one pipeline in one epoch.
 
-    `steps` reports its errors to the exchanges that it feeds and raises none. `inlets` are the exchanges' ends it
-    reads, `outlets` those it feeds as producer of that number, `above` all runs that it may have to wait for, nearest
-    first.
+    `steps` reports its errors to the exchanges that it feeds and raises none. `inlets` are the exchanges that it reads,
+    each with its number as consumer; `outlets` are those it feeds, each with its number as producer. `above` are all
+    drivers that it may have to wait for, nearest first.
     """
 
     def __init__(
@@ -61,12 +61,16 @@ class Driver:
 
     @property
     def worthwhile(self) -> bool:
-        """Whether to advance it before anybody waits for it. One that nobody reads any more is to be closed."""
+        """True if the driver should be advanced before a thread waits for it. One without readers should, to be closed."""
         return not self.wanted or not any(exchange.crowded for exchange, _ in self.outlets)
 
 
 class EpochScheduler:
-    """`add` every run after those above it, `start`, read the result, and `close`."""
+    """Runs the drivers of an epoch.
+
+    The caller adds every driver after those above it with `add`, then calls `start`, reads the result, and calls
+    `close`.
+    """
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -82,8 +86,9 @@ class EpochScheduler:
         self._runs.append(run)
 
     def lender(self, producers: Sequence[Driver], above: Sequence[Driver]) -> Meanwhile:
-        """For who reads an exchange of these producers: lends the waiting thread to the one that is waited for, else
-        to any other above.
+        """A function that lends a waiting thread to the producers of an exchange.
+
+        It advances the driver that the thread waits for, or else any other in `above`.
         """
 
         def lend(awaited: int) -> bool:
@@ -104,7 +109,7 @@ class EpochScheduler:
             self._scheduler.submit(_Helper(self).slot)
 
     def offer(self) -> None:
-        """There may be something to do ahead: get a helper that rests to look."""
+        """Wake a resting helper if there is a driver to advance ahead."""
         with self._lock:
             if self._closed or not self._resting or self._ahead() is None:
                 return
@@ -112,7 +117,7 @@ class EpochScheduler:
         self._scheduler.submit(slot)
 
     def close(self) -> None:
-        """Stop the runs that other threads have in hand, then close all. By the thread that reads the result."""
+        """Stop the drivers that other threads are running, then close all. Called by the thread that reads the result."""
         with self._lock:
             self._closed = True
             self._resting.clear()
@@ -125,13 +130,15 @@ class EpochScheduler:
             for run in busy:
                 run.interrupt()
             with self._lock:
-                if any(run.busy for run in busy):  # an interrupt just before a statement starts is lost: again, then
+                if any(
+                    run.busy for run in busy
+                ):  # an interrupt just before a statement starts is lost, so interrupt again
                     self._lock.wait(_INTERRUPT_AGAIN_SECONDS)
         for run in reversed(self._runs):
             _close(run)
 
     def take(self, helper: Slot) -> Driver | None:
-        """A run to advance ahead, now in the helper's hand; None: it rests until there is one."""
+        """A driver to advance ahead, marked as busy. Without one the helper rests, and the answer is None."""
         with self._lock:
             if self._closed:
                 return None
@@ -143,13 +150,13 @@ class EpochScheduler:
             return run
 
     def advance(self, run: Driver) -> None:
-        """One step of a run that `take` gave."""
+        """Run one step of a driver that `take` gave."""
         self._step(run)
 
     # ---------------------------------------------------------------------------------------------------- inside
 
     def _ahead(self) -> Driver | None:
-        """Under the lock: the run nearest to the result that is of use ahead."""
+        """The driver nearest to the result that is worth advancing ahead. Called under the lock."""
         for run in reversed(self._runs):
             if not run.busy and not run.done and run.worthwhile:
                 return run
@@ -183,7 +190,7 @@ class EpochScheduler:
             self.offer()
 
     def _look(self) -> None:
-        """What a run in its steps looks at: whether the scheduler ends, and what who started it looks at."""
+        """Raise if the scheduler is ending, or if the watch of the thread that started it says so. Called during steps."""
         if self._closed:
             raise ExecutionError("the epoch has ended", reason="INTERRUPTED")
         if self._starter is not None:
@@ -212,7 +219,7 @@ class _Helper:
 
 
 def _close(run: Driver) -> None:
-    """What goes wrong now is no row's error any more."""
+    """Close a driver. An error from here on is logged only, because no row depends on it any more."""
     run.done = True
     try:
         run.steps.close()

@@ -1,18 +1,18 @@
-"""One exchange in one epoch: what P producer channels hand to C consumer channels, whatever the timing.
+"""One exchange in one epoch: the rows that P producer channels hand to C consumer channels, whatever the timing.
 
-Contract. A producer pushes the blocks of its stream; each becomes one slice for each consumer, numbered (producer,
-epoch, block). A consumer reads them in (block, producer) order: block 0 of producer 0, block 0 of producer 1, ...,
-block 1 of producer 0, and so on; producers that have ended are skipped. Or it reads each producer's *lane* by itself,
-to merge them. So what it reads depends on the producers' streams alone.
+Contract. A producer pushes the blocks of its stream. Each block becomes one slice for each consumer, numbered
+(producer, epoch, block). A consumer reads its slices in (block, producer) order: block 0 of producer 0, block 0 of
+producer 1, ..., block 1 of producer 0, and so on, skipping producers that have ended. Or it reads the *lane* of each
+producer separately, to merge the lanes. Either way the rows that it reads depend on the producers' streams alone.
 
-A producer never waits: blocks beyond `memory_limit` go to files of the task's folder while the quota for them has room,
-and else stay in memory. That is why no plan can deadlock: only consumers wait, and for producers alone, which are never
-downstream of them. What bounds both is the `allowance`: all that is pushed counts, whatever has to wait, and beyond it
-`push` fails with an error that says so. An exchange whose producers run for its one consumer alone needs none: it holds
-no more than runs ahead of that one.
+A producer never waits. Blocks beyond `memory_limit` go to files of the task's folder while the quota has room for them,
+and otherwise stay in memory. No plan can therefore deadlock: only consumers wait, and only for producers, which are
+never downstream of them. The `allowance` bounds memory and files: all pushed bytes count, waiting or not, and beyond
+the allowance `push` fails with an error that says so. An exchange whose producers run only for its one consumer needs
+no allowance: it holds only what they produce ahead of that consumer.
 
 A producer's error reaches each consumer in its place, after the blocks before it. A consumer that has closed gets
-nothing more, and `push` says when nobody reads a producer's blocks any more.
+nothing more, and `push` tells a producer when nobody reads its blocks any more.
 
 All methods may be called from any thread; a producer and a consumer are each one thread at a time.
 """
@@ -43,7 +43,7 @@ Meanwhile: TypeAlias = Callable[[int], bool]
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Block number `block` (from 0) of a producer's stream, as far as it is one consumer's."""
+    """One consumer's part of block number `block` (from 0) of a producer's stream."""
 
     producer: int
     epoch: int
@@ -53,9 +53,9 @@ class Slice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExchangeStatistics:
-    """What was pushed for consumers that were open, bytes of files that were written, and the most that was in memory.
+    """The blocks pushed for open consumers, the bytes of files written, and the most bytes in memory at a time.
 
-    A block that goes to all counts once.
+    A block that goes to all consumers counts once.
     """
 
     blocks: int
@@ -66,9 +66,11 @@ class ExchangeStatistics:
 
 
 class Exchange:
-    """`on_change` is called, without any lock, whenever a waiting consumer may find something, a producer lost all its
-    readers, or the exchange is no longer crowded. `counts`, if any, are one for each producer: they
-    count what it pushed, at once.
+    """An exchange; the module has its contract.
+
+    It calls `on_change`, without any lock, whenever a waiting consumer may find something, a producer lost all its
+    readers, or the exchange is no longer crowded. `counts`, if any, has an entry for each producer, which counts the
+    producer's rows as it pushes them.
     """
 
     def __init__(
@@ -105,7 +107,7 @@ class Exchange:
     # ------------------------------------------------------------------------------------------------- producers
 
     def push(self, producer: int, block: pa.RecordBatch) -> bool:
-        """Take the next block of this producer's stream. False: nobody reads it any more, and it may stop."""
+        """Take the next block of this producer's stream. False: nobody reads the producer's blocks any more."""
         with self._changed:
             self._check_stopped()
             if self._lanes.ended(producer):
@@ -122,21 +124,21 @@ class Exchange:
         return True
 
     def end(self, producer: int, watermark: int | None = None) -> None:
-        """The producer has reached its barrier."""
+        """Record that the producer has reached its barrier."""
         with self._changed:
             self._lanes.end(producer, watermark=watermark)
         self._notify()
 
     def fail(self, producer: int, error: Exception) -> None:
-        """The producer's stream ends here with an error. It may be one that `push` raised."""
+        """End the producer's stream with an error. The error may be one that `push` raised."""
         with self._changed:
             self._lanes.end(producer, error=error)
         self._notify()
 
     def feed(self, producer: int, stream: Stream) -> Generator[None]:
-        """Push a whole stream: a block at each step of the iterator, in the end the stream's end or its error.
+        """Push a whole stream, one block at each step of the iterator, then the stream's end or its error.
 
-        The stream is closed in any case, and early where nobody reads it any more.
+        Closes the stream in any case, and early if nobody reads the producer's blocks any more.
         """
         try:
             with closing(stream):
@@ -153,31 +155,31 @@ class Exchange:
             raise
 
     def wanted(self, producer: int) -> bool:
-        """Whether anyone still reads this producer's blocks."""
+        """True if any consumer still reads this producer's blocks."""
         with self._changed:
             return self._stopped is None and any(self._lanes.wanted(producer))
 
     @property
     def crowded(self) -> bool:
-        """Memory is full or something is on disk already: better to wait with the next block until consumers read."""
+        """True if memory is full or blocks are on disk: better to wait with the next block until consumers read."""
         with self._changed:
             return self._full
 
     @property
     def complete(self) -> bool:
-        """All producers have ended: no consumer waits any more."""
+        """True once all producers have ended: no consumer waits any more."""
         with self._changed:
             return self._lanes.complete
 
     # ------------------------------------------------------------------------------------------------- consumers
 
     def ready(self, consumer: int, producer: int | None = None) -> bool:
-        """Whether `pull` has anything but WAIT to say."""
+        """True if `pull` has an answer other than WAIT."""
         with self._changed:
             return self._stopped is not None or self._lanes.find(consumer, producer) is not Answer.WAIT
 
     def pull(self, consumer: int, producer: int | None = None) -> Slice | Answer:
-        """The consumer's next slice, of all producers or of one; raises the error that is next instead."""
+        """The consumer's next slice, of all producers or of one. Raises the producer's error if that is next."""
         with self._changed:
             self._check_stopped()
             found = self._lanes.find(consumer, producer)
@@ -185,7 +187,8 @@ class Exchange:
                 return found
             number, block = self._lanes.advance(consumer, found)
         try:
-            # Read without the lock, for it may be in a file. It is not freed meanwhile: this is one of its readers.
+            # Read without the lock, because it may be in a file. It is not freed meanwhile: this consumer is one of its
+            # readers.
             rows = block.holding.batch(block.place(consumer))
         except (OSError, pa.ArrowException) as error:
             lost = ExecutionError(f"what an exchange spilled cannot be read back: {error}", reason="SPILL_FAILED")
@@ -201,14 +204,14 @@ class Exchange:
         return Slice(found, self.epoch, number, rows)
 
     def take(self, consumer: int, producer: int | None = None, meanwhile: Meanwhile | None = None) -> Slice | None:
-        """The next slice, None at the end. Waits for it.
+        """The next slice, or None at the end. Waits for it.
 
-        `meanwhile` lends the waiting thread: given the producer that is waited for it does some work for the producers,
-        if there is any that no other thread does, and says whether it did. Without it producers must have threads of
-        their own or have ended.
+        `meanwhile` lends the waiting thread: it gets the producer that is waited for, does some work for the producers
+        if there is any that no other thread does, and returns True if it did. Without `meanwhile`, producers must have
+        threads of their own or have ended.
         """
         while True:
-            seen = self._changes  # before the look: what changes after it is not missed
+            seen = self._changes  # before the look, so that no later change is missed
             found = self.pull(consumer, producer)
             if isinstance(found, Slice):
                 return found
@@ -220,43 +223,45 @@ class Exchange:
                         self._changed.wait()
 
     def wake(self) -> None:
-        """Have those who wait in `take` look again; for whoever makes new work for `meanwhile`."""
+        """Make threads that wait in `take` look again. Called after adding work for `meanwhile`."""
         with self._changed:
             self._changes += 1
             self._changed.notify_all()
 
     def stream(self, consumer: int, meanwhile: Meanwhile | None = None) -> ExchangeStream:
-        """The consumer's rows in (block, producer) order. The only reader of this consumer's slices."""
+        """The consumer's rows in (block, producer) order. The stream must be the only reader of this consumer's slices."""
         return ExchangeStream(self, consumer, None, meanwhile)
 
     def lanes(self, consumer: int, meanwhile: Meanwhile | None = None) -> tuple[ExchangeStream, ...]:
-        """The consumer's rows as a stream for each producer, to be merged. The only readers of its slices."""
+        """The consumer's rows as one stream per producer, to be merged. The streams must be the only readers of its
+        slices.
+        """
         return tuple(ExchangeStream(self, consumer, producer, meanwhile) for producer in range(self.producers))
 
     def merged(self, consumer: int, ordering: Ordering, meanwhile: Meanwhile | None = None) -> LanesStream:
-        """The consumer's rows in this order, ties by producer, each producer's stream being so sorted."""
+        """The consumer's rows in this order, ties by producer. Each producer's stream must be sorted in this order."""
         return LanesStream(self, consumer, merged(self.lanes(consumer, meanwhile), ordering))
 
     def gathered(self, consumer: int, meanwhile: Meanwhile | None = None) -> LanesStream:
-        """The consumer's rows producer after producer: those of the first one come first."""
+        """The consumer's rows, producer after producer."""
         return LanesStream(self, consumer, _chained(self.lanes(consumer, meanwhile)))
 
     def close(self, consumer: int, producer: int | None = None) -> None:
-        """The consumer wants no more rows, or no more of one producer. At any time, more than once."""
+        """End the consumer's reading of all producers, or of one. At any time, and more than once."""
         with self._changed:
             self._lanes.close(consumer, range(self.producers) if producer is None else (producer,))
         self._notify()
 
     @property
     def watermark(self) -> int | None:
-        """The least of the producers' watermarks, once all have ended; None where one of them has none."""
+        """The least of the producers' watermarks once all have ended; None if one of them has none."""
         with self._changed:
             return self._lanes.watermark
 
     # -------------------------------------------------------------------------------------------------- the whole
 
     def cancel(self, error: Exception | None = None) -> None:
-        """End it for everyone: whoever waits, pushes or pulls gets this error. What is held is freed."""
+        """End the exchange for everyone: threads that wait, push or pull get this error. Held blocks are freed."""
         with self._changed:
             if self._stopped is None:
                 self._stopped = error or TaskCancelled("the task was cancelled")
@@ -290,7 +295,7 @@ class Exchange:
             raise self._stopped
 
     def _keep(self, producer: int, block: Block) -> bool:
-        """In memory, if there is room."""
+        """Keep the block in memory, if there is room."""
         with self._changed:
             if not self._store.fits(block.holding):
                 return False
@@ -303,8 +308,9 @@ class Exchange:
         self._publish(producer, block)
 
     def _spill(self, producer: int, block: Block) -> None:
-        """To disk if there is room, with the newest of what is in memory where that makes a better file; one producer
-        at a time.
+        """Spill the block to disk if there is room, one producer at a time.
+
+        The newest blocks in memory go with it if that makes a better file.
         """
         with self._spilling:
             with self._changed:
@@ -340,7 +346,7 @@ class Exchange:
 
 
 class ExchangeStream:
-    """A consumer's side as a stream; slices without rows are passed over. Closing it closes that side."""
+    """A consumer's side as a stream, without empty slices. Closing the stream closes that side."""
 
     def __init__(self, exchange: Exchange, consumer: int, producer: int | None, meanwhile: Meanwhile | None) -> None:
         self.schema = exchange.schema
@@ -374,7 +380,7 @@ def _chained(lanes: Sequence[ExchangeStream]) -> Generator[pa.RecordBatch]:
 
 
 class LanesStream:
-    """A consumer's side as one stream, made from its lanes. Closing it closes that side."""
+    """A consumer's side as one stream, made from its lanes. Closing the stream closes that side."""
 
     def __init__(self, exchange: Exchange, consumer: int, rows: Generator[pa.RecordBatch]) -> None:
         self.schema = exchange.schema

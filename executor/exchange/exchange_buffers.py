@@ -1,4 +1,4 @@
-"""The books of an exchange: what each producer has pushed, and how far each consumer has read. Used under its lock."""
+"""The books of an exchange: the blocks each producer has pushed, and each consumer's position. Used under its lock."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ..runtime.batch_store import Holding, Store
 
 
 class Answer(enum.Enum):
-    """What a consumer is told instead of a slice."""
+    """The answer to a consumer when there is no slice for it."""
 
     WAIT = enum.auto()
     END = enum.auto()
 
 
 class Block:
-    """A block's slices in one holding; what all consumers share is there once. `readers` have yet to take theirs."""
+    """A block's slices in one holding. A slice for all consumers is stored once. `readers` have not read theirs yet."""
 
     __slots__ = ("_places", "holding", "readers")
 
@@ -33,13 +33,13 @@ class Block:
             self._places = tuple(range(len(kept)))
 
     def place(self, consumer: int) -> int:
-        """Which of the holding's batches is this consumer's slice."""
+        """The position of this consumer's slice among the holding's batches."""
         return self._places[consumer]
 
 
 @dataclass(slots=True, eq=False)
 class _Lane:
-    """One producer's blocks by number, those that somebody has yet to read, and how it ended."""
+    """One producer's blocks that are still to be read, by number, and the end of its stream."""
 
     blocks: dict[int, Block] = field(default_factory=dict)
     count: int = 0
@@ -50,7 +50,7 @@ class _Lane:
 
 @dataclass(slots=True, eq=False)
 class _Reader:
-    """One consumer's next block of each producer, whether it wants any, and whose turn it is."""
+    """One consumer's next block of each producer, which producers it still reads, and the producer whose turn it is."""
 
     next: list[int]
     open: list[bool]
@@ -58,7 +58,7 @@ class _Reader:
 
 
 class Lanes:
-    """Blocks are freed in the store when their last reader has released or left them."""
+    """The lanes of all producers. A block is freed in the store when its last reader has released it or closed."""
 
     def __init__(self, producers: int, consumers: int, store: Store) -> None:
         self._lanes = [_Lane() for _ in range(producers)]
@@ -68,11 +68,11 @@ class Lanes:
     # ------------------------------------------------------------------------------------------------- producers
 
     def wanted(self, producer: int) -> list[bool]:
-        """Which consumers still read this producer."""
+        """For each consumer, True if it still reads this producer."""
         return [reader.open[producer] for reader in self._readers]
 
     def publish(self, producer: int, block: Block) -> None:
-        """The block is the producer's next, and in the store."""
+        """Add the producer's next block, which is in the store already."""
         lane = self._lanes[producer]
         block.readers = {consumer for consumer, wants in enumerate(self.wanted(producer)) if wants}
         if block.readers:
@@ -82,7 +82,7 @@ class Lanes:
         lane.count += 1
 
     def end(self, producer: int, *, watermark: int | None = None, error: Exception | None = None) -> None:
-        """Its stream is over; said again, this changes nothing."""
+        """End the producer's stream. A second call changes nothing."""
         lane = self._lanes[producer]
         if not lane.ended:
             lane.ended, lane.watermark, lane.error = True, watermark, error
@@ -91,7 +91,7 @@ class Lanes:
         return self._lanes[producer].ended
 
     def count(self, producer: int) -> int:
-        """How many blocks it has pushed."""
+        """The number of blocks that the producer has pushed."""
         return self._lanes[producer].count
 
     @property
@@ -100,16 +100,16 @@ class Lanes:
 
     @property
     def watermark(self) -> int | None:
-        """The least of the producers', once all have ended with one."""
+        """The least of the producers' watermarks, once all have ended with one."""
         known = [lane.watermark for lane in self._lanes if lane.watermark is not None]
         return min(known) if len(known) == len(self._lanes) else None
 
     # ------------------------------------------------------------------------------------------------- consumers
 
     def find(self, consumer: int, only: int | None) -> int | Answer:
-        """The producer whose block, or error, is next in (block, producer) order, or of the only one that is asked for.
+        """The producer of the next block or error in (block, producer) order, or `only` if a producer is given.
 
-        Those that ended before it are passed over for good.
+        Skips producers that ended before that block for good.
         """
         reader = self._readers[consumer]
         if only is not None:
@@ -126,7 +126,9 @@ class Lanes:
         return self._readers[consumer].turn
 
     def advance(self, consumer: int, producer: int) -> tuple[int, Block]:
-        """The block that `find` found and its number, to be read and then released; or its error."""
+        """The block that `find` found and its number, to be read and then released. Raises the producer's error
+        instead.
+        """
         lane, reader = self._lanes[producer], self._readers[consumer]
         number = reader.next[producer]
         if number == lane.count and lane.error is not None:
@@ -136,7 +138,7 @@ class Lanes:
         return number, lane.blocks[number]
 
     def release(self, consumer: int, producer: int, number: int) -> None:
-        """The consumer has its slice of this block, or will never want it."""
+        """Record that the consumer has read its slice of this block, or will never want it."""
         lane = self._lanes[producer]
         block = lane.blocks[number]
         block.readers.discard(consumer)
@@ -145,7 +147,7 @@ class Lanes:
             self._store.free(block.holding)
 
     def close(self, consumer: int, producers: Iterable[int]) -> None:
-        """The consumer reads these no more. A block it has advanced to and not released stays until it does."""
+        """End the consumer's reading of these producers. A block that it is reading stays until it is released."""
         reader = self._readers[consumer]
         for producer in producers:
             if reader.open[producer]:

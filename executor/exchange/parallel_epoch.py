@@ -1,4 +1,4 @@
-"""An epoch of a plan with several channels: its exchanges, the runs of its channels, and the order of its result."""
+"""An epoch of a plan with several channels: its exchanges, the drivers of its channels, and the order of its result."""
 
 from __future__ import annotations
 
@@ -35,8 +35,10 @@ Rows: TypeAlias = Generator[pa.RecordBatch]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionContext:
-    """What the epochs of a task share. `run` is the rows of an instance, which a cancellation interrupts. `space` is
-    for what waits between channels alone, so that nobody's reading decides how much room there is.
+    """The context that the epochs of a task share.
+
+    `run` gives the rows of an instance, and can be interrupted by a cancellation. `space` is only for rows that wait
+    between channels, so that the room does not depend on any reader.
     """
 
     scheduler: Scheduler
@@ -49,7 +51,7 @@ class ExecutionContext:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Fed:
-    """An exchange and the runs that feed it."""
+    """An exchange and the drivers that feed it."""
 
     exchange: Exchange
     order: Ordering | None
@@ -58,7 +60,7 @@ class _Fed:
 
     @property
     def above(self) -> tuple[Driver, ...]:
-        """All that its rows may have to wait for, nearest first. The channels of a pipeline read the same exchanges."""
+        """All drivers that the rows may have to wait for, nearest first. A pipeline's channels read the same exchanges."""
         return (*self.producers, *self.producers[0].above)
 
     def stream(self, consumer: int, meanwhile: Meanwhile) -> Stream:
@@ -78,7 +80,10 @@ class _Result:
 
 
 class ParallelRun:
-    """The pipelines from `first` to `last` over some pieces. `rows` is used up once; all share the `epoch_input`."""
+    """A run of the pipelines from `first` to `last` over some pieces.
+
+    `rows` may be read once. All pipelines share the `epoch_input`.
+    """
 
     def __init__(
         self,
@@ -115,7 +120,7 @@ class ParallelRun:
             self._add(index, pipeline)
 
     def rows(self) -> Rows:
-        """The result. However it ends, nothing is running or open after it."""
+        """The result's rows. However reading ends, nothing is running or open afterwards."""
         try:
             self._scheduler.start()
             for result in self._results:
@@ -167,7 +172,7 @@ class ParallelRun:
     # ------------------------------------------------------------------------------------------------------- runs
 
     def _add(self, index: int, pipeline: Pipeline) -> None:
-        """The runs of a pipeline's channels, and where it feeds no exchange the gather of its result."""
+        """Add the drivers of a pipeline's channels, and the gather of its result if it feeds no exchange."""
         if pipeline.into:
             fed = [self._fed[each.number] for each in pipeline.into]
         else:
@@ -236,7 +241,7 @@ class ParallelRun:
 
 
 class _Channel:
-    """One channel of one pipeline: its instance, made when it first runs."""
+    """One channel of one pipeline: its instance, made at its first run."""
 
     def __init__(
         self,
@@ -272,7 +277,7 @@ def _in_blocks(channel: _Channel, turns: Sequence[Pieces]) -> Rows:
 
 
 def _in_morsels(channel: _Channel, turns: Sequence[Pieces], end: pa.RecordBatch) -> Rows:
-    """An empty batch ends each morsel, and there is no other."""
+    """The channel's rows, turn by turn. An empty batch ends each morsel; no other batch is empty."""
     for pieces in turns:
         with closing(channel.rows(pieces)) as batches:
             for batch in batches:
@@ -286,7 +291,7 @@ def _empty(schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _steps(rows: Rows, outlets: Sequence[tuple[Exchange, int]], watermark: int | None) -> Generator[None]:
-    """Push the rows, a batch at a step, until nobody reads them any more; in the end their end, or their error."""
+    """Push the rows, one batch per step, until nobody reads them any more; then push their end or their error."""
     try:
         with closing(rows):
             for batch in rows:
@@ -303,7 +308,7 @@ def _steps(rows: Rows, outlets: Sequence[tuple[Exchange, int]], watermark: int |
 
 
 def _push(outlets: Sequence[tuple[Exchange, int]], batch: pa.RecordBatch) -> bool:
-    """Into all of them; whether anybody wants more."""
+    """Push the batch into all outlets; True if any of them wants more."""
     wanted = False
     for exchange, producer in outlets:
         wanted |= exchange.push(producer, batch)

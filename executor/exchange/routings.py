@@ -1,4 +1,4 @@
-"""Exchanges as the planner has them, as what moves their rows, and where in the plan they are."""
+"""The planner's exchanges as routings of rows, and their plan paths."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...planner.physical.pipelines import Pipeline
 
 
 def places_of(chosen: Sequence[Pipeline]) -> Mapping[int, str]:
-    """Where in the plan each exchange is."""
+    """The plan path of each exchange, by its number."""
     nodes = (node for pipeline in chosen for node in planned.walk(pipeline.root))
     return {node.exchange: node.place for node in nodes if isinstance(node, planned.ReceiveNode)}
 

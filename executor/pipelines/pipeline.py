@@ -226,8 +226,7 @@ def _release(made: Made, read: Read) -> None:
 
 
 def _innermost_first(root: PhysicalNode, uses: dict[object, int]) -> Iterator[RunNode]:
-    """Every operator once, after the operators it reads from; `uses` counts readers. Plans may be deep: no recursion.
-    """
+    """Every operator once, after the operators it reads from; `uses` counts readers. Plans may be deep: no recursion."""
     done: set[object] = set()
     stack: list[tuple[PhysicalNode, bool]] = [(root, False)]
     while stack:

@@ -1,4 +1,4 @@
-"""What runs a task's pipelines in other processes, as far as its computation knows it."""
+"""The interface between a computation and the processes that run its pipelines for it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ from ..runtime.meters import Meters
 
 
 class Keeps(Protocol):
-    """What a task computes once from its static sources, wherever that is done."""
+    """The results that a task computes once from its static sources, wherever that happens."""
 
     def ensure(self, physical: PhysicalPlan, clock_us: int) -> KeptIndex | None:
-        """Compute what of this plan's was not computed yet; or the first index that is too large."""
+        """Compute the results that this plan needs and that do not exist yet; returns the first index that is too
+        large.
+        """
         ...
 
     def rows(self, name: str) -> Rows: ...
@@ -32,8 +34,11 @@ class Keeps(Protocol):
 
 
 class Cluster(Protocol):
-    """A task's own way to it. What operators count there goes to the meters, and what
-    statements read to the progress, that it was made with."""
+    """A task's own access to the other processes.
+
+    Their operators count in the meters, and their statements report reading to the progress, that the cluster was made
+    with.
+    """
 
     @property
     def keeping(self) -> Keeps: ...
@@ -46,25 +51,27 @@ class Cluster(Protocol):
 
     @property
     def bodies(self) -> tuple[OperatorStatistics, ...]:
-        """Of the loops' bodies."""
+        """Statistics of the operators in loops' bodies."""
         ...
 
     def stages(self) -> tuple[StageStatistics, ...]:
-        """From any thread: those of the run in progress, or of the last one."""
+        """Statistics of the stages of the run in progress, or of the last one. From any thread."""
         ...
 
     def rows(self, physical: PhysicalPlan, *, epoch: int, epoch_input: EpochInput) -> Generator[pa.RecordBatch]:
-        """The result of the plan's pipelines, in the order in which they give it here. What they read is counted in
-        `epoch_input.read`. However it ends, nothing is running and nothing of the epoch is kept after it.
+        """The result of the plan's pipelines, in the same order as in this process.
+
+        The rows that they read are counted in `epoch_input.read`. However the run ends, nothing is running and nothing
+        of the epoch is kept after it.
         """
         ...
 
     def interrupt(self) -> None:
-        """From any thread: make the run in progress fail soon. Does not block."""
+        """Make the run in progress fail soon. From any thread; never blocks."""
         ...
 
     def close(self) -> None:
-        """Never during a run."""
+        """End the access. Never called during a run."""
         ...
 
 

@@ -1,7 +1,7 @@
-"""A continuous task's computation: one network of operators on changes, which lives as long as the task.
+"""The computation of a continuous task: one network of operators on changes, which lives as long as the task.
 
-An epoch's rows are fed as they are read and worked off batch by batch, so that memory holds state, and what the epoch
-has changed so far, but not its input. Nothing depends on where batches are cut, or on the order of splits.
+An epoch's rows are fed as they are read, and processed batch by batch. Memory therefore holds the state and the epoch's
+changes so far, but not its input. The result does not depend on where batches are cut, or on the order of splits.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ from .static_tables import sizes
 
 _BATCH_ROWS: Final = 65_536
 _STATEMENTS: Final = 4
-"""Statements have this part of the task's memory, state has the rest."""
+"""Statements get this part of the task's memory; state gets the rest."""
 _UNWEIGHED: Final = 64
-"""Of so small a part of the task's memory rows may be fed before state is weighed again."""
+"""Rows may be fed up to this part of the task's memory before the size of the state is checked again."""
 _WATERMARKS: Final = pa.schema([("source", pa.string()), ("watermark", pa.int64())])
 _LARGEST: Final = 3
-"""Operators that are named where state is too large."""
+"""The number of operators that the error about too large state names."""
 
 
 class ContinuousComputation:
-    """`tables` are the pieces of the static sources, opened; they arrive in the first epoch."""
+    """A continuous computation. `tables` are the opened pieces of the static sources; the first epoch reads them."""
 
     early_source: str | None = None
     early_frees = False
@@ -96,7 +96,7 @@ class ContinuousComputation:
         self._unweighed = 0
         self._stopped = False
         self._watermarks: dict[str, int] = {}
-        """The greatest that each source has reached."""
+        """The greatest watermark of each source so far."""
         self._skips = options.on_error is OnError.SKIP_EPOCH
         self._undo: _Undo | None = None
         self._pool = pool
@@ -125,7 +125,7 @@ class ContinuousComputation:
     # -------------------------------------------------------------------------------------------------- epochs
 
     def save(self, state: StateWriter) -> None:
-        """Before the first epoch that is complete there is no state, and static sources have not arrived."""
+        """Save the network. Before the first complete epoch it has no state, and no static source was read."""
         state.write("begun", 1, pa.table({"begun": [not self._network.fresh]}))
         said = {"source": pa.array(self._watermarks, pa.string()), "watermark": [*self._watermarks.values()]}
         state.write("watermarks", 1, pa.table(said, _WATERMARKS))
@@ -133,7 +133,7 @@ class ContinuousComputation:
             self._network.save(state)
 
     def load(self, state: StateReader) -> None:
-        """Static sources arrived in an epoch before, if there was one."""
+        """Load the network. If an epoch was complete, it has read the static sources."""
         version, table = state.read("begun")
         check_version("begun", version, 1)
         version, said = state.read("watermarks")
@@ -145,11 +145,11 @@ class ContinuousComputation:
             self.check()
 
     def epoch(self, number: int, clock_us: int) -> ContinuousRun:  # noqa: ARG002 - no answer depends on the clock
-        self._stopped = False  # it was the epoch before that was to stop
+        self._stopped = False  # an interrupt was for the epoch before
         return ContinuousRun(self, number, Undoing(self) if self._skips else None)
 
     def mark(self) -> None:
-        """Where epochs are skipped: keep what `roll_back` brings back."""
+        """Keep what `roll_back` restores, in tasks that skip epochs."""
         if self._skips:
             meters = tuple((meter, meter.runs, meter.rows_out, meter.bytes_out) for meter in self._meters.all())
             with unwatched():
@@ -157,12 +157,12 @@ class ContinuousComputation:
             self._undo = _Undo(self._tables, meters, dict(self._watermarks))
 
     def keep(self) -> None:
-        """The epoch is complete."""
+        """Keep the epoch's changes of state: the epoch is complete."""
         self._network.unmark()
         self._undo = None
 
     def roll_back(self) -> None:
-        """Everything is as it was before the epoch, if one was begun and not kept."""
+        """Restore the state before the epoch, if an epoch was begun and not kept."""
         undo, self._undo = self._undo, None
         if undo is None:
             return
@@ -174,7 +174,7 @@ class ContinuousComputation:
             meter.runs, meter.rows_out, meter.bytes_out = runs, rows, size
 
     def blamed(self, error: NotThere, pieces: Mapping[str, Sequence[Piece]]) -> NotThere:
-        """The error with the splits that delete the row, for which they are read once more."""
+        """The error with the splits that delete the row. Reads the source's pieces once more to find them."""
         reading, splits = self._readings[error.source], []
         for piece in pieces.get(error.source, ()):
             deletes = any(error.is_deleted_in(change) for change, _ in reading.changes(reading.opened((piece,))))
@@ -183,14 +183,14 @@ class ContinuousComputation:
         return error.deleted_by(splits)
 
     def begin(self, number: int, pieces: Mapping[str, Sequence[Piece]]) -> Mapping[str, Sequence[Piece]]:
-        """An epoch of these pieces, and of what the static sources have the first time: all of them, opened."""
+        """Begin an epoch of these pieces; the first epoch also reads the static sources. All pieces, opened."""
         tables, self._tables = self._tables, {}
         opened = {name: self._readings[name].opened(given) for name, given in (*pieces.items(), *tables.items())}
         self._inputs.begin(number, [each for each in self._reads if each.source in opened], opened)
         return opened
 
     def changes(self, source: str, pieces: Sequence[Piece]) -> Iterator[tuple[int, int]]:
-        """Feed rows of a source; rows and bytes as they are fed."""
+        """Feed rows of a source; yields the number of rows and of bytes of each batch."""
         for change, size in self._readings[source].changes(pieces):
             self._unweighed += size
             if self._unweighed > self._memory // _UNWEIGHED:
@@ -200,18 +200,18 @@ class ContinuousComputation:
             yield len(change), size
 
     def reach(self, watermarks: Watermarks) -> None:
-        """A source's watermark never goes back, and stands where the epoch says none."""
+        """Raise the sources' watermarks. A watermark never goes back, and stays if the epoch says none."""
         for name, watermark in watermarks.items():
             if watermark is not None:
                 self._watermarks[name] = max(watermark, self._watermarks.get(name, watermark))
 
     @property
     def watermark(self) -> int | None:
-        """The result's, for the epoch completed last."""
+        """The result's watermark, for the epoch completed last."""
         return self._network.watermark
 
     def complete(self) -> Iterator[pa.RecordBatch]:
-        """End the epoch: how the result has changed."""
+        """End the epoch; the changes of the result."""
         said = {each.name: UNBOUNDED if each.static else self._watermarks.get(each.name) for each in self.sources}
         self._network.end_all({self._ports[name]: watermark for name, watermark in said.items()})
         if not self._network.run():
@@ -222,7 +222,7 @@ class ContinuousComputation:
             yield self._batch(change.take(np.arange(start, min(start + _BATCH_ROWS, len(change)))))
 
     def check(self, more: int = 0) -> None:
-        """Raises if the run is to stop, or state has come to be too large, with so many bytes of input."""
+        """Raise if the run is to stop, or if the state and `more` bytes of input are too large."""
         self.check_stopped()
         self._unweighed = 0
         size = self._network.nbytes + more
@@ -275,7 +275,7 @@ class ContinuousComputation:
 
 @dataclass(frozen=True, slots=True)
 class _Undo:
-    """What a computation was before an epoch, beside its network: the tables that were to come, and what was read."""
+    """The parts of a computation before an epoch, beside its network: tables that were not read yet, and counts."""
 
     tables: Mapping[str, Sequence[Piece]]
     meters: Sequence[tuple[Meter, int, int, int]]
@@ -283,7 +283,7 @@ class _Undo:
 
 
 class Undoing:
-    """An epoch's change of state as the lifecycle knows it: it is kept, or dropped."""
+    """An epoch's change of state as an effect: it is committed, or dropped."""
 
     def __init__(self, computation: ContinuousComputation) -> None:
         self._computation = computation
@@ -297,7 +297,7 @@ class Undoing:
 
 
 class ContinuousRun:
-    """One epoch."""
+    """One epoch of a continuous computation."""
 
     at_least = False
 
@@ -313,7 +313,7 @@ class ContinuousRun:
         raise InternalError(f"a continuous task runs no {len(pieces)} pieces ahead of the seal")
 
     def sealed(self, pieces: Mapping[str, Sequence[Piece]], watermarks: Watermarks) -> Iterator[pa.RecordBatch]:
-        """Empty batches between what is fed let other tasks have their turn."""
+        """The epoch's changes. Empty batches while rows are fed let other tasks have their turn."""
         computation = self._computation
         computation.mark()
         computation.reach(watermarks)

@@ -1,7 +1,7 @@
-"""A prepared plan as a computation: pipelines made once per shape of the sources and kept, run for every epoch.
+"""A prepared plan as a computation: pipelines are made once per shape of the sources, kept, and run in every epoch.
 
-With one channel the pipelines run one after the other, with more of them side by side (`parallel`). What they read, in
-which pieces, and the memory of each are fixed either way, and nothing outside the task can change what it computes.
+With one channel the pipelines run one after the other; with more channels they run side by side (`exchange/`). Their
+pieces and the memory of each are fixed either way, and nothing outside the task can change their result.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _SHAPES_KEPT = 16
 
 
 class Resources(TypedDict):
-    """What a service gives a computation."""
+    """The resources that a service gives a computation."""
 
     pool: InstancePool
     settings: InstanceSettings
@@ -73,9 +73,11 @@ class Resources(TypedDict):
 
 
 class PlanComputation:
-    """`tables` are the pieces of the static sources, opened. `roots` are where splits may be read from. `write` is
-    what the plan's rows go through at last; one that writes waits for the seal. So does one on a `cluster`, which runs
-    the pipelines instead of this process.
+    """The computation of a plan in per-epoch mode.
+
+    `tables` are the opened pieces of the static sources. Splits may be read from `roots`. The plan's rows go through
+    `write`; a computation that writes waits for the seal. A computation with a `cluster` waits for the seal too: the
+    cluster runs the pipelines in place of this process.
     """
 
     def __init__(
@@ -137,7 +139,7 @@ class PlanComputation:
         self.early_frees = self.early_source is not None and self.early_source not in behind
 
     def _ahead_of_the_seal(self, pipelines: Sequence[Pipeline]) -> tuple[int, str | None]:
-        """How many pipelines read static sources alone before the first that starts with its pieces, and its source."""
+        """The number of pipelines over static sources before the first one that starts with its pieces, and its source."""
         for index, pipeline in enumerate(pipelines):
             if pipeline.into or received_by(pipeline.root):
                 break
@@ -172,18 +174,19 @@ class PlanComputation:
     # -------------------------------------------------------------------------------------------------- epochs
 
     def save(self, state: StateWriter) -> None:
-        """An epoch leaves nothing behind."""
+        """Save nothing: an epoch leaves no state behind."""
 
     def load(self, state: StateReader) -> None:
-        """There is nothing to take back."""
+        """Load nothing: there is no state."""
 
     def epoch(self, number: int, clock_us: int) -> PlanRun:
-        self._stopped = False  # it was the epoch before that was to stop
+        self._stopped = False  # an interrupt was for the epoch before
         return PlanRun(self, clock_us, number)
 
     def pipelines(self, shape: Mapping[str, SourceShape], clock_us: int) -> Pipelines:
-        """The pipelines for sources of this shape, with what they keep; those not named are as they were when the task
-        was made.
+        """The pipelines for sources of this shape, with their kept results.
+
+        Sources that are not named have the shape that they had when the task was made.
         """
         whole = {**self._nominal, **self._prepared.relevant(shape)}
         key = tuple(whole.values())
@@ -200,8 +203,9 @@ class PlanComputation:
         return made
 
     def _kept_for(self, shape: Mapping[str, SourceShape], clock_us: int) -> PhysicalPlan:
-        """The physical plan, with all that static sources alone feed computed. An index that is too large is done
-        without, where the plan leaves that open.
+        """The physical plan, after computing all results of static sources that it needs.
+
+        If an index is too large and the plan can do without it, the plan is made without the index.
         """
         physical = self._prepared.physical(shape, self._without)
         while (large := self._keeping.ensure(physical, clock_us)) is not None:
@@ -217,7 +221,7 @@ class PlanComputation:
         return physical
 
     def make(self, root: PhysicalNode, channel: int, memory_limit: int, number: int) -> PipelineInstance:
-        """Operators on the instance of this number among those with so much memory."""
+        """The operators of a pipeline, on the DuckDB instance of this number among those with as much memory."""
         factory = OperatorFactory(
             take=lambda: self._instance(memory_limit, number),
             strict=self.options.determinism is Determinism.STRICT,
@@ -245,7 +249,7 @@ class PlanComputation:
         return instance
 
     def _count(self, made: PipelineInstance | Pipelines) -> None:
-        """It is about to be closed."""
+        """Add the statistics of pipelines that are about to be closed."""
         self._plans += made.plans
         self._ended_loops = combined((*self._ended_loops, *made.loops))
         self._ended_bodies = combined_operators((*self._ended_bodies, *made.bodies))
@@ -265,7 +269,7 @@ class PlanComputation:
             made.close()
 
     def epoch_input(self, pieces: Pieces, clock_us: int, read: Read, watermarks: Passed) -> EpochInput:
-        """All of these pieces."""
+        """The input of a run over all of these pieces."""
         return EpochInput(
             pieces=pieces,
             whole=pieces,
@@ -278,7 +282,7 @@ class PlanComputation:
         )
 
     def watched(self, node: RunNode, channel: int, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
-        """What the node's operator yields in an epoch."""
+        """The rows of the node's operator in an epoch; subclasses wrap them."""
         return rows
 
     def run(self, made: PipelineInstance, epoch_input: EpochInput) -> Generator[pa.RecordBatch]:
@@ -351,7 +355,7 @@ def _source(name: str, columns: Sequence[Column], *, static: bool) -> Source:
 
 
 def refuse_changes(split: Split, origin: str) -> None:
-    """What is no change of anything: a split of a per-epoch task, a static table."""
+    """Refuse a split with a change column, which a per-epoch task and a static table cannot have."""
     if split.change_column is not None:
         raise InvalidRequest(
             f"{origin} names a change column ({split.change_column!r}), but its rows are no changes: only splits of "
@@ -365,7 +369,10 @@ def _nothing(exchange: int) -> Stream:
 
 
 def instance_settings(options: TaskOptions, roots: Sequence[str]) -> InstanceSettings:
-    """Strict tasks have one thread, so that rows come in a repeatable order; relaxed ones every core."""
+    """The settings of DuckDB instances.
+
+    Strict tasks have one thread, so that rows come in a repeatable order; relaxed tasks use every core.
+    """
     strict = options.determinism is Determinism.STRICT
     return InstanceSettings(
         memory_limit=options.memory_limit,

@@ -1,4 +1,4 @@
-"""An epoch of a plan or a graph, as its pipelines are run."""
+"""An epoch of a plan or a graph, run by its pipelines."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _log = logging.getLogger(__name__)
 
 
 class PlanRun:
-    """One epoch: the pipelines before the early one, it piece by piece, and at the seal all the others.
+    """One epoch: the pipelines before the early one, the early one piece by piece, and all others at the seal.
 
-    What users' code raises is told with the epoch, and logged with its traceback.
+    Errors of user code get the epoch added, and are logged with their traceback.
     """
 
     def __init__(self, computation: PlanComputation, clock_us: int, number: int) -> None:
@@ -114,7 +114,7 @@ class PlanRun:
         yield from self._rows(made, first, len(made), opened)
 
     def _count_unread(self, made: Pipelines, pieces: Pieces) -> None:
-        """Count the rows of the sources that the plan names and, as it was rewritten, does not read."""
+        """Count the rows of sources that the plan names but, after its rewrites, does not read."""
         read = {source for pipeline in made.physical.pipelines for source in pipeline.sources}
         for name in pieces.keys() - read:
             scan = Scan(name, ())
@@ -124,7 +124,7 @@ class PlanRun:
                 self._read.rows_in += batch.num_rows
 
     def _rows(self, made: Pipelines, first: int, last: int, pieces: Pieces) -> Iterator[pa.RecordBatch]:
-        """What the pipelines from `first` to `last` make of these pieces, and of the tables."""
+        """The rows of the pipelines from `first` to `last` over these pieces and the tables."""
         computation = self._computation
         computation.check_stopped()
         passed = passed_on(made.physical.pipelines, self._watermarks)
@@ -146,7 +146,7 @@ class PlanRun:
 
 
 def _is_one_morsel(pipelines: Sequence[Pipeline], pieces: Pieces) -> bool:
-    """So little for a single pipeline that one of its channels has it all."""
+    """True if there is one pipeline with so few rows that one of its channels gets all of them."""
     if len(pipelines) != 1 or not in_morsels(pipelines[0]):
         return False
     dealt = morsels(pieces[pipelines[0].sources[0]], pipelines[0].channels)

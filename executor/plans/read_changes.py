@@ -1,4 +1,4 @@
-"""Splits of a source as changes: their rows in the columns of the plan, with the weights that they say."""
+"""Reads a source's splits as changes: rows in the columns of the plan, with their weights."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ from ..runtime.meters import Meter
 
 
 class Reading:
-    """One source, whose rows have at most `largest` bytes. `schema` is that of its rows inside the plan, where
-    structs' fields have no names of their own.
+    """Reads one source, whose rows may have at most `largest` bytes.
+
+    `schema` is the schema of its rows inside the plan, where structs' fields have no names of their own.
     """
 
     def __init__(self, source: PlannedSource, schema: pa.Schema, meter: Meter, largest: int) -> None:
@@ -36,10 +37,10 @@ class Reading:
         self._inside = Conform(schema, source.name)
         self._checked: tuple[pa.Schema, str | None, MissingColumns | None] | None = None
         self._scans: dict[str | None, Scan] = {}
-        """By the change column."""
+        """Scans by their change column."""
 
     def accept(self, split: Split, origin: str) -> None:
-        """Raises unless the split's rows can be read as changes of the source, as far as is known without reading."""
+        """Raise unless the split's rows can be read as changes of the source, as far as is known without reading."""
         name = split.change_column
         if name is not None and Names([each.name for each in self._source.columns]).place(name) is not None:
             raise InvalidRequest(
@@ -55,11 +56,11 @@ class Reading:
             self._checked = split.schema, name, split.missing_columns
 
     def opened(self, pieces: Sequence[Piece]) -> tuple[Piece, ...]:
-        """With what their files tell without being read."""
+        """The pieces with the facts from their files' footers."""
         return open_pieces(pieces, self._source.columns)
 
     def changes(self, pieces: Sequence[Piece]) -> Iterator[tuple[Change, int]]:
-        """The rows of opened pieces, in order, and about how many bytes they were; those of weight 0 are none."""
+        """The rows of opened pieces, in order, and about how many bytes each batch has. Drops rows of weight 0."""
         self._meter.runs += 1
         for name, alike in itertools.groupby(pieces, key=lambda piece: piece.change_column):
             scan = self._scan(name)
@@ -74,7 +75,7 @@ class Reading:
             scan.assign(self._source.name, ())
 
     def _scan(self, change_column: str | None) -> Scan:
-        """It remembers how the columns of the split before were found: most often the next one has the same."""
+        """The scan for a change column. It remembers how it matched the last split's columns: most splits are alike."""
         found = self._scans.get(change_column)
         if found is None:
             found = Scan(self._source.name, self._source.columns, change_column=change_column, largest=self._largest)

@@ -1,4 +1,4 @@
-"""What a task computes once from its static sources and keeps: rows, and indexes that rows are looked up in."""
+"""Results that a task computes once from its static sources and keeps: rows, and indexes for look-ups."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ from ..runtime.batch_store import SpillSpace
 from ..runtime.meters import Meters
 
 Compute: TypeAlias = Callable[[PhysicalNode, int], Generator[pa.RecordBatch]]
-"""The rows of a node over the static sources, at a clock."""
+"""Computes the rows of a node over the static sources, at a clock."""
 
 ROW_OF_INDEX: Final = 32
-"""Bytes of a row of an index beside its columns, at most."""
+"""The most bytes of a row of an index, beside its columns."""
 
 
 class Keeping:
-    """`ensure` comes before what uses a plan's kept rows and indexes. Never from two threads at once."""
+    """Makes and keeps the results. Call `ensure` before using a plan's kept rows and indexes, from one thread at a
+    time.
+    """
 
     def __init__(self, compute: Compute, options: TaskOptions, space: SpillSpace, meters: Meters) -> None:
         self._compute = compute
@@ -43,7 +45,9 @@ class Keeping:
         return self._indexes[name]
 
     def ensure(self, physical: PhysicalPlan, clock_us: int) -> KeptIndex | None:
-        """Compute what of this plan's was not computed yet; or the first index that is too large."""
+        """Compute the results that this plan needs and that do not exist yet; returns the first index that is too
+        large.
+        """
         for index in physical.indexes:
             if index.name not in self._indexes:
                 made = self._made(index, clock_us)
@@ -63,7 +67,7 @@ class Keeping:
             self._indexes.popitem()[1].close()
 
     def _made(self, index: KeptIndex, clock_us: int) -> Index | None:
-        """None where it is too large, which depends on nothing but its own rows."""
+        """The index; None if it is too large, which depends on its own rows alone."""
         meter = self._meters.of("Index", index.place)
         room = index_memory(self._options.memory_limit) // index.among
         batches: list[pa.RecordBatch] = []

@@ -1,4 +1,4 @@
-"""Static tables that came inline: they stay for the task's life, so they count as long."""
+"""Static tables that came inline. They stay for the task's life, and count against its limits as long."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Tables = Mapping[str, Sequence[Split]]
 
 
 def hold_tables(tables: Tables, options: TaskOptions, space: SpillSpace) -> tuple[Tables, int]:
-    """The tables, and the bytes of theirs that stay in memory: half of queue_bytes at most.
+    """The tables, and the bytes of them that stay in memory: half of queue_bytes at most.
 
-    What is beyond is in files of the task, as if it had been uploaded; `Exhausted` where its quota has no room.
+    The other tables go to files of the task, as if they had been uploaded. Raises `Exhausted` if the quota has no room.
     """
     room = options.queue_bytes // 2
     held = 0
@@ -37,7 +37,7 @@ def hold_tables(tables: Tables, options: TaskOptions, space: SpillSpace) -> tupl
 
 
 def sizes(tables: Mapping[str, Sequence[Piece]]) -> Mapping[str, int]:
-    """The rows of each table; the bytes of its files, where they do not tell rows."""
+    """The rows of each table, or the bytes of its files if they do not say their rows."""
     return {name: sum(map(_size, pieces)) for name, pieces in tables.items()}
 
 
@@ -48,7 +48,7 @@ def _size(piece: Piece) -> int:
 
 
 def _in_file(name: str, split: InlineSplit, size: int, options: TaskOptions, space: SpillSpace) -> FileSplit:
-    # The margin once more for each batch: its place in the file's footer.
+    # Each batch takes another margin, for its entry in the file's footer.
     taken = size + FILE_MARGIN * (1 + len(split.batches))
     if not space.quota.take(taken):
         raise Exhausted(
@@ -61,7 +61,7 @@ def _in_file(name: str, split: InlineSplit, size: int, options: TaskOptions, spa
     try:
         with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, whole.schema) as writer:
             writer.write_table(whole)
-    except OSError as error:  # the task is not made, and its folder goes with what was written
+    except OSError as error:  # the task is not made, and its folder is removed with the written files
         raise Exhausted(f"spilling table {name!r} to disk failed: {error}", reason="SPILL_FAILED") from error
     used = path.stat().st_size
     space.quota.give(taken - used)
