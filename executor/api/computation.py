@@ -33,7 +33,10 @@ class Source:
 
 
 class Effect(Protocol):
-    """An effect of an epoch outside of its task. It is ready once `sealed` is exhausted, and then committed or dropped."""
+    """An effect of an epoch outside of its task.
+
+    It is ready once `sealed` is exhausted, and then committed or dropped.
+    """
 
     def commit(self) -> Written:
         """Make the effect final: it can no longer be dropped. If it raises, nothing was done."""
@@ -106,8 +109,9 @@ class Computation(Protocol):
     early_frees: bool
 
     def accept_file(self, source: str, split: FileSplit, origin: str) -> tuple[FilePiece, ...]:
-        """The pieces of a split, in reading order. Raises `SplitError` or `Forbidden` if it cannot be read. May be
-        slow.
+        """The pieces of a split, in reading order.
+
+        Raises `SplitError` or `Forbidden` if it cannot be read. May be slow.
         """
         ...
 

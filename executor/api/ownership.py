@@ -16,7 +16,7 @@ from typing import Final
 
 _RUN_DIGITS: Final = 8
 _RANDOM_DIGITS: Final = 32
-"""Random digits of an id. Without the digits of the run, 96 of their bits are the id's own."""
+"""Random digits of an id, including the digits of the run. 96 bits of them are the id's own."""
 _OWNER_BYTES: Final = 8
 _DIGITS: Final = frozenset("0123456789abcdef")
 

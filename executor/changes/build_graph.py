@@ -95,7 +95,10 @@ _Wanted: TypeAlias = tuple[_Level, ChangeNode]
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Making:
-    """Makes vertices of nodes, one per node, however many nodes read it. A step returns the vertex in the wanted level."""
+    """Makes vertices of nodes, one per node, however many nodes read it.
+
+    A step returns the vertex in the wanted level.
+    """
 
     factory: ChangeOperatorFactory
     loops_read: Mapping[int, frozenset[int]]

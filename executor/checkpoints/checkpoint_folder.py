@@ -77,8 +77,9 @@ class CheckpointFolder:
         return self._known().get(part.file) == part.size
 
     def put(self, table: pa.Table) -> Part:
-        """Write the table as a part of this folder. The part survives a crash once a manifest that names it is
-        committed.
+        """Write the table as a part of this folder.
+
+        The part survives a crash once a manifest that names it is committed.
         """
         digest = _Digest()
         write_table(table, digest)
@@ -120,7 +121,10 @@ class CheckpointFolder:
                 self._known().pop(name)
 
     def _write(self, named: Callable[[], str], fill: Callable[[BinaryIO], object]) -> None:
-        """Write a file that appears under its name once it is complete and synced. `named` gives the name after `fill`."""
+        """Write a file that appears under its name once it is complete and synced.
+
+        `named` gives the name after `fill`.
+        """
         self._disk.make_folder(self._path)
         temporary = self._path / f"{next(self._numbers)}{_WRITING}"
         with suppress(FileNotFoundError):

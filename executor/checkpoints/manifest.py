@@ -94,8 +94,9 @@ def encode(manifest: Manifest) -> bytes:
 
 
 def decode(data: bytes, what: str) -> Manifest:
-    """The manifest in these bytes. Raises `CheckpointError`, which calls the checkpoint `what`, if they are damaged or
-    of a newer format.
+    """The manifest in these bytes.
+
+    Raises `CheckpointError`, which calls the checkpoint `what`, if they are damaged or of a newer format.
     """
     try:
         document = json.loads(data)

@@ -62,7 +62,10 @@ class Checkpoints:
         return described(self._task, manifest)
 
     def _collect(self) -> None:
-        """Remove unneeded files. Files that cannot be removed now may be later, so no checkpoint fails because of them."""
+        """Remove unneeded files.
+
+        Files that cannot be removed now may be later, so no checkpoint fails because of them.
+        """
         if self._collected:
             return
         try:

@@ -1,7 +1,9 @@
-"""The files of a Dataset, in the checkpoint store's format; of a small Dataset their rows, until files are asked for.
+"""The files of a Dataset, in the checkpoint store's format.
 
-A small one, as a round of a loop makes it, would cost more to put on disk than to make. However many Datasets there are
-and however large they are, what they keep in memory has a bound.
+A small Dataset keeps rows in memory until files are needed.
+
+A small Dataset, such as one round of a loop makes, would cost more to write than to compute. The memory of all Datasets
+together is bounded, whatever their number and size.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from ..runtime.batch_store import Quota
 from .place import new_folder
 
 MOST_IN_MEMORY: Final = 8 << 20
-"""Bytes of a Dataset that stay in memory. Of a larger one no file does."""
+"""Bytes of a Dataset that stay in memory. Files beyond them go to disk."""
 
 MOST_TOGETHER: Final = 64 << 20
 """Bytes that all Datasets of this process keep in memory."""
@@ -43,7 +45,7 @@ memory: Final = Quota(MOST_TOGETHER)
 
 @dataclass(slots=True, eq=False)
 class DatasetFile:
-    """Some rows, of `size` bytes: a `part` once they are on disk. `batches` are in memory, or are mapped there."""
+    """Rows of `size` bytes. On disk they are a `part`; `batches` are in memory, or mapped from there."""
 
     rows: int
     size: int
@@ -52,7 +54,10 @@ class DatasetFile:
 
 
 class DatasetFiles:
-    """`put` files, `commit` those that are the Dataset's, `read` and `remove` them. From any thread once committed."""
+    """The files of a Dataset. `put` files, `commit` those of the Dataset, then `read` and, at last, `remove` them.
+
+    From any thread once committed.
+    """
 
     def __init__(self, parent: Path) -> None:
         self._parent = parent
@@ -63,7 +68,7 @@ class DatasetFiles:
         self._removed = False
 
     def put(self, table: pa.Table, *, own: bool) -> DatasetFile:
-        """A file of these rows. If they are not the Dataset's `own`, somebody may change them later."""
+        """Store rows as a file. Rows that are not the Dataset's `own` may change later, so they are copied."""
         with self._lock:
             batches = table.to_batches()
             size = sum(map(batch_bytes, batches))
@@ -75,12 +80,12 @@ class DatasetFiles:
             return DatasetFile(part.rows, part.size, part=part)
 
     def adopt(self, folder: Path, files: Sequence[DatasetFile]) -> None:
-        """Files that others have written to a folder of theirs, from where they are taken."""
+        """Take over files that others have written, from their folder."""
         with self._lock:
             self._on_disk().adopt(folder, files)
 
     def commit(self, tables: Sequence[Sequence[DatasetFile]]) -> None:
-        """These are the Dataset's tables; files of none are removed."""
+        """Make these files the Dataset's tables, and remove all other files."""
         with self._lock:
             self._tables = tables
             needed = {id(file) for files in tables for file in files}
@@ -89,7 +94,7 @@ class DatasetFiles:
                 self._disk.commit(tables)
 
     def read(self, file: DatasetFile) -> Sequence[pa.RecordBatch]:
-        """Its batches, which are opened once; those of a file on disk are mapped into memory."""
+        """The file's batches, opened once. Batches on disk are mapped into memory."""
         with self._lock:
             self.check()
             if file.batches is None:
@@ -97,7 +102,7 @@ class DatasetFiles:
             return file.batches
 
     def path(self, file: DatasetFile) -> Path:
-        """Where it is on disk; if it was in memory, from now on."""
+        """The path of the file. Files in memory go to disk first, and stay there."""
         with self._lock:
             self.check()
             return self._on_disk().path(file)
@@ -107,7 +112,7 @@ class DatasetFiles:
             raise Refused("the Dataset was closed, and its rows are gone: make it again", reason="DATASET_CLOSED")
 
     def remove(self) -> None:
-        """More than once is harmless. What was read stays good."""
+        """Remove the files. Batches that were read stay valid. May be called more than once."""
         with self._lock:
             self._removed = True
             self._let_go(self._held)
@@ -122,14 +127,14 @@ class DatasetFiles:
         return sum(file.size for file in self._held)
 
     def _let_go(self, files: Sequence[DatasetFile]) -> None:
-        """Files that are not in memory any more."""
+        """Drop files from memory."""
         for file in tuple(files):
             self._held.remove(file)
             file.batches = None
             memory.give(file.size)
 
     def _on_disk(self) -> _OnDisk:
-        """Where all files are from now on."""
+        """The folder on disk. The first call writes all files to it, and later files go to it too."""
         if self._disk is None:
             disk = _OnDisk(*new_folder(self._parent))
             for file in self._held:
@@ -142,7 +147,7 @@ class DatasetFiles:
 
 
 class ChannelFiles:
-    """Those that one channel writes of a Dataset of another process's, in a folder that is nobody else's."""
+    """The files of a Dataset of another process, written by one channel to a folder of its own."""
 
     def __init__(self, folder: Path) -> None:
         self._disk = _OnDisk(folder, lambda: None)
@@ -178,7 +183,7 @@ class _OnDisk:
             return _batches(source)
 
     def commit(self, tables: Sequence[Sequence[DatasetFile]]) -> None:
-        """From here on the folder says what is in it, and has nothing else."""
+        """Write the manifest for these tables, and remove all other files."""
         named = [
             StateTable(name=f"{TABLE}{at}", version=VERSION, parts=tuple(file.part for file in files if file.part))
             for at, files in enumerate(tables)
@@ -194,18 +199,18 @@ class _OnDisk:
 
 
 class _Scratch(LocalDisk):
-    """Files that go with the process need not outlive a crash."""
+    """A disk for files that need not survive a crash, because they end with the process."""
 
     def sync(self, file: BinaryIO) -> None:
         file.flush()
 
     def sync_names(self, folder: Path) -> None:
-        """Nobody looks for them after a crash."""
+        """Do nothing: nobody looks for the files after a crash."""
 
 
 @contextmanager
 def _naming_the_disk() -> Iterator[None]:
-    """A disk that is full or fails."""
+    """A context that reports a disk that is full or fails."""
     try:
         yield
     except OSError as error:

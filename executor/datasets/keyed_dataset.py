@@ -20,8 +20,9 @@ from .stored_dataset import KeptDataset
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Bounded:
-    """A file of sorted rows: its least key and its greatest that are not null, none where all are. Where `open` is set
-    there are NaNs above them.
+    """A file of sorted rows, with its least and its greatest key that is not null; none if all keys are null.
+
+    With `open`, there are NaNs above the greatest key.
     """
 
     file: DatasetFile
@@ -32,7 +33,7 @@ class Bounded:
 
 
 class _Keyed(KeptDataset, KeyedDataset):
-    """`columns` are the names of the key's."""
+    """A Dataset with a key. `columns` are the names of the key's columns."""
 
     def __init__(
         self,
@@ -53,7 +54,7 @@ class _Keyed(KeptDataset, KeyedDataset):
 
     @abstractmethod
     def _with(self, values: Sequence[pa.Scalar]) -> Iterator[DatasetFile]:
-        """The files that rows with this key may be in, in order."""
+        """The files that may have rows with this key, in order."""
 
     def _values(self, key: Sequence[Any]) -> list[pa.Scalar]:
         if len(key) != len(self._columns):
@@ -71,7 +72,7 @@ class _Keyed(KeptDataset, KeyedDataset):
 
 
 class HashedDataset(_Keyed):
-    """`partitions` has the files of each."""
+    """A Dataset whose rows are dealt by the hash of their key. `partitions` has the files of each partition."""
 
     def __init__(
         self,
@@ -145,7 +146,7 @@ class RangedDataset(_Keyed):
 
 
 def _reaches(each: Bounded, value: pa.Scalar) -> bool:
-    """Whether it has a key of at least this value, NaNs aside."""
+    """True if the file has a key of at least this value, apart from NaNs."""
     return each.most is not None and bool(pc.greater_equal(each.most, value).as_py())
 
 
@@ -168,7 +169,7 @@ def _equal(batch: pa.RecordBatch, columns: Sequence[str], values: Sequence[pa.Sc
 
 
 def _between(batch: pa.RecordBatch, column: str, least: pa.Scalar | None, limit: pa.Scalar | None) -> pa.RecordBatch:
-    """NaN is above all numbers."""
+    """The rows with keys in this range. NaN is above all numbers."""
     array = batch.column(column)
     mask = pc.is_valid(array)
     if least is not None:
@@ -186,7 +187,7 @@ def _is_nan(value: pa.Scalar) -> bool:
 
 
 def bounded(file: DatasetFile, keys: pa.ChunkedArray) -> Bounded:
-    """`keys` are sorted: numbers, then NaNs, then nulls."""
+    """The file with its bounds. `keys` are sorted: numbers, then NaNs, then nulls."""
     valid = len(keys) - keys.null_count
     nans = pc.sum(pc.is_nan(keys)).as_py() or 0 if pa.types.is_floating(keys.type) else 0
     some = valid > nans

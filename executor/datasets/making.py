@@ -1,4 +1,4 @@
-"""Making Datasets: of rows, which are written here, or of files that others have written."""
+"""Makes Datasets: of rows, which are written here, or of files that others have written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from .write_dataset import Layout, check_key, file_writer
 
 
 class DatasetWriter:
-    """`add_all` rows, then `finish`, or `drop` what was written. `InvalidRequest` where rows have no such key."""
+    """Writes a Dataset: `add_all` rows, then `finish`, or `drop` the written files.
+
+    Raises `InvalidRequest` if the rows cannot have the key.
+    """
 
     def __init__(self, schema: pa.Schema, parent: Path, keyed: Keyed | None) -> None:
         check_key(schema, keyed)
@@ -32,7 +35,7 @@ class DatasetWriter:
         return _committed(self._schema, self._store, self._keyed, self._files.end())
 
     def drop(self) -> None:
-        """More than once is harmless."""
+        """Remove the written files. May be called more than once."""
         self._store.remove()
 
 
@@ -52,8 +55,9 @@ def dataset_of(
 def adopted(
     schema: pa.Schema, found: Sequence[tuple[Path, Layout]], parent: Path, keyed: Keyed | None = None
 ) -> KeptDataset:
-    """A Dataset of files that others have written, each to a folder of its own, from where they are taken. Its rows are
-    those of one folder after the other; sorted ones come from one folder.
+    """A Dataset of files that others have written, each to a folder of its own; the files are moved.
+
+    Its rows are the folders' rows, one folder after the other. Sorted rows come from one folder.
     """
     store = DatasetFiles(parent)
     try:

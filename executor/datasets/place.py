@@ -1,4 +1,4 @@
-"""Where Datasets are: a folder of this process's in each place that services spill to, there as long as it is needed.
+"""The folders of Datasets: one of this process in each place that services spill to, as long as it is needed.
 
 A Dataset outlives its service, so its files are not in the service's folder.
 """
@@ -15,13 +15,13 @@ from pathlib import Path
 
 from ..runtime.service_folder import ServiceFolder
 
-_lock = threading.RLock()  # a finalizer may run wherever its thread is, here too
+_lock = threading.RLock()  # a finalizer may run on any thread, even on one that holds the lock
 _places: dict[Path, _Place] = {}
 
 
 @dataclass(slots=True, eq=False)
 class _Place:
-    """`process` is the one that made the folder: another, forked from it, has none."""
+    """A folder for Datasets. `process` made the folder; a process forked from it has none."""
 
     folder: ServiceFolder
     process: int
@@ -29,7 +29,10 @@ class _Place:
 
 
 def new_folder(parent: Path) -> tuple[Path, Callable[[], None]]:
-    """A name for a folder that is not there yet, and what removes it with all that is in it, once or more often."""
+    """A path for a new folder, and a function that removes the folder with its files.
+
+    The function may be called twice.
+    """
     with _lock:
         place = _places.get(parent)
         if place is None or place.process != os.getpid():

@@ -1,4 +1,4 @@
-"""A task's rows, kept as a Dataset an epoch instead of being read."""
+"""An effect that keeps a task's rows as a Dataset per epoch, in place of a result to read."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .write_dataset import Layout, check_key
 
 
 class DatasetSink:
-    """What an epoch does outside of its task: its rows become a Dataset at its barrier, or leave nothing behind.
+    """Makes an epoch's rows a Dataset at its barrier, or leaves nothing behind.
 
-    A Dataset that nobody has taken when the task ends is dropped with it.
+    A Dataset that nobody has taken when the task ends is dropped with the task.
     """
 
     schema = pa.schema([])
@@ -76,7 +76,7 @@ class DatasetSink:
 
 
 class AdoptingSink(DatasetSink):
-    """Where those who make the rows have written the files: of the rows themselves none comes here."""
+    """A sink for rows that other processes have written to files already. The rows themselves do not come here."""
 
     def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
         [rows] = inputs
@@ -86,6 +86,6 @@ class AdoptingSink(DatasetSink):
         yield from ()
 
     def adopt(self, found: Sequence[tuple[Path, Layout]], parent: Path | None = None) -> KeptDataset:
-        """The channels' files, in their order, are the epoch's. The Dataset is below `parent`, if given."""
+        """Take the channels' files, in their order, as the epoch's Dataset. It is below `parent`, if given."""
         self._made = adopted(self.table, found, parent or self._parent, self.keyed)
         return self._made

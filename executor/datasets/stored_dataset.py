@@ -13,8 +13,9 @@ from .dataset_files import DatasetFile, DatasetFiles
 
 
 class KeptDataset(Dataset):
-    """Its rows are those of `files`, one after the other. They are removed when nothing refers to the Dataset any more,
-    and when the process ends.
+    """A Dataset whose rows are those of `files`, one after the other.
+
+    The files are removed when nothing refers to the Dataset any more, and when the process ends.
     """
 
     def __init__(self, schema: pa.Schema, store: DatasetFiles, files: Sequence[DatasetFile]) -> None:

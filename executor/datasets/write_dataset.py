@@ -1,6 +1,6 @@
-"""Writing the files of a Dataset: one writer writes all, or one for each channel.
+"""Writes the files of a Dataset: one writer writes all of them, or one writer per channel.
 
-The tables are the Dataset's partitions, the only one of a Dataset that has none.
+The tables are the Dataset's partitions. A Dataset without partitions has one table.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from .dataset_files import DatasetFile
 from .keyed_dataset import Bounded, bounded
 
 PART_BLOCKS: Final = 4
-"""Blocks of a file: few enough to be held, many enough to be worth a file."""
+"""Blocks of a file: few enough to hold in memory, enough to be worth a file."""
 
 MOST_TOGETHER: Final = 1 << 30
-"""Bytes of rows that are put together as one batch, whose columns of text have an end at 2 GiB."""
+"""The most bytes of rows in one batch. A text column of a batch cannot have more than 2 GiB."""
 
 RUN_BLOCKS: Final = 16
 """Blocks that are sorted at a time."""
@@ -43,7 +43,7 @@ Tables: TypeAlias = tuple[tuple[DatasetFile, ...], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """The files of each table, in order. Of sorted rows also each file's bounds."""
+    """The files of each table, in order. For sorted rows, also each file's bounds."""
 
     tables: Tables
     bounds: tuple[Bounded, ...] = ()
@@ -54,7 +54,7 @@ class Layout:
 
 
 class Store(Protocol):
-    """Where files are put."""
+    """A place to put files in."""
 
     def put(self, table: pa.Table, *, own: bool) -> DatasetFile: ...
 
@@ -62,7 +62,7 @@ class Store(Protocol):
 
 
 class FileWriter(ABC):
-    """`add_all` rows, then `end`. The same rows make the same files."""
+    """Writes rows: `add_all` rows, then `end`. The same rows make the same files."""
 
     def __init__(self, schema: pa.Schema, store: Store) -> None:
         self.schema = schema
@@ -74,18 +74,21 @@ class FileWriter(ABC):
 
     @abstractmethod
     def add(self, block: pa.RecordBatch) -> None:
-        """A block's rows, the last one short."""
+        """Add the rows of a block. The last block is short."""
 
     @abstractmethod
     def end(self) -> Layout: ...
 
     def _put(self, batches: Sequence[pa.RecordBatch], *, own: bool) -> DatasetFile:
-        """A file of these. If they were not made here, whoever made them may change them later."""
+        """Put these batches into a file.
+
+        Batches that are not the writer's `own` may be changed later by whoever made them.
+        """
         return self._store.put(pa.Table.from_batches(batches, self.schema).unify_dictionaries(), own=own)
 
 
 class _Plain(FileWriter):
-    """Rows in the order in which they come."""
+    """Writes rows in the order in which they come."""
 
     def __init__(self, schema: pa.Schema, store: Store) -> None:
         super().__init__(schema, store)
@@ -108,9 +111,9 @@ class _Plain(FileWriter):
 
 
 class _Hashed(FileWriter):
-    """Rows dealt by the hash of their key; of each partition at most a block's rows and as many more are held.
+    """Writes rows dealt by the hash of their key. It holds at most two blocks of rows per partition.
 
-    A file has a block, so that who reads a partition in blocks need not put them together again.
+    A file has one block, so that a reader of blocks need not join files.
     """
 
     def __init__(self, schema: pa.Schema, store: Store, keyed: Hashed) -> None:
@@ -122,7 +125,7 @@ class _Hashed(FileWriter):
         self._files: list[list[DatasetFile]] = [[] for _ in range(keyed.partitions)]
 
     def add_all(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """As they come: a file is cut at a block of its partition's rows."""
+        """Add the rows as they come. A file is cut after a block of its partition's rows."""
         for batch in batches:
             for start in range(0, batch.num_rows, BLOCK_ROWS):
                 self.add(batch.slice(start, BLOCK_ROWS))
@@ -143,7 +146,7 @@ class _Hashed(FileWriter):
         return Layout(tables=tuple(map(tuple, self._files)))
 
     def _flush(self, partition: int, rows: int | None = None) -> None:
-        """Write so many of the rows that are held, or all."""
+        """Write `rows` of the partition's held rows, or all of them."""
         held = self._held[partition]
         together = held[0] if len(held) == 1 else concat_batches(held)
         self._files[partition].append(self._put([together.slice(0, rows)], own=self._keyed.partitions > 1))
@@ -151,7 +154,7 @@ class _Hashed(FileWriter):
 
 
 class _Ranged(FileWriter):
-    """Rows sorted by their key: so many blocks at a time, which are merged in the end."""
+    """Writes rows sorted by their key: sorts a few blocks at a time, and merges them at the end."""
 
     def __init__(self, schema: pa.Schema, store: Store, keyed: Ranged) -> None:
         super().__init__(schema, store)
@@ -176,7 +179,7 @@ class _Ranged(FileWriter):
     def _sort(self) -> None:
         together = concat_batches(self._held)
         self._held = []
-        order = pc.sort_indices(together, sort_keys=[(self._keyed.column, "ascending")])  # stable; nulls at the end
+        order = pc.sort_indices(together, sort_keys=[(self._keyed.column, "ascending")])  # stable, nulls at the end
         self._runs.append(self._written(blocks([pc.take(together, order, boundscheck=False)])))
 
     def _merged(self) -> Sequence[tuple[DatasetFile, ...]]:
@@ -203,7 +206,7 @@ def _fit_together(batches: Sequence[pa.RecordBatch]) -> bool:
 
 
 def check_key(schema: pa.Schema, keyed: Keyed | None) -> None:
-    """`InvalidRequest` where rows of this schema have no such key."""
+    """Raise `InvalidRequest` if rows of this schema cannot have the key."""
     match keyed:
         case None:
             return
@@ -219,7 +222,7 @@ def check_key(schema: pa.Schema, keyed: Keyed | None) -> None:
 
 
 def file_writer(schema: pa.Schema, store: Store, keyed: Keyed | None) -> FileWriter:
-    """What writes rows of this schema that are keyed so."""
+    """The writer of rows of this schema with this key."""
     match keyed:
         case None:
             return _Plain(schema, store)

@@ -61,7 +61,10 @@ class Driver:
 
     @property
     def worthwhile(self) -> bool:
-        """True if the driver should be advanced before a thread waits for it. One without readers should, to be closed."""
+        """True if the driver should be advanced before a thread waits for it.
+
+        One without readers should, to be closed.
+        """
         return not self.wanted or not any(exchange.crowded for exchange, _ in self.outlets)
 
 
@@ -117,7 +120,10 @@ class EpochScheduler:
         self._scheduler.submit(slot)
 
     def close(self) -> None:
-        """Stop the drivers that other threads are running, then close all. Called by the thread that reads the result."""
+        """Stop the drivers that other threads are running, then close all.
+
+        Called by the thread that reads the result.
+        """
         with self._lock:
             self._closed = True
             self._resting.clear()
@@ -130,9 +136,7 @@ class EpochScheduler:
             for run in busy:
                 run.interrupt()
             with self._lock:
-                if any(
-                    run.busy for run in busy
-                ):  # an interrupt just before a statement starts is lost, so interrupt again
+                if any(run.busy for run in busy):  # an interrupt just before a statement starts is lost: repeat
                     self._lock.wait(_INTERRUPT_AGAIN_SECONDS)
         for run in reversed(self._runs):
             _close(run)
@@ -190,7 +194,10 @@ class EpochScheduler:
             self.offer()
 
     def _look(self) -> None:
-        """Raise if the scheduler is ending, or if the watch of the thread that started it says so. Called during steps."""
+        """Raise if the scheduler is ending, or if the watch of the thread that started it says so.
+
+        Called during steps.
+        """
         if self._closed:
             raise ExecutionError("the epoch has ended", reason="INTERRUPTED")
         if self._starter is not None:

@@ -229,12 +229,16 @@ class Exchange:
             self._changed.notify_all()
 
     def stream(self, consumer: int, meanwhile: Meanwhile | None = None) -> ExchangeStream:
-        """The consumer's rows in (block, producer) order. The stream must be the only reader of this consumer's slices."""
+        """The consumer's rows in (block, producer) order.
+
+        The stream must be the only reader of this consumer's slices.
+        """
         return ExchangeStream(self, consumer, None, meanwhile)
 
     def lanes(self, consumer: int, meanwhile: Meanwhile | None = None) -> tuple[ExchangeStream, ...]:
-        """The consumer's rows as one stream per producer, to be merged. The streams must be the only readers of its
-        slices.
+        """The consumer's rows as one stream per producer, to be merged.
+
+        The streams must be the only readers of its slices.
         """
         return tuple(ExchangeStream(self, consumer, producer, meanwhile) for producer in range(self.producers))
 

@@ -126,8 +126,9 @@ class Lanes:
         return self._readers[consumer].turn
 
     def advance(self, consumer: int, producer: int) -> tuple[int, Block]:
-        """The block that `find` found and its number, to be read and then released. Raises the producer's error
-        instead.
+        """The block that `find` found and its number, to be read and then released.
+
+        Raises the producer's error instead.
         """
         lane, reader = self._lanes[producer], self._readers[consumer]
         number = reader.next[producer]

@@ -60,7 +60,10 @@ class _Fed:
 
     @property
     def above(self) -> tuple[Driver, ...]:
-        """All drivers that the rows may have to wait for, nearest first. A pipeline's channels read the same exchanges."""
+        """All drivers that the rows may have to wait for, nearest first.
+
+        A pipeline's channels read the same exchanges.
+        """
         return (*self.producers, *self.producers[0].above)
 
     def stream(self, consumer: int, meanwhile: Meanwhile) -> Stream:

@@ -1,4 +1,4 @@
-"""A prepared graph as a computation: the pipelines of plans, run as those are."""
+"""A prepared graph as a computation. Its pipelines run as those of plans do."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from .statements import statement_told
 
 
 class GraphComputation(PlanComputation):
-    """Statistics are told of each channel for itself. A statement that fails is told
-    as executors are: with its node, its channel and the epoch.
+    """The computation of a graph. It reports statistics of each channel separately.
+
+    An error of a statement is reported as an executor's error is: with its node, its channel and the epoch.
     """
 
     def watched(self, node: RunNode, channel: int, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -17,7 +17,7 @@ _PLACE = "result"
 
 
 def file_effect(target: FileTarget, schema: pa.Schema, task: str, quota: int) -> Write:
-    """What writes a graph's rows, of this schema; `task` is a name that no other task has."""
+    """The effect that writes a graph's rows, of this schema. `task` is a name that no other task has."""
     above, name = os.path.split(target.folder)
     if not os.path.isdir(above):
         raise InvalidRequest(f"{target.folder} cannot be made: there is no folder {above}", reason="NO_SUCH_FOLDER")

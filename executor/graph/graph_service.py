@@ -1,4 +1,4 @@
-"""What a service in the user's own process does with graphs."""
+"""Graphs in a service that runs in the process of user code."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Prepare = Callable[[SpillSpace, Scheduler], Computation]
 
 
 class Tasks(Protocol):
-    """Where tasks are started and found."""
+    """Starts and finds tasks."""
 
     def start(self, options: TaskOptions, prepare: Prepare) -> str: ...
 
@@ -33,7 +33,7 @@ class Tasks(Protocol):
 
 
 class Graphs:
-    """Implements `proto.graph.GraphService`. Datasets are in folders beside the service's, below `parent`."""
+    """Implements `proto.graph.GraphService`. Datasets are in folders beside the service's folder, below `parent`."""
 
     def __init__(self, tasks: Tasks, engine: Engine, parent: Path) -> None:
         self._tasks = tasks
@@ -82,7 +82,7 @@ class Graphs:
         return self._engine.explain_graph(graph, _check(options))
 
     def forget(self, task: str) -> None:
-        """The task is no more."""
+        """Forget a task that is gone."""
         with self._lock:
             self._sinks.pop(task, None)
 

@@ -1,4 +1,4 @@
-"""The files and Datasets that a graph reads: found, opened, and what their columns are."""
+"""The files and Datasets that a graph reads: found, opened, and with their columns."""
 
 from __future__ import annotations
 
@@ -17,16 +17,14 @@ from ...proto.values import FileSplit, TaskOptions, with_missing
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GraphFiles:
-    """The pieces of each node that reads files or a Dataset, in order, and the schema of its first file where that
-    tells one.
-    """
+    """The pieces of each node that reads files or a Dataset, in order, and its first file's schema if there is one."""
 
     pieces: Mapping[str, tuple[Piece, ...]]
     schemas: Mapping[str, pa.Schema]
 
 
 def find_files(nodes: Sequence[GraphNode], options: TaskOptions, roots: Sequence[str], side: str) -> GraphFiles:
-    """Raises what says that a file is not there, or not to be read."""
+    """Find the files of these nodes. Raises an error for a file that does not exist or may not be read."""
     pieces: dict[str, tuple[Piece, ...]] = {}
     schemas: dict[str, pa.Schema] = {}
     for node in nodes:
@@ -46,7 +44,7 @@ def find_files(nodes: Sequence[GraphNode], options: TaskOptions, roots: Sequence
 
 
 def opened(files: GraphFiles, schemas: Mapping[str, pa.Schema]) -> dict[str, tuple[Piece, ...]]:
-    """The pieces, cut into those that are read as a whole; `schemas` are those of the nodes."""
+    """The opened pieces, cut into parts that are read as a whole. `schemas` are the schemas of the nodes."""
     return {name: open_pieces(pieces, columns_of(schemas[name])) for name, pieces in files.pieces.items()}
 
 
@@ -61,7 +59,7 @@ def _expanded(name: str, splits: Sequence[FileSplit], roots: Sequence[str], side
 
 
 def _of_dataset(node: DatasetSource) -> Iterator[InlinePiece]:
-    """A piece for each of its partitions."""
+    """A piece for each of the Dataset's partitions."""
     for number, batches in enumerate(node.dataset.partitions()):
         yield InlinePiece(
             batches=tuple(batches),

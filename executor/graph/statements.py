@@ -1,4 +1,4 @@
-"""What goes wrong in a statement of a graph, told as what goes wrong in an executor: with its node and channel."""
+"""Errors of a graph's statements, reported as executors' errors are: with their node and channel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..pipelines.build_operators import RunNode
 
 
 def statement_told(node: RunNode, channel: int, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows of a node's operator, wherever it runs."""
+    """The rows of a node's operator, wherever it runs, with the node and channel added to its errors."""
     return _named(node.place, channel, rows) if isinstance(node, FragmentNode) else rows
 
 

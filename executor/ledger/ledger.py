@@ -98,8 +98,9 @@ class Ledger:
         self.check_room(1)
 
     def check_room(self, splits: int) -> None:
-        """Raise `Exhausted` if there is no room for `splits` more. A task without splits takes as many as a request
-        has.
+        """Raise `Exhausted` if there is no room for `splits` more.
+
+        A task without splits takes as many as a request has.
         """
         held = sum(len(source.splits) for source in self.fed.values())
         if not held or held + splits <= self._most_splits:
@@ -129,8 +130,9 @@ class Ledger:
     # -------------------------------------------------------------------------------------------- transactions
 
     def may_commit(self, splits: Sequence[AcceptedSplit], epoch: int | None, *, seals: bool) -> bool:
-        """True if the transaction may be committed; False if its splits' numbers are not the next of the open epoch any
-        more.
+        """True if the transaction may be committed.
+
+        False if its splits' numbers are not the next of the open epoch any more.
 
         Raises `Refused` or `Exhausted` if the transaction cannot be committed now.
         """

@@ -63,8 +63,9 @@ class Transactions:
         return None
 
     def record(self, record: Record, finished: int) -> None:
-        """Remember a record. `finished` is the last epoch that has reached its barrier; its checkpoint is taken
-        already.
+        """Remember a record.
+
+        `finished` is the last epoch that has reached its barrier; its checkpoint is taken already.
         """
         before = [each for each in self._records.pop(record.application, ()) if each.epoch != record.epoch]
         needed = before[max(0, sum(each.epoch <= finished for each in before) - 1) :]

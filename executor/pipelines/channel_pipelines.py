@@ -54,7 +54,10 @@ class Pipelines:
         return found
 
     def _number(self, index: int, channel: int) -> int:
-        """The channel's number among the instances of its size. Pipelines of other shapes use the same instances again."""
+        """The channel's number among the instances of its size.
+
+        Pipelines of other shapes use the same instances again.
+        """
         return channel + self._first[index] if self.parallel else 0
 
     @property

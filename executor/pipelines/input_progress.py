@@ -49,7 +49,10 @@ class EndedStatements:
 
 
 class InputProgress:
-    """The progress of the current epoch. `begin` comes before the pipelines that read pieces, perhaps more than once."""
+    """The progress of the current epoch.
+
+    `begin` comes before the pipelines that read pieces, perhaps more than once.
+    """
 
     def __init__(self, meters: Meters) -> None:
         self._meters = meters
@@ -113,7 +116,10 @@ class InputProgress:
 
 
 class _Statement:
-    """A running statement. `done` is a lower bound of its progress: estimates may fall, and a statement may run again."""
+    """A running statement.
+
+    `done` is a lower bound of its progress: estimates may fall, and a statement may run again.
+    """
 
     def __init__(self, rows: Mapping[str, int], share: Callable[[], float | None]) -> None:
         self.rows = rows

@@ -45,8 +45,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EpochInput:
-    """The input of a run: the pieces of its channel, the pieces of all channels, its ranges of keys, exchanges, and the
-    clock.
+    """The input of a run: pieces of its channel and of all channels, its ranges of keys, exchanges, and the clock.
 
     The run counts its rows in `read`, and reports statements that read files to `inputs`.
     """
@@ -73,8 +72,9 @@ class _Run:
 
 
 class PipelineInstance:
-    """The operators of a pipeline. `run` is one epoch, or some of its pieces; the last run must have ended or been
-    closed.
+    """The operators of a pipeline.
+
+    `run` is one epoch, or some of its pieces; the last run must have ended or been closed.
     """
 
     def __init__(
@@ -226,7 +226,10 @@ def _release(made: Made, read: Read) -> None:
 
 
 def _innermost_first(root: PhysicalNode, uses: dict[object, int]) -> Iterator[RunNode]:
-    """Every operator once, after the operators it reads from; `uses` counts readers. Plans may be deep: no recursion."""
+    """Every operator once, after the operators it reads from; `uses` counts readers.
+
+    Plans may be deep: no recursion.
+    """
     done: set[object] = set()
     stack: list[tuple[PhysicalNode, bool]] = [(root, False)]
     while stack:

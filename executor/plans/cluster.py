@@ -21,8 +21,9 @@ class Keeps(Protocol):
     """The results that a task computes once from its static sources, wherever that happens."""
 
     def ensure(self, physical: PhysicalPlan, clock_us: int) -> KeptIndex | None:
-        """Compute the results that this plan needs and that do not exist yet; returns the first index that is too
-        large.
+        """Compute the results that this plan needs and that do not exist yet.
+
+        Returns the first index that is too large.
         """
         ...
 

@@ -139,7 +139,10 @@ class PlanComputation:
         self.early_frees = self.early_source is not None and self.early_source not in behind
 
     def _ahead_of_the_seal(self, pipelines: Sequence[Pipeline]) -> tuple[int, str | None]:
-        """The number of pipelines over static sources before the first one that starts with its pieces, and its source."""
+        """The first pipeline that starts with its pieces, by its number, and its source.
+
+        Only static pipelines precede it.
+        """
         for index, pipeline in enumerate(pipelines):
             if pipeline.into or received_by(pipeline.root):
                 break

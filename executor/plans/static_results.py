@@ -26,8 +26,9 @@ ROW_OF_INDEX: Final = 32
 
 
 class Keeping:
-    """Makes and keeps the results. Call `ensure` before using a plan's kept rows and indexes, from one thread at a
-    time.
+    """Makes and keeps the results.
+
+    Call `ensure` before using a plan's kept rows and indexes, from one thread at a time.
     """
 
     def __init__(self, compute: Compute, options: TaskOptions, space: SpillSpace, meters: Meters) -> None:
@@ -45,8 +46,9 @@ class Keeping:
         return self._indexes[name]
 
     def ensure(self, physical: PhysicalPlan, clock_us: int) -> KeptIndex | None:
-        """Compute the results that this plan needs and that do not exist yet; returns the first index that is too
-        large.
+        """Compute the results that this plan needs and that do not exist yet.
+
+        Returns the first index that is too large.
         """
         for index in physical.indexes:
             if index.name not in self._indexes:

@@ -21,7 +21,10 @@ class Allowance:
         self._lock = threading.Lock()
 
     def take(self, size: int) -> None:
-        """Count `size` more bytes as moved. Raises `Exhausted` beyond the limit; the message does not depend on timing."""
+        """Count `size` more bytes as moved.
+
+        Raises `Exhausted` beyond the limit; the message does not depend on timing.
+        """
         with self._lock:
             self._moved += size
             if self._moved <= self._limit:

@@ -26,8 +26,9 @@ def most_splits(queue_bytes: int) -> int:
 
 
 class InUse:
-    """A count of what each principal has in use, at most `most` each. Without principals it counts all callers
-    together.
+    """A count of what each principal has in use, at most `most` each.
+
+    Without principals it counts all callers together.
     """
 
     def __init__(self, most: int, refusal: Callable[[], Exhausted]) -> None:
@@ -75,8 +76,9 @@ class Ceilings:
     tasks_of_principal: int | None = None
 
     def allowed(self, options: TaskOptions) -> TaskOptions:
-        """The options, with the ceiling in place of "no limit". Raises `InvalidRequest` if an option is above its
-        ceiling.
+        """The options, with the ceiling in place of "no limit".
+
+        Raises `InvalidRequest` if an option is above its ceiling.
         """
         changed: dict[str, Any] = {}
         for name, most in self.options.items():

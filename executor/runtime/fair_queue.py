@@ -21,7 +21,10 @@ T = TypeVar("T", bound=Owned)
 
 
 class FairQueue(Generic[T]):
-    """Gives out items in turns of principals; a principal's items in turns of its tasks; a task's in order of arrival."""
+    """Gives out items in turns of principals.
+
+    A principal's items in turns of its tasks; a task's in order of arrival.
+    """
 
     def __init__(self) -> None:
         self._principals: OrderedDict[str, OrderedDict[str, deque[T]]] = OrderedDict()

@@ -38,8 +38,9 @@ class LookupThreads:
         return lookup_queue
 
     def close(self, grace: float = 5.0) -> None:
-        """Cancel waiting calls, then wait up to `grace` seconds for running ones. A call that hangs longer is
-        abandoned.
+        """Cancel waiting calls, then wait up to `grace` seconds for running ones.
+
+        A call that hangs longer is abandoned.
         """
         with self._condition:
             self._closed = True
@@ -132,8 +133,9 @@ class LookupQueue:
         return future
 
     def close(self) -> None:
-        """Cancel calls that have not begun; running calls end by themselves. Never blocks; may be called more than
-        once.
+        """Cancel calls that have not begun; running calls end by themselves.
+
+        Never blocks; may be called more than once.
         """
         for call in self._threads._remove(self):
             call.future.cancel()

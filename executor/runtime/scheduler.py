@@ -139,8 +139,9 @@ class Scheduler:
         return True
 
     def close(self) -> None:
-        """Wait for the steps in progress, on lent threads too, except for the caller's own step. Nothing runs
-        afterwards.
+        """Wait for the steps in progress, on lent threads too, except for the caller's own step.
+
+        Nothing runs afterwards.
 
         A work that was still to be stepped is not stepped: its owner ends it.
         """

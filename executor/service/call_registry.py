@@ -1,4 +1,4 @@
-"""Calls that make something, made once however often they arrive: by a name that the caller chose for the call."""
+"""Calls that make a task, carried out once however often they arrive, by a name that the caller chose."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Request:
 
 
 class Requests:
-    """Tasks by the request that made them, for as long as they live. Thread-safe."""
+    """Tasks by the request that made them, for as long as the tasks live. Thread-safe."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], _Request] = {}
@@ -27,10 +27,10 @@ class Requests:
         self._lock = threading.Lock()
 
     def once(self, caller: str, name: str, digest: bytes, make: Callable[[], str]) -> str:
-        """The task that `make` gives for a name that is new of this caller; for a known one the task it has given, or
-        is just making.
+        """The task of this caller's request `name`: made by `make` if the name is new, else the task that it made.
 
-        What failed may be tried again; a known name with other content is refused.
+        A call that comes while the task is being made waits for it. A request that failed may be repeated. Raises
+        `Refused` if the name is known with other content.
         """
         if len(name) > LONGEST:
             raise InvalidRequest(f"a request's name has {len(name)} characters; at most {LONGEST} are taken")
@@ -58,7 +58,7 @@ class Requests:
         return task
 
     def forget(self, task: str) -> None:
-        """The task is gone."""
+        """Forget a task that is gone."""
         with self._lock:
             named = self._by_task.pop(task, None)
             if named is not None:

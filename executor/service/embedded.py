@@ -1,4 +1,4 @@
-"""The clients' one entry: the service in this process."""
+"""The only entry of the executor for clients: a service in this process."""
 
 from __future__ import annotations
 
@@ -37,16 +37,21 @@ def open_service(
 ) -> TaskManager:
     """A service whose plans and splits may read files below `roots`, and write tables as folders of `write_root`.
 
-    What it needs on disk is in a folder of its own inside `spill_directory` (the system's temporary one, unless given),
-    which `close` removes; the end of the process closes it too, and after a kill the next service in the same place
-    removes the folder. `threads` is how many tasks, or channels of tasks, run at once (as many as there are cores, and
-    four at least). Messages about a missing file say that it was looked for at `side`. `databases` are those
-    that plans may look rows up in, by the names that plans call them: SQLite files, or anything that ADBC connects to.
-    `operators` are the owner's own that plans may name. Checkpoints are in `checkpoint_root`, a folder for each task;
-    they stay when the service ends. `defaults` are the options that a task has unless its
-    creator gives others; InvalidRequest where no task can have them. `spark` is the master of the Spark that tasks with
-    executor="spark" run on unless they name another; `spark_staging` a folder that this service and all executors see.
-    With `principals`, callers are told apart and what one has made is there for nobody else: see `owning.act_for`.
+    - `spill_directory`: the service makes a folder of its own in it for everything that it needs on disk. `close` and
+      the end of the process remove the folder; after a kill, the next service in the same place removes it. Without it,
+      the system's temporary folder.
+    - `threads`: the number of tasks, or channels of tasks, that run at once. Without it, the number of cores, and at
+      least four.
+    - `defaults`: the options of a task whose creator gives none. `InvalidRequest` if no task can have them.
+    - `side`: the words for the place where a missing file was looked for, in messages.
+    - `databases`: databases for look-ups, by their names in plans: SQLite files, or anything that ADBC connects to.
+    - `operators`: your operators that plans may name.
+    - `checkpoint_root`: a folder for checkpoints, with a folder in it for each task. Checkpoints stay when the service
+      ends.
+    - `spark`: the master of the Spark that tasks with executor="spark" run on, unless they name another one.
+    - `spark_staging`: a folder that this service and all executors see.
+    - `principals`: the service tells its callers apart, and a caller finds only what it made: see `ownership.act_for`.
+    - `ceilings`: the most that tasks and principals may have.
     """
     for name, root in (
         ("write_root", write_root),

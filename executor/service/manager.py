@@ -52,7 +52,7 @@ from .static_uploads import Staging
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """What a task is made of. `held` are the bytes of its tables that stay in memory."""
+    """The parts of a new task. `held` are the bytes of its tables that stay in memory."""
 
     computation: Computation
     checkpoints: Checkpoints | None = None
@@ -63,11 +63,11 @@ class Begun:
 
 
 class TaskManager:
-    """Implements `proto.service.Service`, and for servers that must not block: `poll` and `subscribe`.
+    """Implements `proto.service.Service`, and `poll` and `subscribe` for servers that must not block.
 
-    What it writes is in `folder`, which is its own and gone after `close`, which calls `ended` at last; but for
-    checkpoints, which are in `checkpoint_root` and stay. With `principals`, calls come from contexts that `act_for`
-    one, and what one has made is there for nobody else. `ceilings` hold for all tasks. `delay` shakes the scheduler in
+    The service writes to `folder`, which is its own and removed by `close`, except for checkpoints, which stay in
+    `checkpoint_root`. `close` calls `ended` at last. With `principals`, calls come from contexts that `act_for` a
+    principal, and no other principal finds what it made. `ceilings` hold for all tasks. `delay` shakes the scheduler in
     tests.
     """
 
@@ -96,8 +96,11 @@ class TaskManager:
         self._tasks: dict[str, Task] = {}
         self._idle: dict[str, Timer] = {}
         self._deleted: weakref.WeakSet[Task] = weakref.WeakSet()
-        """One that was deleted in a step closes in its next, unless the service is closed first. Until it has closed,
-        the timer of its interrupts holds it."""
+        """Deleted tasks that have not closed yet.
+
+        A task that was deleted in a step closes in its next step, unless the service is closed first. Until then, the
+        timer of its interrupts holds the task.
+        """
         self._requests = Requests()
         self._lock = threading.Lock()
         self._closed = self._stopped = False
@@ -109,7 +112,7 @@ class TaskManager:
 
     @property
     def address(self) -> None:
-        """Its callers are in its process."""
+        """No address: its callers are in its process."""
 
     @property
     def principal(self) -> str:
@@ -127,7 +130,7 @@ class TaskManager:
         restore: str = "",
         request: str = "",
     ) -> TaskInfo:
-        """A `request`, named by the caller and unguessable, makes one task however often it arrives."""
+        """Make a task. A `request`, named by the caller and unguessable, makes one task however often it arrives."""
         self._check_open()
         if self._stopped:
             raise _stopping()
@@ -163,7 +166,7 @@ class TaskManager:
         return self._begin(options, prepare)
 
     def start(self, options: TaskOptions, prepare: Callable[[SpillSpace, Scheduler], Computation]) -> str:
-        """A task over what is prepared for it in its own space; its id. It has no checkpoints."""
+        """Start a task over a computation that `prepare` makes in the task's space; its id. It has no checkpoints."""
 
         def begin(_: str, space: SpillSpace) -> Begun:
             return Begun(prepare(space, self._scheduler), no_checkpoints=of_graph)
@@ -291,7 +294,10 @@ class TaskManager:
         checkpoint: str | None = None,
         wake: bool = True,
     ) -> tuple[list[Added], int | None]:
-        """Without `wake` the caller goes on with `work_and_poll` at once, which saves finding a thread for the work."""
+        """Add splits to a task.
+
+        Without `wake` the caller calls `work_and_poll` at once, which saves finding a thread.
+        """
         return self._task(task).add_splits(
             splits, epoch=epoch, barrier=barrier, through=through, checkpoint=checkpoint, wake=wake
         )
@@ -314,7 +320,7 @@ class TaskManager:
     def work_and_poll(
         self, task: str, cursor: Cursor, *, acknowledge: Cursor | None = None, max_bytes: int | None = None
     ) -> Sequence[Frame]:
-        """`poll` once the calling thread has run the task's work, if that is short and no other thread has it yet."""
+        """Run the task's work on the calling thread, if it is short and no other thread has it; then `poll`."""
         return self._task(task).work_and_poll(cursor, acknowledge, max_bytes)
 
     def transact(
@@ -328,7 +334,7 @@ class TaskManager:
         checkpoint: str | None = None,
         wake: bool = True,
     ) -> Transacted:
-        """`wake` as of `add_splits`."""
+        """Add splits and a seal as one transaction. `wake` as in `add_splits`."""
         return self._task(task).transact(
             transaction, splits, epoch=epoch, barrier=barrier, checkpoint=checkpoint, wake=wake
         )
@@ -343,7 +349,7 @@ class TaskManager:
         return self.begin_upload(task, name, group=group).receive(chunks)
 
     def begin_upload(self, task: str, name: str, *, group: str = "") -> Reception:
-        """An upload whose chunks come one by one; it holds nothing but what has come."""
+        """Begin an upload whose chunks come one by one. It holds only the bytes that have come."""
         if not task:
             return self._staging.begin_upload(self._ownership.caller, name)
         return self._task(task).begin_upload(name, group)
@@ -383,14 +389,14 @@ class TaskManager:
     def poll(
         self, task: str, cursor: Cursor, *, acknowledge: Cursor | None = None, max_bytes: int | None = None
     ) -> Sequence[Frame]:
-        """`next` without a wait: never blocks, never works."""
+        """The frames that there are now, as `next` without a wait. Never blocks, never works."""
         return self._task(task).poll(cursor, acknowledge, max_bytes)
 
     def subscribe(self, task: str, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call back whenever `poll` may answer otherwise than before, from any thread; returns how to stop that.
+        """Register a callback for whenever `poll` may have a new answer; returns a function that ends that.
 
-        The callback must not block and must not call the service: it hands on (`loop.call_soon_threadsafe`). A task
-        with a subscriber is not idle.
+        The callback runs on any thread. It must not block and must not call the service; it hands the event on
+        (`loop.call_soon_threadsafe`). A task with a subscriber is not idle.
         """
         return self._task(task).subscribe(callback)
 
@@ -422,7 +428,7 @@ class TaskManager:
             raise _closed()
 
     def stop(self) -> None:
-        """Cancel every task and take no more: who waits for one is told that the service ends. Does not wait."""
+        """Cancel every task and take no more. Waiting callers learn that the service ends. Does not wait."""
         with self._lock:
             self._stopped = True
             tasks = tuple(self._tasks.values())
@@ -430,7 +436,7 @@ class TaskManager:
             task.cancel(_stopping())
 
     def close(self) -> None:
-        """Cancel every task; no thread and no file is left. More than once is harmless."""
+        """Cancel every task and wait; no thread and no file is left. May be called more than once."""
         with self._lock:
             self._closed = True
             tasks = (*self._tasks.values(), *self._deleted)

@@ -1,4 +1,4 @@
-"""The engine over Substrait plans: decode, prepare, bind static tables."""
+"""The engine for Substrait plans: decodes and prepares plans, and binds static tables."""
 
 from __future__ import annotations
 
@@ -63,11 +63,14 @@ from .spark_entry import SparkPlace, SparkTasks
 
 
 class PlanEngine:
-    """`roots` are where files may be read, for every task; `folder` is the service's own, tasks' folders are in it.
+    """Makes computations from plans and graphs.
 
-    `side` is what a message about a missing file calls the place where it was looked for. `databases` are those whose
-    tables plans may look rows up in, by the names that they have in plans. Tables that plans write are folders in
-    `write_root`; without one no plan may write. `operators` are the owner's own that plans may name.
+    - `roots`: folders that files may be read from, for every task
+    - `folder`: the service's own; the tasks' folders are in it
+    - `side`: the words for the place where a missing file was looked for, in messages
+    - `databases`: databases whose tables plans may look rows up in, by their names in plans
+    - `write_root`: the folder of tables that plans write; without one no plan may write
+    - `operators`: the owner's operators that plans may name
     """
 
     def __init__(
@@ -142,7 +145,7 @@ class PlanEngine:
         tables: Mapping[str, Sequence[Piece]],
         space: SpillSpace,
     ) -> MakeCluster | None:
-        """Where the task's pipelines run, if not in this process."""
+        """Makes the cluster of the task; None if its pipelines run in this process."""
         if options.executor is ExecutorKind.LOCAL:
             return None
         return self._sparks.cluster(options, settings, tables, self._databases, space.files.folder)
@@ -182,7 +185,7 @@ class PlanEngine:
     def _graph_effect(
         self, prepared: PreparedGraph, options: TaskOptions, task: str, effect: MakeEffect | None
     ) -> RowEffect | None:
-        """What a graph's rows go through: it says itself, or whoever made the task does."""
+        """The effect that a graph's rows go through: the graph's own, or that of the task's maker."""
         target = prepared.graph.target
         if target is None:
             return None if effect is None else effect(prepared.schema)
@@ -202,7 +205,7 @@ class PlanEngine:
         return prepare_graph(graph, nodes, files.schemas), files
 
     def _write(self, prepared: Prepared, options: TaskOptions, task: str) -> Write | None:
-        """What a plan's rows go through that are written; `task` is a name that no other task has."""
+        """The effect that writes a plan's rows, if it writes any. `task` is a name that no other task has."""
         write = prepared.plan.write
         if write is None:
             return None
@@ -222,7 +225,7 @@ class PlanEngine:
         )
 
     def _why_not_written(self, write: ir.Write) -> tuple[Problem, ...]:
-        """Nothing is wrong with such a plan, but this service does not run it."""
+        """The problems of a plan that is correct, but that this service does not run."""
         if self._write_root is not None:
             return ()
         message = (
@@ -290,12 +293,12 @@ def _check_databases(plan: ir.Plan, databases: Mapping[str, Database]) -> None:
 
 
 def _with_plan_names(plan: ir.Plan, options: TaskOptions) -> TaskOptions:
-    """The options with sources as the plan spells them."""
+    """The options, with sources spelled as in the plan."""
     return replace(options, broadcast=tuple(_bound_names(plan, options.broadcast).values()))
 
 
 def _bound_names(plan: ir.Plan, names: Mapping[str, object] | Sequence[str]) -> dict[str, str]:
-    """The plan's spelling of each name that is to be static: exact, else the one that differs by case alone."""
+    """The plan's spelling of each name of a static source: the exact name, or one that differs by case alone."""
     known = sorted({read.source for read in reads(plan) if isinstance(read, ir.Read)})
     found: dict[str, str] = {}
     for name in names:
@@ -344,7 +347,7 @@ def _table(source: PlannedSource, given: Iterable[Split], roots: Sequence[str], 
 
 
 def _named_file(item: ir.FileItem) -> FileSplit:
-    """A file that the plan names itself."""
+    """A file that the plan itself names."""
     if item.start or item.length:
         raise InvalidRequest(
             f"the plan names bytes {item.start} to {item.start + item.length} of {item.path}; only whole files can be "

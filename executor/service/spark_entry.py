@@ -1,4 +1,4 @@
-"""The way from the service to Spark, which is loaded when the first task asks for it."""
+"""The service's entry to Spark, loaded when the first task asks for it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ class SparkTasks:
         databases: Mapping[str, Database],
         folder: Path,
     ) -> MakeCluster:
-        """For a task whose own folder is `folder`, where it stages its files unless there is a place for them."""
+        """Makes the cluster of a task.
+
+        Without a staging folder of the service, it stages files in the task's own `folder`.
+        """
         from ..spark.made import made
 
         session = self._loaded().open(options.spark)
@@ -62,7 +65,7 @@ class SparkTasks:
         folder: Path,
         effect: RowEffect | None,
     ) -> tuple[PreparedGraph, MakeCluster]:
-        """The same for a graph whose rows go through `effect`, and the graph as it runs there."""
+        """The graph as it runs on Spark, and what makes its cluster. The graph's rows go through `effect`."""
         self.check_code(prepared.graph)
         from ..spark.made import made_of_graph
 
@@ -70,7 +73,7 @@ class SparkTasks:
         return made_of_graph(session, prepared, options, settings, tables, folder, self._place.staging, effect)
 
     def check_code(self, graph: Graph) -> None:
-        """Raises `PlanError` where code of the user's cannot travel."""
+        """Raise `PlanError` if user code of the graph cannot travel."""
         self._loaded()
         from ..spark.graphs import check_code
 

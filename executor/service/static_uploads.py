@@ -1,4 +1,4 @@
-"""Files that clients send before there is a task, for its static tables: the task that names one takes it over."""
+"""Files that clients send for static tables before their task exists. The task that names a file takes it over."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ class _Staged:
 
 
 class Staging:
-    """At most `limit` bytes together; a file that no task of its owner's has taken for ten minutes goes."""
+    """Uploaded files, at most `limit` bytes together.
+
+    Files that no task of their owner has taken for ten minutes go.
+    """
 
     def __init__(self, folder: Path, limit: int, timers: Timers) -> None:
         self._files = SpillFiles(folder)
@@ -45,7 +48,10 @@ class Staging:
         self._timers.call_later(KEPT_SECONDS, lambda: self._drop(kept.path))
 
     def take(self, owner: str, tables: Tables, space: SpillSpace) -> Tables:
-        """The tables with the owner's staged files in them moved to a task's folder; `Exhausted` beyond its quota."""
+        """Move the owner's uploaded files in these tables to a task's folder; the tables with their new paths.
+
+        Raises `Exhausted` beyond the task's quota.
+        """
         paths = {split.path for splits in tables.values() for split in splits if isinstance(split, FileSplit)}
         with self._lock:
             known = {path: self._staged[path] for path in paths & self._staged.keys()}

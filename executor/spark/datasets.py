@@ -1,4 +1,4 @@
-"""Epochs whose rows become Datasets: the channels write the files, the service takes them."""
+"""Epochs whose rows become Datasets: the channels write the files, and the service takes them over."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .worker.stage import KeptAs
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Datasets:
-    """Where the rows of each epoch become one. It is below `parent`, or where the sink has it."""
+    """Makes a Dataset of each epoch's rows, below `parent` or in the sink's place."""
 
     sink: AdoptingSink
     parent: Path | None
@@ -25,7 +25,7 @@ class Datasets:
         return KeptAs(self.sink.keyed)
 
     def pipelines(self, planned: Sequence[Pipeline]) -> list[Pipeline]:
-        """Those that are planned; rows that are to be sorted go on to one channel."""
+        """The planned pipelines; rows that must be sorted go on to one channel."""
         if not isinstance(self.sink.keyed, Ranged):
             return list(planned)
         return [each for pipeline in planned for each in ([pipeline] if pipeline.into else _to_one(pipeline, planned))]

@@ -1,4 +1,4 @@
-"""Graphs on Spark: what of them travels to the executors, and what stays in the service."""
+"""The division of a graph on Spark: the parts that travel to the executors, and those that stay in the service."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .worker.stage import packed
 
 
 def check_code(graph: Graph) -> None:
-    """Raises `PlanError` with each function of the user's that cannot travel."""
+    """Raise `PlanError` with each user function that cannot travel."""
     problems = [each for node in graph.nodes for each in _problems(node)]
     if problems:
         raise PlanError(*problems)
 
 
 def staged_iterables(prepared: PreparedGraph, folder: Path, quota: int) -> tuple[PreparedGraph, list[StagedIterable]]:
-    """The graph with files in `folder` in the place of iterables that are read here, and these."""
+    """The graph with files in `folder` in place of iterables that the service reads, and these iterables."""
     staged: dict[str, StagedIterable] = {}
     for node in prepared.nodes:
         if isinstance(node, IterableSource) and not node.is_function:

@@ -1,7 +1,7 @@
-"""Iterables of graphs on Spark: read in the service and left in a file, or made by a function where they are read.
+"""Iterables of graphs on Spark: read in the service and staged in a file, or made by a function where they are read.
 
-What is an object of the service's process is read there, all that an epoch has of it before its job begins. A function
-that makes an iterable is called by the channel that reads it, which stops when it has enough.
+The service reads an object of its own process: all items that an epoch has of it, before the epoch's job begins. The
+channel that reads an iterable made by a function calls that function, and stops when it has enough.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class StagedItems:
 
 
 class StagedIterable:
-    """An iterable that is read here, into a file. `source` is what stands for it where its rows are read."""
+    """An iterable that the service reads into a file. `source` stands for it where its rows are read."""
 
     def __init__(self, given: IterableSource, path: Path, quota: int) -> None:
         self.source = replace(given, items=StagedItems(str(path)), epoch_rows=None)
@@ -45,7 +45,7 @@ class StagedIterable:
         )
 
     def fill(self, check: Callable[[], None]) -> None:
-        """All that the next epoch has of it; `check` raises once nobody wants it any more."""
+        """Stage all items of the next epoch. `check` raises once nobody wants them any more."""
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         size = 0
         with (
@@ -68,8 +68,9 @@ class StagedIterable:
 
 
 def bounded(rows: Generator[pa.RecordBatch], root: PhysicalNode, channel: int, quota: int) -> Generator[pa.RecordBatch]:
-    """What a pipeline gives, which is all written before anyone reads of it. Where it has an iterable that a function
-    makes, and that may be endless, so many bytes of it.
+    """The rows of a pipeline, all of which are written before anyone reads them.
+
+    If the pipeline reads an iterable made by a function, which may be endless, its rows may have at most `quota` bytes.
     """
     names = [node.source.name for node in walk(root) if isinstance(node, IterateNode) and node.source.is_function]
     size = 0

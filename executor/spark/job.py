@@ -1,4 +1,4 @@
-"""Pipelines as one Spark job: a stage for each, a shuffle for what a stage receives, a row for each result."""
+"""Pipelines as one Spark job: a stage for each pipeline, a shuffle for its input, and a row for each result."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SETTINGS: Final = {
-    "spark.sql.adaptive.enabled": "false",  # how many tasks a stage has is its channels, and never to be guessed
+    "spark.sql.adaptive.enabled": "false",  # the number of a stage's tasks is the number of its channels, never a guess
     "spark.sql.execution.arrow.maxRecordsPerBatch": "64",  # of rows that hold a block each
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
 }
@@ -36,7 +36,7 @@ class Step:
 
 
 class Job:
-    """Of steps that stand after those whose exchanges they receive. `ended` hears of channels that have ended."""
+    """A job of steps, each after the steps that it receives from. `ended` hears of channels that have ended."""
 
     def __init__(self, spark: SparkSession, steps: Sequence[Step], ended: Accumulator[Any] | None) -> None:
         self._spark = spark
@@ -49,7 +49,7 @@ class Job:
         self._result = reduce(lambda one, two: one.union(two), results)
 
     def run(self) -> list[bytes]:
-        """What the results' channels have to say, in no order."""
+        """Run the job; the messages of the results' channels, in no order."""
         try:
             return [bytes(row[0]) for row in self._result.select("payload").collect()]
         finally:
@@ -57,7 +57,7 @@ class Job:
                 frame.unpersist()
 
     def _add(self, step: Step, readers: dict[int, Step]) -> DataFrame | None:
-        """The stage's rows, if they are the result's."""
+        """Add a stage; its rows, if they are the result's."""
         stage = step.shipped.stage
         made = self._input(step).mapInArrow(_task(step, self._ended), COLUMNS)
         into = stage.pipeline.into
@@ -84,7 +84,10 @@ class Job:
         return parcels.repartitionById(channels, "channel").sortWithinPartitions("exchange", "first", "second", "kind")
 
     def _of(self, received: Sequence[Exchange]) -> list[DataFrame]:
-        """What feeds these exchanges; of what feeds others too, their parcels alone."""
+        """The data frames that feed these exchanges.
+
+        A stage that feeds other exchanges too gives these exchanges' parcels alone.
+        """
         found: dict[int, tuple[DataFrame, list[int]]] = {}
         for each in received:
             frame = self._rows[each.number]

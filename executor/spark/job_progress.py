@@ -1,4 +1,4 @@
-"""How far a task's Spark job is: what Spark tells of its stages, and what channels tell that have ended."""
+"""Progress of a task's Spark job: Spark's account of its stages, and the reports of channels that have ended."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Heard: TypeAlias = tuple[int, bytes]
 
 
 class Ended:
-    """An `AccumulatorParam`: in the service reports are handed on as they come, elsewhere they are carried.
+    """An `AccumulatorParam` that collects reports. In the service it passes them on as they come.
 
-    Spark brings them when an attempt has ended well, before it takes notice of that.
+    Spark delivers the reports of an attempt that ended well, before it counts the task as done.
     """
 
     def __init__(self, hear: Callable[[int, bytes], None] | None = None) -> None:
@@ -38,7 +38,7 @@ class Ended:
 
 
 class Progress:
-    """Of the job that runs, or ran last. From any thread."""
+    """The progress of the running job, or of the last one. From any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -52,13 +52,13 @@ class Progress:
             self._told, self._ended = {}, {}
 
     def tell(self, run: int, stages: Iterable[StageStatistics]) -> None:
-        """What Spark says now of this run, which may be over."""
+        """Note what Spark says of this run, which may be over."""
         with self._lock:
             if run == self._run:
                 self._told |= {each.stage: each for each in stages}
 
     def end(self, report: Report) -> None:
-        """A channel has, and it is its first report."""
+        """Note the first report of a channel that has ended."""
         with self._lock:
             self._ended.setdefault(report.spark_stage, []).append(report)
 
@@ -67,7 +67,7 @@ class Progress:
             return tuple(self._stage(number) for number in sorted({*self._told, *self._ended}))
 
     def _stage(self, number: int) -> StageStatistics:
-        """A channel that has ended is a task done, also where Spark has not told it yet."""
+        """A stage's statistics. A channel that has ended counts as a task done, even if Spark has not said so yet."""
         told = self._told.get(number, StageStatistics(stage=number))
         ended = self._ended.get(number, [])
         done = max(told.done, len(ended))

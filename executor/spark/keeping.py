@@ -1,7 +1,7 @@
-"""What a task computes once from its static sources: a Spark task of one channel, whose rows stay in a file.
+"""Results that a task computes once from its static sources: a Spark task of one channel writes the rows to a file.
 
-Rows are read from there by every channel that wants them. An index is made from them in each process that looks rows
-up in it, and stays there.
+Every channel that needs the rows reads them from the file. Each process that looks rows up makes the index from the
+file, and keeps it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Compute: TypeAlias = Callable[[PhysicalNode, int], Result]
 
 
 class SparkKeeping:
-    """Implements `executor.cluster.Keeps`; the service itself reads none of it."""
+    """Implements `executor.plans.cluster.Keeps`. The service itself reads none of the rows."""
 
     def __init__(self, compute: Compute, options: TaskOptions, meters: Meters) -> None:
         self._compute = compute
@@ -42,7 +42,7 @@ class SparkKeeping:
         return None
 
     def files(self, root: PhysicalNode) -> Mapping[str, str]:
-        """Those of the kept rows that a node and what it reads from ask for."""
+        """The files of the kept rows that a node and its inputs read."""
         return {node.name: self._rows[node.name].path for node in walk(root) if isinstance(node, KeptNode)}
 
     def index_files(self, root: PhysicalNode) -> Mapping[str, tuple[str, tuple[int, ...]]]:
@@ -56,10 +56,10 @@ class SparkKeeping:
         raise InternalError(f"index {name} is asked for where it is not")
 
     def close(self) -> None:
-        """The files go with the staging place."""
+        """Do nothing: the files are removed with the staging place."""
 
     def _is_made(self, index: KeptIndex, clock_us: int) -> bool:
-        """False where it is too large, which depends on nothing but its own rows."""
+        """False if the index is too large, which depends on its own rows alone."""
         result = self._compute(index.root, clock_us)
         if result.size + ROW_OF_INDEX * result.rows > index_memory(self._options.memory_limit) // index.among:
             return False

@@ -1,7 +1,7 @@
-"""Datasets that a task reads: their files, which the channels find in the staging place.
+"""Datasets that a task reads: links to their files, which the channels find in the staging place.
 
-A partition is one piece while it is decided which channel reads which rows, as it is in this process; then it is the
-files that these rows lie in. The files are linked, so that they are there as long as the task is.
+While it is decided which channel reads which rows, a partition is one piece, as it is in this process. Then it becomes
+the files that these rows are in. The files are linked, so that they exist as long as the task.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ class LinkedFiles:
         self._files: dict[str, tuple[FilePiece, ...]] = {}
 
     def standing_for(self, piece: Piece, paths: Sequence[str]) -> FilePiece:
-        """A piece of the same rows, which lie in these files, that is cut like it, and resolved before it is read."""
+        """A piece that stands for the same rows, in these files.
+
+        It is cut like `piece`, and resolved before it is read.
+        """
         folder = self._place.new_folder("dataset")
         files = open_pieces([_linked(path, folder / f"{at}.arrow", piece) for at, path in enumerate(paths)])
         self._files[str(folder)] = tuple(each for each in files if isinstance(each, FilePiece))
@@ -60,7 +63,7 @@ class LinkedFiles:
 
 
 def _linked(path: str, link: Path, piece: Piece) -> FilePiece:
-    with suppress(OSError):  # another file system, or one without links
+    with suppress(OSError):  # the folder is on another file system, or on one without links
         os.link(path, link)
     if not link.exists():
         shutil.copyfile(path, link)

@@ -1,4 +1,4 @@
-"""Clusters made for tasks: a session, a staging place, and what a task's stages share."""
+"""Clusters made for tasks: a session, a staging place, and the setting that a task's stages share."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def made_of_graph(
     staging: Path | None,
     effect: RowEffect | None,
 ) -> tuple[PreparedGraph, MakeCluster]:
-    """The graph as it runs there, and where it does."""
+    """The graph as it runs on Spark, and the cluster that runs it."""
     place = _place(session, folder, staging)
     linked = LinkedFiles(place)
     given = dict(tables)

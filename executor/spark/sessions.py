@@ -1,4 +1,7 @@
-"""Spark sessions: opened from a master's address, or handed over; what a task does in one does not change it."""
+"""Spark sessions, opened from a master's address or handed over.
+
+A task does not change the session that it is given.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ T = TypeVar("T")
 
 
 class Session:
-    """A task's own session, beside the one that it is given: settings are its own, the application is shared."""
+    """A task's own session beside the given one: it has settings of its own, and shares the application."""
 
     def __init__(self, given: SparkSession) -> None:
         self._given = given
@@ -37,11 +40,14 @@ class Session:
 
     @property
     def is_local(self) -> bool:
-        """Whether all that it runs is on this machine."""
+        """True if the application runs on this machine alone."""
         return self.master.startswith("local")
 
     def run(self, work: Callable[[SparkSession], T], tag: str, tell: Tell) -> T:
-        """On this thread, so that `interrupt` with the tag ends it. `tell` is told how far it is."""
+        """Do the work on this thread, so that `interrupt` with the tag ends it.
+
+        Calls `tell` with the work's progress.
+        """
         add, remove = self._tagging
         add(tag)
         try:
@@ -55,8 +61,9 @@ class Session:
         return connected(self._spark, tell) if self._context is None else watched(self._context, tag, tell)
 
     def ended(self, hear: Callable[[int, bytes], None]) -> Accumulator[Any] | None:
-        """What channels report to when they have ended, and `hear` hears of on a thread of Spark's: of a classic
-        session.
+        """An accumulator that channels report to when they end; None outside of classic sessions.
+
+        `hear` gets the reports, on a thread of Spark's.
         """
         if self._context is None:
             return None
@@ -65,7 +72,7 @@ class Session:
         return made
 
     def interrupt(self, tag: str) -> None:
-        """From any thread: end the jobs that have the tag now."""
+        """End the jobs that have the tag now. From any thread."""
         with suppress(Exception):
             if self._context is None:
                 self._spark.interruptTag(tag)
@@ -74,19 +81,22 @@ class Session:
 
     @property
     def _tagging(self) -> tuple[Callable[[str], None], Callable[[str], None]]:
-        """A classic session knows its tags by their threads, so that no other thread could name one."""
+        """Functions that add and remove a tag.
+
+        A classic session knows its tags by thread, so no other thread can name one.
+        """
         if self._context is None:
             return self._spark.addTag, self._spark.removeTag
         return self._context.addJobTag, self._context.removeJobTag
 
     def close(self) -> None:
-        """The application is not this task's to stop."""
+        """Close the task's session. The application goes on, because it is not the task's."""
         for each in self._accumulators:
             accumulators._accumulatorRegistry.pop(each, None)  # PySpark keeps them for ever
 
 
 class Sessions:
-    """Those of a service, by their masters. Sessions that it has opened itself end with it."""
+    """The sessions of a service, by their masters. Sessions that the service has opened end with it."""
 
     def __init__(self, master: str = "") -> None:
         self._master = master
@@ -95,7 +105,7 @@ class Sessions:
         self._lock = threading.Lock()
 
     def adopt(self, session: object) -> str:
-        """What a session that the caller has is called in options."""
+        """Register the caller's session; its name in options."""
         name = f"session {id(session)}"
         with self._lock:
             self._given[name] = session
@@ -130,7 +140,10 @@ class Sessions:
 
 
 def _running(master: str) -> SparkSession | None:
-    """What somebody else has started in this process, which has one application at most, and is theirs to stop."""
+    """The session of this process's application, if other code has started one. It is not the service's to stop.
+
+    A process has at most one application.
+    """
     context = None if master.startswith("sc://") else SparkContext._active_spark_context
     if context is None:
         return None
@@ -154,10 +167,10 @@ def _start(master: str) -> SparkSession:
 
 
 def workers_python(master: str, environment: Mapping[str, str], configured: str | None) -> str:
-    """The interpreter of an application's workers: the user's choice, else on this machine that of this process.
+    """The interpreter of an application's workers: the configured one, or on this machine that of this process.
 
-    PySpark alone takes the first `python3` of the PATH, which does not know the packages of a virtual environment that
-    was not activated, and reads `spark.pyspark.python` only where `spark-submit` starts the driver.
+    PySpark alone takes the first `python3` of the PATH, which lacks the packages of a virtual environment that was not
+    activated. PySpark reads `spark.pyspark.python` only if `spark-submit` starts the driver.
     """
     chosen = environment.get("PYSPARK_PYTHON") or configured
     return chosen or (sys.executable if master.startswith("local") else "python3")

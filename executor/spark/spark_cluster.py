@@ -1,4 +1,4 @@
-"""A task's own way to Spark: its epochs as jobs, its results as files that are read in the order of the channels."""
+"""A task's access to Spark: its epochs run as jobs, and its results are files, read in the order of the channels."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from .worker.stage import Given, KeptAs, Received, Shipped, Stage, Turn, packed,
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Setting:
-    """What all of a task's stages share, and the iterables that they read files of."""
+    """The settings that all stages of a task share, and the iterables whose files they read."""
 
     options: TaskOptions
     settings: InstanceSettings
@@ -60,7 +60,7 @@ class Setting:
 
 
 class SparkCluster:
-    """Implements `executor.cluster.Cluster`."""
+    """Implements `executor.plans.cluster.Cluster`."""
 
     def __init__(
         self, session: Session, place: StagingPlace, setting: Setting, meters: Meters, inputs: InputProgress
@@ -90,7 +90,7 @@ class SparkCluster:
     # -------------------------------------------------------------------------------------------------- running
 
     def rows(self, physical: PhysicalPlan, *, epoch: int, epoch_input: EpochInput) -> Generator[pa.RecordBatch]:
-        self._stopped.clear()  # it was the epoch before that was to stop
+        self._stopped.clear()  # an interrupt was for the epoch before
         with self._place.epoch(epoch) as folder, self._filled():
             whole = self._whole(epoch_input.whole, folder)
             found = self._results(self._stages(physical), epoch, replace(epoch_input, whole=whole), folder)
@@ -115,7 +115,7 @@ class SparkCluster:
 
     @contextmanager
     def _filled(self) -> Iterator[None]:
-        """With what the epoch has of the iterables in their files."""
+        """A context in which the epoch's items of the iterables are in their files."""
         try:
             for each in self._setting.iterables:
                 each.fill(self._check_stopped)
@@ -127,7 +127,7 @@ class SparkCluster:
     def _results(
         self, stages: Sequence[Shipped], epoch: int, epoch_input: EpochInput, folder: Path
     ) -> Mapping[int, Sequence[Result]]:
-        """Of each pipeline that feeds no exchange, its channels'."""
+        """The results of the channels of each pipeline that feeds no exchange."""
         pipelines = [each.stage.pipeline for each in stages]
         cuts = cuts_of(pipelines)
         most = max(each.channels for each in pipelines)
@@ -162,7 +162,7 @@ class SparkCluster:
             self._ended.set()
 
     def _interrupt(self) -> None:
-        """Again and again: a run that was not to begin any more may not be a job of Spark's yet."""
+        """Interrupt the run repeatedly, because a run that has just begun may not be a job of Spark's yet."""
         while not self._ended.is_set():
             self._session.interrupt(self._tag)
             self._ended.wait(_INTERRUPTED_SECONDS)
@@ -174,7 +174,7 @@ class SparkCluster:
     # ----------------------------------------------------------------------------------------------- counting
 
     def _begin(self, read: Read) -> None:
-        """A run of which nothing is counted yet."""
+        """Begin a run, with nothing counted yet."""
         with self._counting:
             self._number += 1
             self._tag = f"tidegate-{uuid.uuid4().hex}"
@@ -183,7 +183,10 @@ class SparkCluster:
             self._progress.begin(self._number)
 
     def _count(self, number: int, payload: bytes) -> None:
-        """Reports of the run of this number: each channel's first one, which may come before the run's end, counts."""
+        """Count a report of the run of this number.
+
+        Only a channel's first report counts; it may come before the run's end.
+        """
         with self._counting:
             if number != self._number:
                 return
@@ -247,7 +250,7 @@ class SparkCluster:
             )
 
     def _opened_over(self, pipeline: Pipeline) -> Mapping[str, Sequence[Piece]]:
-        """The tables that indexes are opened over by those who look up in them."""
+        """The tables over which the pipeline's look-ups open indexes."""
         nodes = (node for node in walk(pipeline.root) if isinstance(node, LookupNode))
         return self._static() if any(isinstance(node.index, OpenedIndex) for node in nodes) else {}
 
@@ -272,7 +275,7 @@ class SparkCluster:
         )
 
     def _found(self, pieces: Pieces) -> Pieces:
-        """The pieces as they lie."""
+        """The pieces as they are stored."""
         linked = self._setting.linked
         return pieces if linked is None else {name: linked.resolved(given) for name, given in pieces.items()}
 
@@ -327,7 +330,7 @@ def _as_files(pieces: Sequence[Piece], folder: Path) -> Sequence[Piece]:
 
 
 def _in_order(results: Sequence[Result], *, dealt: bool) -> Iterator[pa.RecordBatch]:
-    """Channel after channel, or hand after hand; each file goes once it is read."""
+    """The rows, channel after channel or morsel after morsel. Each file is removed once it was read."""
     if not dealt:
         for result in results:
             with closing(StagedRows(result.path).read()) as rows:

@@ -1,4 +1,4 @@
-"""Rows that wait in the staging place, which the service and all executors see: results, kept rows, rows of a call."""
+"""Rows in the staging place, where the service and all executors see them: results, kept rows, rows of a call."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ from .worker.stage import packed, unpacked
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """A channel's rows: so many batches for each of its turns, in a file; the error that they end with. Where they are
-    a Dataset's, `layout` says which files the folder `path` has.
+    """A channel's rows in a file, with the number of batches of each of its turns, and the error that ends them.
+
+    If the rows are a Dataset's, `layout` says which files the folder `path` has.
     """
 
     pipeline: int
@@ -59,7 +60,7 @@ def write_dataset(
     pipeline: int,
     channel: int,
 ) -> Result:
-    """The rows, as files of a Dataset, in a folder that no other attempt has."""
+    """Write the rows as files of a Dataset, in a folder of this attempt alone."""
     path = folder / f"dataset-{uuid.uuid4().hex}"
     path.mkdir(mode=0o700)
     writer = file_writer(schema, ChannelFiles(path), keyed)
@@ -91,7 +92,7 @@ def layout_of(result: Result) -> Layout:
 def write_result(
     folder: Path, schema: pa.Schema, turns: Sequence[Generator[pa.RecordBatch]], *, pipeline: int, channel: int
 ) -> Result:
-    """The rows, to a file that no other attempt has. What the plan met in its data ends them."""
+    """Write the rows to a file of this attempt alone. An error in the plan's data ends them."""
     path = folder / f"rows-{uuid.uuid4().hex}.arrow"
     counts: list[int] = []
     rows = size = 0
@@ -149,7 +150,7 @@ class StagedRows:
 
 
 def staged(piece: InlinePiece, folder: Path) -> FilePiece:
-    """Rows that came with a call, as a file that every channel may read."""
+    """The rows of a call as a file, which every channel may read."""
     path = folder / f"call-{uuid.uuid4().hex}.arrow"
     new = pa.ipc.new_stream if has_dictionary(piece.schema) else pa.ipc.new_file
     with pa.OSFile(str(path), "wb") as sink, new(sink, piece.schema) as writer:

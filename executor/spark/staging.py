@@ -1,4 +1,4 @@
-"""The staging place of a task: a folder that the service and all executors see. It goes when the task ends."""
+"""The staging place of a task: a folder that the service and all executors see, removed when the task ends."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class StagingPlace:
 
     @contextmanager
     def epoch(self, number: int) -> Iterator[Path]:
-        """A folder that goes with all that is in it, however the epoch ends."""
+        """A folder for an epoch, removed with its files however the epoch ends."""
         folder = self.new_folder(f"epoch-{number}")
         try:
             yield folder

@@ -1,7 +1,7 @@
-"""What Spark tells of a job while it runs, without keeping it from anything.
+"""Progress of a Spark job from Spark itself, without slowing the job.
 
-A classic session is asked now and then by a thread beside the one that waits for the job, and once when it has ended.
-Over Spark Connect the server says it by itself, on the thread that waits: how many tasks there are and are done.
+For a classic session, a thread beside the one that waits for the job asks Spark now and then, and once more after the
+job's end. A Spark Connect server reports by itself, on the waiting thread: the number of tasks, and of tasks done.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from ...proto.statistics import StageStatistics
 Tell: TypeAlias = Callable[[Iterable[StageStatistics]], None]
 
 INTERVAL: Final = 0.5
-"""Seconds between two questions: one takes a few milliseconds for each stage."""
+"""Seconds between two questions. A question takes a few milliseconds for each stage."""
 _LAST_MS: Final = 2_000
-"""For what the job's end has set off in Spark to be counted."""
+"""Milliseconds for Spark to count the last events after a job's end."""
 
 _log = logging.getLogger(__name__)
 
 
 @contextmanager
 def watched(context: SparkContext, tag: str, tell: Tell) -> Iterator[None]:
-    """The jobs of a classic session that have the tag, inside the context and at last behind it."""
+    """A context that reports the jobs of a classic session that have the tag, and reports them once more at its end."""
     ended = threading.Event()
 
     def watch() -> None:
@@ -45,7 +45,7 @@ def watched(context: SparkContext, tag: str, tell: Tell) -> Iterator[None]:
 
 @contextmanager
 def connected(session: Any, tell: Tell) -> Iterator[None]:
-    """What a session of Spark Connect runs inside the context."""
+    """A context that reports the jobs of a Spark Connect session inside of it."""
 
     def handle(*, stages: Iterable[Any] | None, **_: object) -> None:
         told = [(each.stage_id, each.num_tasks, each.num_completed_tasks) for each in stages or ()]
@@ -59,7 +59,10 @@ def connected(session: Any, tell: Tell) -> Iterator[None]:
 
 
 def _stages(context: SparkContext, tag: str, *, last: bool = False) -> list[StageStatistics]:
-    """None where Spark cannot be asked: its job says why, if it matters."""
+    """The stages of the jobs with this tag; none if Spark cannot be asked.
+
+    Then the job itself says why, if it matters.
+    """
     try:
         spark = context._jsc.sc()
         if last:

@@ -1,4 +1,4 @@
-"""How splits come into a task: one at a time, or several as a transaction. Every refusal changes nothing."""
+"""Adds splits to a task: one at a time, or several as a transaction. A refused call changes nothing."""
 
 from __future__ import annotations
 
@@ -20,11 +20,15 @@ from .task_uploads import PassingUploads
 MOST_FOUND: Final = 10_000
 
 Changed = Callable[[bool, bool], None]
-"""Called under the lock once something was added: whether it was sealed, and whether to wake a thread for the work."""
+"""Called under the lock after an addition. The arguments: the addition sealed an epoch; a thread should be woken.
+"""
 
 
 class Adding:
-    """One thread adds at a time; what may be slow, reading a file's footer or spilling, is done without the lock."""
+    """Adds splits, on one thread at a time.
+
+    Slow steps, such as reading a file's footer or spilling, run without the lock.
+    """
 
     def __init__(
         self, task_state: TaskState, computation: Computation, uploads: PassingUploads, changed: Changed
@@ -56,12 +60,15 @@ class Adding:
                 return self._enter(accepted, split, wake=wake)
 
     def _fits(self, accepted: AcceptedSplit, split: InlineSplit) -> bool:
-        """Whether the rows are ones the source can have, and are in the queue now."""
+        """Check that the source can have the rows, and put them in the queue; True if there was room in memory."""
         self._computation.accept_inline(accepted.source, split, accepted.origin)
         return self._task_state.queue.put(accepted, _holding(split))
 
     def _accept(self, accepted: AcceptedSplit, split: Split, besides: Sequence[AcceptedSplit] = ()) -> None:
-        """Find the pieces of a file, or take rows into the queue; `besides` are others of the open epoch-to-be."""
+        """Find the pieces of a file, or take rows into the queue.
+
+        `besides` are other splits of the same transaction.
+        """
         match split:
             case FileSplit():
                 accepted.files = self._computation.accept_file(accepted.source, split, accepted.origin)
@@ -80,7 +87,7 @@ class Adding:
     def _place(
         self, source: str, split: Split, sequence: int | None, epoch: int | None
     ) -> tuple[AcceptedSplit, Added | None]:
-        """The split as it would be accepted; and, where its number has been given before, that answer."""
+        """The split as it would be accepted, and the earlier answer if its number was given before."""
         self._task_state.check_running()
         ledger, number, belongs = self._task_state.ledger.place(source, sequence, epoch)
         accepted = _accepted(ledger.name, number, split)
@@ -89,7 +96,10 @@ class Adding:
         return ledger.splits.get(number, accepted), Added(sequence=number, duplicate=True, epoch=belongs)
 
     def _duplicate(self, known: AcceptedSplit, split: Split, answer: Added) -> Added:
-        """The answer to a number given twice, if the content is the same; an acknowledged epoch's is not asked for."""
+        """The answer to a number given twice, if the content is the same.
+
+        An acknowledged epoch's content is not compared.
+        """
         with self._task_state.lock:
             digest, batches = known.digest, known.batches()
             if digest is None and known.inline is None:
@@ -104,7 +114,7 @@ class Adding:
         return answer
 
     def _waiting_for_a_seal(self, ledger: Ledger) -> list[AcceptedSplit]:
-        """Splits of the open epoch, but for those that run ahead of its seal and are not needed again."""
+        """The splits of the open epoch that only a seal will get read: not those that run ahead and are then freed."""
         ahead = self._computation.early_source if self._computation.early_frees else None
         return [
             split
@@ -117,7 +127,7 @@ class Adding:
     # ------------------------------------------------------------------------------------------------ finding files
 
     def find(self, source: str, split: FileSplit) -> tuple[FoundFile, ...]:
-        """What the split would be of; nothing is added."""
+        """The files that the split would have. Nothing is added."""
         with self._adding:
             with self._task_state.lock:
                 self._task_state.check_running()
@@ -146,7 +156,7 @@ class Adding:
         checkpoint: str | None,
         wake: bool,
     ) -> Transacted:
-        """All of the splits and the seal, or nothing."""
+        """Add all of the splits and the seal, or nothing."""
         check_transaction(transaction)
         task_state = self._task_state
         with self._adding:
@@ -177,10 +187,10 @@ class Adding:
                             self._uploads.used_by(each, split)
                         self._changed(barrier, wake)
                         return Transacted(epoch=record.epoch, added=tuple(added))
-                    task_state.forget(accepted)  # a seal that waits for numbers to come has taken theirs meanwhile
+                    task_state.forget(accepted)  # meanwhile a seal that waits for later numbers has taken these numbers
 
     def _accept_all(self, splits: Additions) -> list[AcceptedSplit]:
-        """The splits with the next numbers of the open epoch; if one is refused, none is held."""
+        """Accept the splits with the next numbers of the open epoch. If one is refused, none is held."""
         ledger = self._task_state.ledger
         accepted: list[AcceptedSplit] = []
         numbers: dict[str, int] = {}

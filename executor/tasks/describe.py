@@ -1,4 +1,4 @@
-"""A task's description: what `GetTask` and `WatchTask` show."""
+"""A task's description, as `GetTask` and `WatchTask` show it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .task_state import TaskState
 
 
 def describe(identity: str, task_state: TaskState, computation: Computation, warnings: Sequence[str]) -> TaskInfo:
-    """Under the task's lock."""
+    """The description. Called under the task's lock."""
     error = task_state.error
     return TaskInfo(
         id=identity,

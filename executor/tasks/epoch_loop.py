@@ -1,8 +1,8 @@
 """Runs a task's epochs, oldest first, on whatever thread steps it.
 
-The work is the iterator that the computation gives: one batch is pulled, placed in the output, and so on. Where the
-output is full the batch is kept and the step ends, so that a task that waits holds no thread. One batch is kept back
-until the next one is there, so that an epoch's last rows and its BARRIER appear together.
+The work is the iterator that the computation gives: the loop pulls a batch, places it in the output, and so on. If the
+output is full, the loop keeps the batch and ends the step, so a task that waits holds no thread. The loop keeps one
+batch back until the next one is there, so that an epoch's last rows and its BARRIER appear together.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Turn(enum.Enum):
-    """How a stretch of work ended."""
+    """The end of a stretch of work."""
 
     MORE = enum.auto()
     ENDED = enum.auto()
@@ -60,7 +60,7 @@ class _Job:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """What became of an epoch's checkpoint: its id, or why there is none."""
+    """The outcome of an epoch's checkpoint: its id, or the reason why there is none."""
 
     checkpoint: str | None
     error: ErrorValue | None
@@ -73,7 +73,7 @@ _NONE: Final = _Taken(None, None, 0)
 
 @dataclass(slots=True)
 class _Progress:
-    """An epoch that has begun. `ran` is the last number of the early source that was run."""
+    """An epoch that has begun. `ran` is the number of the last split of the early source that was run."""
 
     epoch: Epoch
     ran: int
@@ -88,7 +88,7 @@ class _Progress:
 
 
 class EpochLoop:
-    """`checkpoints` is what takes them, in a service that has a place for them."""
+    """Runs the epochs of one task. `checkpoints` takes its checkpoints, in a service that has a folder for them."""
 
     def __init__(self, task_state: TaskState, computation: Computation, checkpoints: Checkpoints | None) -> None:
         self._task_state = task_state
@@ -102,7 +102,7 @@ class EpochLoop:
     # --------------------------------------------------------------------------------------------- what is next
 
     def has_work(self) -> bool:
-        """Under the lock: whether something is running or can run now."""
+        """True if something is running or can run now. Called under the lock."""
         progress = self._progress
         if self.closed:
             return False
@@ -136,7 +136,10 @@ class EpochLoop:
     # -------------------------------------------------------------------------------------------------- stepping
 
     def step(self, until_ns: int) -> bool:
-        """Work until there is nothing to do, until the reader has to catch up, or until this time; whether to go on."""
+        """Work until there is nothing to do, until the reader has to catch up, or until `until_ns`.
+
+        True if there is more to do.
+        """
         self._clock.start()
         try:
             return self._step(until_ns)
@@ -163,7 +166,7 @@ class EpochLoop:
                 return turn is _Turn.MORE
 
     def _take(self) -> tuple[_Progress, _Job] | None:
-        """The epoch to go on with, and its job; None when there is nothing to do."""
+        """The epoch to go on with, and its job; None if there is nothing to do."""
         with self._task_state.lock:
             progress = self._progress
             if progress is not None and progress.job is not None:
@@ -199,7 +202,7 @@ class EpochLoop:
                 return _Turn.MORE
 
     def _look(self) -> None:
-        """What long work looks at: whether the task has ended, or the epoch took too long."""
+        """Raise if the task has ended, or if the epoch took too long. Called during long work."""
         if self._task_state.phase is not TaskPhase.RUNNING:
             raise ExecutionError("interrupted", reason="INTERRUPTED")
         self._clock.check()
@@ -218,7 +221,7 @@ class EpochLoop:
     # -------------------------------------------------------------------------------------------------- placing
 
     def _place(self, progress: _Progress) -> bool:
-        """Put the oldest batch held back into the output; False: it is full."""
+        """Put the oldest batch kept back into the output; False if the output is full."""
         with self._task_state.lock:
             result = self._offer(progress)
             if result is None:
@@ -238,7 +241,10 @@ class EpochLoop:
         return result
 
     def _waits_for_reader(self, epoch: int) -> bool:
-        """Whether the epoch's rows need not be made before they are read: row by row, and nobody waits for its end."""
+        """True if the epoch's rows can wait for their reader.
+
+        They come row by row, and nobody waits for the epoch's end.
+        """
         return self._computation.early_source is not None and self._task_state.ledger.checkpoint(epoch) is None
 
     def _spill(self, progress: _Progress, run: SpillRun) -> None:
@@ -255,7 +261,7 @@ class EpochLoop:
             task_state.changed()
 
     def _end(self, progress: _Progress, job: _Job) -> _Turn:
-        """The job's rows have ended: with the last of them in place, a sealed epoch has reached its barrier."""
+        """End the job, whose rows have ended. With its last row in place, a sealed epoch has reached its barrier."""
         while True:
             with self._task_state.lock:
                 result = self._offer(progress) if progress.held else None
@@ -287,7 +293,7 @@ class EpochLoop:
         return self._task_state.ledger.checkpoint(progress.epoch.number)
 
     def _take_checkpoint(self, progress: _Progress, name: str) -> _Taken:
-        """Whatever goes wrong is the checkpoint's matter alone: the epoch is complete."""
+        """Take the checkpoint. A failure fails the checkpoint alone, because the epoch is complete."""
         if self._checkpoints is None:
             raise InternalError("a checkpoint was asked for where there is no place for it")
         epoch, started = progress.epoch, time.monotonic_ns()
@@ -319,7 +325,7 @@ class EpochLoop:
                 self._task_state.queue.consumed(split)
 
     def _finish(self, progress: _Progress) -> None:
-        """Under the lock: the epoch has reached its barrier."""
+        """Record that the epoch has reached its barrier. Called under the lock."""
         task_state, epoch = self._task_state, progress.epoch
         now = time.monotonic_ns()
         rows, size = task_state.output.produced(epoch.number)
@@ -364,7 +370,7 @@ class EpochLoop:
     # -------------------------------------------------------------------------------------------------- failing
 
     def _fail(self, cause: Exception) -> None:
-        """The epoch in progress has failed: its rows are void, and with it the task unless it skips epochs."""
+        """Fail the epoch in progress: its rows are void. The task fails too, unless it skips failed epochs."""
         progress, task_state = self._progress, self._task_state
         self._drop(progress)
         if task_state.phase is not TaskPhase.RUNNING:
@@ -382,7 +388,7 @@ class EpochLoop:
             task_state.changed()
 
     def _drop(self, progress: _Progress | None) -> None:
-        """Close the rows in progress. An error while closing is not what the epoch failed of."""
+        """Close the rows in progress. An error while closing is not the error of the epoch."""
         if progress is None:
             return
         rows, progress.rows, progress.held = progress.rows, None, []
@@ -396,7 +402,7 @@ class EpochLoop:
             progress.run.effect.drop()
 
     def close(self) -> None:
-        """End the computation. Never during a step; more than once is harmless."""
+        """End the computation. Never called during a step; may be called more than once."""
         if self.closed:
             return
         self.closed = True
@@ -407,14 +413,14 @@ class EpochLoop:
 
 
 def _due(progress: _Progress, job: _Job) -> Effect | None:
-    """What the epoch does outside the task and has not done yet, once its rows are in place."""
+    """The epoch's effect outside of the task, if it is due: the rows are in place, and it is not committed yet."""
     if not job.sealed or progress.error is not None or progress.run is None or progress.written is not None:
         return None
     return progress.run.effect
 
 
 def _watermark(progress: _Progress) -> int | None:
-    """What the epoch has made final: of one that failed, nothing."""
+    """The watermark that the epoch has made final; None if the epoch failed."""
     return None if progress.error is not None or progress.run is None else barrier_watermark(progress.run.watermark)
 
 
@@ -423,7 +429,7 @@ def _pieces(splits: Sequence[AcceptedSplit]) -> tuple[Piece, ...]:
 
 
 def _as_error(error: Exception) -> TidegateError:
-    """What a user is told: a user's error as it is, a bug of ours as one."""
+    """The error for the user: an error of the user's as it is, any other error as a bug of Tidegate."""
     if isinstance(error, TidegateError):
         return error
     _log.error("an epoch failed of a bug", exc_info=error)
@@ -431,5 +437,5 @@ def _as_error(error: Exception) -> TidegateError:
 
 
 def start_beside(call: Callable[[], None]) -> None:
-    """A call on a thread of its own, at the priority of the one that asks."""
+    """Make the call on a thread of its own, at the priority of the calling thread."""
     threading.Thread(target=call, name="tidegate-beside", daemon=True).start()

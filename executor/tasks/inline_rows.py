@@ -1,11 +1,12 @@
 """The rows of inline splits, until their epoch needs them no more: in memory, then on disk, then refused.
 
-A refusal says what would help: reading (OUTPUT_UNREAD), or nothing but a seal (WAITS_FOR_SEAL). No source can take
-all the room: each keeps a share that the others leave alone, so that one which waits for its seal never blocks
-another.
+A refusal says what would help: reading (OUTPUT_UNREAD), or nothing but a seal (WAITS_FOR_SEAL). No source can take all
+the room: each source keeps a share that other sources leave alone, so a source that waits for its seal never blocks
+another source.
 
-A split that has been run stays comparable until its epoch is acknowledged. Digests cost more than most small
-epochs' bookkeeping, so rows stay while there is room, and a digest takes their place when there is none.
+The content of a split that has run can be compared until its epoch is acknowledged. A digest costs more than the rest
+of the bookkeeping of most small epochs, so rows stay while there is room, and a digest replaces them when there is
+none.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ _RESERVED_FRACTION = 4
 
 
 class SplitQueue:
-    """`admit` is called without `lock` (the task's), by one thread at a time; everything else with it."""
+    """The rows of a task's inline splits.
+
+    One thread at a time calls `admit`, without `lock` (the task's lock); all other methods are called with it.
+    """
 
     def __init__(
         self, memory_limit: int, quota: Quota, files: SpillFiles, sources: Iterable[str], lock: threading.Lock
@@ -41,11 +45,11 @@ class SplitQueue:
         return self._store.disk
 
     def hold(self, size: int) -> None:
-        """So much of the memory is taken by other rows, for good."""
+        """Reserve `size` bytes of the memory for other rows, for good."""
         self._store.memory_limit -= size
 
     def put(self, split: AcceptedSplit, holding: Holding) -> bool:
-        """Take the rows if there is room for them in memory."""
+        """Take the rows if there is room for them in memory; True if there was."""
         if not self._store.fits(holding) or not self._leaves_others_room(split, holding):
             return False
         self._store.put(holding)
@@ -58,7 +62,7 @@ class SplitQueue:
         self._used[split.source] += holding.size
 
     def admit(self, split: AcceptedSplit, holding: Holding, waiting: Iterable[AcceptedSplit]) -> None:
-        """Take the rows, on disk if need be. `waiting` are the splits that nothing but a seal will get read."""
+        """Take the rows, on disk if necessary. `waiting` are the splits that only a seal will get read."""
         while True:
             with self._lock:
                 if self.put(split, holding):
@@ -105,11 +109,11 @@ class SplitQueue:
 
     @property
     def _capacity(self) -> int:
-        """What splits may use in all."""
+        """The bytes that splits may use in all."""
         return self._store.memory_limit + self._quota.limit - self._quota.kept
 
     def _reserved(self, source: str) -> int:
-        """What the other sources have not used yet of the share that is theirs."""
+        """The unused bytes of the other sources' shares."""
         if len(self._used) == 1:
             return 0
         share = self._capacity // (_RESERVED_FRACTION * len(self._used))
@@ -148,7 +152,7 @@ class SplitQueue:
         )
 
     def _would_fit(self, holding: Holding, in_memory: int, on_disk: int, room: int) -> bool:
-        """Whether the rows could be taken if nothing else were held but this much."""
+        """True if the rows would fit, with only these bytes held beside them."""
         if in_memory + on_disk + holding.size > room:
             return False
         disk = self._quota.limit - self._quota.kept
@@ -157,7 +161,7 @@ class SplitQueue:
     # -------------------------------------------------------------------------------------------------- leaving
 
     def consumed(self, split: AcceptedSplit) -> None:
-        """The split's rows will not be read again, though its content may still be asked for."""
+        """Record that the split's rows will not be read again. Its content may still be compared."""
         if split.inline is None:
             return
         if split.digest is not None:
@@ -166,12 +170,12 @@ class SplitQueue:
             self._consumed[split] = None
 
     def forget(self, split: AcceptedSplit) -> None:
-        """The split's epoch is acknowledged."""
+        """Drop the split, whose epoch is acknowledged."""
         self._consumed.pop(split, None)
         self._free(split)
 
     def clear(self) -> None:
-        """The task is over."""
+        """Drop everything: the task is over."""
         self._consumed.clear()
         for split in tuple(self._splits.values()):
             self._free(split)

@@ -1,8 +1,8 @@
-"""A task's output: every row at its place (epoch, row), kept until it is acknowledged.
+"""A task's output: every row at its cursor (epoch, row), kept until it is acknowledged.
 
-Plain bookkeeping under the task's lock. `offer` says what to do with a batch: it was taken, it must be spilled
-first (by the producing thread, without the lock), or the producer has to wait. Where that costs nothing it waits
-for its reader before anything spills: rows that nobody has read yet are no more than fit in memory.
+The log is plain bookkeeping under the task's lock. `offer` has three answers for a batch: the batch was taken, the
+producing thread must spill first (without the lock), or the producer has to wait. A producer that can wait at no cost
+waits for its reader before anything spills, so that unread rows are no more than fit in memory.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from ..runtime.batch_store import Holding, Quota, SpillFile, SpillRun, Store
 
 
 class Full(enum.Enum):
-    """The producer has to wait: UNREAD, until more has been read; FULL, no room in memory nor in the quota, until
-    something is acknowledged.
+    """The producer has to wait.
+
+    - UNREAD: until more has been read
+    - FULL: until something is acknowledged, because neither memory nor the quota has room
     """
 
     UNREAD = enum.auto()
@@ -31,7 +33,7 @@ class Full(enum.Enum):
 
 @dataclass(slots=True, eq=False)
 class EpochOutput:
-    """`starts[i]` is the row at which `chunks[i]` starts. `barrier` is set once the epoch has reached it."""
+    """The output of an epoch. `starts[i]` is the first row of `chunks[i]`; `barrier` is set at the epoch's barrier."""
 
     number: int
     rows: int = 0
@@ -42,7 +44,7 @@ class EpochOutput:
 
 
 class OutputLog:
-    """`completed` epochs were there before, and are acknowledged."""
+    """The output of a task. `completed` epochs came before its start, and count as acknowledged."""
 
     def __init__(self, memory_limit: int, quota: Quota, completed: int = 0) -> None:
         self._store = Store(memory_limit, quota)
@@ -65,7 +67,12 @@ class OutputLog:
     # ------------------------------------------------------------------------------------------------- writing
 
     def offer(self, epoch: int, holding: Holding, *, can_wait: bool = False) -> SpillRun | Full | None:
-        """None: taken. A run: write it, then call `spilled`. Full: offer it again when something was read or freed."""
+        """Offer a batch.
+
+        - None: the batch was taken.
+        - A run: write it, then call `spilled`.
+        - `Full`: offer the batch again after something was read or freed.
+        """
         if self._store.fits(holding):
             self._store.put(holding)
             self._append(epoch, holding)
@@ -77,12 +84,12 @@ class OutputLog:
             return run
         if self._store.memory or self._store.disk:
             return Full.FULL
-        self._store.put(holding)  # alone, it may be larger than the limit: there is no smaller step
+        self._store.put(holding)  # alone, a batch may be larger than the limit: there is no smaller step
         self._append(epoch, holding)
         return None
 
     def unread(self, more: int = 0) -> int:
-        """About the bytes that nobody has read yet, of which there are `more`; none, if those are all."""
+        """The approximate unread bytes, with `more` unread bytes to come; 0 if only those are unread."""
         numbers = range(self._read.epoch, self.completed + 2)
         size = sum(self._unread(self._epochs[number]) for number in numbers if number in self._epochs)
         return size + more if size else 0
@@ -93,7 +100,7 @@ class OutputLog:
         return output.size * max(output.rows - self._read.row, 0) // max(output.rows, 1)
 
     def read_to(self, cursor: Cursor) -> None:
-        """Somebody asks for what follows this cursor, so has what comes before it."""
+        """Record that the reader has everything before this cursor, because it asks for what follows."""
         self._read = max(self._read, cursor)
 
     def spilled(self, epoch: int, run: SpillRun, file: SpillFile) -> None:
@@ -125,7 +132,7 @@ class OutputLog:
 
     @property
     def is_read(self) -> bool:
-        """Whether a producer that waits for its reader should go on."""
+        """True if a producer that waits for its reader should go on."""
         return self.unread() <= self._limit // 2
 
     def complete(self, barrier: Barrier) -> None:
@@ -133,7 +140,7 @@ class OutputLog:
         self.completed = barrier.epoch
 
     def void(self, epoch: int) -> None:
-        """The epoch has failed: its rows never were."""
+        """Drop the rows of an epoch that failed."""
         output = self._epochs.pop(epoch, None)
         if output is not None:
             self._free(output.chunks)
@@ -143,7 +150,7 @@ class OutputLog:
     # ------------------------------------------------------------------------------------------------- reading
 
     def check(self, cursor: Cursor) -> None:
-        """OutOfRange unless the cursor is at or after what was acknowledged, and not beyond the end of its epoch."""
+        """Raise `OutOfRange` if the cursor is before the acknowledged rows or beyond the end of its epoch."""
         if cursor.epoch < 1 or cursor.row < 0:
             raise OutOfRange(f"there is no row {cursor.row} of epoch {cursor.epoch}: epochs count from 1, rows from 0")
         if cursor < self.acknowledged:
@@ -164,7 +171,7 @@ class OutputLog:
         return output.barrier if output is not None else None
 
     def read(self, cursor: Cursor, max_bytes: int) -> Data | None:
-        """Rows from a checked cursor on, about `max_bytes` of them but at least one; None where there are none yet."""
+        """Rows from a checked cursor on, about `max_bytes` of them but at least one; None if there are none yet."""
         output = self._epochs.get(cursor.epoch)
         if output is None or cursor.row >= output.rows:
             return None
@@ -183,7 +190,7 @@ class OutputLog:
     # ------------------------------------------------------------------------------------------ acknowledging
 
     def acknowledge(self, cursor: Cursor) -> bool:
-        """Forget everything before a cursor that exists; whether that changed anything."""
+        """Forget everything before an existing cursor; True if that changed anything."""
         if cursor <= self.acknowledged:
             return False
         self._check_exists(cursor)
@@ -200,7 +207,7 @@ class OutputLog:
         return True
 
     def _check_exists(self, cursor: Cursor) -> None:
-        """One cannot acknowledge what is not there yet. (Of a failed epoch, rows were read that are void now.)"""
+        """Raise if the cursor does not exist yet. A reader may have read rows of a failed epoch, which are void now."""
         barrier = self.barrier(cursor.epoch)
         if barrier is not None and barrier.error is not None:
             return
@@ -223,7 +230,7 @@ def _place(cursor: Cursor) -> str:
 
 
 def _from_row(output: EpochOutput, row: int) -> Iterator[tuple[pa.RecordBatch, int, int]]:
-    """The batches from a row on, each with the first row of it that is meant, and about the bytes from there."""
+    """The batches from a row on, each with its first row to be read, and about the bytes from there."""
     place = bisect_right(output.starts, row) - 1
     skip = row - output.starts[place]
     for chunk in output.chunks[place:]:
@@ -236,9 +243,9 @@ def _from_row(output: EpochOutput, row: int) -> Iterator[tuple[pa.RecordBatch, i
 
 
 def _part(batch: pa.RecordBatch, first: int, size: int, room: int) -> pa.RecordBatch:
-    """The rows from `first` on, or about as many of them as fit, at least one; wide rows may stand first or last.
+    """About as many rows from `first` on as fit into `room`, at least one; wide rows may stand first or last.
 
-    They are cut into equal parts, so that no answer has only what was left over by those before it.
+    The rows are cut into equal parts, so that no answer has only a small rest of the batch.
     """
     parts = max(1, -(-8 * size // (9 * room)))
     rows = -(-(batch.num_rows - first) // parts)

@@ -1,4 +1,4 @@
-"""One task, as its callers see it: splits in, barriers, frames out. Thread-safe; every refusal changes nothing."""
+"""One task as its callers see it: splits in, barriers, frames out. Thread-safe; a refused call changes nothing."""
 
 from __future__ import annotations
 
@@ -48,8 +48,10 @@ _INTERRUPT_AGAIN_SECONDS = 0.05
 
 
 class Task:
-    """`id` is unguessable. The computation is the task's own from here on, and closed with it; it stands behind the
-    barrier that the task is to `start` from.
+    """A task. `id` is unguessable.
+
+    The task owns its computation from here on, and closes it. The computation already stands behind the barrier that
+    the task is to `start` from.
     """
 
     def __init__(
@@ -102,7 +104,10 @@ class Task:
         checkpoint: str | None = None,
         wake: bool = True,
     ) -> tuple[list[Added], int | None]:
-        """Without `wake` the caller calls `work` at once, so that no other thread needs to be found."""
+        """Add splits, and request a barrier if asked to.
+
+        Without `wake` the caller calls `work` at once, so that no other thread needs to be found.
+        """
         try:
             added = [
                 self._adding.add(source, self._own(split), number, epoch, wake=wake) for source, split, number in splits
@@ -123,7 +128,7 @@ class Task:
         checkpoint: str | None = None,
         wake: bool = True,
     ) -> Transacted:
-        """`wake` as of `add_splits`."""
+        """Add splits and a seal as one transaction. `wake` as in `add_splits`."""
         if checkpoint is not None:
             self._check_checkpoint(checkpoint)
         return self._adding.transact(
@@ -136,7 +141,7 @@ class Task:
         )
 
     def _own(self, split: Split) -> Split:
-        """The split as one of this task."""
+        """The split, with the task's `missing_columns` option if the split does not say its own."""
         return with_missing(split, self.options.missing_columns)
 
     def find_files(self, source: str, split: FileSplit) -> tuple[FoundFile, ...]:
@@ -159,7 +164,7 @@ class Task:
         self._task_state.changed()
 
     def begin_upload(self, name: str, group: str) -> Reception:
-        """The task is in use until the reception has ended or was dropped."""
+        """Begin an upload. The task is in use until the upload has ended or was dropped."""
         with self._task_state.lock:
             self._task_state.check_running()
             self._task_state.in_use += 1
@@ -173,7 +178,7 @@ class Task:
         self._task_state.uploads.drop(group)
 
     def hold(self, size: int) -> None:
-        """Count rows that stay in memory for the task's life as splits that are never read."""
+        """Count rows that stay in memory for the task's life against the memory of splits."""
         with self._task_state.lock:
             self._task_state.queue.hold(size)
 
@@ -193,7 +198,7 @@ class Task:
             self._task_state.check_running()
             number, sealed = self._task_state.ledger.request_barrier(epoch, through, checkpoint)
             if checkpoint is not None and self._task_state.full is Full.UNREAD:
-                self._go_on()  # to the checkpoint, whether or not anybody reads
+                self._go_on()  # run to the checkpoint, whether or not anybody reads
             if sealed:
                 self._sealed(wake=wake)
             return number
@@ -215,21 +220,21 @@ class Task:
             self._task_state.changed()
 
     def _may_run(self, *, wake: bool = True) -> None:
-        """Under the lock: give the driver to the scheduler if there is something for it to do."""
+        """Give the epoch loop to the scheduler if it has work. Called under the lock."""
         if self._task_state.full is None and self._epoch_loop.has_work():
             self._scheduler.submit(self._slot, wake=wake)
 
     # -------------------------------------------------------------------------------------------------- reading
 
     def poll(self, cursor: Cursor, acknowledge: Cursor | None, max_bytes: int | None) -> list[Frame]:
-        """What there is now from a cursor on; never waits."""
+        """The frames from a cursor on that there are now. Never waits."""
         with self._task_state.lock:
             if acknowledge is not None:
                 self._acknowledge(acknowledge)
             return self._frames(cursor, max_bytes or DEFAULT_READ_BYTES)
 
     def next(self, cursor: Cursor, acknowledge: Cursor | None, max_bytes: int | None, wait: float) -> list[Frame]:
-        """The same, but waits for something other than BLOCKED."""
+        """The frames from a cursor on. Waits for a frame other than BLOCKED."""
         frames = self.poll(cursor, acknowledge, max_bytes)
         if wait <= 0 or not isinstance(frames[0], Blocked):
             return frames
@@ -257,7 +262,10 @@ class Task:
             self._scheduler.lend(self._slot)
 
     def work_and_poll(self, cursor: Cursor, acknowledge: Cursor | None, max_bytes: int | None) -> list[Frame]:
-        """Lend the calling thread to the task for a slice if it waits for one and its epochs are short; then `poll`."""
+        """Run a slice of the task on the calling thread, if it waits for a thread and its epochs are short.
+
+        Then `poll`.
+        """
         if self._may_lend(_LONGEST_WAIT_SECONDS):
             self._scheduler.lend(self._slot)
         if self._slot.waiting:
@@ -265,7 +273,10 @@ class Task:
         return self.poll(cursor, acknowledge, max_bytes)
 
     def _may_lend(self, remaining: float) -> bool:
-        """A caller that waits anyway runs short epochs itself: handing them to another thread would cost more."""
+        """True if the caller should run the task itself.
+
+        For short epochs, handing them to another thread costs more.
+        """
         last_us = self._task_state.last_epoch_us
         return self._slot.waiting and last_us is not None and last_us < min(_LEND_BELOW_US, remaining * 1e6)
 
@@ -291,7 +302,7 @@ class Task:
         return frames or [self._nothing_at(cursor)]
 
     def _nothing_at(self, cursor: Cursor) -> Frame:
-        """Why there is nothing at a cursor."""
+        """The frame that says why there are no rows at a cursor."""
         task_state = self._task_state
         task_state.check_running()
         if task_state.phase is TaskPhase.FINISHED:
@@ -327,12 +338,15 @@ class Task:
         task_state.changed()
 
     def _go_on(self) -> None:
-        """Under the lock: there is room again, or nobody waits for it any more."""
+        """Let the producer go on: there is room again, or it need not wait any more. Called under the lock."""
         self._task_state.full = None
         self._scheduler.submit(self._slot)
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call back, from any thread and under the task's lock, whenever `poll` may answer otherwise than before."""
+        """Register a callback for whenever `poll` may have a new answer.
+
+        It is called on any thread, under the task's lock.
+        """
         with self._task_state.lock:
             self._subscriptions += 1
             key = self._subscriptions
@@ -347,8 +361,9 @@ class Task:
     # ---------------------------------------------------------------------------------------------------- ending
 
     def cancel(self, why: TidegateError | None = None) -> None:
-        """End the task: every waiter is told (`why`, where that is not the caller's wish), work in progress is
-        interrupted, what it held is freed.
+        """End the task: tell every waiter, interrupt work in progress, and free what the task held.
+
+        `why` is the error for waiters, if the caller did not ask for the end.
         """
         with self._task_state.lock:
             if self._task_state.phase is not TaskPhase.RUNNING:
@@ -359,7 +374,7 @@ class Task:
         self._stop()
 
     def delete(self, why: str = "asked") -> None:
-        """Cancel whatever the state, and delete the task's files. `why` is a word for the log."""
+        """Cancel the task in whatever state, and delete its files. `why` is a word for the log."""
         with self._task_state.lock:
             state = self._task_state.phase
             self._release()
@@ -374,7 +389,7 @@ class Task:
         self._task_state.changed()
 
     def _stop(self) -> None:
-        """Get the driver to close: on this thread if no other has it."""
+        """Make the epoch loop close: on this thread if no other thread is running it."""
         if self._epoch_loop.closed:
             return
         self._scheduler.submit(self._slot)
@@ -382,25 +397,28 @@ class Task:
             self._interrupt()
 
     def _interrupt(self) -> None:
-        """An interrupt just before a statement starts is lost: go on until the driver has closed."""
+        """Interrupt the computation until the epoch loop has closed.
+
+        An interrupt just before a statement starts is lost, so one is not enough.
+        """
         if not self._epoch_loop.closed:
             self._computation.interrupt()
             self._timers.call_later(_INTERRUPT_AGAIN_SECONDS, self._interrupt)
 
     def close(self) -> None:
-        """With the scheduler closed: end what is left."""
+        """End what is left, after the scheduler was closed."""
         self._epoch_loop.close()
         self._task_state.files.remove()
 
     # -------------------------------------------------------------------------------------------------- looking
 
     def touch(self) -> None:
-        """A call named the task: it is not idle."""
+        """Record that a call named the task, so that it is not idle."""
         self._task_state.used_at = time.monotonic()
 
     @contextmanager
     def _in_use(self) -> Iterator[None]:
-        """A call that may take long names the task."""
+        """A context of a long call that names the task, which is not idle meanwhile."""
         with self._task_state.lock:
             self._task_state.in_use += 1
         try:

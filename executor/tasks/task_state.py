@@ -1,4 +1,4 @@
-"""What a task's callers and the thread that runs it share, under one lock."""
+"""The state that a task's callers and the thread that runs it share, under one lock."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Counters:
-    """Times are in microseconds."""
+    """Counters of a task. Times are in microseconds."""
 
     barriers_requested: int = 0
     barriers_completed: int = 0
@@ -35,7 +35,10 @@ class Counters:
 
 
 class TaskState:
-    """`full`: the producer waits for a reader, or for room. Everything here is read and written under `lock`."""
+    """The shared state of a task, read and written under `lock`.
+
+    `full`: the producer waits for a reader, or for room.
+    """
 
     def __init__(
         self,
@@ -69,7 +72,7 @@ class TaskState:
         self.in_use = 0
 
     def wait(self, seconds: float) -> None:
-        """Until something has changed, or for so long. Others have the lock meanwhile."""
+        """Wait until something has changed, at most `seconds`. Other threads have the lock meanwhile."""
         self._waiting += 1
         try:
             self._change.wait(seconds)
@@ -77,7 +80,7 @@ class TaskState:
             self._waiting -= 1
 
     def changed(self) -> None:
-        """Something that a reader may wait for has happened."""
+        """Wake waiting readers: something has changed."""
         if self._waiting:
             self._change.notify_all()
         for listener in tuple(self.listeners.values()):
@@ -87,7 +90,7 @@ class TaskState:
                 _log.exception("a task's listener failed")
 
     def finish(self) -> None:
-        """There will be no more splits, and no more rows."""
+        """Record that no more splits and no more rows will come."""
         self.phase = TaskPhase.FINISHED
         self.events.tell("task_finished", epochs=self.ledger.sealed, rows=self.output.rows)
 
@@ -97,7 +100,7 @@ class TaskState:
         self.events.tell("task_failed", epoch=epoch, error=error)
 
     def check_running(self) -> None:
-        """Raise what ended the task, if an error or a cancellation did."""
+        """Raise the error or cancellation that ended the task, if there is one."""
         match self.phase:
             case TaskPhase.CANCELLED:
                 raise self.error or TaskCancelled("the task was cancelled")

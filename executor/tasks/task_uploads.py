@@ -1,5 +1,7 @@
-"""Clients' files, kept in the task's folder and counted against its quota until the task is deleted; those of a
-group go once the epoch of the split that names them is acknowledged, or if none names them for an hour.
+"""Files of clients, kept in the task's folder and counted against its quota until the task is deleted.
+
+Files of a group go earlier: once the epoch of the split that names them is acknowledged, or if no split names them for
+an hour.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from ..ledger.split_book import AcceptedSplit
 from ..runtime.batch_store import Quota, SpillFiles
 
 UNNAMED_SECONDS: Final = 3600.0
-"""How long a group stays of which nothing is uploaded, and nothing given as a split, any more."""
+"""Seconds that a group's files stay after the last upload to the group and the last split that names one of them."""
 
 _LONGEST_ENDING: Final = 32
 _SHOWN: Final = 100
@@ -29,7 +31,7 @@ CallLater: TypeAlias = Callable[[float, Callable[[], None]], object]
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A file that a client has sent, whole. `content` tells it from others: by what is in it and how its name ends."""
+    """A complete file of a client. `content` identifies it by its bytes and its suffixes."""
 
     path: str
     size: int
@@ -37,8 +39,10 @@ class Kept:
 
 
 class Reception:
-    """A file that a client is sending, one chunk after the other. Finish and keep it, or drop it; dropping it again, or
-    once it is kept, changes nothing. `kept` is told of a file that is kept, and `over` that the reception is over.
+    """A file that a client is sending, chunk by chunk.
+
+    The caller finishes and keeps it, or drops it. Dropping it again, or after it was kept, changes nothing. `kept` is
+    called with a kept file, and `over` when the upload is over.
     """
 
     def __init__(
@@ -64,7 +68,7 @@ class Reception:
             self._sink = self._path.open("xb")
 
     def write(self, chunk: bytes) -> None:
-        """Take the next bytes; where that fails the file is gone."""
+        """Take the next bytes. If that fails, the file is removed."""
         with self._lock:
             self._check_open()
             try:
@@ -85,7 +89,7 @@ class Reception:
         self._digest.update(chunk)
 
     def finish(self) -> None:
-        """Nothing more comes."""
+        """Close the file: all bytes have come."""
         with self._lock:
             self._check_open()
             try:
@@ -97,7 +101,7 @@ class Reception:
                 raise
 
     def keep(self) -> str:
-        """The path of the file, which has been finished, and stays from now on. Does not wait."""
+        """Keep the finished file; its path. Never waits."""
         with self._lock:
             self._check_open()
             self._open = False
@@ -113,7 +117,7 @@ class Reception:
             raise NotFound(f"the upload of {self._name!r} is over", reason="UPLOAD_GONE")
 
     def drop(self) -> None:
-        """Remove what has come, unless it is kept."""
+        """Remove the file, unless it is kept."""
         with self._lock:
             self._drop()
 
@@ -121,7 +125,7 @@ class Reception:
         if not self._open:
             return
         self._open = False
-        with suppress(OSError):  # what it held back does not fit either
+        with suppress(OSError):  # the bytes that the file buffered do not fit either
             self._sink.close()
         self._path.unlink(missing_ok=True)
         self._quota.give(self._size)
@@ -144,7 +148,7 @@ class Reception:
 
 
 def _ending_of(name: str) -> str:
-    """The suffixes by which a file's format is known."""
+    """The suffixes that tell a file's format."""
     ending = "".join(PurePosixPath(name.replace("\\", "/")).suffixes[-2:])
     plain = all(character.isalnum() or character == "." for character in ending)
     if not plain or len(ending.encode()) > _LONGEST_ENDING:
@@ -167,8 +171,10 @@ def _on_disk(name: str) -> Iterator[None]:
 
 
 class PassingUploads:
-    """Those of one task that have a group. A split that names one has it until it is forgotten; what no split has goes
-    when its group is dropped, or has been left alone for `UNNAMED_SECONDS`: its sender may have been killed.
+    """The uploads of one task that have a group.
+
+    A split that names a file uses it until the split is forgotten. A file without such a split goes when its group is
+    dropped, or when the group was not used for `UNNAMED_SECONDS`, because the sender may have been killed.
     """
 
     def __init__(self, files: SpillFiles, quota: Quota, call_later: CallLater) -> None:
@@ -177,12 +183,12 @@ class PassingUploads:
         self._known: dict[str, tuple[str, Kept]] = {}
         self._users: dict[AcceptedSplit, str] = {}
         self._touched: dict[str, int] = {}
-        """How often something was done with a group, while it is watched."""
+        """The number of uses of each group, while the group is watched."""
         self._call_later = call_later
         self._lock = threading.Lock()
 
     def begin(self, name: str, group: str, over: Callable[[], None] | None = None) -> Reception:
-        """One without a group stays for the task's life."""
+        """Begin an upload. A file without a group stays for the task's life."""
         if not group:
             return Reception(self._files, self._quota, name, over=over)
         return Reception(self._files, self._quota, name, lambda kept: self._keep(kept, group), over)
@@ -196,7 +202,7 @@ class PassingUploads:
             self._watch(group, touched)
 
     def _watch(self, group: str, touched: int) -> None:
-        alive = weakref.ref(self)  # which a timer does not keep
+        alive = weakref.ref(self)  # the timer must not keep the uploads alive
 
         def expire() -> None:
             if (uploads := alive()) is not None:
@@ -214,7 +220,7 @@ class PassingUploads:
             self._watch(group, now)
 
     def with_content_digest(self, split: Split) -> Split:
-        """The split as a digest tells it from others: by what is in the file, which a retry sends again."""
+        """The split for its digest, with the file's content in place of its path, so that a retry is equal."""
         if not isinstance(split, FileSplit) or (known := self._known.get(split.path)) is None:
             return split
         group, kept = known
@@ -224,13 +230,13 @@ class PassingUploads:
         return replace(split, path=kept.content)
 
     def used_by(self, accepted: AcceptedSplit, split: Split) -> None:
-        """The split has been added, and may name one."""
+        """Record that an added split uses a file, if it names one."""
         if isinstance(split, FileSplit) and split.path in self._known:
             with self._lock:
                 self._users[accepted] = split.path
 
     def forget(self, splits: Iterable[AcceptedSplit]) -> None:
-        """The splits' epoch is acknowledged."""
+        """Remove the files of these splits, whose epoch is acknowledged."""
         if not self._users:
             return
         with self._lock:
@@ -244,7 +250,7 @@ class PassingUploads:
         self._remove([path for path, (of, _) in self._known.items() if of == group])
 
     def _remove(self, paths: Iterable[str]) -> None:
-        """Those that no split has."""
+        """Remove the files that no split uses."""
         used = set(self._users.values())
         for path in dict.fromkeys(paths):
             if path not in used:

@@ -1,8 +1,8 @@
-"""What a channel of a stage receives, as the streams that its operators read: one for each exchange.
+"""The input of a stage's channel, as streams for its operators: one stream for each exchange.
 
-Parcels come in the order of their exchanges, and are taken off Spark's hands only as an operator asks for rows. Those
-of an exchange that nobody has asked for yet wait in a local exchange, in memory up to its part of `queue_bytes`, then
-on disk.
+Parcels come in the order of their exchanges. The channel takes them from Spark only as an operator asks for rows.
+Parcels of an exchange that no operator has asked for yet wait in a local exchange, in memory up to its part of
+`queue_bytes`, then on disk.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class _Door(Protocol):
     def take(self, parcel: Parcel) -> None: ...
 
     def end(self) -> None:
-        """There are no more parcels. More than once is harmless."""
+        """Record that there are no more parcels. May be called more than once."""
         ...
 
     def close(self) -> None:
-        """No more rows are wanted."""
+        """Record that no more rows are wanted."""
         ...
 
 
@@ -78,7 +78,10 @@ class Inbox:
         return self._doors[exchange].stream()
 
     def drain(self) -> None:
-        """Take what is left, for its reports: a process that leaves some of its input cannot be used again."""
+        """Take the remaining parcels, for their reports.
+
+        A process that leaves some of its input cannot be used again.
+        """
         for door in self._doors.values():
             door.close()
         while self._pump():
@@ -89,7 +92,7 @@ class Inbox:
         return {number: door.spilled_bytes for number, door in self._doors.items()}
 
     def _pump(self) -> bool:
-        """Take the next parcel; False: there is none."""
+        """Take the next parcel; False once all parcels and their end were taken."""
         if not self._more:
             return False
         parcel = next(self._parcels, None)
@@ -109,7 +112,7 @@ class Inbox:
 
 
 class _Own:
-    """An exchange whose parcels are this channel's alone."""
+    """An exchange whose parcels are for this channel alone."""
 
     def __init__(self, received: Received, pump: Pump, *, epoch: int, memory_limit: int, space: SpillSpace) -> None:
         self._schema = received.exchange.schema
@@ -163,7 +166,7 @@ class _Own:
 
 @dataclass(slots=True)
 class _Lane:
-    """One producer's rows: its parcels, or the file that they are in, and the error that they end with."""
+    """One producer's rows: its parcels, or the file with its rows, and the error that ends them."""
 
     parcels: list[bytes] = field(default_factory=list)
     file: str = ""
@@ -180,7 +183,7 @@ class _Lane:
 
 
 class _Shared:
-    """An exchange whose rows all channels read. They are not moved: parcels say where they are, unless they are few."""
+    """An exchange whose rows all channels read. The parcels name the rows' files, unless the rows are few."""
 
     spilled_bytes = 0
 
@@ -214,7 +217,7 @@ class _Shared:
         self._complete = True
 
     def close(self) -> None:
-        """Nothing is held but names and a few rows."""
+        """Do nothing: only names and a few rows are held."""
 
     def _lane(self, number: int) -> Generator[pa.RecordBatch]:
         while not self._complete:
@@ -226,7 +229,7 @@ class _Shared:
             yield from self._lane(number)
 
     def _in_turn(self) -> Generator[pa.RecordBatch]:
-        """Block 0 of each producer, block 1 of each, ..."""
+        """Block 0 of each producer, then block 1 of each producer, and so on."""
         waiting = [self._lane(number) for number in range(len(self._lanes))]
         while waiting:
             still = []

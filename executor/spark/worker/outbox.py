@@ -1,4 +1,4 @@
-"""What a channel of a stage sends: its rows as parcels for each exchange it feeds, cut and routed as they are here."""
+"""The output of a stage's channel: its rows as parcels for each exchange it feeds, cut and routed as in one process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from . import task_failures as failures
 from .parcels import BEFORE_ALL, Kind, Parcel, by_producer, encoded
 
 SHARED_BYTES: Final = 256 << 10
-"""Rows for all channels that are fewer bytes travel with the parcels."""
+"""Rows for all channels travel inside the parcels if they have fewer bytes."""
 
 
 class _Outlet(Protocol):
@@ -33,7 +33,7 @@ class _Outlet(Protocol):
 
 
 class Outbox:
-    """Of the producer of this number; `meters` count what goes into each exchange, `folder` is for files."""
+    """The output of the producer of this number. `meters` count the rows of each exchange; `folder` is for files."""
 
     def __init__(self, exchanges: Sequence[Exchange], producer: int, meters: Sequence[Meter], folder: Path) -> None:
         self.moved = self.rows = 0
@@ -45,7 +45,7 @@ class Outbox:
         ]
 
     def parcels(self, rows: Iterator[pa.RecordBatch]) -> Iterator[list[Parcel]]:
-        """Those of each block, and at last of the end. What the plan met in its data is one of them."""
+        """The parcels of each block, and then of the end. An error in the plan's data is a parcel too."""
         number, error = 0, b""
         with ExitStack() as stack:
             for outlet in self._outlets:
@@ -59,8 +59,10 @@ class Outbox:
             yield self._weighed([parcel for outlet in self._outlets for parcel in outlet.end(number, error)])
 
     def messages(self, report: bytes) -> list[Parcel]:
-        """The report, for one channel of those that read; and from the first producer a word for each channel, so that
-        none is without parcels.
+        """The messages to readers.
+
+        The report goes to one of the reading channels. The first producer also sends a parcel to each channel, so that
+        no channel is without parcels.
         """
         told = [] if self._producer else [(each, at, b"") for each in self._exchanges for at in range(each.consumers)]
         told.append((self._exchanges[0], 0, report))
@@ -83,7 +85,7 @@ class Outbox:
 
 
 class _Own:
-    """To each channel its rows."""
+    """Sends each channel its own rows."""
 
     def __init__(self, exchange: Exchange, producer: int) -> None:
         self._exchange = exchange
@@ -107,11 +109,11 @@ class _Own:
         ]
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
 
 class _Shared:
-    """To all channels all rows: once, in a file, unless they are few."""
+    """Sends all rows to all channels: once, in a file, unless they are few."""
 
     def __init__(self, exchange: Exchange, producer: int, folder: Path) -> None:
         self._exchange = exchange
@@ -164,6 +166,6 @@ class _Shared:
 
 
 def _parcel(exchange: Exchange, producer: int, channel: int, number: int, kind: Kind, payload: bytes) -> Parcel:
-    """In the place that readers of the exchange take a producer's parcel of this number in."""
+    """A parcel at the position where the exchange's readers expect the producer's parcel of this number."""
     places = (producer, number) if by_producer(exchange) else (number, producer)
     return Parcel(channel, exchange.number, *places, kind, payload)

@@ -1,8 +1,8 @@
-"""Parcels: the rows that Spark moves from stage to stage. One is a block's slice for one channel, or a message.
+"""Parcels: the rows that Spark moves from stage to stage. A parcel is a block's slice for one channel, or a message.
 
-An exchange's parcels are read in the order of (exchange, first, second). Where its producers' rows are read in turn,
-`first` is the block's number and `second` its producer's; where each producer's are wanted for themselves it is the
-other way round. A message to whoever reads a stage's rows comes before all of them.
+An exchange's parcels are read in the order of (exchange, first, second). If readers take the producers' blocks in turn,
+`first` is the block's number and `second` its producer's. If readers take each producer's rows separately, `first` is
+the producer's number and `second` the block's. A message to the readers of a stage's rows comes before all of them.
 """
 
 from __future__ import annotations
@@ -21,8 +21,13 @@ from ...runtime.batch_store import has_dictionary
 
 
 class Kind(enum.IntEnum):
-    """ROWS: a block's slice. FILE: the name of a file with all of a producer's blocks. ERROR: the producer's rows end
-    here, with an error. REPORT: what those who made the rows have counted. RESULT: where a channel's result is.
+    """The kinds of parcels.
+
+    - ROWS: a block's slice
+    - FILE: the name of a file with all of a producer's blocks
+    - ERROR: the producer's rows end here, with an error
+    - REPORT: counts of the channels that made the rows
+    - RESULT: the place of a channel's result
     """
 
     ROWS = 0
@@ -63,7 +68,10 @@ def batch_of(parcels: Sequence[Parcel]) -> pa.RecordBatch:
 
 
 def parcels_in(batches: Iterable[pa.RecordBatch]) -> Iterator[Parcel]:
-    """Payloads are copied one by one, so that their buffers are aligned and no batch is held for one of its rows."""
+    """The parcels in these batches.
+
+    Payloads are copied one by one: buffers are then aligned, and no batch is kept for a row.
+    """
     for batch in batches:
         channel, exchange, first, second, kind = (batch.column(at).to_pylist() for at in range(5))
         payload = batch.column(5)
@@ -72,12 +80,12 @@ def parcels_in(batches: Iterable[pa.RecordBatch]) -> Iterator[Parcel]:
 
 
 def by_producer(exchange: Exchange) -> bool:
-    """Whether a consumer reads each producer's rows for themselves, or one producer's after the other's."""
+    """True if a consumer reads each producer's rows separately, or one producer's after another's."""
     return bool(exchange.order) or exchange.routing is Routing.GATHER
 
 
 def encoded(rows: pa.RecordBatch) -> bytes:
-    """A batch without its schema, unless it has dictionaries, which go with the schema."""
+    """A batch without its schema. Dictionaries go with the schema, so a batch with dictionaries includes it."""
     if not has_dictionary(rows.schema):
         return bytes(memoryview(rows.serialize()))
     sink = pa.BufferOutputStream()

@@ -1,7 +1,7 @@
-"""What a channel has counted, on its way to the task's statistics.
+"""A channel's counts, on their way to the task's statistics.
 
-A report travels with the rows that it is about, so that of a Spark task's attempts the one that Spark goes on with is
-counted, once.
+A report travels with the rows that it counts. Of several attempts of a Spark task, the attempt whose rows Spark uses is
+therefore counted, once.
 """
 
 from __future__ import annotations
@@ -31,9 +31,12 @@ _COUNTED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Of one channel of one stage, which is part of the `spark_stage` of this number in Spark. `moved` are the bytes of
-    its parcels, `rows_out` the rows that they, or its result, stand for, `statements` the rows of each source that
-    statements have read of its files.
+    """The counts of one channel of one stage.
+
+    - `spark_stage`: the number of the stage in Spark
+    - `moved`: bytes of its parcels
+    - `rows_out`: rows in its parcels or its result
+    - `statements`: rows of each source's files that statements have read
     """
 
     stage: str
@@ -66,7 +69,7 @@ def _report(told: dict[str, Any]) -> Report:
 
 
 def taken(meters: Meters) -> tuple[dict[str, Any], ...]:
-    """What was counted since the last time."""
+    """The counts since the last call."""
     found = []
     for meter in meters.all():
         found.append(

@@ -1,8 +1,8 @@
-"""What of a task travels to the processes that run its channels: a pipeline as a value, and an epoch's pieces.
+"""The parts of a task that travel to the processes of its channels: a pipeline as a value, and an epoch's pieces.
 
-A stage is made once for each shape and pipeline, and known by its `key`, so that a process that has run it before has
-its operators, instances and prepared statements. All of it is Spark's to carry, between the service and the executors
-that Spark has started, in its own serialization.
+A stage is made once for each shape and pipeline, and known by its `key`. A process that has run the stage before finds
+its operators, instances and prepared statements again. Everything travels through Spark, between the service and the
+executors that Spark has started, in Spark's own serialization.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Turns: TypeAlias = Sequence[Pieces]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Received:
-    """An exchange, and how many channels feed it."""
+    """An exchange, and the number of channels that feed it."""
 
     exchange: Exchange
     producers: int
@@ -39,16 +39,21 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class KeptAs:
-    """In files of a Dataset, `keyed` so."""
+    """The form of rows that are kept as a Dataset: the key of its files, if any."""
 
     keyed: Keyed | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Stage:
-    """`number` is the pipeline's place in its plan, `name` what statistics call it, `memory` what each of its instances
-    has. `places` are those of the exchanges it feeds, `tables` what it may open indexes over, `kept` and `indexes` the
-    files of what it reads.
+    """A pipeline with all that its channels need in every epoch.
+
+    - `number`: the pipeline's position in its plan
+    - `name`: its name in statistics
+    - `memory`: the memory of each of its instances
+    - `places`: the plan paths of the exchanges that it feeds
+    - `tables`: the tables over which it may open indexes
+    - `kept`, `indexes`: the files of the kept rows and indexes that it reads
     """
 
     number: int
@@ -64,10 +69,10 @@ class Stage:
     kept: Mapping[str, str]
     indexes: Mapping[str, tuple[str, tuple[int, ...]]]
     exchanges: int
-    """Those of the whole plan, which share the memory for what waits."""
+    """The number of exchanges in the whole plan, which share the memory for waiting rows."""
     watched: Watched
     dataset: KeptAs | None = None
-    """How its rows are kept, if they are a Dataset's."""
+    """The form of its rows, if they are kept as a Dataset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -80,8 +85,10 @@ class Given:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Turn:
-    """A stage in one epoch, in the task's job number `run`. `given` is one `Given` for each channel, as bytes; `folder`
-    is for what is written. `in_morsels`: the result is the rows of each turn, and not of each channel.
+    """A stage in one epoch, in the task's job number `run`.
+
+    `given` is one `Given` for each channel, as bytes; `folder` is for written files. With `in_morsels`, the result is
+    ordered by turns, and not by channels.
     """
 
     run: int
@@ -109,12 +116,12 @@ class Shipped:
 
 
 def unwatched(node: RunNode, channel: int, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:  # noqa: ARG001
-    """How far a channel has come is not told while it runs."""
+    """The rows unchanged: the progress of a running channel is not reported."""
     return rows
 
 
 def packed(value: object) -> bytes:
-    """In Spark's own serialization, which knows functions that are defined anywhere."""
+    """The value in Spark's own serialization, which also carries functions that are defined anywhere."""
     from pyspark import cloudpickle
 
     return bytes(cloudpickle.dumps(value))

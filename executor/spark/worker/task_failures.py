@@ -1,7 +1,7 @@
 """Errors on their way from a Spark task to the service.
 
-What the plan met in its data is no failure of the task: it travels as a value, is raised where the rows that it stands
-for are read, and arrives as the error that it was. Spark would try such a task again, with the same end.
+An error in the plan's data does not fail the Spark task, because Spark would try the task again, with the same error.
+The error travels as a value, is raised where the rows that it ends are read, and arrives as the original error.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _STAGE_LOST: Final = "SPARK_FAILED"
 
 
 def written(error: Exception) -> bytes:
-    """An error as a value. What is none of ours is a bug, and logged where it happened."""
+    """An error as a value. An error that is not Tidegate's is a bug, and is logged in the process where it happened."""
     match error:
         case NodeError():
             told = {"what": error.what, "node": error.node, "channel": error.channel, "cause": _carried(error)}
@@ -54,14 +54,14 @@ def read(payload: bytes) -> TidegateError:
 
 
 def _carried(error: NodeError) -> str:
-    """What the user's code raised, where that can travel; its traceback is in the message."""
+    """The exception of user code, if it can travel. Its traceback is in the message."""
     with suppress(Exception):
         return base64.b64encode(packed(error.__cause__)).decode()
     return ""
 
 
 def _received(cause: str) -> BaseException | None:
-    """None where only the process that raised it knows what it is."""
+    """The exception; None if only the process that raised it has its class."""
     found: Any = None
     with suppress(Exception):
         found = unpacked(base64.b64decode(cause)) if cause else None
@@ -69,13 +69,13 @@ def _received(cause: str) -> BaseException | None:
 
 
 def of_job(error: Exception, what: str) -> ExecutionError:
-    """Spark gave the job up; its own words, which are many, are in the log."""
+    """The error for a job that Spark gave up. Spark's full message, which is long, is in the log."""
     _log.error("%s failed", what, exc_info=error)
     return ExecutionError(f"{what} failed: {_sentence(error)}; the service's log has all of it", reason=_STAGE_LOST)
 
 
 def _sentence(error: Exception) -> str:
-    """The line of Spark's that says what happened, without the stack of the JVM."""
+    """The line of Spark's message that says what happened, without the stack of the JVM."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     told = [line for line in lines if "Error" in line or "Exception" in line or "failed" in line.casefold()]
     chosen = next(iter(told or lines), type(error).__name__)

@@ -1,8 +1,8 @@
 """A channel of a stage, in the process where Spark runs it.
 
-A process keeps what it has made: operators with their prepared statements, DuckDB instances, indexes. Epoch after epoch
-of a task finds them there, whichever of its channels comes to which process. What it writes for itself is in a folder
-that Spark removes when the application ends.
+A process keeps what it has made: operators with their prepared statements, DuckDB instances, indexes. A task finds them
+there epoch after epoch, whichever of its channels runs in the process. The process writes its files to a folder that
+Spark removes when the application ends.
 """
 
 from __future__ import annotations
@@ -50,8 +50,10 @@ _INDEXES_KEPT: Final = 4
 def work(
     key: str, stage: bytes, turn: bytes, ended: Accumulator[Any] | None, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """A channel's rows in an epoch, as parcels. It is the one of the first row, which is a parcel or its number. When
-    it has ended `ended` hears of it, where there is one.
+    """A channel's rows in an epoch, as parcels.
+
+    The first row of the input, a parcel or the channel's number, says which channel runs. `ended`, if there is one,
+    gets the report when the channel has ended.
     """
     channel, parcels = _first(batches)
     made = Process.current().made(key, stage, channel)
@@ -79,7 +81,7 @@ def _again(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa
 
 
 class Process:
-    """What this process keeps."""
+    """The objects that this process keeps."""
 
     _current: Process | None = None
 
@@ -102,7 +104,7 @@ class Process:
         return cls._current
 
     def made(self, key: str, payload: bytes, channel: int) -> MadeStage:
-        """One that has been made before, if it is one for this channel."""
+        """The stage's operators: kept ones, if they can serve this channel."""
         for mine in (channel, _ANY):
             found = self._made.get((key, mine))
             if found is not None:
@@ -117,7 +119,7 @@ class Process:
         return made
 
     def index(self, name: str, path: str, keys: tuple[int, ...]) -> Index:
-        """A kept index, over the rows that are in a file."""
+        """A kept index, over the rows of a file."""
         found = self._indexes.pop(path, None)
         if found is None:
             rows = StagedRows(path)
@@ -137,8 +139,9 @@ _ANY: Final = -1
 
 
 class MadeStage:
-    """A stage's operators, made for one channel. `of_channel`: they are of no use to another; `again`: they may run in
-    another epoch.
+    """A stage's operators, made for one channel.
+
+    `of_channel`: no other channel can use them. `again`: they may run in another epoch.
     """
 
     def __init__(self, stage: Stage, channel: int, process: Process) -> None:
@@ -179,7 +182,7 @@ class MadeStage:
             raise
 
     def plans(self) -> int:
-        """Since the last time."""
+        """The plans prepared since the last call."""
         before, self._plans = self._plans, self.instance.plans
         return self._plans - before
 
@@ -203,7 +206,7 @@ class MadeStage:
 
 
 def _spark_stage() -> int:
-    """The number of the stage that this process works for."""
+    """The number of the Spark stage that this process works for."""
     context = TaskContext.get()
     return 0 if context is None else context.stageId()
 
@@ -305,7 +308,7 @@ class _Channel:
         return self._made.meters.of("Exchange", place)
 
     def _report(self, rows: int, moved: int) -> bytes:
-        """This channel's, and those that came with what it has received."""
+        """This channel's report, with the reports that came with its input."""
         self._inbox.drain()
         for received in self._stage.received:
             place = self._stage.places.get(received.exchange.number, "")
