@@ -1,8 +1,8 @@
-"""`python -m tidegate.server.probe [HOST:PORT]`: is a server ready? Exit code 0 when it is, 1 and a line when not.
+"""`python -m tidegate.server.probe [HOST:PORT]` asks if a server is ready: exit code 0 if it is, else 1 and a line.
 
-It asks the standard health service (`grpc.health.v1.Health`), which wants no token, so that a container needs no other
-tool for its health check. A server of this machine that has TLS is asked over TLS, whatever certificate it shows: it is
-told nothing, and whether others trust the certificate is not a matter of its health.
+The probe asks the standard health service (`grpc.health.v1.Health`), which wants no token, so a container needs no
+other tool for its health check. It asks a server of this machine that has TLS over TLS, and accepts any certificate:
+the probe sends nothing secret, and trust in the certificate is not part of the server's health.
 """
 
 from __future__ import annotations

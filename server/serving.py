@@ -1,4 +1,4 @@
-"""A gRPC server over a backend: starts, says where it listens, ends cleanly."""
+"""A gRPC server over a backend: starts, reports its address, ends cleanly."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _OPTIONS: Final = (
 
 
 class Server:
-    """An async context manager: inside it the server listens at `address`, and has Flight at `flight_address`."""
+    """A server as an async context manager: inside it listens at `address`, and has Flight at `flight_address`."""
 
     def __init__(self, backend: Backend, settings: Settings) -> None:
         self._settings = settings
@@ -72,7 +72,7 @@ class Server:
 
     @property
     def flight_address(self) -> str:
-        """Empty where there is no Flight."""
+        """The address of Arrow Flight; empty if there is no Flight."""
         return self._flight.address
 
     async def __aenter__(self) -> Self:
@@ -131,7 +131,7 @@ class Server:
 
 
 async def serve(backend: Backend, settings: Settings, ready: Callable[[Server], None]) -> None:
-    """Serve until SIGTERM or SIGINT; `ready` is told what serves."""
+    """Serve until SIGTERM or SIGINT. Calls `ready` with the listening server."""
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

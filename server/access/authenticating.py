@@ -1,4 +1,4 @@
-"""Every call but those of the health service says who calls, by a token, and is made for that principal."""
+"""Authentication by token: every call except those of the health service names its principal, and acts for it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Authenticating(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # it has arguments in its stubs alone
-    """Covers whatever methods a server has. A call is answered in the context in which it is let in here."""
+    """Checks the token of every call, of any method. The call then runs in the context that this interceptor sets."""
 
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
@@ -43,7 +43,7 @@ class Authenticating(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # i
 
 
 def principal(tokens: Tokens, given: Sequence[str]) -> str:
-    """Whose call it is that came with these headers; raises `Unauthenticated`."""
+    """The principal of a call with these headers. Raises `Unauthenticated`."""
     if len(given) != 1:
         raise Unauthenticated(
             "this server wants to know who calls: give a token (tidegate.connect(..., token_file=...), "
@@ -62,7 +62,7 @@ def principal(tokens: Tokens, given: Sequence[str]) -> str:
 
 
 def _refusing(error: Unauthenticated) -> Handler:
-    """Of a kind that takes the call of any method, and reads nothing of what comes with it."""
+    """A handler that refuses a call of any method, and reads nothing of its request."""
 
     async def refuse(_: Any, context: Context) -> None:
         await abort(context, error)

@@ -1,4 +1,4 @@
-"""TLS: a certificate and its key, read again for the connections that come after they have been renewed."""
+"""TLS: a certificate and its key, read again for new connections after they have been renewed."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ log = logging.getLogger("tidegate.server")
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """PEM files: the chain that the server shows, its own certificate first, and the private key of that."""
+    """PEM files: the server's certificate chain, its own certificate first, and its private key."""
 
     chain: Path
     key: Path
 
     def credentials(self) -> grpc.ServerCredentials:
-        """InvalidRequest where the files are not what they should be; where they become so later, the certificate that
-        was read last goes on being shown.
+        """The server's credentials. Raises `InvalidRequest` if the files are not valid.
+
+        If the files become invalid later, new connections get the certificate that was read last.
         """
         version, configuration = self.version(), self._configuration()
 
@@ -44,7 +45,7 @@ class Certificate:
         return grpc.dynamic_ssl_server_credentials(configuration, renewed)  # type: ignore[arg-type]  # None is no change
 
     def version(self) -> tuple[int, ...]:
-        """Another one once the files have been renewed."""
+        """A value that changes when the files are renewed."""
         try:
             return tuple(
                 part for each in map(Path.stat, (self.chain, self.key)) for part in (each.st_mtime_ns, each.st_ino)

@@ -1,4 +1,4 @@
-"""The connections of this process to one of its own listening addresses, which its server does not let us end."""
+"""The connections of this process to one of its own listening addresses, which its gRPC server cannot end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...proto.address import UNIX
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """Which one it is: as long as it is open no other is the same."""
+    """The identity of a connection. While it is open, no other connection is equal to it."""
 
     local: str
     remote: str
@@ -23,7 +23,7 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A copy of an accepted connection's socket; `close` it. `peer` is the machine that called."""
+    """A copy of an accepted connection's socket, which the caller closes. `peer` is the machine that called."""
 
     connection: Connection
     peer: str
@@ -50,7 +50,7 @@ def accepted_at(address: str) -> list[Accepted]:
 
 
 def cut(address: str) -> int:
-    """Shut down every connection that was accepted at HOST:PORT or unix:PATH; how many there were."""
+    """Shut down every connection that was accepted at HOST:PORT or unix:PATH; the number of them."""
     found = accepted_at(address)
     for each in found:
         each.shut_down()
@@ -70,10 +70,10 @@ def _accepted(descriptor: int, each: socket.socket, address: str) -> Accepted | 
 
 
 def _sockets() -> Iterator[tuple[int, socket.socket]]:
-    """Each that is open, by its descriptor, and a copy of it, so that it stays what it is meanwhile."""
+    """Each open socket, by its descriptor, as a copy, so that it stays the same socket meanwhile."""
     copies: set[int] = set()
     for descriptor in map(int, os.listdir("/dev/fd")):
-        if descriptor in copies:  # the number of the listing itself is free again, and a copy's by now
+        if descriptor in copies:  # the descriptor of the listing itself is free again, and may now be a copy's
             continue
         with suppress(OSError):
             copy = os.dup(descriptor)

@@ -1,7 +1,7 @@
-"""Bounds the connections that a server has: of each machine that calls, and of all, so that files can still be opened.
+"""Bounds the connections of a server: of each machine, and of all, so that the process can still open files.
 
-gRPC accepts whoever calls. So a task of the event loop looks once a second at what has been accepted, and shuts down
-the newest connections where there are too many; those that were there before stay.
+gRPC accepts every connection. A task of the event loop therefore looks once a second at the accepted connections. If
+there are too many, it shuts down the newest ones; older ones stay.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ log = logging.getLogger("tidegate.server")
 
 _LOOK_SECONDS: Final = 1.0
 _ENOUGH: Final = 64
-"""Open files of a process that has no connections to speak of: below it nobody is counted."""
+"""Open files of a process with hardly any connections. Below it, connections are not counted."""
 
 
 class Doorkeeper:
-    """At most `of_peer` connections of a machine to `address`, and `most` of all."""
+    """Allows at most `of_peer` connections of a machine to `address`, and `most` of all machines."""
 
     def __init__(self, address: str, *, of_peer: int, most: int) -> None:
         self._address = address
@@ -44,7 +44,7 @@ class Doorkeeper:
                     await threads.call(self.look)
 
     def look(self) -> int:
-        """Shut down the newest connections beyond the bounds; how many there were."""
+        """Shut down the newest connections beyond the bounds; the number of them."""
         opened = accepted_at(self._address)
         try:
             known = {}
@@ -75,7 +75,7 @@ class Doorkeeper:
 
 
 def most_connections() -> int:
-    """Half of the files that this process may have open: the other half is for its work."""
+    """Half of the files that this process may open. The other half is for its work."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 1 << 20 if soft == resource.RLIM_INFINITY else max(1, soft // 2)
 

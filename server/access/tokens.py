@@ -1,4 +1,4 @@
-"""Who may call: a file of principals and their tokens.
+"""A file of principals and their tokens, which says who may call.
 
 ::
 
@@ -6,8 +6,8 @@
     alice  sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
     loader 3b1f2c5e8a7d4e0f9c6b5a4d3e2f1a0b
 
-A principal may have several lines, so that a new token can be given out before the old one goes. The file is read again
-when it has changed, for the calls that come then.
+A principal may have several lines, so that you can give out a new token before you remove the old one. The server reads
+the file again after a change, for later calls.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Final
 from ...proto.errors import InvalidRequest
 
 LEAST_TOKEN: Final = 20
-"""Characters: of hexadecimal digits so many cannot be found by trying."""
+"""The least characters of a token. So many hexadecimal digits cannot be found by trying."""
 
 _LOOK_SECONDS: Final = 1.0
 _PRINCIPAL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
@@ -45,8 +45,9 @@ class _Entry:
 
 
 class Tokens:
-    """What the file at `path` says. Making one raises `InvalidRequest` where that cannot be taken; a file that becomes
-    so later changes nothing, and the log says so.
+    """The tokens in the file at `path`. The constructor raises `InvalidRequest` if the file is not valid.
+
+    A file that becomes invalid later changes nothing, and the log says so.
     """
 
     def __init__(self, path: Path) -> None:
@@ -57,7 +58,7 @@ class Tokens:
         self._looked = time.monotonic()
 
     def principal(self, token: str) -> str | None:
-        """Whose token it is; None if nobody's. Takes as long for a token that is nearly right as for any other."""
+        """The principal of a token; None for an unknown one. A nearly correct token takes as long as any other."""
         self._look()
         digest = hashlib.sha256(token.encode()).digest()
         found = None
@@ -115,7 +116,7 @@ def _read(path: Path) -> Sequence[_Entry]:
 
 
 def _entry(words: Sequence[str], place: str, mode: int) -> _Entry:
-    """No message says what is in the line: it may be a token wherever it stands."""
+    """The entry of a line. No message quotes the line, because any word of it may be a token."""
     if len(words) != 2:
         raise InvalidRequest(
             f"{place}: {len(words)} words, where a principal and its token (or sha256: and its digest) are wanted",

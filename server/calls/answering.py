@@ -1,4 +1,4 @@
-"""What every endpoint does alike: errors become statuses, blocking calls run in a pool, RPCs find their methods."""
+"""The common parts of all endpoints: errors become statuses, blocking calls run in threads, RPCs find their methods."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Answer = Message | bytes
 
 _call: ContextVar[str] = ContextVar("tidegate-call", default="")
 _task: ContextVar[str] = ContextVar("tidegate-task", default="")
-"""The method that is called, and the task that the call is about."""
+"""The task that the current call is about. `_call` is the method that is called."""
 
 _LEFT_AT_ANY_TIME: Final = ("WatchTask", "Acknowledge")  # a client waits for no end of the one, no answer of the other
 
@@ -47,24 +47,24 @@ def client_vanished(call: str, task: str) -> None:
 
 
 class Endpoint:
-    """A group of RPCs. `CreateTask` is answered by the method `create_task`; bytes are an answer already encoded."""
+    """A group of RPCs. The method `create_task` answers `CreateTask`, with a message or with encoded bytes."""
 
     descriptor: ServiceDescriptor
     large: frozenset[str] = frozenset()
-    """Methods whose requests have data or plans in them. None of them is answered by a stream alone."""
+    """Methods whose requests have data or plans in them. None of them takes one request and answers with a stream."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
         self.name = self.descriptor.full_name
         self.ending = False
-        """Whether it is the server that goes, and ends calls."""
+        """True if the server is stopping, and itself ends calls."""
 
     def handler(self) -> grpc.GenericRpcHandler[Any, Any]:
         methods = {method.name: self._method(method) for method in self.descriptor.methods}
         return grpc.method_handlers_generic_handler(self.name, methods)
 
     def _method(self, method: MethodDescriptor) -> grpc.RpcMethodHandler[Any, Any]:
-        """gRPC hands over bytes: what it cannot read itself it would call a bug of the server's."""
+        """The handler of a method. It takes bytes, because gRPC would report an unreadable request as a server bug."""
         answer = getattr(self, re.sub(r"(?<!^)(?=[A-Z])", "_", method.name).lower())
         request = RequestReader(method, self._reading, large=method.name in self.large)
         if method.client_streaming:
@@ -82,7 +82,7 @@ class Endpoint:
     def _noticing(
         self, call: Callable[[Any, Context], Awaitable[A]], method: MethodDescriptor
     ) -> Callable[[Any, Context], Awaitable[A]]:
-        """Tells the log of a client that is gone before it has its answer."""
+        """The call, with a log line if the client is gone before it has its answer."""
 
         async def noticing(request: Any, context: Context) -> A:
             _call.set(method.name)
@@ -118,7 +118,7 @@ def _of_stream(
 
 
 def _noted(message: Message) -> Message:
-    """The log will know which task the call was about."""
+    """The request itself, after noting its task for the log."""
     if task := getattr(message, "task", ""):
         _task.set(task)
     return message
@@ -139,7 +139,7 @@ class _Requests:
 
 
 async def called(threads: Threads, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Run a call that may take its time where it stops nobody but calls of its kind."""
+    """Run a call that may block, on threads where it delays only calls of its kind."""
     return await threads.call(functools.partial(function, *args, **kwargs))
 
 
@@ -169,23 +169,23 @@ def streaming(answer: Callable[[Any, Context], AsyncGenerator[Answer]]) -> Calla
 
 
 async def _send(answers: AsyncGenerator[Answer], context: Context) -> None:
-    """Each answer is made while the one before it is on its way. When this ends, none is on its way any more."""
+    """Send the answers. Each is made while the previous one is on its way; at the end none is on its way any more."""
     sending: asyncio.Future[None] = asyncio.ensure_future(asyncio.sleep(0))
     try:
         async for each in answers:
             await sending
             sending = asyncio.ensure_future(context.write(each))
-            await asyncio.sleep(0)  # it is off before work on the next answer begins
+            await asyncio.sleep(0)  # let the write begin before work on the next answer
     except (Exception, asyncio.CancelledError) as error:
         if isinstance(error, asyncio.CancelledError):
             sending.cancel()
-        await asyncio.gather(sending, return_exceptions=True)  # before an error is told, what was made before arrives
+        await asyncio.gather(sending, return_exceptions=True)  # earlier answers arrive before the error
         raise
     await sending
 
 
 async def abort(context: Context, error: TidegateError) -> NoReturn:
-    """End the call with what a client is told of the error."""
+    """End the call with the error, as a client may see it."""
     said = failure(error)
     await context.abort(grpc.StatusCode[said.status], said.sentence, said.metadata)
 
@@ -198,7 +198,7 @@ async def _refuse(context: Context, error: Exception) -> NoReturn:
 
 
 def tellable(error: Exception) -> TidegateError:
-    """What a client is told of it; the log has what it is not."""
+    """The error that a client may see. Any other error is logged, and becomes an internal error."""
     if isinstance(error, InternalError) or not isinstance(error, TidegateError):
         log.error("a call failed with an error that is not a refusal", exc_info=error)
     if isinstance(error, TidegateError):

@@ -1,4 +1,4 @@
-"""What the endpoints need of the executor: the service, and a way to wait for results without a thread."""
+"""The interface between the endpoints and the executor: the service, and a way to wait for results without a thread."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from ...proto.values import Added, Cursor, Frame, PlanBytes, Split, TaskInfo, Ta
 
 
 class Reception(Protocol):
-    """A file that a client is sending. `keep` gives its path once it is finished; `drop` removes what is not kept."""
+    """A file that a client is sending.
+
+    `keep` gives its path once it is finished; `drop` removes it unless it is kept.
+    """
 
     def write(self, chunk: bytes) -> None: ...
 
@@ -31,7 +34,7 @@ class Backend(Service, Protocol):
         restore: str = "",
         request: str = "",
     ) -> TaskInfo:
-        """The same `request`, named by the client, is answered with the task that it has made before."""
+        """Make a task. A repeated `request`, named by the client, is answered with the task that it made before."""
         ...
 
     def add_splits(
@@ -45,7 +48,10 @@ class Backend(Service, Protocol):
         checkpoint: str | None = None,
         wake: bool = True,
     ) -> tuple[list[Added], int | None]:
-        """Without `wake` the caller goes on with `work_and_poll` at once, which saves finding a thread for the work."""
+        """Add splits.
+
+        Without `wake` the caller calls `work_and_poll` at once, which saves finding a thread for the work.
+        """
         ...
 
     def transact(
@@ -59,32 +65,32 @@ class Backend(Service, Protocol):
         checkpoint: str | None = None,
         wake: bool = True,
     ) -> Transacted:
-        """`wake` as of `add_splits`."""
+        """Add splits and a seal as one transaction. `wake` as in `add_splits`."""
         ...
 
     def poll(
         self, task: str, cursor: Cursor, *, acknowledge: Cursor | None = None, max_bytes: int | None = None
     ) -> Sequence[Frame]:
-        """`next` without waiting; never blocks."""
+        """The frames that there are now, as `next` without waiting. Never blocks."""
         ...
 
     def work_and_poll(
         self, task: str, cursor: Cursor, *, acknowledge: Cursor | None = None, max_bytes: int | None = None
     ) -> Sequence[Frame]:
-        """`poll` once the calling thread has run the task's work, if that is short and no other thread has it yet."""
+        """Run the task's work on the calling thread, if it is short and no other thread has it; then `poll`."""
         ...
 
     def subscribe(self, task: str, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` (from any thread, it must not block) whenever a poll may answer differently than before.
+        """Call `callback` whenever a poll may have a new answer, from any thread. The callback must not block.
 
-        The result ends the subscription.
+        Returns a function that ends the subscription.
         """
         ...
 
     def begin_upload(self, task: str, name: str, *, group: str = "") -> Reception:
-        """`upload`, a chunk at a time, so that no thread waits for the client."""
+        """Begin an upload whose chunks come one at a time, so that no thread waits for the client."""
         ...
 
     def stop(self) -> None:
-        """Cancel every task and take no more: those who wait for them are told that the service ends. Does not wait."""
+        """Cancel every task and take no more. Waiting callers learn that the service ends. Does not wait."""
         ...

@@ -1,4 +1,4 @@
-"""Threads for calls that may take their time, so that the event loop never does."""
+"""Threads for calls that may block, so that the event loop never blocks."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ R = TypeVar("R")
 
 
 class Threads:
-    """Up to `most` of them, each started when there is a call for it. The next call is for the one that was the last to
-    end one: what it needs is still in its core's caches.
+    """Up to `most` threads, each started when there is a call for it.
 
-    Belongs to the event loop: every method is called there, so that nothing here needs a lock.
+    The next call goes to the thread that was the last to end one: its data is still in its core's caches. All methods
+    are called on the event loop, so nothing here needs a lock.
     """
 
     def __init__(self, most: int, name: str) -> None:
@@ -35,19 +35,21 @@ class Threads:
         self._away: set[_Thread] = set()
 
     async def call(self, function: Callable[[], R]) -> R:
-        """What it returns or raises there, called for whom this context acts."""
+        """Run the function on a thread, for the principal of this context; its result or its error."""
         call = _new_call(function)
         self._begin(call)
         return await call.outcome
 
     @property
     def takes_long_calls(self) -> bool:
-        """Whether one more call may be long: half of the threads are for others."""
+        """True if one more call may be long. Half of the threads are kept for other calls."""
         return self._long < self._most // 2
 
     async def long_call(self, function: Callable[[], R], meanwhile: Callable[[], R | None], patience: float) -> R:
-        """As `call`; but when it has not ended after `patience` seconds, `meanwhile` answers in its place, unless it
-        answers None and is asked again. The thread then belongs to the others no more, and ends with the call.
+        """As `call`, but `meanwhile` answers in its place if it has not ended after `patience` seconds.
+
+        If `meanwhile` answers None, it is asked again later. After its answer, the thread leaves the pool, and ends
+        with the call.
         """
         call = _new_call(function)
         self._long += 1
@@ -77,7 +79,7 @@ class Threads:
         thread.take(call)
 
     def _leave(self, call: _Call[Any]) -> None:
-        """The call has been answered, and its thread goes on with it alone."""
+        """Take the thread of an answered call out of the pool, with its call."""
         thread = call.thread
         if thread is None:
             return
@@ -90,7 +92,7 @@ class Threads:
     def _ended(self, thread: _Thread, call: _Call[Any], value: Any, error: BaseException | None) -> None:
         if call.on_end is not None:
             call.on_end()
-        if not call.outcome.done():  # nobody waits for it any more if it was cancelled
+        if not call.outcome.done():  # nobody waits for a cancelled call
             if error is None:
                 call.outcome.set_result(value)
             else:
@@ -103,7 +105,7 @@ class Threads:
             self._idle.append(thread)
 
     def _next(self) -> _Call[Any] | None:
-        """The call that has waited longest, if anybody still waits for it."""
+        """The call that has waited longest, among those that somebody still waits for."""
         while self._calls:
             following = self._calls.popleft()
             if not following.outcome.done():
@@ -113,8 +115,9 @@ class Threads:
         return None
 
     def close(self, *, seconds: float) -> bool:
-        """Begin no more calls and cancel those that have not begun; wait for the others where none wants the loop.
-        False where some go on after these seconds: their threads end with the process.
+        """Begin no more calls, and cancel those that have not begun; wait for the others, none of which needs the loop.
+
+        False if some go on after `seconds`: their threads end with the process.
         """
         while self._calls:
             self._calls.popleft().outcome.cancel()
@@ -127,7 +130,7 @@ class Threads:
 
 
 class _Patience:
-    """Has a call answered in its place once it has taken too long."""
+    """Answers a call in its place once it has taken too long."""
 
     def __init__(
         self, call: _Call[Any], meanwhile: Callable[[], Any | None], seconds: float, leave: Callable[[_Call[Any]], None]
@@ -204,4 +207,4 @@ class _Thread(threading.Thread):
                 error = raised
             with suppress(RuntimeError):  # the loop has been closed, so nobody waits
                 self._loop.call_soon_threadsafe(self._ended, self, call, value, error)
-            del call, value, error  # while it waits for the next one, it holds nothing of the last one
+            del call, value, error  # while the thread waits for the next call, it holds nothing of the last one

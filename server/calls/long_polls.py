@@ -16,7 +16,7 @@ M = TypeVar("M")
 
 
 class Waiting:
-    """Belongs to the event loop: every method is called there."""
+    """Clients that wait. All methods are called on the event loop."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -27,7 +27,7 @@ class Waiting:
     async def frames(
         self, task: str, cursor: Cursor, *, acknowledge: Cursor | None, max_bytes: int, wait: float
     ) -> Sequence[Frame]:
-        """Frames from `cursor` on, after up to `wait` seconds if there is nothing but BLOCKED before."""
+        """Frames from `cursor` on; waits up to `wait` seconds for a frame other than BLOCKED."""
         frames = self._backend.poll(task, cursor, acknowledge=acknowledge, max_bytes=max_bytes)
         if wait <= 0 or not blocked(frames):
             return frames
@@ -54,7 +54,7 @@ class Waiting:
             unsubscribe()
 
     async def message(self, messages: AsyncIterator[M]) -> M | None:
-        """A client's next one, or None where it has no more. Not waited for through the server's end."""
+        """A client's next message, or None after its last one. Ends the wait when the server ends."""
         if self._stopped:
             raise shutting_down()
         call = cast("asyncio.Task[Any]", asyncio.current_task())
@@ -69,7 +69,7 @@ class Waiting:
             self._listeners.discard(call)
 
     async def pause(self, seconds: float) -> None:
-        """Sleep, but not through the server's end."""
+        """Sleep. Ends when the server ends."""
         changed = asyncio.Event()
         self._waiters.add(changed)
         try:
@@ -95,10 +95,10 @@ class Waiting:
 
 
 def shutting_down() -> Unavailable:
-    """What waiters are told that are sent away."""
+    """The error for waiters that are sent away."""
     return Unavailable("the server is shutting down")
 
 
 def blocked(frames: Sequence[Frame]) -> bool:
-    """Whether there is nothing yet."""
+    """True if the frames have no rows and no end yet."""
     return all(isinstance(frame, Blocked) for frame in frames)

@@ -1,4 +1,4 @@
-"""Requests as messages: what is none, is too large or has a number out of its range is refused."""
+"""Reads requests as messages. Refuses bytes that are no message, are too large, or have a number out of its range."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ...proto.errors import Exhausted, InvalidRequest
 from .call_threads import Threads
 
 SMALL: Final = 64 << 10
-"""Bytes that a request may have which carries neither data nor a plan."""
+"""The most bytes of a request that carries neither data nor a plan."""
 MARGIN: Final = 1 << 20
-"""So many bytes beyond the largest request are taken by gRPC, which would refuse them without a reason."""
+"""gRPC takes this many bytes beyond the largest request, because gRPC itself refuses requests without a reason."""
 MOST_PARTS: Final = 1_000_000
 _READ_AT_ONCE: Final = 16 << 10
 _INSTEAD: Final = (
@@ -28,14 +28,14 @@ _INSTEAD: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Larger requests are read by `threads`; one may have `most` bytes."""
+    """Limits of reading: `threads` read larger requests, and a request may have `most` bytes."""
 
     threads: Threads
     most: int
 
 
 class RequestReader:
-    """Reads a method's requests; a `large` one's have data or plans in them."""
+    """Reads a method's requests. Requests of a `large` method have data or plans in them."""
 
     def __init__(self, method: MethodDescriptor, reading: Reading, *, large: bool) -> None:
         self._method = method.name
@@ -44,10 +44,10 @@ class RequestReader:
         self._instead = _INSTEAD if large else ""
         self._descriptor = method.input_type
         self._message = GetMessageClass(method.input_type)
-        check_request(self._message())  # every number has its range, or the server does not start
+        check_request(self._message())  # every number has a range, or the server does not start
 
     async def read(self, data: bytes) -> Message:
-        """The message, read where it holds nobody up."""
+        """The message, read on a thread if it is large, so that it delays no other call."""
         if _READ_AT_ONCE < len(data) <= self._most:
             return await self._threads.call(lambda: self.read_now(data))
         return self.read_now(data)
@@ -69,7 +69,7 @@ class RequestReader:
         return message
 
     def _check_parts(self, data: bytes) -> None:
-        """A part has two bytes at least."""
+        """Refuse a request with too many parts. A part has at least two bytes."""
         if len(data) > 2 * MOST_PARTS and has_more_parts(data, self._descriptor, MOST_PARTS):
             raise Exhausted(
                 f"a request has at most {MOST_PARTS:,} fields and numbers, those of messages inside it too: send "

@@ -1,4 +1,4 @@
-"""Streams that each hold a thread: how many there may be, and how one waits for results."""
+"""Limits on streams that each hold a thread, and their wait for results."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ...proto.values import Cursor, Frame
 from .backend import Backend
 from .long_polls import blocked, shutting_down
 
-_LOOK_SECONDS: Final = 0.1  # how often one that waits looks whether its client is still there
+_LOOK_SECONDS: Final = 0.1  # between looks of a waiting stream whether its client is still there
 
 
 class StreamThreads:
-    """Of all streams together; its methods are called by their threads."""
+    """The threads of all streams together. The streams' threads call its methods."""
 
     def __init__(self, backend: Backend, most: int, streams: InUse) -> None:
         self._backend = backend
@@ -29,7 +29,7 @@ class StreamThreads:
         self.stopped = False
 
     def begin(self, principal: str) -> None:
-        """Before a stream; `end` is called after it. Exhausted where there are as many as there may be."""
+        """Count a stream before it begins; `end` is called after it. Raises `Exhausted` if there are too many."""
         self._streams.take(principal)
         if not self._free.acquire(blocking=False):
             self._streams.give(principal)
@@ -46,9 +46,9 @@ class StreamThreads:
     def frames(
         self, task: str, cursor: Cursor, *, max_bytes: int, wait: float, left: Callable[[], bool]
     ) -> Sequence[Frame]:
-        """Frames from `cursor` on, after up to `wait` seconds if there is nothing but BLOCKED before.
+        """Frames from `cursor` on; waits up to `wait` seconds for a frame other than BLOCKED.
 
-        Unavailable once the client has `left`.
+        Raises `Unavailable` once the client has `left`.
         """
         frames = self._backend.poll(task, cursor, max_bytes=max_bytes)
         if wait <= 0 or not blocked(frames):

@@ -1,4 +1,4 @@
-"""Where a server has Arrow Flight: starts it, shows a renewed certificate, ends it in bounded time."""
+"""The Arrow Flight server of a server: starts it, renews its certificate, and ends it in bounded time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tidegate.server")
 
-_LOOK_SECONDS: Final = 1.0  # how often the certificate's files are looked at
+_LOOK_SECONDS: Final = 1.0  # between looks at the certificate's files
 _AGAIN_SECONDS: Final = 0.05  # until a port that is about to be left is tried again
 _CUT_SECONDS: Final = 0.5  # between looks for connections that are still there at the end
 _CUTS: Final = 20
@@ -33,7 +33,7 @@ _SOCKET: Final = ".flight"  # behind the name of the server's own socket
 
 
 class FlightPort:
-    """`address` is where Flight is served, and empty where it is not."""
+    """The Flight server. `address` is where it listens; empty without Flight."""
 
     def __init__(self, backend: Backend, settings: Settings, streams: InUse) -> None:
         self._backend = backend
@@ -47,11 +47,14 @@ class FlightPort:
 
     @property
     def announced(self) -> str:
-        """The address for those who reach the server by names of their own."""
+        """The address for clients that reach the server by names of their own."""
         return placeless(self.address) if self.address else ""
 
     def start(self, server: str) -> None:
-        """Beside a server that listens at the address `server`. Unavailable where it cannot be listened."""
+        """Start beside a server that listens at the address `server`.
+
+        Raises `Unavailable` if the port cannot be used.
+        """
         if self._settings.flight_listen is None and not is_loopback(server):
             log.info("there is no Arrow Flight on %s unless --flight-listen asks for it", server)
             return
@@ -65,7 +68,7 @@ class FlightPort:
                 self._renewing = asyncio.get_running_loop().create_task(self._renew(certificate))
 
     def _why_not(self, listen: str) -> str:
-        """Why there is no Flight although it is wanted."""
+        """The reason why there is no Flight, although the settings want it."""
         if not self._settings.flight:
             return ""
         if listen.startswith(UNIX) and self._settings.certificate is not None:
@@ -102,7 +105,7 @@ class FlightPort:
             self.address = f"{self.address.rpartition(':')[0]}:{self._server.port}"
 
     async def _renew(self, certificate: Certificate) -> None:
-        """Flight's server keeps the certificate that it was made with: another one takes its place at the same port."""
+        """Replace the server at its port for a renewed certificate: a Flight server keeps its first one."""
         said = ""
         while True:
             await asyncio.sleep(_AGAIN_SECONDS if self._server is None else _LOOK_SECONDS)
@@ -116,11 +119,11 @@ class FlightPort:
             except InvalidRequest as error:
                 if said != (said := str(error)):
                     log.error("the certificate of Arrow Flight stays as it was: %s", error)
-            except Unavailable as error:  # the server before has not left the port yet
+            except Unavailable as error:  # the previous server has not left the port yet
                 log.info("%s", error)
 
     def _end(self) -> None:
-        """Listen no more; streams that are open go on."""
+        """Stop listening. Open streams go on."""
         server, self._server = self._server, None
         if server is None:
             return
@@ -137,8 +140,9 @@ class FlightPort:
         threading.Thread(target=end, name="tidegate-flight-end", daemon=True).start()
 
     async def stop(self, grace: float) -> None:
-        """Streams that flow may end within `grace` seconds. Those left, whose readers stall, lose their connections:
-        pyarrow's server waits for them for ever.
+        """Give flowing streams `grace` seconds to end, then cut the connections of the others, whose readers stall.
+
+        Without the cut, pyarrow's server would wait for them for ever.
         """
         self._threads.stop()
         if self._renewing is not None:

@@ -1,7 +1,7 @@
-"""Arrow Flight: a task's results for any Flight client, and for ours where they are many.
+"""Arrow Flight: a task's results for any Flight client, and for Tidegate's client if they are large.
 
-`DoGet` has the semantics of `Results`, whose frames it sends; a ticket of one epoch gives just its rows. What Flight
-has besides is for services of other kinds, and is refused with a sentence. The server is pyarrow's, in C++: a stream
+`DoGet` has the semantics of `Results`, whose frames it sends; a ticket of one epoch gives just its rows. Other methods
+of Flight are for services of other kinds, and are refused with a message. The server is pyarrow's, in C++: each stream
 has a thread of it, in which Python finds the next batch and C++ sends it.
 """
 
@@ -31,8 +31,8 @@ from .results import UNCOPIED_BYTES, Following
 _CALL: Final = "tidegate"  # the name of each call's middleware
 _TRAILERS: Final = (ERROR, REASON, EPOCH)
 
-# Flight can say these statuses; all others are its "failed", with the reason beside. (There are more for exceptions of
-# Python's own, but pyarrow would send the client their traceback.)
+# Flight has these statuses. All others become its "failed", with the reason beside it. (Python exceptions have more,
+# but pyarrow would send their traceback to the client.)
 _ERRORS: Final = {
     "UNAUTHENTICATED": flight.FlightUnauthenticatedError,
     "PERMISSION_DENIED": flight.FlightUnauthorizedError,
@@ -43,7 +43,7 @@ _ERRORS: Final = {
 
 
 class FlightServer(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow has no types
-    """Listens as soon as it is made, and until it has been left as a context manager."""
+    """A Flight server. It listens from its creation until its context ends."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ha
     def _results(
         self, context: flight.ServerCallContext, call: _Call, wanted: pb.FlightTicket
     ) -> Iterator[Sequence[Frame]]:
-        """What `Results` answers."""
+        """The frames of a `Results` stream."""
         following = Following(wanted.results, UNCOPIED_BYTES)
         while not following.ended:
             frames = call.context.run(
@@ -112,7 +112,7 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ha
     def get_flight_info(
         self, context: flight.ServerCallContext, descriptor: flight.FlightDescriptor
     ) -> flight.FlightInfo:
-        """With one endpoint, at this same server, for the epoch's rows; how many is not known."""
+        """The epoch's rows as one endpoint, at this same server. The number of rows is not known."""
         with _refusing(context):
             task, epoch = tickets.read_path(descriptor.path)
             schema = self._schema(context.get_middleware(_CALL), task)
@@ -140,12 +140,12 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ha
     list_flights = do_put = do_exchange = list_actions = do_action = _not_served
 
 
-# pyarrow sends what this raises with its traceback, which is not to say where our code is.
+# pyarrow sends this method's errors with their traceback, which must not show where the code is.
 FlightServer.get_schema.__code__ = FlightServer.get_schema.__code__.replace(co_filename="tidegate")
 
 
 def _ended(frames: Sequence[Frame], epoch: int) -> bool:
-    """Whether an epoch's rows have been sent; raises where they never will be."""
+    """True once an epoch's rows have been sent. Raises if they never will be."""
     for frame in frames:
         match frame:
             case Barrier(error=None):
@@ -160,14 +160,14 @@ def _ended(frames: Sequence[Frame], epoch: int) -> bool:
 
 
 class _Call(flight.ServerMiddleware):  # type: ignore[misc]
-    """One call: `context` acts for who has made it. A stream that it has taken ends with it."""
+    """One call. `context` acts for its caller. A stream that the call has counted ends with the call."""
 
     def __init__(self, threads: StreamThreads) -> None:
         self.context = contextvars.copy_context()
         self._threads = threads
         self._task: str | None = None
         self.has_ended = False
-        """Whether its stream has been sent to its end, or its client told why not."""
+        """True once its stream has been sent to its end, or its client knows why not."""
 
     def take_stream(self, task: str) -> None:
         self._threads.begin(self.context.run(acts_for))
@@ -182,7 +182,7 @@ class _Call(flight.ServerMiddleware):  # type: ignore[misc]
 
 
 class _Calls(flight.ServerMiddlewareFactory):  # type: ignore[misc]
-    """Every call says who calls, by a token, where there are tokens."""
+    """Makes the middleware of a call, after checking its token if the server has tokens."""
 
     def __init__(self, tokens: Tokens | None, threads: StreamThreads) -> None:
         self._tokens = tokens
@@ -200,7 +200,7 @@ class _Calls(flight.ServerMiddlewareFactory):  # type: ignore[misc]
 
 @contextmanager
 def _refusing(context: flight.ServerCallContext) -> Iterator[None]:
-    """Errors become Flight's."""
+    """A context that turns errors into Flight's."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 (told to the client, and logged if it is a bug)
@@ -208,7 +208,7 @@ def _refusing(context: flight.ServerCallContext) -> Iterator[None]:
 
 
 def _refusal(context: flight.ServerCallContext, error: Exception) -> flight.FlightError:
-    """With the reason as `extra_info`, and with the trailers that gRPC's calls have."""
+    """The error as Flight's, with its reason as `extra_info` and with the trailers that gRPC's calls have."""
     told = tellable(error)
     said = failure(told)
     for name, value in said.metadata:

@@ -1,7 +1,7 @@
-"""The standard health service, for whoever reaches the server: it takes no token, so it gives nobody much.
+"""The standard health service, for every caller that reaches the server: it takes no token, and tells little.
 
-Its calls are answered as streams, which is the same on the wire: so one is counted before anything of its request has
-been read, and gRPC holds no more of a request than a connection's window until it is this call's turn to read.
+Its calls are answered as streams, which is the same on the wire. The server can thus count a call before it reads any
+of the request, and gRPC holds no more of a request than a connection's window until the call's turn to read.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _REQUEST_SECONDS: Final = 1.0
 
 
 class Health:
-    """Says of each service whether it is served. Belongs to the event loop."""
+    """Says of each service whether it is served. All methods are called on the event loop."""
 
     def __init__(self) -> None:
         self._statuses: dict[str, int] = {}
@@ -41,11 +41,11 @@ class Health:
         self._reads = asyncio.Semaphore(_READS)
 
     def serve(self, *services: str) -> None:
-        """They are served from now on."""
+        """Report these services as served."""
         self._set(dict.fromkeys(services, SERVING))
 
     def stop(self) -> None:
-        """Nothing is served any more; those who watch are told."""
+        """Report all services as not served, and tell watching clients."""
         self._set(dict.fromkeys(self._statuses, NOT_SERVING))
 
     def _set(self, statuses: dict[str, int]) -> None:
@@ -117,7 +117,7 @@ class Health:
 
 
 def peer_of(peer: str) -> str:
-    """The machine that calls, of `ipv4:HOST:PORT` and the like; a socket's callers are one."""
+    """The calling machine, from `ipv4:HOST:PORT` and the like. All callers at a Unix socket count as one machine."""
     return peer.rpartition(":")[0] if peer.startswith(("ipv4:", "ipv6:")) else peer
 
 

@@ -1,4 +1,4 @@
-"""Small batches are joined before they travel: each costs the wire and its reader as much as a large one's start."""
+"""Joins small batches before they travel: sending a batch costs the wire and its reader a fixed price."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SMALL_BYTES: Final = 32_768
 
 
 def joined(frames: Sequence[Frame]) -> list[Frame]:
-    """The same rows; where batches are small on average, in one batch."""
+    """The same rows, in one batch if the batches are small on average."""
     return [_joined(frame) if isinstance(frame, Data) else frame for frame in frames]
 
 

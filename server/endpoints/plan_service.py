@@ -1,4 +1,4 @@
-"""PlanService: what is in a plan, what is wrong with it, what this server can run."""
+"""PlanService: describes a plan, lists its problems, and says what this server can run."""
 
 from __future__ import annotations
 

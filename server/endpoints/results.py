@@ -1,4 +1,4 @@
-"""A task's results as a stream of frames, whichever messages they travel in."""
+"""A task's results as a stream of frames, for gRPC and for Flight."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ..calls.long_polls import Waiting
 from .joined_batches import joined
 
 ANSWER_BYTES: Final = 2 * MIB  # of rows in one answer, unless the client says otherwise
-UNCOPIED_BYTES: Final = 8 * MIB  # the same where rows are sent from where they are
+UNCOPIED_BYTES: Final = 8 * MIB  # the same for answers that copy no rows
 MOST_ANSWER_BYTES: Final = 16 * MIB
 LONGEST_WAIT: Final = 300.0
 
 
 class Following:
-    """How far a stream is: frames until the task has finished, or with `ready` until a BARRIER or BLOCKED."""
+    """The position of a stream. It ends when the task has finished, or with `ready` at a BARRIER or BLOCKED."""
 
     def __init__(self, request: pb.ResultsRequest, usual_bytes: int = ANSWER_BYTES) -> None:
         self.task = request.task
@@ -29,7 +29,7 @@ class Following:
 
     @property
     def wait(self) -> float:
-        """How long there may be nothing new: BLOCKED is said once, then waited out."""
+        """Seconds to wait for something new. The stream sends BLOCKED once, then waits."""
         return LONGEST_WAIT if isinstance(self._said, Blocked) else 0.0
 
     @property
@@ -37,7 +37,7 @@ class Following:
         return isinstance(self._said, Finished) or (self._ready and isinstance(self._said, Barrier | Blocked))
 
     def take(self, frames: Sequence[Frame]) -> Sequence[Frame]:
-        """What there is to say of frames that were read at the cursor, which is then behind them."""
+        """The frames to send, of those that were read at the cursor. Moves the cursor behind them."""
         if list(frames) == [self._said]:
             return ()
         for self._said in frames:
@@ -46,7 +46,7 @@ class Following:
 
 
 async def results(waiting: Waiting, request: pb.ResultsRequest) -> AsyncGenerator[Sequence[Frame]]:
-    """What `Results` answers."""
+    """The frames of a `Results` stream."""
     following = Following(request)
     while not following.ended:
         frames = await waiting.frames(
@@ -57,5 +57,5 @@ async def results(waiting: Waiting, request: pb.ResultsRequest) -> AsyncGenerato
 
 
 def answer_bytes(request: pb.NextRequest | pb.ResultsRequest | pb.Read, usual: int = ANSWER_BYTES) -> int:
-    """How many bytes of rows one answer may have."""
+    """The bytes of rows that one answer may have."""
     return min(request.max_bytes, MOST_ANSWER_BYTES) if request.HasField("max_bytes") else usual

@@ -31,7 +31,7 @@ R = TypeVar("R")
 SHORTEST_INTERVAL: Final = 0.05  # of WatchTask
 LONGEST_LOAN: Final = 0.05  # seconds that an answer waits for a thread that is lent to its task
 MANY_SPLITS: Final = 1_000
-LONGEST_FEED: Final = 60.0  # seconds; then who calls has to show a token again
+LONGEST_FEED: Final = 60.0  # seconds; then the caller has to show a token again
 
 
 class Tasks(Endpoint):
@@ -84,7 +84,7 @@ class Tasks(Endpoint):
                     return
 
     async def _added(self, request: pb.AddSplitsRequest) -> bytes:
-        """Add, seal and read. A thread that can be spared is lent to the task meanwhile, where its epochs are short."""
+        """Add, seal and read. If the task's epochs are short, a spare thread is lent to the task meanwhile."""
         feeding = self._feeding(request)
         if not request.HasField("read"):
             return (await called(feeding, self._add_or_transact, request, wake=True)).SerializeToString()
@@ -98,7 +98,10 @@ class Tasks(Endpoint):
         return await feeding.long_call(add_and_work, epoch.so_far, LONGEST_LOAN)
 
     def _feeding(self, request: pb.AddSplitsRequest) -> Threads:
-        """Of files, whose folders may be slow; of so many splits that the loop should not look at all of them, too."""
+        """The threads for a request: `listing` for files, whose folders may be slow, and for very many splits.
+
+        So many splits are not even searched for files, because that would hold up the event loop.
+        """
         splits = request.splits
         files = len(splits) > MANY_SPLITS or any(each.split.WhichOneof("kind") == "file" for each in splits)
         return self._pools.listing if files else self._pools.feeding
@@ -110,7 +113,7 @@ class Tasks(Endpoint):
         return pb.AddSplitsResponse(splits=map(messages.added_message, added), epoch=epoch)
 
     def _add(self, request: pb.AddSplitsRequest, *, wake: bool = True) -> tuple[list[Added], int | None]:
-        # Decoded one by one as the executor takes them, so that a refused one's successors cost nothing.
+        # Decoded one by one as the executor takes them, so that splits after a refused one cost nothing.
         splits = (
             (each.source, messages.split_value(each.split), messages.sequence_value(each.sequence))
             for each in request.splits
@@ -228,7 +231,7 @@ class Tasks(Endpoint):
 
 
 class _Epoch:
-    """What a call answers that adds and reads: what was added, and what there is to read then."""
+    """The answer to a call that adds and reads: the added splits, and the frames that there are then."""
 
     def __init__(self, backend: Backend, read: pb.Read, task: str) -> None:
         self._backend = backend

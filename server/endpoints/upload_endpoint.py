@@ -1,4 +1,4 @@
-"""Uploads: files that clients send in chunks. One whose client stalls holds no thread, and goes after a while."""
+"""Uploads: files that clients send in chunks. A stalled upload holds no thread, and is dropped after a while."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ..calls.backend import Backend, Reception
 from ..calls.call_threads import Threads
 
 AT_ONCE: Final = 32
-"""Uploads of one principal; of everybody together where there are none."""
+"""The most uploads of one principal at a time; of all callers together if the server has no principals."""
 CHUNK_SECONDS: Final = 60.0
 _CANCELLED_SECONDS: Final = 0.002
 
 
 class Uploads:
-    """Belongs to the event loop; what touches files is done by `threads`."""
+    """Receives uploads. All methods are called on the event loop; `threads` touch the files."""
 
     def __init__(self, backend: Backend, threads: Threads) -> None:
         self._backend = backend
@@ -30,7 +30,7 @@ class Uploads:
         self._dropping: set[asyncio.Task[None]] = set()
 
     async def receive(self, requests: AsyncIterator[pb.UploadRequest]) -> str:
-        """The path of the file that these requests bring."""
+        """The path of the file in these requests."""
         with self._under_way.one(acts_for()):
             request = await _next(requests)
             if request is None:
@@ -41,7 +41,8 @@ class Uploads:
                 while request is not None:
                     await called(self._threads, reception.write, request.data)
                     request = await _next(requests)
-                # A call that is cancelled looks as if its client had sent all; the cancellation comes a little later.
+                # A cancelled call first looks as if its client had sent everything; the cancellation comes a little
+                # later.
                 await called(self._threads, reception.finish)
                 await asyncio.sleep(_CANCELLED_SECONDS)
                 return reception.keep()

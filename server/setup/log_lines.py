@@ -1,4 +1,4 @@
-"""The format of a server's log: a line a record, and what more a record has behind a bar."""
+"""The format of a server's log: one line per record, with further lines of the record marked by a bar."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ _NOT_SHOWN: Final = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class LogLines(logging.Formatter):
-    """Messages and tracebacks may quote what users have written. None of it can begin a line as a record does, or reach
-    the terminal as anything but text.
+    """Formats records whose messages and tracebacks may quote user text.
+
+    User text can neither begin a line as a record does, nor reach the terminal as anything but text.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Threads for each kind of call, so that calls that take long stop only those of their own kind."""
+"""Threads for each kind of call, so that slow calls delay only calls of their own kind."""
 
 from __future__ import annotations
 
@@ -14,10 +14,16 @@ _READING: Final = 2
 
 
 class Pools:
-    """`control` is for calls that look at a task, seal, cancel or delete: none of them waits for data or work.
-    `planning` reads plans. `feeding` takes rows, and `listing` files, whose folders may be slow to look into; both are
-    lent to tasks with short epochs. `uploads` write what clients send to files,
-    and `reading` makes messages of large requests.
+    """The threads of a server, by the kind of call.
+
+    | Pool | Its calls |
+    |---|---|
+    | `control` | look at a task, seal, cancel, delete; none of them waits for data or work |
+    | `planning` | read plans |
+    | `feeding` | take rows; lent to tasks with short epochs |
+    | `listing` | take files, whose folders may be slow; lent to tasks with short epochs |
+    | `uploads` | write clients' bytes to files |
+    | `reading` | make messages of large requests |
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -29,7 +35,7 @@ class Pools:
         self.reading = Threads(_READING, "tidegate-read")
 
     def close(self, seconds: float) -> bool:
-        """Wait for the calls in progress. False where some go on after these seconds."""
+        """Wait for the calls in progress. False if some go on after these seconds."""
         deadline = time.monotonic() + seconds
         ended = [
             threads.close(seconds=max(0.0, deadline - time.monotonic()))

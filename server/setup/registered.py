@@ -1,4 +1,4 @@
-"""The operators that a service's owner has written for plans, from modules of the owner's own."""
+"""Operators for plans, from Python modules of a service's owner."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ DEFAULT_NAME: Final = "OPERATORS"
 
 
 def registered(modules: Iterable[str]) -> dict[str, UserOperator]:
-    """Those of each MODULE[:NAME], which is imported, also from the working directory; no two with one name. Raises
-    `InvalidRequest` that says what is wrong with which.
+    """The operators of each MODULE[:NAME], which is imported, also from the working directory.
+
+    Raises `InvalidRequest`, which says what is wrong with which module. No two operators may have one name.
     """
     found: dict[str, UserOperator] = {}
     for text in modules:

@@ -1,4 +1,4 @@
-"""How a server is set up; the command line's options and their defaults."""
+"""A server's settings: the command line's options and their defaults."""
 
 from __future__ import annotations
 
@@ -12,10 +12,16 @@ from ..access.tokens import Tokens
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """`listen` is HOST:PORT (port 0: any free one) or unix:PATH; `roots` are the folders whose files may be read. With
-    `tokens` only those who have one may call, and the backend tells its callers apart; with a `certificate` they do so
-    over TLS. Arrow Flight is at `flight_listen`, a free port of the same host (or a socket beside that of `listen`)
-    where it is not given and that is on this machine, unless `flight` is False; each of `flight_streams` has a thread.
+    """The settings of a server.
+
+    - `listen`: HOST:PORT (port 0: any free one) or unix:PATH
+    - `roots`: the folders whose files may be read
+    - `tokens`: only callers with one of them may call, and the backend tells its callers apart
+    - `certificate`: the server speaks TLS
+    - `flight`: False for no Arrow Flight
+    - `flight_listen`: the address of Arrow Flight. If it is not given, and `listen` is on this machine: a free port of
+      the same host, or a socket beside that of `listen`
+    - `flight_streams`: the most streams of Arrow Flight, each of which has a thread
     """
 
     listen: str = "127.0.0.1:50051"

@@ -1,4 +1,4 @@
-"""What has to be so for a server's callers to be kept apart, and what its owner is told where they are not."""
+"""Checks that a server keeps its callers apart, and warnings for its owner if it does not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from .settings import Settings
 
 
 def check_apart(roots: Sequence[Path], own: Mapping[str, Path | None]) -> None:
-    """The server's `own` folders, by their options, have rows of all principals in them: none may be read by splits."""
+    """Check that no split can read the server's `own` folders, which have rows of all principals.
+
+    `own` has the folders by the names of their options.
+    """
     for option, folder in own.items():
         inside = [root for root in roots if folder is not None and folder.resolve().is_relative_to(root.resolve())]
         if inside:
@@ -23,7 +26,7 @@ def check_apart(roots: Sequence[Path], own: Mapping[str, Path | None]) -> None:
 
 
 def warning(settings: Settings, addresses: Sequence[str]) -> str | None:
-    """What others than its owner may do with a server that others may reach at one of its addresses."""
+    """A warning of what other people may do with the server, if they can reach it at one of its addresses."""
     address = next((each for each in addresses if not is_loopback(each)), None)
     if address is None:
         return None
