@@ -1,9 +1,9 @@
-"""Whether a strict statement's hash joins stayed small enough to give their rows in a repeatable order.
+"""Checks that a strict statement's hash joins stayed small enough to give their rows in a repeatable order.
 
-A hash join that does not fit in memory gives its rows in an order that differs from run to run. The sum of what the
-joins of an instance build must stay below a quarter of its memory. Where the inputs cannot exceed that, nothing is
-done; else the statement is run to its end before anyone sees a row, its profile tells the builds' real sizes, and if
-they are too large it is run again in its ordered form.
+A hash join that does not fit in memory gives its rows in an order that differs from run to run. The hash tables of an
+instance's joins must together stay below a quarter of its memory. Where the inputs cannot exceed that, there is no
+check. Else the statement is run to its end before any row is handed out, and its profile tells the real sizes of the
+hash tables. If these are too large, the statement is run again in its ordered form.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ import pyarrow as pa
 
 from ...proto.errors import ExecutionError
 
-#: What a hash table takes per byte of the rows in it, at most.
+#: The most bytes that a hash table takes per byte of the rows in it.
 _GROWTH = 4
-#: What a value of variable width is taken for where nothing tells: an upper bound for most data, checked afterwards.
+#: The assumed bytes of a value of variable width, where they are unknown: an upper bound for most data, checked
+#: afterwards.
 TEXT_BYTES = 256
 
 
 def bound(memory_limit: int) -> int:
-    """How large the builds of an instance may be together."""
+    """The most bytes that the builds of an instance may have together."""
     return memory_limit // 4
 
 
 def row_bytes(types: Iterable[pa.DataType]) -> int:
-    """About how many bytes a row takes in memory, rather too many."""
+    """About the bytes of a row in memory, rather too many."""
     return sum(_width(type_) for type_ in types)
 
 
@@ -41,18 +42,20 @@ def _width(type_: pa.DataType) -> int:
 
 
 def harmless(memory_limit: int) -> int:
-    """How large all inputs may be together so that no builds made of them can be too large."""
+    """The most bytes of all inputs together for which no builds made of them can be too large."""
     return bound(memory_limit) // _GROWTH
 
 
 def has_hash_join(plan: str) -> bool:
-    """Whether a plan (EXPLAIN in JSON) builds a hash table to join with."""
+    """True where a plan (EXPLAIN in JSON) builds a hash table for a join."""
     return any("HASH_JOIN" in node["name"] for root in json.loads(plan) for node in _nodes(root))
 
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """What a join compares, in the names that columns have in the statement, and about how much it keeps."""
+    """A join's hash table: the join's conditions, by the columns' names in the statement, and about the bytes it
+    keeps.
+    """
 
     conditions: str
     size: int
@@ -60,14 +63,14 @@ class Build:
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """Joins that together keep more than an instance may, as far as they are known one by one."""
+    """Joins that together keep more bytes than an instance may, with those joins that are known one by one."""
 
     size: int
     builds: tuple[Build, ...] = ()
 
 
 def excess(profile: str, memory_limit: int, text_bytes_per_row: int) -> Excess | None:
-    """Nothing where the profile shows that the order of the rows is repeatable."""
+    """The excess of a statement's joins by its profile; None where the order of the rows is repeatable."""
     found = json.loads(profile)
     joins = [node for root in found["operator"] for node in _nodes(root) if "HASH_JOIN" in node["type"]]
     if not joins or found["system"]["peak_buffer_memory"] <= bound(memory_limit):
@@ -80,8 +83,8 @@ def excess(profile: str, memory_limit: int, text_bytes_per_row: int) -> Excess |
 
 
 def too_large(found: Excess, memory_limit: int, place: str, joins: Sequence[str]) -> ExecutionError:
-    """`place` is the fragment's, `joins` are those of its joins. Which join of the plan is which build only their
-    conditions tell: DuckDB joins in an order of its own.
+    """The error for joins that are too large. `place` is the fragment's plan path, `joins` are the plan paths of its
+    joins. Only the conditions tell which join of the plan made which build: DuckDB chooses the order of joins itself.
     """
     several = max(len(joins), len(found.builds)) > 1
     subject = "the joins" if several else "the join"
@@ -107,7 +110,7 @@ def _conditions(join: dict[str, Any]) -> str:
 
 
 def _build_bytes(join: dict[str, Any], text_bytes_per_row: int) -> int:
-    """The second child is the side that is built."""
+    """About the bytes of a join's hash table. It is built from the join's second child."""
     children = join.get("children", [])
     build = children[1] if len(children) > 1 else join
     return int(build["intermediate_size_bytes"] + build["intermediate_rows"] * text_bytes_per_row) * _GROWTH

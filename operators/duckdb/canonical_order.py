@@ -1,10 +1,11 @@
 """Rows in canonical order: all columns ascending from left to right, nulls last, NaN above numbers, -0.0 as 0.0.
 
-NumPy sorts them several times faster than DuckDB does. Whole numbers and times are packed into one word a row, which is
-sorted as a number and taken apart again; other rows are sorted by as few words as hold their keys, and then taken.
+NumPy sorts rows several times faster than DuckDB does. Whole numbers and times are packed into one word a row, which is
+sorted as a number and unpacked again. Other rows are sorted by as few words as hold their keys, and then taken in that
+order.
 
-Memory: up to `most` bytes of rows, and two to four times as much while they are sorted. Beyond that they go, sorted, to
-files, which are merged in the end.
+Memory: up to `most` bytes of rows, and two to four times as much while they are sorted. More rows go, sorted, to files,
+which are merged in the end.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from ..core.streams import BatchStream
 from .held import HeldRows, SpillRoom
 
 MOST: Final = 1 << 30
-"""Texts of more bytes than an array of them can have do not come together."""
+"""The most bytes of rows that are sorted together, below the bytes that an array of texts can have."""
 
 _WORD_BITS: Final = 63
 
@@ -41,7 +42,9 @@ _Packed: TypeAlias = np.ndarray[tuple[int], np.dtype[Any]]
 def in_canonical_order(
     batches: Iterable[pa.RecordBatch], schema: pa.Schema, most: int, room: SpillRoom
 ) -> Generator[pa.RecordBatch]:
-    """All rows in blocks, once there are no more. Closing it removes its files; it does not close `batches`."""
+    """All rows in canonical order, in blocks, once `batches` has ended. Closing the generator removes its files; it
+    does not close `batches`.
+    """
     ordering = Ordering([Order(column=at) for at in range(len(schema))])
     held: list[pa.RecordBatch] = []
     size = 0
@@ -69,7 +72,7 @@ def in_canonical_order(
 
 
 def _sorted(batches: Sequence[pa.RecordBatch], schema: pa.Schema, ordering: Ordering) -> Iterator[pa.RecordBatch]:
-    """All rows, in order, in blocks."""
+    """All rows of the batches, in order, in blocks."""
     if not batches:
         return iter(())
     packing = _packing(batches, schema)
@@ -86,7 +89,7 @@ def _order(words: Sequence[Words]) -> Words:
 
 
 def _few(words: Sequence[Words]) -> list[Words]:
-    """Words in the same order, neighbours put together where their ranges fit into one."""
+    """Words of the same order, with neighbours joined where their ranges fit into one word."""
     found: list[Words] = []
     left = 0
     for word in words:
@@ -106,7 +109,7 @@ def _few(words: Sequence[Words]) -> list[Words]:
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """A column's place in a word: its values, counted from `low`, in so many bits."""
+    """A column's part of a word: its values, counted from `low`, in so many bits."""
 
     low: int
     bits: int
@@ -114,8 +117,8 @@ class _Field:
 
 @dataclass(frozen=True, slots=True)
 class _Packing:
-    """A word that is all of a row, most significant column first. Words are made and taken apart a block at a time:
-    what is in between stays in the processor's cache.
+    """The packing of a whole row into a word, most significant column first. Words are packed and unpacked a block at a
+    time, so that intermediate values stay in the processor's cache.
     """
 
     fields: tuple[_Field, ...]
@@ -163,7 +166,7 @@ def _count(column: Values, field: _Field, into: _Packed) -> _Packed:
 
 
 def _packing(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> _Packing | None:
-    """How each row is one word; None where it is not: rows with nulls, floats, texts, or values too far apart."""
+    """The packing of the rows; None for rows with nulls, floats, texts, or values too far apart."""
     if not all(map(_is_packed, schema.types)):
         return None
     fields: list[_Field] = []

@@ -1,4 +1,4 @@
-"""Chooses the form in which DuckDB is called: the private one where it is there and works, found out by a probe."""
+"""Choice of the form in which DuckDB is called: the private form where a probe shows that it works."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROBE = "probe"
 
 
 class _ProbeRelation:
-    """Two columns, one of which the probe's statement reads, and an estimate that it looks for."""
+    """The probe's relation: two columns, of which the statement reads one, and an estimate that the probe looks for."""
 
     schema = pa.schema([("c0", pa.int64()), ("c1", pa.string())])
     rows = 4_321
@@ -24,7 +24,7 @@ class _ProbeRelation:
 
 
 def works(engine: Engine) -> bool:
-    """Whether `engine` does on a small example, twice, what fragments rely on."""
+    """True where `engine` does, twice, on a small example, all that fragments rely on."""
     sql = f"SELECT sum(c0)::BIGINT AS s FROM {PROBE}"
     connection = opened({"threads": 1, "async_threads": 0})
     try:
@@ -33,7 +33,7 @@ def works(engine: Engine) -> bool:
         executed = [pa.Table.from_batches(engine.execute(connection, "p", sql)).to_pydict() for _ in range(2)]
         streamed = engine.stream(connection, f"SELECT c1 FROM {PROBE} WHERE c0 > $1", [2]).read_all().to_pydict()
         estimate = connection.execute(f"EXPLAIN SELECT c0 FROM {PROBE}").fetchall()[0][1]
-    except Exception:  # noqa: BLE001 - whatever a private interface of another version does, the public one is there
+    except Exception:  # noqa: BLE001 - a private interface of another version may do anything; the public one remains
         return False
     finally:
         connection.close()
@@ -48,7 +48,7 @@ def _private() -> Engine:
 
 
 def choose(private: Callable[[], Engine]) -> Engine:
-    """The private form where it can be had and works, else the public one."""
+    """The private form where it can be made and works, else the public one."""
     try:
         engine = private()
     except (ImportError, AttributeError):

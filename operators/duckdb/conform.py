@@ -1,4 +1,6 @@
-"""What DuckDB hands out, as exactly the schema the plan promises, or an error that names what does not fit."""
+"""Conversion of DuckDB's rows to exactly the schema that the plan promises, or an error that names the value that does
+not fit.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ _INTERVAL = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanoseconds", "<i8")
 
 
 class Conform:
-    """Makes batches of `schema`. Columns go by position: names inside a statement mean nothing outside of it."""
+    """A converter to batches of `schema`. Columns go by position: names inside a statement mean nothing outside of
+    it.
+    """
 
     def __init__(self, schema: pa.Schema, place: str) -> None:
         self._schema = schema
@@ -29,7 +33,9 @@ class Conform:
         self._required = tuple(i for i, field in enumerate(schema) if not field.nullable)
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        if not len(self._schema):  # SQL knows no rows without columns, and has given another one
+        if not len(
+            self._schema
+        ):  # SQL has no rows without columns, so the statement has given a column that stands for none
             return batch_of((), batch.num_rows, self._schema)
         columns = batch.columns
         if self._converts is None:
@@ -76,12 +82,14 @@ class Conform:
 
 
 def positional(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether `source` becomes `target` by lossless casts, where structs' fields go by place and not by name."""
+    """True where lossless casts turn `source` into `target`, with structs' fields matched by position and not by
+    name.
+    """
     return castable(_names_of(source, target), target)
 
 
 def _renamed(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """`array` with the names that structs anywhere in it have in `target`; its values stay where they are."""
+    """`array` with the names that its structs, at any depth, have in `target`. Values are not copied."""
     wanted = _names_of(array.type, target)
     return array if array.type.equals(wanted) else array.view(wanted)
 
@@ -102,7 +110,7 @@ def _names_of(source: pa.DataType, target: pa.DataType) -> pa.DataType:
 
 
 def _durations(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Intervals without months as a span of time; a day is 24 hours."""
+    """Intervals without months as durations. A day is 24 hours."""
     parts = np.frombuffer(array.buffers()[1] or b"", dtype=_INTERVAL)[array.offset : array.offset + len(array)]
     valid = array.is_valid()
     months = np.flatnonzero((parts["months"] != 0) & valid.to_numpy(zero_copy_only=False))
@@ -114,7 +122,7 @@ def _durations(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _uuids(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """DuckDB gives UUIDs as text of 36 characters."""
+    """UUIDs from texts of 36 characters, as DuckDB gives them."""
     texts = array.fill_null("0" * 32).to_pylist()
     packed = pa.py_buffer(bytes.fromhex("".join(texts).replace("-", "")))
     stored = pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(array), [_validity(array), packed])

@@ -1,8 +1,8 @@
-"""How fragments talk to DuckDB's Python module: three calls, in a public and a private form.
+"""The calls of DuckDB's Python module that fragments make: three, in a public and a private form.
 
-The private form (`duckdb_private`) tells DuckDB how many rows a stream has and hands out only the columns a statement
-reads, and fetches Arrow without a copy. `choose_engine` uses it where it finds it working; else the public form
-gives the same rows, slower: without estimates, and with every statement planned when it is run.
+The private form (`duckdb_private`) tells DuckDB how many rows a stream has, hands out only the columns that a statement
+reads, and fetches Arrow without a copy. `choose_engine` takes the private form where it works. The public form gives
+the same rows, but slower: without estimates, and with every statement planned when it is run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ BATCH_ROWS = 65_536
 
 
 class Relation(Protocol):
-    """A stream as DuckDB sees it: `open` gives a new reader, over all columns or over those of these places."""
+    """A stream as DuckDB sees it. `open` returns a new reader, over all columns or over those at the given
+    positions.
+    """
 
     @property
     def schema(self) -> pa.Schema: ...
@@ -32,7 +34,9 @@ class Relation(Protocol):
 
 
 class Engine(Protocol):
-    """`prepares` says whether `execute` runs what `prepare` has planned, or plans again."""
+    """A form of DuckDB's calls. `prepares` says whether `execute` runs the plan that `prepare` has made, or plans
+    again.
+    """
 
     prepares: bool
 
@@ -63,7 +67,9 @@ class _PublicStream:
 
 
 class PublicEngine:
-    """The documented API alone. `EXECUTE` has no way to Arrow there without a copy, so statements are planned anew."""
+    """The form with the documented API alone. There `EXECUTE` gives Arrow only with a copy, so statements are planned
+    anew.
+    """
 
     prepares = False
 
@@ -71,7 +77,7 @@ class PublicEngine:
         connection.register(name, _PublicStream(relation))
 
     def prepare(self, connection: Connection, name: str, sql: str) -> None:  # noqa: ARG002
-        """Only checks the statement: there is nothing to keep."""
+        """Check the statement. There is no plan to keep."""
         connection.sql(sql)
 
     def execute(self, connection: Connection, name: str, sql: str) -> Sequence[pa.RecordBatch]:  # noqa: ARG002
@@ -82,20 +88,20 @@ class PublicEngine:
 
 
 def opened(config: Mapping[str, str | int]) -> Connection:
-    """A connection to a database of its own, in memory. Not the first one to it: in an interactive session DuckDB draws
-    progress bars for that one.
+    """A connection to a new database in memory. It is not the database's first connection: in an interactive session
+    DuckDB draws progress bars for the first one.
     """
     return duckdb.connect(":memory:", config=dict(config)).cursor()
 
 
 def estimate_progress(connection: Connection) -> None:
-    """Let `query_progress` tell of its statements, which draws nothing."""
+    """Let `query_progress` report the connection's statements, without a progress bar."""
     connection.execute("SET enable_progress_bar_print = false")
     connection.execute("SET enable_progress_bar = true")
 
 
 def batches_of(reader: pa.RecordBatchReader) -> Generator[pa.RecordBatch]:
-    """The reader's batches; closing the iterator closes the reader, and so the statement behind it."""
+    """The reader's batches. Closing the iterator closes the reader, and with it the statement."""
     try:
         yield from reader
     finally:

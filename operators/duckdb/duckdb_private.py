@@ -15,7 +15,7 @@ _ALL_ROWS = 1 << 40
 
 
 class _Source(ArrowScanSource):  # type: ignore[misc] # DuckDB's class is untyped
-    """A `Relation` with its row estimate, narrowed to the columns that a statement reads."""
+    """A `Relation` with its row estimate, which gives only the columns that a statement reads."""
 
     schema_is_stable = True
 
@@ -30,13 +30,13 @@ class _Source(ArrowScanSource):  # type: ignore[misc] # DuckDB's class is untype
         return self._relation.schema.__arrow_c_schema__()
 
     def stream(self, columns: Sequence[int] | None, filters: Sequence[object]) -> tuple[object, bool]:  # noqa: ARG002
-        if not columns:  # without any column a batch could not say how many rows it has
+        if not columns:  # a batch without columns could not say how many rows it has
             return self._relation.open(None).__arrow_c_stream__(), False
         return self._relation.open(columns).__arrow_c_stream__(), True
 
 
 class PrivateEngine:
-    """Prepared statements read new streams at each execution, planned once."""
+    """The private form: a prepared statement is planned once and reads new streams at each execution."""
 
     prepares = True
 

@@ -1,7 +1,7 @@
-"""What DuckDB raises, as our errors: one line, no SQL, no traceback.
+"""DuckDB's errors as Tidegate's errors: one line, no SQL, no traceback.
 
-While a result is read lazily DuckDB's errors arrive through Arrow as `OSError` with the same text, so the text's
-first words say what happened, not the class.
+While a result is read lazily DuckDB's errors arrive through Arrow as `OSError` with the same text. So the text's first
+words tell the kind of error, not the class.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _HINT = re.compile(
 )
 _KIND = re.compile(r"^([A-Za-z ]+?) Error: ")
 _INTERNAL: Final = frozenset({"INTERNAL", "FATAL", "Binder", "Parser", "Catalog", "Syntax"})
-#: Kinds that a bad file can cause, so that it is worth looking which one. What DuckDB's Parquet reader finds wrong
-#: with a page header has no kind of its own.
+#: Kinds of errors that a bad file can cause, so that it is worth finding that file. DuckDB has no kind of its own for a
+#: damaged page header.
 _FILE_KINDS: Final = frozenset(
     {"IO", "Invalid Input", "Serialization", "Conversion", "Permission", "HTTP", "Out of Range", "Invalid", ""}
 )
@@ -48,12 +48,12 @@ def interrupted(place: str) -> ExecutionError:
 
 
 def is_fatal(error: BaseException) -> bool:
-    """Whether the DuckDB instance must not be used again."""
+    """True where the DuckDB instance must not be used again."""
     return kind_of(error) in ("INTERNAL", "FATAL")
 
 
 def translate(error: BaseException, place: str, memory_limit: int, text: str | None = None) -> TidegateError:
-    """`error` as one of ours, which may have another `text`. `place` is where in the plan the statement comes from."""
+    """`error` as a Tidegate error, perhaps with another `text`. `place` is the plan path of the statement."""
     kind = kind_of(error)
     if is_interrupt(error):
         return interrupted(place)

@@ -1,14 +1,15 @@
 """Fragment: a relational subtree that DuckDB runs as one statement.
 
-Order: strict, the same rows in the same order for the same pieces and streams, whatever batches they come in; the
-statement's own otherwise. Memory: DuckDB's is the instance's; a result is read lazily, in batches of 65,536 rows,
-unless its inputs bound it to few rows. Where hash joins may not fit in it, `spill` says what a strict fragment does;
-the rows of its streams are then held in memory, up to a sixteenth of the instance's, and beyond that in its temp
-folder, up to its spill limit. Barrier: nothing is kept from one epoch to the next but the plan. Closing the
-output closes the inputs and stops reading files.
+Order: in a strict task, the same rows in the same order for the same pieces and streams, whatever batches they come in;
+else the statement's own order. Memory: the instance bounds DuckDB's. A result is read lazily, in batches of 65,536
+rows, unless its inputs bound it to few rows. Where hash joins may not fit in memory, `spill` says how a strict fragment
+runs. It then holds the rows of its streams in memory, up to a sixteenth of the instance's, and the rest in the
+instance's temp folder, up to its spill limit. Barrier: nothing but the plan is kept from one epoch to the next. Closing
+the output closes the inputs and stops reading files.
 
-A statement over streams alone is planned once and executed per epoch where its result is small; where it may be
-large it is read lazily, which plans it again (`plans` counts). One that reads files is planned for each epoch.
+A statement over streams alone whose result is small is planned once and executed per epoch. A statement whose result
+may be large is read lazily, which plans it again (`plans` counts). A statement that reads files is planned for each
+epoch.
 """
 
 from __future__ import annotations
@@ -43,14 +44,14 @@ from .statement import FETCHED_BYTES, Statement
 from .statement_inputs import ContextInput, ContextSource, FragmentInput, StreamSource
 
 _SMALL_BYTES = 8 << 20
-#: How many rows are handed out at once where what follows the first of them may be wider.
+#: The rows that are handed out at once where rows behind the first ones may be wider.
 _TEXT_ROWS = 16_384
 
 
 class Ordered(Protocol):
     """The ordered form of a statement: the same rows of the same inputs, in an order that its joins do not decide.
-    `joins` says where in the plan they are; `builds` whether DuckDB builds hash tables for them, None where it has to
-    be asked. Those of a loop's steps are none of them where its rows are the statement's.
+    `joins` are the joins' plan paths. `builds` says whether DuckDB builds hash tables for them, None where DuckDB has
+    to be asked. The joins of a loop's steps do not count where the loop's rows are the statement's.
     """
 
     @property
@@ -64,15 +65,15 @@ class Ordered(Protocol):
 
 
 class Fragment(Operator):
-    """`run` takes one stream per entry of `streams`, in order; `assign` the pieces of each of `files`. One that is
-    `lazy` takes rows one by one, in order, and reads its inputs only as its own rows are asked for: they are neither
-    executed at once nor cut into blocks. One that is `row_wise` makes its rows of one row each of its only stream, in
-    order: it is executed block by block.
+    """A fragment. `run` takes one stream per entry of `streams`, in order; `assign` takes the pieces of each of
+    `files`. A `lazy` fragment takes rows one by one, in order, and reads its inputs only as its own rows are wanted: it
+    is neither executed at once nor cut into blocks. A `row_wise` fragment makes its rows of one row each of its only
+    stream, in order: it is executed block by block.
 
-    Without an `ordered` form there is nothing to do about joins that do not fit but to refuse them. `loops` are those
-    that the statement recurses in; with `loop_seconds` its first row must be there by then, or `later` interrupts it.
-    Where the statement's rows are those of the loop `result`, in any order, they are counted here and come out in
-    canonical order: those that are more than an eighth of the instance's memory spill.
+    A fragment without an `ordered` form refuses joins that do not fit. `loops` are those that the statement recurses
+    in. With `loop_seconds` the statement must give its first row by then, or `later` interrupts it. Where the
+    statement's rows are those of the loop `result`, in any order, the fragment counts them and gives them in canonical
+    order; rows beyond an eighth of the instance's memory spill.
     """
 
     def __init__(
@@ -140,16 +141,16 @@ class Fragment(Operator):
 
     @property
     def plans(self) -> int:
-        """How often DuckDB has planned the statement."""
+        """The number of times that DuckDB has planned the statement."""
         return self._statement.planned
 
     @property
     def reads(self) -> FileReads:
-        """What the last run, which has ended or was closed, has read of its files."""
+        """The reads of files by the last run, which has ended or was closed."""
         return self._reads
 
     def assign(self, source: str, pieces: Sequence[Piece]) -> None:
-        """What `source` has in the next epoch. Only pieces that `native_obstacle` has nothing against."""
+        """Set the pieces of `source` in the next epoch. `native_obstacle` must be None for them."""
         relations = [file.relation for file in self._files if file.source == source]
         if not relations:
             raise InternalError(f"{self._place}: the fragment does not read {source!r}")
@@ -157,14 +158,14 @@ class Fragment(Operator):
             self.assign_to(relation, pieces)
 
     def assign_to(self, relation: str, pieces: Sequence[Piece]) -> None:
-        """What one of several relations over the same source has."""
+        """Set the pieces of one of several relations over the same source."""
         files = tuple(piece for piece in pieces if isinstance(piece, FilePiece))
         if len(files) != len(pieces):
             raise InternalError(f"{self._place}: {relation!r} has pieces that are not files")
         self._pieces[relation] = files
 
     def set_context(self, row: pa.RecordBatch) -> None:
-        """The one row of the context relation in the next epochs."""
+        """Set the one row of the context relation in the next epochs."""
         if self._context is None:
             raise InternalError(f"{self._place}: the fragment has no context")
         self._context.set(row)
@@ -177,16 +178,16 @@ class Fragment(Operator):
         return self._run(inputs)
 
     def interrupt(self) -> None:
-        """Stops the statement, and the reading of its inputs at their next batch. A statement that is just about to
-        start may be missed: call again until `run` has ended.
+        """Stop the statement, and the reading of its inputs at their next batch. The call may miss a statement that is
+        just about to start: call again until `run` has ended.
         """
         self._interrupted = True
         with suppress(duckdb.Error):  # closed meanwhile
             self._connection.interrupt()
 
     def share(self) -> float | None:
-        """How much of the statement that runs is done, from 0 to 1, as DuckDB estimates it; None where none runs. From
-        any thread.
+        """DuckDB's estimate of the share of the running statement that is done, from 0 to 1; None where none runs. Any
+        thread may call it.
         """
         with suppress(duckdb.Error):  # closed meanwhile
             done = self._connection.query_progress()
@@ -254,7 +255,7 @@ class Fragment(Operator):
             raise InternalError(f"{self._place}: the fragment runs without its context row")
 
     def _rows(self) -> Generator[pa.RecordBatch]:
-        """Fetched, streamed, run to the end first, or in order: chosen by sizes alone."""
+        """The statement's rows: fetched, streamed, run to the end first, or in order. Sizes alone decide which."""
         self._stop_if_interrupted()
         if self._kernels is not None and (found := self._computed(self._kernels)) is not None:
             return (batch for batch in (found,))
@@ -267,26 +268,26 @@ class Fragment(Operator):
         return self._in_order() if self._spill is Spill.ORDERED else self._checked()
 
     def _computed(self, kernels: Kernels) -> pa.RecordBatch | None:
-        """By kernels, where the rows are few and these do not decline."""
+        """The rows by kernels; None where there are too many rows, or the kernels decline."""
         [relation] = self._inputs
         rows = relation.whole(SMALL_ROWS, _SMALL_BYTES, self._spill_room())
         return None if rows is None else kernels.of(rows)
 
     def _joins(self) -> bool:
-        """Whether hash joins may decide the order of its rows."""
+        """True where hash joins may decide the order of the rows."""
         known = self._statement.joins if self._strict else False
         if self._result is not None and self._ordered is not None and self._ordered.builds is False:
-            return False  # those of its steps decide nothing: its rows are sorted
+            return False  # the joins of the loop's steps decide nothing: the loop's rows are sorted
         if known is None and self._ordered is not None:
             known = self._ordered.builds  # planning a statement over files takes as long as thousands of rows
         if known is not None:
             return known
         if not self._inputs and self._file_bytes() <= builds.harmless(self._memory):
-            return True  # so few rows that asking DuckDB would cost more than what is done about joins
+            return True  # so few rows that asking DuckDB would cost more than the guard against large joins
         return self._statement.explained_joins(*self._bound())
 
     def _fits(self) -> bool:
-        """Whether no builds made of its inputs can be too large. The rows of streams are held to find out."""
+        """True where no builds made of the inputs can be too large. The rows of streams are held to find out."""
         most = builds.harmless(self._memory)
         size = self._file_bytes()
         room = self._spill_room()
@@ -305,7 +306,7 @@ class Fragment(Operator):
             yield from self._statement.execute()
 
     def _is_small(self) -> bool:
-        """Whether its rows can be fetched at once. The rows of streams are held to find out."""
+        """True where the rows can be fetched at once. The rows of streams are held to find out."""
         if not self._statement.prepared:
             return False
         size, room = 0, self._spill_room()
@@ -323,7 +324,7 @@ class Fragment(Operator):
         return self._statement.stream(sql, values, self._batch_rows())
 
     def _batch_rows(self) -> int:
-        """How many rows to hand out at once: a row may be made of one of each input."""
+        """The number of rows to hand out at once: a row may be made of one row of each input."""
         fixed = fixed_row_bytes(self.schema)
         most = BATCH_ROWS if fixed is not None else _TEXT_ROWS
         return rows_within(BATCH_BYTES, max(fixed or 0, self._input_row_bytes()), most)
@@ -332,7 +333,7 @@ class Fragment(Operator):
         return self._statement.bound(self._pieces, self._held.paths)
 
     def _checked(self) -> Generator[pa.RecordBatch]:
-        """Rows are seen only once the profile has shown that their joins' builds were not too large."""
+        """The rows, handed out only once the profile has shown that the joins' builds were not too large."""
         if self._spill is Spill.AUTO:
             for relation in self._inputs:
                 relation.keep()
@@ -344,8 +345,8 @@ class Fragment(Operator):
         yield from self._rather_in_order(found)
 
     def _guarded(self) -> Generator[pa.RecordBatch]:
-        """The files are taken to be too small for large builds. Where they turn out not to be, it is mostly known
-        before the first row; after that it is an error.
+        """The rows, under the assumption that the files are too small for large builds. Where that is wrong, it mostly
+        shows before the first row; after the first row it is an error.
         """
         found: builds.Excess | None = None
         with closing(self._streamed(*self._bound())) as rows:
@@ -361,7 +362,7 @@ class Fragment(Operator):
             yield from self._rather_in_order(found)
 
     def _rather_in_order(self, found: builds.Excess) -> Generator[pa.RecordBatch]:
-        """Instead of rows that nobody has seen."""
+        """The rows in the ordered form, in place of rows that were not handed out."""
         if self._spill is Spill.ERROR:
             raise self._too_large(found)
         return self._in_order()
@@ -381,7 +382,7 @@ class Fragment(Operator):
         return self._instance.settings.memory_limit
 
     def _file_bytes(self) -> int:
-        """About what all files' rows take in memory, rather too many."""
+        """About the bytes of all files' rows in memory, rather too many."""
         total = 0
         for file in self._files:
             width = builds.row_bytes([column.type for column in file.columns])
@@ -389,7 +390,7 @@ class Fragment(Operator):
         return total
 
     def _input_row_bytes(self) -> int:
-        """About what a row that has one row of every input in it takes, as seen."""
+        """About the bytes of a row that consists of one row of every input, by the rows seen so far."""
         total = sum(relation.row_bytes for relation in self._inputs)
         for pieces in self._pieces.values():
             rows = sum(piece.row_count or 0 for piece in pieces)
@@ -401,13 +402,13 @@ class Fragment(Operator):
             raise self._interruption()
 
     def _interruption(self) -> TidegateError:
-        """Whoever notices it first, the statement or the reading of its inputs: a loop's that takes too long, or
-        somebody's from outside.
+        """The error of an interruption, by a loop that takes too long or from outside. The statement or the reading of
+        its inputs notices it first.
         """
         return self._watch.overdue() or failures.interrupted(self._place)
 
     def _cause(self, error: BaseException) -> BaseException:
-        """Whose fault it is: a stream's, a file's, or the statement's."""
+        """The cause of an error: a stream's failure, a bad file, or the statement itself."""
         for relation in self._inputs:
             if relation.failure is not None:
                 return relation.failure
@@ -425,7 +426,7 @@ class Fragment(Operator):
         return self._watch.named(failures.translate(error, self._place, self._memory, self._held.named(str(error))))
 
     def _bad_file(self) -> SplitError | None:
-        """Read the files the slow way, which says what is wrong where."""
+        """Read the files by the slow way, whose error names the file and the fault."""
         for file in self._files:
             scan = Scan(file.source, file.columns)
             scan.assign(file.source, self._pieces[file.relation])

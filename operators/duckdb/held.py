@@ -1,4 +1,4 @@
-"""An input's rows, held so that a statement run again reads the same ones: in memory at first, then in a file."""
+"""An input's rows, held so that a second run of a statement reads the same ones: in memory at first, then in a file."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ..core.sizes import batch_bytes
 
 
 class SpillRoom:
-    """Where held rows may go: files in `folder`. Where there is `full`, what it makes is raised beyond `limit` bytes of
-    them.
+    """The room for held rows: files in `folder`. Beyond `limit` bytes of files the error of `full` is raised, if `full`
+    is given.
     """
 
     def __init__(self, folder: str, limit: int | None = None, full: Callable[[], TidegateError] | None = None) -> None:
@@ -24,7 +24,9 @@ class SpillRoom:
         self._full = full
 
     def path(self) -> str:
-        """A new file's, which is there and empty: the fragments of an instance share its folder."""
+        """The path of a new, empty file. The file is made at once, because the fragments of an instance share its
+        folder.
+        """
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         handle, path = tempfile.mkstemp(prefix="held-", suffix=".arrow", dir=self._folder)
         os.close(handle)
@@ -39,7 +41,7 @@ class SpillRoom:
 
 
 class HeldRows:
-    """`close` removes the file."""
+    """The held rows of one input. `close` removes their file."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch], room: SpillRoom) -> None:
         self._rest = batches
@@ -51,8 +53,8 @@ class HeldRows:
         self._writer: pa.RecordBatchWriter | None = None
 
     def fill(self, most: int) -> int:
-        """Take rows into memory, up to their end or until there are more than `most` bytes; how many there are. Once
-        rows behind these are in the file none are taken: they would come before them.
+        """Take rows into memory, to the end or until there are more than `most` bytes, and return the bytes. Once later
+        rows are in the file no more are taken: they would come before the rows in the file.
         """
         while self._path is None and self._size <= most:
             batch = next(self._rest, None)
@@ -65,11 +67,11 @@ class HeldRows:
 
     @property
     def row_bytes(self) -> int:
-        """About how many bytes a row has, of those that `fill` took."""
+        """About the bytes of a row, among the rows that `fill` took."""
         return self._size // max(self._rows, 1)
 
     def joined(self, schema: pa.Schema, most: int) -> pa.RecordBatch | None:
-        """What is in memory, if that is no more than so many rows."""
+        """The rows in memory as one batch; None where there are more than `most` rows."""
         if sum(batch.num_rows for batch in self._memory) > most:
             return None
         match self._memory:
@@ -81,12 +83,14 @@ class HeldRows:
                 return pa.concat_batches(batches)
 
     def store(self) -> None:
-        """Write all rows that are not in memory to the file, which is all of them if `fill` was not called."""
+        """Write all rows that are not in memory to the file: all rows, if `fill` was not called."""
         for batch in self._rest:
             self._write(batch)
 
     def read(self, *, again: bool) -> Iterator[pa.RecordBatch]:
-        """All rows, from the first one on. What is in memory can always be read again; with `again`, all the rest."""
+        """All rows, from the first one on. Rows in memory can always be read again; with `again`, the other rows,
+        too.
+        """
         yield from self._memory
         if self._path is not None:
             self.store()  # the rest of a reading that was closed before its end

@@ -1,8 +1,8 @@
 """Pooled DuckDB instances: one per pipeline instance, each with its own threads, memory, temp folder and file roots.
 
-An instance is configured and then locked, so that no statement can change what it does or reach a file outside the
-roots. Making one costs tens of milliseconds: `InstancePool.prepare` makes them ahead, and one that is given back is
-used again. What an instance computes depends on its settings alone, never on who used it before.
+An instance is configured and then locked, so that no statement can change a setting or reach a file outside the roots.
+Making an instance takes tens of milliseconds: `InstancePool.prepare` makes instances ahead, and an instance that is
+given back is used again. The results of an instance depend on its settings alone, never on earlier users.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ IDLE_IN_ALL = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceSettings:
-    """`threads` is 1 where rows must come in a repeatable order: DuckDB then has no thread but the calling one.
-    `memory_limit` and `spill_limit` are bytes, `roots` the folders whose files may be read.
+    """The settings of an instance. `threads` is 1 where rows must come in a repeatable order: DuckDB then has no thread
+    but the calling one. `memory_limit` and `spill_limit` are bytes, `roots` the folders whose files may be read.
     """
 
     memory_limit: int
@@ -54,7 +54,9 @@ class Instance:
             raise
 
     def connect(self) -> Connection:
-        """A connection of its own: what is registered or prepared on it, no other one sees."""
+        """A new connection. Other connections do not see relations and statements that are registered or prepared on
+        it.
+        """
         with self._lock:
             connection = self._database.cursor()
             self._connections.append(connection)
@@ -67,7 +69,7 @@ class Instance:
         connection.close()
 
     def interrupt(self) -> None:
-        """Stop whatever its connections are running. From any thread."""
+        """Stop all statements on the instance's connections. Any thread may call it."""
         with self._lock:
             connections = tuple(self._connections)
         for connection in connections:
@@ -76,16 +78,16 @@ class Instance:
 
     @property
     def idle(self) -> bool:
-        """No connection is out and nothing went wrong inside, so that another may have it."""
+        """True where no connection is out and nothing has failed inside, so that another user may have the instance."""
         return not self.broken and not self._connections
 
     @property
     def temp_folder(self) -> str:
-        """Where it spills; removed with it."""
+        """The folder that the instance spills to. It is removed with the instance."""
         return self._temp
 
     def hash_table_bytes(self) -> int:
-        """What hash tables (of joins and of aggregates) hold in memory just now."""
+        """The bytes that hash tables (of joins and of aggregates) hold in memory now."""
         query = "SELECT sum(memory_usage_bytes)::BIGINT FROM duckdb_memory() WHERE tag = 'HASH_TABLE'"
         with self._lock:
             row = self._database.execute(query).fetchone()
@@ -104,13 +106,13 @@ class Instance:
 def _open(settings: InstanceSettings, temp: str) -> Connection:
     config: dict[str, str | int] = {
         "threads": settings.threads,
-        # A thread that reads ahead makes the disk's timing decide which of a statement's pipelines goes on first, so
-        # the order of a GROUP BY over a union and the bits of its float sums. It also reserves memory, so that joins,
-        # groups and sorts spill sooner or later.
+        # With a thread that reads ahead, the disk's timing decides which of a statement's pipelines goes on first, and
+        # so the order of a GROUP BY over a union and the bits of its float sums. It also reserves memory, so that
+        # joins, groups and sorts spill sooner or later.
         "async_threads": 0 if settings.threads == 1 else 1,
         "memory_limit": f"{settings.memory_limit}B",
         "temp_directory": temp,
-        # A cache of file contents would make memory, and so what spills, depend on earlier epochs.
+        # A cache of file contents would make memory, and so the decision to spill, depend on earlier epochs.
         "enable_external_file_cache": "false",
         "autoload_known_extensions": "false",
         "autoinstall_known_extensions": "false",
@@ -125,7 +127,9 @@ def _open(settings: InstanceSettings, temp: str) -> Connection:
 
 
 def _lock_down(database: Connection, settings: InstanceSettings) -> None:
-    """GLOBAL, because a connection made later does not inherit the session's settings."""
+    """Set and lock the settings. They are GLOBAL, because a later connection does not inherit the session's
+    settings.
+    """
     try:
         database.execute("SET GLOBAL TimeZone = $1", [settings.time_zone])
     except duckdb.Error as error:
@@ -138,14 +142,16 @@ def _lock_down(database: Connection, settings: InstanceSettings) -> None:
     roots = [os.path.join(root, "") for root in settings.roots]
     database.execute("SET GLOBAL allowed_directories = $1", [roots])
     database.execute("SET GLOBAL enable_external_access = false")
-    # Of all settings those of statements' profiles and progress alone stay adjustable: they count, and change nothing.
+    # Only the settings of statements' profiles and progress stay adjustable: they count, and change no result.
     adjustable = "'enable_profiling', 'enable_progress_bar', 'enable_progress_bar_print'"
     database.execute(f"SET GLOBAL allowed_configs = [{adjustable}]")
     database.execute("SET GLOBAL lock_configuration = true")
 
 
 class InstancePool:
-    """Instances by their settings. Thread-safe; `close` closes the idle ones and refuses to hand out more."""
+    """A pool of instances by their settings. It is thread-safe. `close` closes the idle instances and refuses to hand
+    out more.
+    """
 
     def __init__(self, spill_directory: str | os.PathLike[str], *, engine: Engine | None = None) -> None:
         self._spill_directory = os.fspath(spill_directory)
@@ -156,7 +162,7 @@ class InstancePool:
         self._closed = False
 
     def prepare(self, settings: InstanceSettings, count: int = 1) -> None:
-        """Make instances ahead until `count` idle ones are there (a few at most are kept)."""
+        """Make instances ahead until there are `count` idle ones. The pool keeps a few at most."""
         with self._lock:
             missing = 0 if self._closed else min(count, IDLE_PER_SETTINGS) - len(self._idle.get(settings, ()))
         for _ in range(missing):
@@ -171,14 +177,16 @@ class InstancePool:
         return self._make(settings)
 
     def give_back(self, instance: Instance) -> None:
-        """The taker is done with it. One with open connections, or a broken one, is closed."""
+        """Give an instance back. An instance with open connections, or a broken one, is closed."""
         with self._lock:
             too_many = self._keep(instance)
         if too_many is not None:
             too_many.close()
 
     def _keep(self, instance: Instance) -> Instance | None:
-        """Under the lock: put it by; returns what is to be closed: it, or the one of those not asked for longest."""
+        """Keep an idle instance, under the lock. Return the instance to close, if any: this one, or the one that was
+        not asked for longest.
+        """
         if self._closed or not instance.idle or len(self._idle.get(instance.settings, ())) >= IDLE_PER_SETTINGS:
             return instance
         self._idle[instance.settings] = [*self._idle.pop(instance.settings, ()), instance]  # now the last

@@ -1,5 +1,7 @@
-"""What bounds loops: of a statement their rows, counted as they are found, its memory and its time; round by round what
-they keep.
+"""Bounds of loops.
+
+For loops in a statement: their rows, counted as they are found, the statement's memory and its time. For loops that go
+round by round: the bytes that they keep.
 """
 
 from __future__ import annotations
@@ -15,21 +17,21 @@ import pyarrow as pa
 from ...proto.errors import ExecutionError, Exhausted, TidegateError
 
 Later: TypeAlias = Callable[[float, Callable[[], None]], object]
-"""Has a short call made in so many seconds, on another thread."""
+"""A function that has a short call made in so many seconds, on another thread."""
 
 
 def never(seconds: float, call: Callable[[], None]) -> None:
-    """For statements that are not watched."""
+    """Make no call: `Later` for statements that are not watched."""
 
 
 _AGAIN_SECONDS: Final = 0.05
-"""An interrupt just before a statement starts is lost."""
+"""The time after which an interrupt is repeated: an interrupt just before a statement starts is lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopBound:
-    """A loop of a statement, with so many `columns`. Beyond `max_rows` rows the statement fails with an error that says
-    `mark(loop)`, or, where its rows are the loop's, gives one more.
+    """The bound of a loop in a statement, with so many `columns`. Beyond `max_rows` rows the statement fails with an
+    error that says `mark(loop)`; where the statement's rows are the loop's, it gives one row more instead.
     """
 
     loop: int
@@ -40,12 +42,12 @@ class LoopBound:
 
 
 def mark(loop: int) -> str:
-    """What the statement says when the loop of this number has too many rows."""
+    """The text of the statement's error when the loop of this number has too many rows."""
     return f"tidegate: loop {loop} has too many rows."
 
 
 def counted(loop: LoopBound, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The loop's rows; its error where there are too many."""
+    """The loop's rows. Raises the loop's error where there are too many."""
     found = 0
     for batch in rows:
         found += batch.num_rows
@@ -55,8 +57,8 @@ def counted(loop: LoopBound, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.Reco
 
 
 class LoopWatch:
-    """Names the loops where a statement fails for one of them. With `seconds`, it is interrupted where it has not given
-    its first row by then.
+    """The watch over a statement's loops. It names the loops where the statement fails because of one. With `seconds`,
+    it interrupts a statement that has not given its first row by then.
     """
 
     def __init__(
@@ -72,7 +74,7 @@ class LoopWatch:
         self._late = False
 
     def begin(self) -> None:
-        """A run begins."""
+        """Begin the watch over a run."""
         if not self._seconds:
             return
         with self._lock:
@@ -84,7 +86,7 @@ class LoopWatch:
         self._later(self._seconds, self._look)
 
     def end(self) -> None:
-        """It has its first row, or has ended without one."""
+        """End the watch: the run has its first row, or has ended without one."""
         with self._lock:
             self._deadline = None
 
@@ -96,7 +98,7 @@ class LoopWatch:
             left = self._deadline - time.monotonic()
             if left <= 0:
                 self._late = True
-                self._interrupt()  # under the lock, so that it is this run's and not the next one's
+                self._interrupt()  # under the lock, so that it interrupts this run and not the next one
         self._later(max(left, _AGAIN_SECONDS), self._look)
 
     def overdue(self) -> TidegateError | None:
@@ -114,7 +116,7 @@ class LoopWatch:
         return None
 
     def named(self, error: TidegateError) -> TidegateError:
-        """The error with the loops' names in it, where it is about memory."""
+        """The error, with the loops' names where it is about memory."""
         if not self._bounds or error.reason != "MEMORY_LIMIT":
             return error
         return ExecutionError(f"{error.message} ({self._names()} running)", reason=error.reason)
@@ -130,7 +132,7 @@ def _too_many(bound: LoopBound) -> ExecutionError:
 
 
 def keeps_too_much(names: str, size: int, memory: int) -> Exhausted:
-    """The error of loops, `names` in quotes, that go round by round and keep more than they may."""
+    """The error of loops that go round by round and keep more than they may. `names` are in quotes."""
     return Exhausted(
         f"loop {names} keeps {size:,} bytes, and may keep a third of memory_limit, {memory:,} bytes: raise it, or let "
         "fewer rows or columns go round",

@@ -1,4 +1,4 @@
-"""A SELECT of a user's own, looked at before it runs: what it reads, and what its rows are like."""
+"""Checks of a user's SELECT before it runs: the relations that it reads, and the schema of its rows."""
 
 from __future__ import annotations
 
@@ -16,29 +16,31 @@ from .duckdb_calls import Connection, opened
 from .statement_inputs import positional_schema
 
 _FUNCTIONS: Final = frozenset({"unnest", "range", "generate_series"})
-"""What may stand where a relation stands: nothing that reads from anywhere."""
+"""The functions that may stand in place of a relation: none of them reads from outside."""
 
 
 class BadStatementError(ValueError):
-    """What is wrong with a statement, in DuckDB's words where it is DuckDB that says so."""
+    """A statement is wrong. The text is DuckDB's, where DuckDB has refused the statement."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatementReads:
-    """How often a statement names each relation, in lower case, and whether it has common table expressions: these may
-    be read more often than they are written.
+    """The reads of a statement: how often it names each relation, in lower case, and whether it has common table
+    expressions, which may be read more often than they are written.
     """
 
     relations: Mapping[str, int]
     expressions: bool
 
     def once(self, relation: str) -> bool:
-        """Whether it surely reads the relation a single time."""
+        """True where the statement surely reads the relation a single time."""
         return not self.expressions and self.relations.get(relation.casefold(), 0) == 1
 
 
 def reads_of(statement: str) -> StatementReads:
-    """Raises `BadStatementError` for what is not one SELECT, or reads anything but relations by their plain names."""
+    """The reads of a statement. Raises `BadStatementError` unless it is one SELECT that reads relations by their plain
+    names alone.
+    """
     row = _connection().cursor().execute("SELECT json_serialize_sql($1::VARCHAR)", [statement]).fetchone()
     parsed = json.loads(row[0]) if row else {}
     if parsed.get("error", True):
@@ -68,16 +70,16 @@ def reads_of(statement: str) -> StatementReads:
 
 
 def unended(statement: str) -> str:
-    """One SELECT without the semicolon that ends it, and without what stands behind that: it may stand in brackets."""
+    """One SELECT without its closing semicolon and the text behind that, so that it may stand in brackets."""
     text = statement.encode()
-    starts = (at for at, _ in duckdb.tokenize(statement))  # in bytes, of what is neither blank nor in a text or comment
+    starts = (at for at, _ in duckdb.tokenize(statement))  # positions, in bytes, outside of blanks, texts and comments
     end = next((at for at in starts if text[at : at + 1] == b";"), len(text))
     return text[:end].decode()
 
 
 def schema_of(sql: str, relations: Mapping[str, pa.Schema]) -> pa.Schema:
-    """Of the rows of a statement over relations with columns c0, c1, ... Raises `BadStatementError` where DuckDB does
-    not take it, and `ExecutionError` for a column that it cannot have.
+    """The schema of a statement's rows, over relations with columns c0, c1, ... Raises `BadStatementError` where DuckDB
+    refuses the statement, and `ExecutionError` for a column of a type that it cannot have.
     """
     cursor = _connection().cursor()
     try:
@@ -92,8 +94,8 @@ def schema_of(sql: str, relations: Mapping[str, pa.Schema]) -> pa.Schema:
 
 
 def names_of(statement: str, relations: Mapping[str, pa.Schema]) -> list[str]:
-    """What the columns of a SELECT over these relations are called, twice where it says so: below another SELECT DuckDB
-    gives them other names. Raises `BadStatementError` where DuckDB does not take it.
+    """The names of a SELECT's columns, with duplicates where the SELECT has them: below another SELECT DuckDB renames
+    duplicates. Raises `BadStatementError` where DuckDB refuses the statement.
     """
     cursor = _connection().cursor()
     try:
@@ -123,7 +125,7 @@ def _said(error: BaseException) -> str:
 
 @cache
 def _connection() -> Connection:
-    """An instance of this process that nothing is ever put in."""
+    """A connection to an instance of this process that always stays empty."""
     config: dict[str, str | int] = {
         "threads": 1,
         "autoload_known_extensions": "false",

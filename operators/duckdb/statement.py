@@ -1,4 +1,4 @@
-"""A fragment's SQL on its connection: what is registered, what is kept planned, what is bound for each epoch."""
+"""A fragment's SQL on its connection: registered inputs, kept plans, and the values that are bound for each epoch."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from . import builds
 from .duckdb_calls import Connection, Engine, Relation, batches_of
 from .statement_inputs import FragmentInput, StreamSource
 
-#: What is fetched at once lies in memory that DuckDB does not count, for blocking statements and streamed results of
-#: EXECUTE too: 10M groups of 48 bytes under a memory limit of 100 MB peaked at 694 MB by EXECUTE, fetched as a table or
-#: read as a stream, and at 216 MB read lazily (10M rows of 32 bytes passed on: 420 and 118 MB). How many groups there
-#: will be nobody knows before, and planning again costs half a millisecond. So: no input of more rows than this, ...
+#: Rows that are fetched at once lie in memory that DuckDB does not count, even for blocking statements and streamed
+#: results of EXECUTE. 10M groups of 48 bytes under a memory limit of 100 MB peaked at 694 MB by EXECUTE, fetched as a
+#: table or read as a stream, and at 216 MB read lazily (10M rows of 32 bytes passed on: 420 and 118 MB). The number of
+#: groups is unknown before, and planning again costs half a millisecond. So rows are fetched at once only where no
+#: input has more rows than this, ...
 FETCHED_INPUT = 1_000_000
-#: ... and no more than this were every row of an input to meet every row of the others.
+#: ... and the rows of all inputs multiplied are no more than this, ...
 FETCHED_ROWS = 10_000_000
-#: ... and no more than so many bytes of all inputs: a sort, for one, gives as many back.
+#: ... and all inputs together have no more bytes than this: a sort, for one, gives as many back.
 FETCHED_BYTES = 32 << 20
-#: A recursion of several columns may make far more rows than it reads, mostly all pairs of values: so no input of it
-#: larger than this. One of a single column only copies values that it has read.
+#: A recursion of several columns may make far more rows than it reads, often all pairs of values, so none of its inputs
+#: may be larger than this. A recursion of a single column only copies values that it has read.
 FETCHED_RECURSIVE = 1_000
 
 _PREPARED = "fragment"
@@ -34,11 +35,12 @@ _STREAM_SUFFIX = " stream"
 
 
 class Statement:
-    """`recursive_columns` are those of the loop that has most of them, among those that it recurses in.
+    """A statement on a connection. `recursive_columns` are the columns of that loop of the statement that has most of
+    them.
 
-    `planned` counts how often DuckDB planned it. `joins` says whether it builds hash tables to join with, where
-    that is known before its files are. `profile` is what its last run left, if that was counted and has ended. One that
-    is `row_wise` is executed for each block.
+    `planned` counts how often DuckDB planned the statement. `joins` says whether it builds hash tables for joins, where
+    that is known before its files are. `profile` is the profile of its last run, if that run was counted and has ended.
+    A `row_wise` statement is executed for each block.
     """
 
     def __init__(
@@ -80,7 +82,9 @@ class Statement:
     def bound(
         self, pieces: Mapping[str, Sequence[FilePiece]], paths: Mapping[str, str], sql: str | None = None
     ) -> tuple[str, tuple[object, ...]]:
-        """The statement, or another one over the same inputs, over these files, by these paths; and its values."""
+        """The statement over these files, opened by these paths, and its values; or those of another statement, `sql`,
+        over the same inputs.
+        """
         definitions: list[str] = []
         values: list[object] = []
         for file in self._files:
@@ -94,20 +98,22 @@ class Statement:
         return builds.has_hash_join(row[1] if row else "[]")
 
     def execute(self) -> Sequence[pa.RecordBatch]:
-        """All rows at once, from the plan that is kept."""
+        """All rows at once, by the kept plan."""
         if not self._engine.prepares:
             self.planned += 1
         return self._engine.execute(self._connection, _PREPARED, self._sql)
 
     def count(self, counted: bool) -> None:
-        """Whether the next runs leave a profile."""
+        """Set whether the next runs leave a profile."""
         self.profile = None
         if counted is not self._counted:
             self._connection.execute("SET enable_profiling = 'no_output'" if counted else "RESET enable_profiling")
             self._counted = counted
 
     def stream(self, sql: str, values: Sequence[object], rows: int) -> Generator[pa.RecordBatch]:
-        """Lazily, in batches of so many rows: closing the iterator stops the statement and closes what it reads."""
+        """The statement's rows, read lazily in batches of so many rows. Closing the iterator stops the statement and
+        closes its inputs.
+        """
         self.planned += 1
         with closing(batches_of(self._engine.stream(self._connection, sql, values, rows))) as batches:
             yield from batches
@@ -118,7 +124,9 @@ class Statement:
     def executed(
         self, sql: str, values: Sequence[object], rows: Callable[[], int]
     ) -> Generator[tuple[str, Iterable[pa.RecordBatch]]]:
-        """Run to the end: its profile, and its rows, in batches of so many, for as long as the context lasts."""
+        """Run the statement to its end. The context gives its profile and its rows, in batches of so many rows, as long
+        as it lasts.
+        """
         table = identifier(_RESULT)
         run = f"EXPLAIN (ANALYZE, FORMAT JSON) CREATE OR REPLACE TEMP TABLE {table} AS {sql}"
         self.planned += 1
@@ -133,7 +141,7 @@ class Statement:
 
 
 def with_definitions(sql: str, definitions: Sequence[str]) -> str:
-    """`sql`, which does not begin with WITH, over these common table expressions."""
+    """`sql`, which has no WITH in front, over these common table expressions."""
     return f"WITH {', '.join(definitions)} {sql}" if definitions else sql
 
 

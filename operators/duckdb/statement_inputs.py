@@ -1,4 +1,4 @@
-"""The streams a statement reads, epoch after epoch, through one registration."""
+"""The streams that a statement reads, epoch after epoch, through one registration."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from .held import HeldRows, SpillRoom
 class StreamSource:
     """An Arrow stream that a statement calls `relation`, with columns c0, c1, ...
 
-    `size_class` is the power of ten at or above its rows. `rows` is how many DuckDB plans with, where something more
-    is known. With `replayed` the statement may read it more than once: the fragment then puts it in a MATERIALIZED
-    common table expression of that name.
+    `size_class` is the power of ten at or above the stream's number of rows. `rows` is the number that DuckDB plans
+    with, where it is known better. With `replayed` the statement may read the stream more than once: the fragment then
+    puts it in a MATERIALIZED common table expression of that name.
     """
 
     relation: str
@@ -33,14 +33,14 @@ class StreamSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ContextSource:
-    """A one-row relation, with the columns of `schema` under their own names: what the clock said."""
+    """A one-row relation with the epoch's clock readings, with the columns of `schema` under their own names."""
 
     relation: str
     schema: pa.Schema
 
 
 class ContextInput:
-    """The context's row as DuckDB sees it, as often as it asks."""
+    """The context's row as DuckDB sees it. DuckDB may read it any number of times."""
 
     rows = 1
 
@@ -65,8 +65,9 @@ class ContextInput:
 
 
 class FragmentInput:
-    """A stream as DuckDB sees it, each epoch's once, or, where its rows are held, once in each run of the statement.
-    `failure` is what went wrong above it, as it was raised there; `seen` and `bytes` count the rows of this run.
+    """A stream as DuckDB sees it. DuckDB reads it once an epoch, or, where its rows are held, once in each run of the
+    statement. `failure` is the exception that was raised above the stream; `seen` and `bytes` count the rows of this
+    run.
     """
 
     def __init__(self, source: StreamSource, *, strict: bool, check: Callable[[], None]) -> None:
@@ -87,12 +88,14 @@ class FragmentInput:
         self._block: pa.RecordBatch | None = None
 
     def begin(self, stream: Stream) -> None:
-        """Hand out `stream` when asked next."""
+        """Hand out `stream` at the next read."""
         self._stream, self.failure = stream, None
         self._restart()
 
     def hold(self, most: int, room: SpillRoom) -> int:
-        """Take its rows into memory until there are no more, or more than `most` bytes; how many there are."""
+        """Take the stream's rows into memory, to the end or until there are more than `most` bytes, and return the
+        bytes.
+        """
         if self._stream is None:
             raise InternalError(f"the stream {self.relation!r} was held outside of an epoch")
         if self._held is None:
@@ -104,13 +107,15 @@ class FragmentInput:
             raise
 
     def whole(self, most_rows: int, most_bytes: int, room: SpillRoom) -> pa.RecordBatch | None:
-        """All of its rows at once, if there are no more. Else they are held."""
+        """All rows of the stream as one batch, if there are no more than `most_rows` and `most_bytes`. Else None, and
+        the rows are held.
+        """
         if self.hold(most_bytes, room) > most_bytes or self._held is None:
             return None
         return self._held.joined(self._source_schema, most_rows)
 
     def one_by_one(self) -> Iterator[None]:
-        """Hand out some rows at each step, as if there were no others; cut anywhere."""
+        """Hand out some rows at each step, as if there were no others. The cuts may be anywhere."""
         if self._stream is None:
             raise InternalError(f"the stream {self.relation!r} was read outside of an epoch")
         rows = self._checked(iter(self._stream)) if self._held is None else self._held.read(again=False)
@@ -121,22 +126,22 @@ class FragmentInput:
 
     @property
     def row_bytes(self) -> int:
-        """About how many bytes a row has, of those that were read or are held."""
+        """About the bytes of a row, among the rows that were read or are held."""
         if self.seen:
             return self.bytes // self.seen
         return 0 if self._held is None else self._held.row_bytes
 
     def keep(self) -> None:
-        """Hold also the rows that are only read with the statement, so that it can be run again."""
+        """Hold also rows that only the running statement reads, so that it can be run again."""
         self._again = True
 
     def read_again(self) -> None:
-        """Hand out the same rows when asked next."""
+        """Hand out the same rows at the next read."""
         self._again = False
         self._restart()
 
     def end(self) -> None:
-        """The epoch is over."""
+        """End the epoch: drop its stream and rows."""
         held, self._held, self._again, self._block = self._held, None, False, None
         if held is not None:
             held.close()
@@ -190,7 +195,7 @@ class FragmentInput:
 
 
 def positional_schema(schema: pa.Schema) -> pa.Schema:
-    """Columns c0, c1, ... A relation without columns gets one, because its rows count all the same."""
+    """The schema with columns c0, c1, ... A relation without columns gets one, because its rows still count."""
     for field in schema:
         obstacle = _refused(field.type)
         if obstacle:
@@ -200,7 +205,7 @@ def positional_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def _refused(type_: pa.DataType) -> str | None:
-    """What DuckDB would refuse or change silently."""
+    """The reason why DuckDB would refuse values of this type, or change them silently; None where it would not."""
     if pa.types.is_float16(type_):
         return "half floats have no counterpart in DuckDB"
     if pa.types.is_decimal256(type_):

@@ -11,7 +11,7 @@ _KINDS: dict[str, IndexKind] = {}
 
 
 def register(kind: IndexKind) -> None:
-    """Make a kind of index known under its name."""
+    """Register a kind of index under its name."""
     _KINDS[kind.name] = kind
 
 
@@ -20,7 +20,7 @@ def known() -> tuple[str, ...]:
 
 
 def kind_named(name: str) -> IndexKind:
-    """The kind of this name; `InvalidRequest` lists those there are."""
+    """The kind of this name. Raises `InvalidRequest`, which lists all kinds, for an unknown name."""
     found = _KINDS.get(name)
     if found is None:
         raise InvalidRequest(
@@ -30,7 +30,7 @@ def kind_named(name: str) -> IndexKind:
 
 
 def open_index(kind: str, wanted: WantedIndex, host: IndexHost) -> Index:
-    """The index, made by the kind of this name."""
+    """Open an index by the kind of this name."""
     found = kind_named(kind)
     check_options(found, wanted)
     return found.open(wanted, host)

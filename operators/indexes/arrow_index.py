@@ -1,9 +1,9 @@
 """An Arrow table in memory, built once and probed by hash.
 
 The rows are kept in the order of their keys' hashes. The upper bits of a hash lead to the first of the distinct hashes
-with those bits; a step or two from there is the one that is sought, and with it the rows. Where different keys may have
-one hash, they are compared with the keys themselves. The matches of a key come in the table's order. Rows with a null
-in a key are left out.
+with those bits. The wanted hash is a step or two from there, and leads to the rows. Where different keys may have one
+hash, the keys themselves are compared. The matches of a key come in the table's order. Rows with a null in a key are
+left out.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from ..core.batches import batch_of
 from .index import Index, Matches, RowNumbers
 from .kept_keys import bits_say_equal, given, kept_keys
 
-#: With more distinct hashes than this behind the same upper bits, a binary search over all of them is taken instead.
+#: With more distinct hashes than this behind the same upper bits, a binary search over all hashes is used instead.
 _LONGEST_WALK: Final = 64
 _MAX_DIRECTORY_BITS: Final = 28
-#: After the last of the distinct hashes, so that a walk ends there.
+#: An entry behind the last distinct hash, so that a walk ends there.
 _END: Final = (1 << 64) - 1
 
 
 class ArrowIndex(Index):
-    """Over the columns `keys` of `table`; its look-ups give the columns `columns`.
+    """An index over the columns `keys` of `table`. Its look-ups give the columns `columns`.
 
-    Keeps a copy of these columns in memory, and 16 to 32 bytes a row.
+    The index keeps a copy of these columns in memory, and 16 to 32 bytes a row.
     """
 
     def __init__(self, name: str, table: pa.Table, *, keys: Sequence[int], columns: Sequence[int]) -> None:
@@ -48,7 +48,7 @@ class ArrowIndex(Index):
         order = np.argsort(hashes, kind="stable")
         arrays = {i: array.take(pa.array(order)) for i, array in arrays.items()}
         self._keys = kept_keys([arrays[i] for i in keys])
-        # A column that is a key too is not looked for far away, where the key that was asked for is as good.
+        # A column that is also a key need not be read from the table, where the key of the look-up has the same value.
         alike = {i: at for at, i in reversed([*enumerate(keys)]) if bits_say_equal(table.schema.field(i).type)}
         self._as_asked = [alike.get(i) for i in columns]
         far = [i for i in columns if i not in alike]
@@ -74,10 +74,10 @@ def _in_type(found: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 class _Hashes:
-    """Where among rows sorted by their hashes those of a hash are."""
+    """A directory of rows sorted by their hashes."""
 
     def __init__(self, hashes: Hashes) -> None:
-        """`hashes` are sorted."""
+        """Make the directory of sorted `hashes`."""
         rows = len(hashes)
         first = np.flatnonzero(np.append(True, hashes[1:] != hashes[:-1])[:rows])
         self._count = len(first)
@@ -87,12 +87,12 @@ class _Hashes:
         bits = min(self._count.bit_length() + 1, _MAX_DIRECTORY_BITS)
         self._shift = np.uint64(64 - bits)
         counts = np.bincount((self._distinct[:-1] >> self._shift).astype(np.int64), minlength=1 << bits)
-        # Narrow where it may be: a cache holds more of it.
+        # Narrow where possible: a cache holds more of it.
         self._directory = (np.cumsum(counts) - counts).astype(np.int32 if rows < 1 << 31 else np.int64)
         self._walks = int(counts.max()) <= _LONGEST_WALK
 
     def find(self, hashes: Hashes) -> tuple[RowNumbers, RowNumbers]:
-        """Pairs of the number of a hash in `hashes`, ascending, and the place of a row that has it, ascending."""
+        """Pairs of the number of a hash in `hashes`, ascending, and the position of a row with that hash, ascending."""
         at, seen = self._walk(hashes) if self._walks else self._search(hashes)
         rows = np.flatnonzero((seen == hashes) & (at < self._count))
         at = at[rows]
@@ -105,7 +105,9 @@ class _Hashes:
         return np.repeat(rows, counts), places
 
     def _walk(self, hashes: Hashes) -> tuple[RowNumbers, Hashes]:
-        """The first distinct hash that is not less than each of `hashes`: few steps after where the upper bits lead."""
+        """For each of `hashes` the first distinct hash that is not less: a few steps behind the entry that the upper
+        bits lead to.
+        """
         at = self._directory.take((hashes >> self._shift).astype(np.int64)).astype(np.int64)
         seen = self._distinct.take(at)
         below = np.flatnonzero(seen < hashes)
@@ -132,7 +134,7 @@ def _check_keys(name: str, schema: pa.Schema, keys: Sequence[int]) -> None:
 
 
 def _contiguous(column: pa.ChunkedArray, field: pa.Field, name: str) -> pa.Array:
-    """The column in one piece, with offsets of 64 bits where those of 32 are not enough."""
+    """The column in one piece, with offsets of 64 bits where 32 bits are not enough."""
     if kinds.is_string(field.type) and column.nbytes >= 1 << 31:
         column = column.cast(pa.large_string())
     elif kinds.is_binary(field.type) and column.nbytes >= 1 << 31:

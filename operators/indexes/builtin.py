@@ -1,4 +1,4 @@
-"""The kinds of index that are always there."""
+"""The built-in kinds of index."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .sql import SqlIndex
 
 
 class ArrowKind:
-    """A table, read once and kept in memory. Option `table`."""
+    """An index over a table that is read once and kept in memory. Option `table`."""
 
     name = "arrow"
     reads_source = True
@@ -37,7 +37,7 @@ class ArrowKind:
 
 
 class FileKind:
-    """A table of Parquet files, read anew for each batch of keys. Option `table`."""
+    """An index over a table of Parquet files that are read anew for each batch of keys. Option `table`."""
 
     name = "file"
     reads_source = True
@@ -55,7 +55,9 @@ class FileKind:
 
 
 class SqlKind:
-    """A table of a database that the service's owner has named. Options `database`, `table` and, perhaps, `schema`."""
+    """An index over a table of a database that the service's owner has named. Options `database`, `table` and, perhaps,
+    `schema`.
+    """
 
     name = "sql"
     reads_source = False

@@ -1,4 +1,4 @@
-"""Whether keys are equal: as a join's `=` has it, -0.0 being 0.0 and NaN being NaN."""
+"""Equality of keys, as in a join's `=`: -0.0 equals 0.0, and NaN equals NaN."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ _Booleans = npt.NDArray[np.bool_]
 
 
 def stored(array: pa.Array) -> pa.Array:
-    """The values that Arrow's kernels take in place of an extension type's."""
+    """The storage values of an extension type, which Arrow's kernels take."""
     return array.storage if isinstance(array, pa.ExtensionArray) else array
 
 
 def equal_keys(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> _Booleans:
-    """Row by row, over at least one column of pairwise the same types, none of which has a null."""
+    """True for each row whose keys are equal. There is at least one column; the types are pairwise the same, and no
+    column has a null.
+    """
     same, *others = [_equal(stored(a), stored(b)) for a, b in zip(left, right, strict=True)]
     for other in others:
         same &= other

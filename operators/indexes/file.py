@@ -1,8 +1,8 @@
 """Parquet files, looked up by DuckDB: a batch of keys is joined with the files in one statement.
 
-Only the row groups between the least and the greatest key of a batch are read, where the files' statistics tell; so
-large look-up batches are cheaper than many small ones. The matches of a key come in the order of the files and of the
-rows in them. A file that has changed since it was opened is an error.
+Where the files have statistics, only the row groups between the least and the greatest key of a batch are read. So a
+large look-up batch is cheaper than many small ones. The matches of a key come in the order of the files and of the rows
+in them. A file that has changed since it was opened is an error.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .index import Index, Matches
 
 _KEYS = "keys"
 _FILES = "files"
-#: Seconds. A statement that is just about to start does not feel an interrupt.
+#: Seconds until an interrupt is repeated. An interrupt just before a statement starts is lost.
 _AGAIN = 0.05
 _RETRYABLE = frozenset({"IO", "HTTP"})
 
@@ -54,14 +54,16 @@ class _Keys:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Session:
-    """What one look-up at a time uses."""
+    """The connection that one look-up at a time uses."""
 
     connection: Connection
     keys: _Keys
 
 
 class FileIndex(Index):
-    """Over opened pieces of Parquet files, all `native`; look-ups run on connections of `instance`, one each."""
+    """An index over opened pieces of Parquet files, all `native`. Look-ups run on connections of `instance`, one
+    each.
+    """
 
     def __init__(
         self,
@@ -119,7 +121,7 @@ class FileIndex(Index):
                 session.connection.interrupt()
 
     def close(self) -> None:
-        """Ends the look-ups in progress, and waits for them: the instance outlives the index, but not by much."""
+        """End the look-ups in progress, and wait for them: the instance outlives the index, but not by much."""
         with self._changed:
             self._closed = True
             while self._busy:
@@ -160,7 +162,7 @@ class FileIndex(Index):
 
 
 class _EngineError(Exception):
-    """A look-up's error in DuckDB: what it says, and DuckDB's word for its kind."""
+    """A look-up's error in DuckDB: its text, and DuckDB's word for its kind."""
 
     def __init__(self, message: str, *, kind: str) -> None:
         super().__init__(message)
@@ -170,7 +172,7 @@ class _EngineError(Exception):
 def _statement(
     read: Sequence[Column], keys: int, pieces: Sequence[FilePiece], paths: Mapping[str, str]
 ) -> tuple[str, tuple[object, ...]]:
-    """The join of keys and files; all that a plan may have chosen is bound or quoted."""
+    """The SQL that joins keys and files. Every part that a plan may choose is bound or quoted."""
     files = define(FileSource(source=_FILES, relation=_FILES, columns=tuple(read), placed=True), pieces, 1, paths)
     equal = " AND ".join(f"{_KEYS}.c{i + 1} = {_FILES}.c{i}" for i in range(keys))
     columns = "".join(f", {_FILES}.c{i}" for i in range(keys, len(read)))

@@ -1,4 +1,4 @@
-"""The keys of an index's rows: which of the rows that a hash has found have the keys that were asked for."""
+"""The keys of an index's rows, to tell which rows of a matching hash have the keys of the look-up."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ Booleans: TypeAlias = npt.NDArray[np.bool_]
 class KeptKeys(ABC):
     @abstractmethod
     def same(self, places: RowNumbers, keys: Sequence[pa.Array], rows: RowNumbers) -> Booleans | None:
-        """Of pairs of equal hashes, the row at a place and one of `keys`, those of equal keys; None: all."""
+        """True for each pair with equal keys, among pairs of a row at a position and one of `keys` with equal hashes;
+        None where all keys are equal.
+        """
 
 
 def kept_keys(arrays: Sequence[pa.Array]) -> KeptKeys:
-    """Over columns of pairwise the same length, in which nothing is null."""
+    """The kept keys of columns of one length, in which no value is null."""
     if len(arrays) > 1:
         return _Any(arrays)
     [array] = arrays
@@ -35,7 +37,7 @@ def kept_keys(arrays: Sequence[pa.Array]) -> KeptKeys:
 
 
 def bits_say_equal(type_: pa.DataType) -> bool:
-    """Whether equal keys of this type are the same value, so that one may stand for the other."""
+    """True where equal keys of this type are the same value, so that one may stand for the other."""
     return bool(
         kinds.is_integer(type_)
         or kinds.is_boolean(type_)
@@ -48,14 +50,14 @@ def bits_say_equal(type_: pa.DataType) -> bool:
 
 
 class _Words(KeptKeys):
-    """Equal where their hashes are."""
+    """Keys that are equal where their hashes are."""
 
     def same(self, places: RowNumbers, keys: Sequence[pa.Array], rows: RowNumbers) -> Booleans | None:  # noqa: ARG002
         return None
 
 
 class _Any(KeptKeys):
-    """Taken, to be compared."""
+    """Keys whose values are taken and compared."""
 
     def __init__(self, arrays: Sequence[pa.Array]) -> None:
         self._arrays = tuple(arrays)
@@ -66,7 +68,9 @@ class _Any(KeptKeys):
 
 
 class _Texts(KeptKeys):
-    """Texts as short as most keys are equal where their hashes and lengths are; only longer ones are taken."""
+    """Keys of text. Short texts, as most keys are, are equal where their hashes and lengths are; only longer ones are
+    taken and compared.
+    """
 
     def __init__(self, array: pa.Array) -> None:
         self._array = array
@@ -96,7 +100,7 @@ def _has_offsets(type_: pa.DataType) -> bool:
 
 
 def _offsets(array: pa.Array) -> npt.NDArray[np.int32] | npt.NDArray[np.int64]:
-    """Where each value begins, and where the last one ends."""
+    """The offsets at which each value begins, and the offset at which the last one ends."""
     large = kinds.is_large_string(array.type) or kinds.is_large_binary(array.type)
     dtype = np.dtype(np.int64 if large else np.int32)
     buffer = array.buffers()[1]

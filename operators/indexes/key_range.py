@@ -1,4 +1,4 @@
-"""Which keys a look-up was for, so that a person can find them."""
+"""The range of a look-up's keys, for messages, so that a person can find the rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an index of some kind is made: what is asked for, what there is to make it from."""
+"""The interface of a kind of index: the wanted index, and the resources to make it from."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .sql import Database
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WantedIndex:
-    """`keys` are the columns that the input's keys are compared with, `columns` those a look-up gives. `options` are
-    the kind's own. `name` is what messages call the index.
+    """The index that a plan wants. `keys` are the columns that the input's keys are compared with, `columns` those that
+    a look-up gives. `options` are the kind's own. Messages call the index `name`.
     """
 
     name: str
@@ -28,8 +28,8 @@ class WantedIndex:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class IndexHost:
-    """What the executor has for indexes: tables as opened pieces, a DuckDB instance, and the databases that the
-    service's owner has given a name. A plan names them; where they are it cannot say.
+    """The executor's resources for indexes: tables as opened pieces, a DuckDB instance, and the databases that the
+    service's owner has named. A plan names a database, and cannot say where it is.
     """
 
     tables: Mapping[str, Sequence[Piece]] = field(default_factory=dict)
@@ -38,14 +38,14 @@ class IndexHost:
 
 
 class IndexKind(Protocol):
-    """A kind of index, under its name, with the names of the options it needs and of those it may have."""
+    """A kind of index, under its name, with the names of the options that it needs and of those that it may have."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def reads_source(self) -> bool:
-        """Whether its table is a source of the plan, one of the host's `tables`, by the option `table`."""
+        """True where the index's table is a source of the plan: one of the host's `tables`, by the option `table`."""
         ...
 
     @property
@@ -55,12 +55,12 @@ class IndexKind(Protocol):
     def possible(self) -> frozenset[str]: ...
 
     def open(self, wanted: WantedIndex, host: IndexHost) -> Index:
-        """The index. The options' names have been checked."""
+        """Open the index. The options' names have been checked."""
         ...
 
 
 def check_options(kind: IndexKind, wanted: WantedIndex) -> None:
-    """`InvalidRequest` for an option that is missing or unknown."""
+    """Raise `InvalidRequest` for an option that is missing or unknown."""
     given = set(wanted.options)
     wrong = sorted(kind.needed - given) or sorted(given - kind.needed - kind.possible)
     if wrong:
@@ -70,7 +70,7 @@ def check_options(kind: IndexKind, wanted: WantedIndex) -> None:
 
 
 def named(what: str, name: str, known: Mapping[str, object], wanted: WantedIndex) -> None:
-    """`InvalidRequest` where there is no `what` of this name."""
+    """Raise `InvalidRequest` where there is no `what` of this name."""
     if name not in known:
         there = ", ".join(map(repr, sorted(known))) or "none"
         raise InvalidRequest(f"index {wanted.name!r}: there is no {what} {name!r}; there are: {there}")

@@ -1,9 +1,10 @@
 """A table of a SQL database, looked up through ADBC.
 
 One statement, `SELECT ... FROM table WHERE key = ? AND ...`, takes a batch of keys as a batch of bound rows; the
-database finds each with its own index. Names are quoted, values are bound. What the database calls equal (another
-collation, another type) is compared again, so that only equal keys match. A database gives rows in no order of their
-own: the matches of a key are ordered by the values of their columns, from the first on, nulls last.
+database finds each row with its own index. Names are quoted, values are bound. A database may call other values equal
+(another collation, another type), so the keys of its rows are compared again, and only equal keys match. A database
+gives rows in no fixed order, so the matches of a key are ordered by the values of their columns, from the first column
+on, nulls last.
 
 Connections are made when they are needed, one for each look-up at a time, and kept.
 """
@@ -35,21 +36,23 @@ _ROW: Final = "tidegate_row"
 
 
 def out_of_reach(error: Exception) -> bool:
-    """Whether ADBC says that the database is busy or out of reach, and so may be there the next time."""
+    """True where ADBC says that the database is busy or out of reach, so that another try may succeed."""
     status = getattr(error, "status_code", None)
     return getattr(status, "name", "") in ("IO", "TIMEOUT")
 
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """`connect` opens a connection of an ADBC driver's `dbapi` module, `transient` says which errors may pass."""
+    """A database. `connect` opens a connection of an ADBC driver's `dbapi` module; `transient` says which errors may
+    pass.
+    """
 
     connect: Callable[[], Any]
     transient: Callable[[Exception], bool] = out_of_reach
 
 
 def sqlite(path: str) -> Database:
-    """A SQLite file, which is only read. Needs the extra `tidegate[adbc]`."""
+    """A SQLite file, opened for reading alone. Needs the extra `tidegate[adbc]`."""
     from adbc_driver_sqlite import dbapi
 
     uri = f"file:{quote(path)}?mode=ro"
@@ -64,16 +67,20 @@ def sqlite(path: str) -> Database:
 
 
 class _Unopened(Exception):
-    """In place of the driver's error, which has the file's path (where it is is not for plans) and a wrong reason."""
+    """The error in place of the driver's own, which has the file's path, not meant for a plan's author, and a wrong
+    reason.
+    """
 
 
 def _locked_or_out_of_reach(error: Exception) -> bool:
-    """The driver calls a lock that it meets while preparing a wrong argument."""
+    """True for a lock or a database out of reach. The driver reports a lock that it meets while preparing as a wrong
+    argument.
+    """
     return isinstance(error, _Unopened) or out_of_reach(error) or "database is locked" in str(error)
 
 
 class SqlIndex(Index):
-    """Over the table `table` (a name, or schema and name) of `database`."""
+    """An index over the table `table` (a name, or schema and name) of `database`."""
 
     def __init__(
         self, name: str, database: Database, table: Sequence[str], *, keys: Sequence[Column], columns: Sequence[Column]
@@ -112,7 +119,7 @@ class SqlIndex(Index):
                 cursor.adbc_cancel()
 
     def close(self) -> None:
-        """Connections that are still looking up are told to end, and closed by that look-up."""
+        """Close the connections. A connection in use is told to end; its look-up closes it."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
@@ -121,7 +128,7 @@ class SqlIndex(Index):
         self.interrupt()
 
     def _fetch(self, keys: pa.RecordBatch) -> pa.RecordBatch:
-        """The row's number, the keys and the columns of each match."""
+        """The key's row number, the keys and the columns of each match."""
         numbers = pa.array(range(keys.num_rows), pa.int64())
         bound = pa.RecordBatch.from_arrays([numbers, *keys.columns], names=[_ROW, *keys.schema.names])
         with self._connection() as connection, connection.cursor() as cursor:
@@ -138,7 +145,7 @@ class SqlIndex(Index):
 
     @contextmanager
     def _connection(self) -> Iterator[Any]:
-        """One that no other look-up uses. After an error it is not used again."""
+        """A connection that no other look-up uses. It is not used again after an error."""
         with self._lock:
             if self._closed:
                 raise failures.interrupted(f"index {self.name!r}")
@@ -157,7 +164,7 @@ class SqlIndex(Index):
                 connection.close()
 
     def _typed(self, column: Column, array: pa.Array) -> pa.Array:
-        """As the plan's type: the driver takes the type from the values it sees."""
+        """The column as the plan's type: the driver takes the type from the values that it sees."""
         if array.null_count == len(array):
             array = pa.nulls(len(array), column.type)
         if array.null_count and not column.nullable:
@@ -176,14 +183,16 @@ def _statement(name: str, table: Sequence[str], keys: Sequence[Column], columns:
     for part in (*table, *(column.name for column in (*keys, *columns))):
         if not writable(part):
             raise ExecutionError(f"index {name!r}: {part!r} cannot be written as a name in SQL")
-    # Qualified, because SQLite takes a quoted name that it does not find for a text.
+    # The names are qualified, because SQLite takes a quoted name that it does not find for a text.
     read = ", ".join(f"t.{identifier(column.name)}" for column in (*keys, *columns))
     where = " AND ".join(f"t.{identifier(key.name)} = ?" for key in keys)
     return f"SELECT ?, {read} FROM {'.'.join(map(identifier, table))} AS t WHERE {where}"
 
 
 def _order(rows: np.ndarray[tuple[int], np.dtype[np.int64]], columns: Sequence[pa.Array], kept: Any) -> Any:
-    """The places `kept`, by row and then by the columns' values. Floats that compare as equal go by their bits."""
+    """The positions `kept`, ordered by row and then by the columns' values. Floats that compare as equal are ordered by
+    their bits.
+    """
     by = [rows, *(key for column in columns for key in _sort_keys(column))]
     table = pa.table([pa.array(kept), *(pa.array(key).take(pa.array(kept)) for key in by)], names=_names(len(by) + 1))
     order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in table.column_names[1:]])

@@ -1,7 +1,7 @@
 """The keys of a stretch of rows of two sorted inputs as one int64 each, in the order of the keys.
 
-Equal keys have equal codes, on both sides. A single integer key is its own code; others get codes that mean something
-within the stretch alone.
+Equal keys have equal codes, on both sides. A single integer key is its own code; other keys get codes that have a
+meaning within the stretch alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The held rows of one key, and what probed rows with that key make with them.
+"""The held rows of one key, and their join with the probed rows of that key.
 
-However many there are on either side: the held ones are read again for each probed row once they are more than a
-block, from a file once they are beyond the memory limit.
+Either side may have any number of rows. Held rows that are more than a block are read again for each probed row, and
+held rows beyond the memory limit are read from a file.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from .pieces import together
 
 
 class KeyGroup:
-    """`add` all held rows and `seal`; then `join` the probed ones and `rest`. `fertile` is False where the key is one
-    that matches nothing.
+    """The group of one key. Call `add` for all held rows, then `seal`, then `join` for the probed rows, then `rest`.
+    `fertile` is False where the key matches nothing.
     """
 
     def __init__(self, matcher: Matcher, rows: HeldRows, *, fertile: bool) -> None:
@@ -40,7 +40,7 @@ class KeyGroup:
             self._hit = np.zeros(self._rows.rows, dtype=np.bool_)
 
     def join(self, probe: ProbeRows) -> Iterator[pa.RecordBatch]:
-        """What comes of these probed rows, which have the group's key."""
+        """The join's rows for these probed rows, which have the group's key."""
         if not self._fertile:
             yield from self._matcher.probe_alone(probe.rows())
             return
@@ -73,7 +73,7 @@ class KeyGroup:
         self._rows.close()
 
     def _with_all(self, probe: ProbeRows) -> Iterator[pa.RecordBatch]:
-        """As many probed rows at a time as make a block of pairs."""
+        """The join of as many probed rows at a time as make a block of pairs."""
         if self._whole is None:
             self._whole = pa.concat_batches(list(self._rows.batches()))
         count = self._whole.num_rows
@@ -88,7 +88,7 @@ class KeyGroup:
             yield from self._matcher.output(part, probe_rows, self._whole, held_rows)
 
     def _with_each_batch(self, probe: ProbeRows, row: int) -> Iterator[pa.RecordBatch]:
-        """One probed row with all held rows, a batch at a time."""
+        """The join of one probed row with all held rows, a batch at a time."""
         meaning, found, at = self._matcher.meaning, 0, 0
         for batch in self._rows.batches():
             rows = np.arange(batch.num_rows)

@@ -1,4 +1,4 @@
-"""Where the rows of one sorted side find their key among the rows of the other."""
+"""For each row of one sorted side, the range of rows with its key on the other side."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy as np
 from ..arrays.layout import Words
 from ..core.blocks import BLOCK_ROWS
 
-#: How many; or whether, where it is one at most.
+#: The number of rows; or a flag, where it is one at most.
 Counts: TypeAlias = np.ndarray[tuple[int], np.dtype[Any]]
 
 _DENSE: Final = 4
 
 
 def ranges(probe: Words, held: Words, *, distinct: bool) -> tuple[Words, Counts]:
-    """For each probed row, the first of the held rows with its key, and how many there are. Where there are none, the
-    first is any. `distinct` says that no two held rows have the same key.
+    """For each probed row, the first of the held rows with its key, and their number. Where the number is 0 the first
+    is arbitrary. `distinct` says that no two held rows have the same key.
     """
     base = min(int(probe[0]), int(held[0]))
     span = max(int(probe[-1]), int(held[-1])) - base + 1
@@ -31,7 +31,7 @@ def ranges(probe: Words, held: Words, *, distinct: bool) -> tuple[Words, Counts]
 
 
 def _looked_up(probe: Words, held: Words, span: int, *, distinct: bool) -> tuple[Words, Counts]:
-    """By a table of all keys, where they are close to each other: several times as fast as searching."""
+    """`ranges` by a table of all keys, for keys that are close to each other: several times as fast as a search."""
     if distinct:
         places = np.full(span, -1, dtype=np.int64)
         places[held] = np.arange(len(held))
@@ -53,8 +53,8 @@ def expanded(first: Words, counts: Counts, at: int, to: int) -> tuple[Words, Wor
 
 
 def parts(probe: Words, counts: Counts) -> Iterator[tuple[int, int, bool]]:
-    """Runs of probed rows, each of whole groups that make a block of pairs at most, or of one group that makes more
-    (then the last item says so).
+    """Runs of probed rows. A run has whole groups that make a block of pairs at most, or one group that makes more;
+    then the last item is True.
     """
     if int(counts.sum()) <= BLOCK_ROWS:
         yield 0, len(probe), False

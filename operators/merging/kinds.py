@@ -1,7 +1,7 @@
-"""What the types of a merge join mean, for one procedure that runs them all.
+"""The meanings of the types of a merge join, for one procedure that runs all types.
 
-One side is *probed*: its rows stream through. Of the other, the rows of one key at a time are *held*. The left side is
-probed, except where a type keeps nothing but rows of the right one.
+One side is *probed*: its rows stream through. Of the other side, the rows of one key at a time are *held*. The left
+side is probed, except for types that keep only rows of the right side.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from typing import Final
 
 
 class MergeJoinType(enum.Enum):
-    """`single` types give each row of one side with its only match, or with nulls; a second match is an error."""
+    """The type of a merge join. `single` types give each row of one side with its only match, or with nulls; a second
+    match is an error.
+    """
 
     INNER = "inner"
     OUTER = "outer"
@@ -27,7 +29,7 @@ class MergeJoinType(enum.Enum):
 
 
 class Comparison(enum.Enum):
-    """Whether a null key equals another one."""
+    """The comparison of keys: a null equals nothing, or another null."""
 
     EQUAL = "equal"
     NOT_DISTINCT = "is_not_distinct_from"
@@ -35,8 +37,9 @@ class Comparison(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meaning:
-    """`pairs`: rows of both sides that match, next to each other. `matched`: rows of the probed side, once, if they
-    match. `probe_alone` and `held_alone`: a side's rows without a match; with nulls next to them where there are pairs.
+    """The rows that a type gives. `pairs`: rows of both sides that match, side by side. `matched`: rows of the probed
+    side that match, once each. `probe_alone` and `held_alone`: a side's rows without a match, beside nulls where there
+    are pairs.
     """
 
     pairs: bool
@@ -48,7 +51,7 @@ class Meaning:
 
     @property
     def asks_whether(self) -> bool:
-        """Nothing of a held row is wanted but that it is there."""
+        """True where the join needs no values of held rows, but only their existence."""
         return not self.pairs and not self.held_alone
 
 

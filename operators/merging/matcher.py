@@ -1,4 +1,4 @@
-"""From candidate pairs of rows with equal keys to the rows that come out."""
+"""The step from candidate pairs of rows with equal keys to the join's rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .pieces import Insertion, Pieces, picked, together
 
 @dataclass(frozen=True, slots=True)
 class ProbeRows:
-    """Rows `start` to `stop` of `batch`. `describe` says which row of the input one of them is."""
+    """Probed rows `start` to `stop` of `batch`. `describe` says which row of the input a row is."""
 
     batch: pa.RecordBatch
     start: int
@@ -39,7 +39,9 @@ class Lost:
 
 
 class Matcher:
-    """What a join's type and condition make of pairs. Those it is given are sorted by probed row, then by held row."""
+    """The join's rows from candidate pairs, by the join's type and condition. The pairs are sorted by probed row, then
+    by held row.
+    """
 
     def __init__(self, meaning: Meaning, pieces: Pieces, condition: PairFilter | None, place: str) -> None:
         self.meaning = meaning
@@ -50,7 +52,7 @@ class Matcher:
     def kept(
         self, probe: pa.RecordBatch, probe_rows: Words, held: pa.RecordBatch, held_rows: Words
     ) -> tuple[Words, Words]:
-        """The pairs that the condition has nothing against."""
+        """The pairs for which the condition holds."""
         if self.condition is None or not len(probe_rows):
             return probe_rows, held_rows
         mask = self.mask(probe, probe_rows, held, held_rows)
@@ -65,7 +67,7 @@ class Matcher:
     def output(
         self, probe: ProbeRows, probe_rows: Words, held: pa.RecordBatch, held_rows: Words, lost: Lost | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """All that comes of the probed rows, these pairs being all their matches, and of the lost ones."""
+        """All rows that come of the probed rows, whose matches are these pairs, and of the lost rows."""
         if not self.meaning.pairs:
             hit = _marked(probe_rows, probe.start, probe.stop)
             yield from self.asked(probe, hit)
@@ -86,7 +88,7 @@ class Matcher:
             yield self.pieces.pairs(probe.batch, together(probe_rows), held, together(held_rows))
 
     def asked(self, probe: ProbeRows, hit: Flags) -> Iterator[pa.RecordBatch]:
-        """What comes of probed rows of which it is enough to know whether they match."""
+        """The rows that come of probed rows, where it is enough to know whether each one matches."""
         wanted = np.flatnonzero(hit if self.meaning.matched else ~hit)
         if wanted.size:
             columns = picked(probe.batch, together(wanted + probe.start))
@@ -115,7 +117,7 @@ _NONE: Final = -1
 
 
 def _marked(rows: Words, start: int, stop: int) -> Flags:
-    """Which of the rows `start` to `stop` are among `rows`."""
+    """True for each of the rows `start` to `stop` that is among `rows`."""
     hit = np.zeros(stop - start, dtype=np.bool_)
     hit[rows - start] = True
     return hit

@@ -1,8 +1,9 @@
-"""One epoch of a merge join: which rows of the two inputs are compared next, and when an input is given up.
+"""One epoch of a merge join: it chooses the rows of the two inputs that are compared next, and closes an input
+early.
 
 Rows before the smaller of the two batches' last keys are matched at once: their groups are whole on both sides. The
-group of that key itself may go on in the next batches, so its held rows are collected first, then probed rows join
-them, batch by batch.
+group of that last key may go on in the next batches, so its held rows are collected first, and then its probed rows are
+joined with them, batch by batch.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from .sorted_input import SortedInput
 
 
 class Merge:
-    """`strict_keys` are the places of the keys under which a null matches nothing."""
+    """The merge of one epoch. `strict_keys` are the positions of the keys under which a null matches nothing."""
 
     def __init__(
         self,
@@ -53,8 +54,8 @@ class Merge:
     # ---------------------------------------------------------------------------------------- what is read, and closed
 
     def _more(self) -> bool:
-        """Whether any row waits. An input is read here only when none of its rows waits, and closed as soon as none of
-        the rows that are left in it can come out.
+        """True where any row waits. An input is read here only when none of its rows waits, and closed as soon as no
+        row that is left in it can come out.
         """
         meaning, probe, held = self._matcher.meaning, self._probe, self._held
         if (not probe.fill() or probe.barren) and not meaning.held_alone:
@@ -68,7 +69,9 @@ class Merge:
     # --------------------------------------------------------------------------------------------------- how far to go
 
     def _reach(self) -> tuple[int, int, Key | None]:
-        """How far the rows of both go whose groups are whole, and the key of the group after them, if both have it."""
+        """The ends of the rows of both inputs whose groups are whole, and the key of the group behind them, if both
+        inputs have it.
+        """
         probe, held = self._probe, self._held
         if not probe.waiting or not held.waiting:
             return probe.stop, held.stop, None
@@ -83,7 +86,7 @@ class Merge:
     # ----------------------------------------------------------------------------------------------- groups all at once
 
     def _apart(self, probe_to: int, held_to: int) -> Iterator[pa.RecordBatch]:
-        """Rows up to these, none of whose keys comes again."""
+        """The join of the rows up to these positions, none of whose keys comes again."""
         probe, held = self._probe, self._held
         one, two = probe.stretch(probe_to), held.stretch(held_to)
         if not len(one):
@@ -131,7 +134,7 @@ class Merge:
         return ProbeRows(self._probe.batch, start, stop, self._probe.describe)
 
     def _large(self, probe_from: int, probe_to: int, held_from: int, held_to: int) -> Iterator[pa.RecordBatch]:
-        """A whole group with more pairs than a block."""
+        """The join of a whole group with more pairs than a block."""
         group = self._new_group(fertile=True)
         try:
             group.add(self._held.rows(held_from, held_to))
@@ -144,8 +147,8 @@ class Merge:
     # ------------------------------------------------------------------------------------- a group over several batches
 
     def _group(self, key: Key) -> Iterator[pa.RecordBatch]:
-        """All rows of this key: those that wait on both sides and those still to come. (Held rows that need not be
-        collected stay where they are: they come up as rows without a match.)
+        """The join of all rows of this key: rows that wait on both sides and rows still to come. (Held rows that need
+        not be collected stay in their input: they come out later as rows without a match.)
         """
         probe, meaning = self._probe, self._matcher.meaning
         nulls = probe.keys.nulls(self._strict_keys, probe.start, probe.start + 1)
@@ -183,7 +186,7 @@ class Merge:
 
 
 def _others(rows: Words, start: int, stop: int) -> Words:
-    """The rows between these that are not among `rows`."""
+    """The rows from `start` to `stop` that are not among `rows`."""
     missing = np.ones(stop - start, dtype=np.bool_)
     missing[rows - start] = False
     return np.flatnonzero(missing) + start

@@ -1,4 +1,4 @@
-"""The part of a join's condition that is not about keys: which candidate pairs match, as DuckDB says."""
+"""The part of a join's condition that is not about keys. DuckDB evaluates it for candidate pairs."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _MASK = pa.schema([("matches", pa.bool_())])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairCondition:
-    """SQL over columns c0, c1, ... of the left side, then of the right one; a pair for which it is null does not match.
-    `reads` are the places of the columns that it reads.
+    """A condition in SQL over columns c0, c1, ... of the left side, then of the right side. A pair for which it is null
+    does not match. `reads` are the positions of the columns that it reads.
     """
 
     sql: str
@@ -34,7 +34,7 @@ class PairCondition:
 
 
 class PairFilter:
-    """A condition planned once, asked for each batch of candidates."""
+    """A condition that is planned once and evaluated for each batch of candidate pairs."""
 
     def __init__(
         self, condition: PairCondition, left: pa.Schema, right: pa.Schema, instance: Instance, place: str
@@ -56,7 +56,7 @@ class PairFilter:
         )
 
     def matches(self, left: pa.RecordBatch, left_rows: Rows, right: pa.RecordBatch, right_rows: Rows) -> Flags:
-        """Whether each of these pairs matches."""
+        """True for each of these pairs that matches."""
         count = number_of(left_rows)
         columns = [*_read(left, left_rows, self._left, count), *_read(right, right_rows, self._right, count)]
         candidates = batch_of(columns, count, self._schema)
@@ -72,6 +72,6 @@ class PairFilter:
 
 
 def _read(batch: pa.RecordBatch, rows: Rows, wanted: frozenset[int], count: int) -> Sequence[pa.Array]:
-    """The wanted columns' values; the others stand empty in their places."""
+    """The values of the wanted columns. The other columns are placeholders without values."""
     found = iter(picked(batch.select(sorted(wanted)), rows))
     return [next(found) if i in wanted else pa.nulls(count, pa.int8()) for i in range(batch.num_columns)]

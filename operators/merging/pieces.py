@@ -1,4 +1,4 @@
-"""What comes out of a merge join, put together from rows of its two sides, in batches of bounded size."""
+"""The rows of a merge join, put together from rows of its two sides, in batches of bounded size."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from ..core.blocks import BLOCK_ROWS
 from .kinds import Meaning
 
 Rows: TypeAlias = Words | slice
-"""Places in a batch; -1 is no row, where columns are null."""
+"""Row numbers in a batch. -1 is no row: its columns are null."""
 
 _SMALL: Final = 4_096
 
 
 class Pieces:
-    """Batches of the output's schema: the left side's columns first, of one side alone where there are no pairs."""
+    """A builder of batches of the output's schema: the left side's columns come first. Types without pairs have one
+    side's columns alone.
+    """
 
     def __init__(self, meaning: Meaning, schema: pa.Schema, probe: pa.Schema, held: pa.Schema) -> None:
         self._meaning = meaning
@@ -50,7 +52,7 @@ def number_of(rows: Rows) -> int:
 
 
 def picked(batch: pa.RecordBatch, rows: Rows) -> list[pa.Array]:
-    """These rows' columns; neighbours in order are not copied."""
+    """The columns of these rows. Rows that are neighbours in order are not copied."""
     if isinstance(rows, slice):
         columns: list[pa.Array] = batch.slice(rows.start, rows.stop - rows.start).columns
         return columns
@@ -62,7 +64,7 @@ def picked(batch: pa.RecordBatch, rows: Rows) -> list[pa.Array]:
 
 
 def _padded(batch: pa.RecordBatch, rows: Words, missing: Flags) -> list[pa.Array]:
-    """These rows' columns, null where they are missing."""
+    """The columns of these rows, null where a row is missing."""
     if not batch.num_rows:
         return _nulls(batch.schema, len(rows))
     indices = pa.array(rows, mask=missing)
@@ -76,7 +78,7 @@ def _fixed(column: pa.Array) -> bool:
 
 
 def _hidden(array: pa.Array, valid: pa.Buffer) -> pa.Array:
-    """A column of fixed width under a validity of its own. (To take nulls costs Arrow several times as much.)"""
+    """A column of fixed width under another validity. (Taking nulls costs Arrow several times as much.)"""
     return pa.Array.from_buffers(array.type, len(array), [valid, array.buffers()[1]], offset=array.offset)
 
 
@@ -88,7 +90,7 @@ def together(rows: Words) -> Rows:
 
 
 def bounded(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of at most a block; small ones wait for others, and at most for the end."""
+    """The same rows in batches of at most a block. Small batches wait for others, and for the end at the latest."""
     small: list[pa.RecordBatch] = []
     held = 0
     for batch in batches:
@@ -106,7 +108,7 @@ def bounded(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 class Insertion:
-    """Values put in before these `places`, which rise, of arrays of `length` rows."""
+    """An insertion of values before these ascending `places` of arrays of `length` rows."""
 
     def __init__(self, places: Words, length: int) -> None:
         self._places = places + np.arange(len(places))

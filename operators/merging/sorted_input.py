@@ -1,4 +1,4 @@
-"""A sorted stream, a batch at a time: its rows with their keys, checked to be in order."""
+"""A sorted stream, a batch at a time: its rows with their keys, and a check of their order."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from ..core.operator import Stream
 
 
 class SortedInput:
-    """Rows `start` to `stop` of `batch` are those that wait. `fill` reads the next batch once none does, never before.
+    """A sorted input. Rows `start` to `stop` of `batch` wait. `fill` reads the next batch once no row waits, never
+    before.
 
-    `strict_keys` are the places of the keys under which a null matches nothing.
+    `strict_keys` are the positions of the keys under which a null matches nothing.
     """
 
     def __init__(self, name: str, stream: Stream, ordering: Ordering, strict_keys: Sequence[int], place: str) -> None:
@@ -43,14 +44,14 @@ class SortedInput:
 
     @property
     def barren(self) -> bool:
-        """Neither the first waiting row nor any after it can match: their first key is null."""
+        """True where no row from the first waiting one on can match, because its first key is null."""
         if 0 not in self._strict_keys or self._ordering.orders[0].nulls_first:
             return False
         nulls = self.keys.columns[0].nulls
         return nulls is not None and self.waiting and bool(nulls[self.start])
 
     def fill(self) -> bool:
-        """Whether any row waits or is still to come."""
+        """Read a batch if no row waits. False where no row waits and none is to come."""
         while not self.waiting and not self._ended:
             batch = self._rest if self._rest is not None else next(self._stream, None)
             self._rest = None
@@ -64,7 +65,7 @@ class SortedInput:
         return self.waiting
 
     def drop(self) -> None:
-        """No more of its rows are wanted: it is closed, and so is what it comes from."""
+        """Close the input, and the stream that it reads: no more of its rows are wanted."""
         self._ended = True
         self.start = self.stop
         self._rest = None

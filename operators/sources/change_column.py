@@ -1,7 +1,7 @@
-"""A change column: what of a split says of each row how often it is inserted, or deleted.
+"""A change column: the column of a split that says how often each row is inserted or deleted.
 
-It holds weights (+1 inserts a row, -1 deletes one, n is n copies), or the words that table formats write for changes.
-In a text file a weight is a whole number in digits.
+A change column holds weights (+1 inserts a row, -1 deletes one, n is n copies), or the words that table formats write
+for changes. In a text file a weight is a whole number in digits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyarrow import types as kinds
 from ..arrays.casts import plain
 
 WEIGHT: Final = "_weight"
-"""The column that a scan puts behind the plan's columns: each row's weight."""
+"""The column of weights that a scan puts behind the plan's columns."""
 
 Weights: TypeAlias = npt.NDArray[np.int64]
 
@@ -27,7 +27,7 @@ _DIGITS: Final = r"^[+-]?[0-9]{1,18}$"
 
 
 class BadChange(Exception):
-    """The value at `row` says nothing of its row."""
+    """The value at `row` is no weight and no word for a change."""
 
     def __init__(self, row: int, why: str) -> None:
         super().__init__(why)
@@ -35,13 +35,13 @@ class BadChange(Exception):
 
 
 def tells_changes(type_: pa.DataType) -> bool:
-    """Whether a column of this type can say so."""
+    """True where a column of this type can be a change column."""
     kind = plain(type_)
     return bool(kinds.is_integer(kind) or kinds.is_string(kind))
 
 
 def weights(array: pa.Array, *, digits: bool = False) -> Weights:
-    """The rows' weights, from a column of a type that `tells_changes`. With `digits` text may be a number too."""
+    """The rows' weights, from a column of a type that `tells_changes`. With `digits`, text may also be a number."""
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if kinds.is_dictionary(array.type):

@@ -1,4 +1,4 @@
-"""The order that a plan declares for a source, held against its rows as they are read."""
+"""The order that a plan declares for a source, checked against the source's rows as they are read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .formats.matching import describe
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """The last row that was checked, for the message if the next one comes before it."""
+    """The last row that was checked, kept for the error message in case the next row comes before it."""
 
     key: Key
     piece: Piece
@@ -24,8 +24,8 @@ class _Row:
 
 
 class DeclaredOrder:
-    """`check` takes an epoch's batches in turn, after `begin`, and raises `SplitError` at the first row that comes
-    before the one ahead of it, whichever splits the two are in.
+    """The check of a declared order. After `begin`, `check` takes an epoch's batches in turn. It raises `SplitError` at
+    the first row that comes before the row ahead of it, also where the two rows are in different splits.
     """
 
     def __init__(self, source: str, schema: pa.Schema, orders: Sequence[Order]) -> None:
@@ -42,7 +42,7 @@ class DeclaredOrder:
         self._last = None
 
     def check(self, batch: pa.RecordBatch, piece: Piece, first_row: int) -> None:
-        """`first_row` is the number of the batch's first row in its piece's file or split."""
+        """Check a batch. `first_row` is the number of the batch's first row in its piece's file or split."""
         keys = self._ordering.keys(batch)
         if self._last is not None and keys.at(0) < self._last.key:
             raise self._broken(self._last, self._row(batch, keys.at(0), piece, 0, first_row))

@@ -1,7 +1,8 @@
-"""What a statement has read of the files it was given.
+"""The parts of its files that a statement has read.
 
-Bytes and row groups are counted by DuckDB where it reads, below the statement, and told in its profile. A profile
-costs about half a millisecond, so files that are read as a whole or nearly so have none: they count as read.
+DuckDB counts bytes and row groups where it reads them, below the statement, and reports them in the statement's
+profile. A profile costs about half a millisecond, so a statement that reads its files as a whole, or nearly, runs
+without one: all of its files count as read.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ _FEW_PIECES = 8
 
 @dataclass(frozen=True, slots=True)
 class FileReads:
-    """`rows` of the pieces, and the `bytes` read from disk for them. `at_least`: it may have been more, because the
-    reading was stopped from outside, which leaves no profile.
+    """The `rows` that were read of the pieces, and the `bytes` read from disk for them. `at_least` says that both may
+    be higher: the statement was stopped from outside, which leaves no profile.
     """
 
     rows: int = 0
@@ -32,18 +33,18 @@ NOTHING = FileReads()
 
 
 def worth_counting(pieces: Sequence[FilePiece]) -> bool:
-    """Whether so much can be left unread that a profile pays."""
+    """True where so much may be left unread that a profile pays."""
     return len(pieces) > _FEW_PIECES or _rows(pieces) > PIECE_ROWS
 
 
 def whole(pieces: Sequence[FilePiece]) -> FileReads:
-    """All rows, and the bytes of the files in proportion."""
+    """All rows of the pieces, and the bytes of their files in proportion."""
     return FileReads(_rows(pieces), round(sum(_bytes(piece) for piece in pieces)))
 
 
 def stopped(pieces: Sequence[FilePiece], given_out: int, columns: int) -> FileReads:
-    """A statement that was stopped after so many rows of its result, and reads so many columns. It need not have read
-    more of a file than these columns.
+    """The reads of a statement that was stopped after `given_out` rows of its result, and reads `columns` columns. It
+    may have read no more of a file than these columns.
     """
     everything = whole(pieces)
     rows = min(given_out, everything.rows)
@@ -53,10 +54,11 @@ def stopped(pieces: Sequence[FilePiece], given_out: int, columns: int) -> FileRe
 
 
 def profiled(profile: str, pieces: Sequence[FilePiece], paths: Mapping[str, str]) -> FileReads:
-    """What the profile of a statement that has ended tells; it opened the files by these `paths`. One that the footers
-    alone answered has none inside.
+    """The reads in the profile of a statement that has ended and that opened the files by these `paths`. A statement
+    that the footers alone answered has no reads in its profile.
 
-    A scan with a filter in it tells only the rows that passed: its rows are those of the row groups it went through.
+    The profile of a scan with a filter counts only the rows that passed. So its rows are taken from the row groups that
+    it went through.
     """
     found: dict[str, Any] = json.loads(profile)
     groups = {paths.get(piece.path, piece.path): _group_rows(piece) for piece in pieces}
@@ -72,7 +74,7 @@ def profiled(profile: str, pieces: Sequence[FilePiece], paths: Mapping[str, str]
     everything = whole(pieces)
     told = found.get("io", {})
     size = told.get("total_bytes_read", 0)
-    if told.get("total_bytes_written", 0):  # it spilled, and what it read back is in that number too
+    if told.get("total_bytes_written", 0):  # the statement spilled, and the bytes it read back are in that number too
         size = min(size, everything.bytes)
     return FileReads(min(round(rows), everything.rows), size)
 
@@ -95,5 +97,5 @@ def _bytes(piece: FilePiece) -> float:
 
 
 def _group_rows(piece: FilePiece) -> float:
-    """Rows of a row group, taken as equally large."""
+    """The rows of a row group, if all row groups of the file were equally large."""
     return max(piece.file_rows or 0, 1) / max(piece.file_groups or 0, 1)

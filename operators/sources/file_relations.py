@@ -1,9 +1,9 @@
 """Files as a relation that DuckDB reads itself: the epoch's pieces of one source, in order, in the plan's types.
 
-Whole files of one schema are one `read_parquet` over a list; a range of a file is a branch of its own, because that
+Whole files of one schema are one `read_parquet` over a list. A range of a file is a branch of its own, because that
 lets DuckDB skip row groups. Paths, folder values and messages are bound as parameters.
 
-`native_obstacle` says why DuckDB may not: it must give exactly what `scan` gives.
+DuckDB must give exactly the rows that `scan` gives; `native_obstacle` says why it cannot.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _Bind: TypeAlias = Callable[[object], str]
 
 _KEPT: Final = 0.2
 _OWN: Final[Mapping[str, str]] = {}
-#: DuckDB reads 2,048 rows of a file at a time, whatever they take: of wider rows than this, that is too much.
+#: The widest rows that DuckDB may read: it reads 2,048 rows of a file at a time, however large they are.
 _WIDEST: Final = 8 << 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FileSource:
-    """A source that a statement reads from files; it calls it `relation`, with columns c0, c1, ...
+    """A source that a statement reads from files, under the name `relation`, with columns c0, c1, ...
 
-    Where it is `placed`, p0, p1 and p2 order its rows as they are in the pieces. Where it is `weighed`, DuckDB is made
-    to expect as many rows of it as it has.
+    Where the source is `placed`, columns p0, p1 and p2 order its rows as they are in the pieces. Where it is `weighed`,
+    DuckDB is made to estimate its true number of rows.
     """
 
     source: str
@@ -48,7 +48,7 @@ class FileSource:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the relation's columns; without any it has one all the same."""
+        """The names of the relation's columns. A relation has at least one column, even if the source has none."""
         named = [f"c{i}" for i in range(len(self.columns))]
         return (*named, "p0", "p1", "p2") if self.placed else tuple(named) or ("c0",)
 
@@ -62,7 +62,7 @@ class Definition:
 
 
 def native_obstacle(pieces: Sequence[Piece], columns: Sequence[Column]) -> str | None:
-    """Why DuckDB cannot read these pieces exactly as the plan wants them; None where it can."""
+    """The reason why DuckDB cannot read these pieces exactly as the plan wants them; None where it can."""
     seen: tuple[pa.Schema, MissingColumns | None] | None = None
     for piece in pieces:
         if not isinstance(piece, FilePiece) or piece.format != "parquet" or piece.schema is None:
@@ -99,7 +99,7 @@ def _schema_obstacle(piece: FilePiece, schema: pa.Schema, columns: Sequence[Colu
 
 
 def _same_in_duckdb(file: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether DuckDB reads and casts it to the same values, or the same refusal, as ours."""
+    """True where DuckDB reads and casts such a column to the values that `scan` gives, and refuses the same values."""
     if kinds.is_dictionary(file):
         file = file.value_type
     file = file if isinstance(file, pa.BaseExtensionType) else plain(file)
@@ -141,7 +141,7 @@ _SQL_TYPES: dict[pa.DataType, str] = {
 
 
 def sql_type(type_: pa.DataType) -> str | None:
-    """DuckDB's type for a column read from a file; None for one that goes through `scan` instead."""
+    """DuckDB's type for a column read from a file; None for a type that goes through `scan` instead."""
     if kinds.is_decimal128(type_):
         return f"DECIMAL({type_.precision},{type_.scale})"
     if kinds.is_timestamp(type_) and type_.tz is not None:
@@ -153,7 +153,7 @@ def sql_type(type_: pa.DataType) -> str | None:
 
 
 def contiguous(pieces: Sequence[FilePiece]) -> Iterator[FilePiece]:
-    """Neighbours that continue each other in the same file, as one piece."""
+    """The pieces, with neighbours that continue each other in the same file joined into one."""
     held: FilePiece | None = None
     for piece in pieces:
         if held is not None and _continues(held, piece):
@@ -182,8 +182,8 @@ def _continues(left: FilePiece, right: FilePiece) -> bool:
 def define(
     source: FileSource, pieces: Sequence[FilePiece], first_parameter: int, paths: Mapping[str, str] = _OWN
 ) -> Definition:
-    """`source.relation` over `pieces`, all of which must be `native`. Parameters count from `first_parameter`; `paths`
-    says how a file is opened that is not opened by its own.
+    """The definition of `source.relation` over `pieces`, all of which must be `native`. Parameters count from
+    `first_parameter`. `paths` has the path to open a file by, where that is not the file's own.
     """
     values: list[object] = []
 
@@ -198,7 +198,7 @@ def define(
 
 
 def _groups(pieces: Sequence[FilePiece]) -> Iterator[list[FilePiece]]:
-    """Runs of whole files with one schema; a part of a file alone."""
+    """Runs of whole files with one schema. A part of a file is a group by itself."""
     group: list[FilePiece] = []
     for piece in contiguous(pieces):
         if group and (not piece.whole or not group[-1].whole or not _alike(group[-1], piece)):
@@ -236,9 +236,10 @@ def _branch(source: FileSource, number: int, group: Sequence[FilePiece], paths: 
 
 
 def _times(group: Sequence[FilePiece]) -> int:
-    """How often to list the files of a part, of which one time is read. DuckDB orders joins by estimates: it expects
-    as many rows as the listed files have, and of them `_KEPT` as soon as there is any condition. Nothing else tells it
-    more: it takes the files' own numbers over `explicit_cardinality`. What is listed but not read costs its footer.
+    """The number of times to list the files of a part; only the first listing is read. DuckDB orders joins by
+    estimates. It expects as many rows as the listed files have, and the share `_KEPT` of them as soon as there is any
+    condition. There is no other way to raise the estimate: DuckDB takes the files' own numbers over
+    `explicit_cardinality`. A file that is listed and not read costs the read of its footer.
     """
     rows = sum(piece.row_count or 0 for piece in group)
     listed = sum(piece.file_rows or 0 for piece in group)
@@ -246,7 +247,9 @@ def _times(group: Sequence[FilePiece]) -> int:
 
 
 def _wanted(piece: FilePiece) -> Iterator[str]:
-    """Conditions by which DuckDB skips row groups; it checks them for every row that it reads, so as few as will do."""
+    """Conditions by which DuckDB skips row groups. DuckDB checks each one for every row that it reads, so there are as
+    few as possible.
+    """
     if not piece.whole and piece.rows is not None:
         start, end = piece.rows
         if start:

@@ -1,9 +1,9 @@
-"""A file is read as it was when its split was accepted, or not at all.
+"""Reads of a file as it was when its split was accepted, or not at all.
 
-A file is opened once: component by component from the root of the file system on, and no link is followed, whatever
-became of the path since it was checked. Who reads it opens the same file again by its descriptor (`OpenFile.path`), on
-Linux; elsewhere, and where the process may not have that many files open, by its path. When it has been read, the
-descriptor and the path must be what they were at first.
+A file is opened once: component by component from the root of the file system on, without following a link, even if the
+path has changed since it was checked. On Linux a reader opens the same file again by its descriptor (`OpenFile.path`).
+On other systems, and where the process may not have that many files open, the reader opens the file by its path. After
+the read, the descriptor and the path must still lead to the same unchanged file.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from ..core.piece import FilePiece, FileVersion
 _DESCRIPTORS: Final = "/proc/self/fd"
 _BY_DESCRIPTOR: Final = os.path.isdir(_DESCRIPTORS)
 _FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-#: Nothing that is put in the file's place, a pipe for one, may hold up who opens it.
+#: Nothing that is put in the file's place, such as a pipe, may block the open call.
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _ANOTHER: Final = (errno.ELOOP, errno.ENOTDIR, errno.ENXIO)
-#: Of the files that the process may have open, those that are held for statements: a quarter of them.
+#: Statements may hold a quarter of the files that the process may have open.
 _HELD: Final = 4
 
 
 class Files(Protocol):
-    """How formats open what they read; `pyarrow.fs.FileSystem` has it."""
+    """The interface by which formats open files; `pyarrow.fs.FileSystem` has it."""
 
     def open_input_file(self, path: str) -> pa.NativeFile: ...
 
@@ -40,7 +40,7 @@ class Files(Protocol):
 
 
 class Identity(NamedTuple):
-    """Which file it is, and what was last done to it."""
+    """The identity of a file, with its size and the time of its last change."""
 
     device: int
     inode: int
@@ -53,7 +53,9 @@ class Identity(NamedTuple):
 
 
 class OpenFile:
-    """A piece's file, open. Raises `SplitError` where it is gone, another one, or no longer where its path led."""
+    """A piece's file, open. Raises `SplitError` where the file is gone, is another one, or is no longer where its path
+    led.
+    """
 
     def __init__(self, piece: FilePiece, folder: int | None = None) -> None:
         self._piece = piece
@@ -70,17 +72,17 @@ class OpenFile:
 
     @property
     def path(self) -> str:
-        """How to open this very file again."""
+        """The path by which a reader opens this very file again."""
         return f"{_DESCRIPTORS}/{self._descriptor}" if _BY_DESCRIPTOR else self._piece.path
 
     def check(self) -> None:
-        """`SplitError` where it has been written to, or its path leads to another one."""
+        """Raise `SplitError` where the file has been written to, or its path leads to another file."""
         if Identity.of(os.fstat(self._descriptor)) != self.identity:
             raise _changed(self._piece)
         _check_path(self._piece, self.identity)
 
     def close(self) -> None:
-        """More than once is harmless."""
+        """Close the file. A second call does nothing."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -93,7 +95,7 @@ class OpenFile:
 
 
 class PieceFiles:
-    """`Files` in which a piece's path leads to the file that is open."""
+    """`Files` in which a piece's path leads to the open file."""
 
     def __init__(self, file: OpenFile, path: str, files: Files) -> None:
         self._file = file
@@ -104,7 +106,7 @@ class PieceFiles:
         return self._files.open_input_file(self._real(path))
 
     def open_input_stream(self, path: str, compression: str | None = "detect") -> pa.NativeFile:
-        # A descriptor has no ending that tells.
+        # A descriptor has no file ending that tells the compression.
         return self._files.open_input_stream(self._real(path), compression=_compression(path, compression))
 
     def _real(self, path: str) -> str:
@@ -116,7 +118,7 @@ class HeldFiles:
 
     def __init__(self, pieces: Iterable[FilePiece]) -> None:
         self.paths: dict[str, str] = {}
-        """How the statement opens each file."""
+        """The path by which the statement opens each file."""
         self.identities: dict[str, Identity] = {}
         self._files: list[OpenFile] = []
         self._by_path: list[FilePiece] = []
@@ -144,14 +146,14 @@ class HeldFiles:
                     file.close()
 
     def check(self) -> None:
-        """As `OpenFile.check`."""
+        """Check each file as `OpenFile.check` does."""
         for file in self._files:
             file.check()
         for piece in self._by_path:
             _check_path(piece, self.identities[piece.path])
 
     def named(self, text: str) -> str:
-        """A message of who read the files, with their own names."""
+        """A message of the reader, with the files' own names in place of descriptors' paths."""
         for path, alias in self.paths.items():
             text = text.replace(f'"{alias}"', f'"{path}"')
         return text
@@ -169,12 +171,12 @@ class HeldFiles:
 
 
 def check_version(piece: FilePiece) -> None:
-    """`SplitError` for a file that is gone, another one, or no longer where its path led."""
+    """Raise `SplitError` for a file that is gone, is another one, or is no longer where its path led."""
     OpenFile(piece).close()
 
 
 class _Room:
-    """How many files statements hold, in the whole process."""
+    """A count of the files that statements hold, in the whole process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -197,7 +199,7 @@ _room: Final = _Room()
 
 
 class _Folder:
-    """The folder of the last piece, open: many files are in one."""
+    """The folder of the last piece, kept open because many files are in one folder."""
 
     def __init__(self) -> None:
         self._path = ""
@@ -263,7 +265,7 @@ def _compression(path: str, compression: str | None) -> str | None:
         return compression
     try:
         return str(pa.Codec.detect(path).name)
-    except (ValueError, TypeError):  # it is not compressed
+    except (ValueError, TypeError):  # the file is not compressed
         return None
 
 

@@ -1,7 +1,7 @@
-"""Lists the files that a folder or a pattern stands for: in one fixed order, within bounds, and only while wanted.
+"""The files that a folder or a pattern stands for, listed in one fixed order, within bounds, and only while wanted.
 
-Paths come in order component by component, as bytes. Names that begin with a dot or an underscore are skipped in
-folders, as are the links that lead to nothing. A folder that may not be looked into is a `PermissionError`.
+Paths are ordered component by component, as bytes. In folders, names that begin with a dot or an underscore are
+skipped, and so are links that lead to nothing. A folder that the process may not read raises `PermissionError`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAGIC: Final = frozenset("*?[")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """How far one listing goes before it is refused with TOO_MANY_FILES."""
+    """The bounds of one listing. A listing beyond them is refused with TOO_MANY_FILES."""
 
     files: int = 1_000_000
     folders: int = 100_000
@@ -35,12 +35,14 @@ _FILES_A_LOOK: Final = 1_000
 
 
 def files_below(path: str, bounds: Bounds = BOUNDS) -> list[str]:
-    """The files that an absolute path stands for: itself, all below a folder, or what matches a pattern."""
+    """The files that an absolute path stands for: the file itself, all files below a folder, or all matches of a
+    pattern.
+    """
     return Listing(path, bounds).files()
 
 
 def is_pattern(path: str) -> bool:
-    """Whether the path has a wildcard, and is not the name of something that is there."""
+    """True where the path has a wildcard, and no file or folder has the path as its name."""
     return not MAGIC.isdisjoint(path) and not os.path.lexists(path)
 
 
@@ -52,12 +54,12 @@ def fixed_part(pattern: str) -> str:
 
 
 def exists(path: str) -> bool:
-    """Whether there is something; a link that leads to nothing is nothing."""
+    """True where a file or folder exists at the path. A link that leads to nothing does not count."""
     return _mode(path) is not None
 
 
 class Listing:
-    """Counts the folders that it looks into, for everything below one path together."""
+    """One listing of all files below a path. It counts the folders that it looks into."""
 
     def __init__(self, path: str, bounds: Bounds) -> None:
         self._path = path
@@ -97,7 +99,9 @@ class Listing:
         return found
 
     def matches(self, folder: str, parts: Sequence[str], depth: int) -> Iterator[str]:
-        """As `glob` has them, which leaves out what may not be looked into."""
+        """The matches of a pattern, as `glob` finds them, except that `glob` leaves out folders that it may not
+        read.
+        """
         if not parts:
             yield folder
             return
@@ -137,7 +141,7 @@ class Listing:
             return []
 
     def _folder(self, path: str) -> list[str]:
-        """Every file below. Links to folders are followed once at most, so that a circle ends."""
+        """Every file below a folder. A link to a folder is followed once at most, so that a circle of links ends."""
         found: list[str] = []
         seen = {os.path.realpath(path)}
         for folder, folders, files in os.walk(path, onerror=_refuse, followlinks=True):
@@ -150,7 +154,7 @@ class Listing:
         return found
 
     def _look(self) -> None:
-        """Before each folder that is looked into."""
+        """Count a folder, before it is looked into, against the bounds."""
         self._folders += 1
         if self._folders > self._bounds.folders:
             raise self._too_much(f"more than {self._bounds.folders:,} folders to look into")

@@ -1,8 +1,8 @@
-"""Verifies the checksums of what a statement has read of Parquet files, because DuckDB does not.
+"""Verification of the checksums of all Parquet data that a statement has read, because DuckDB does not verify them.
 
-That is done when the statement has come to its end, before its epoch does: rows are final at their barrier. A statement
-that has read only some of the row groups, because a LIMIT was reached or a filter skips them, does not say which:
-nothing is verified then. Each version of a file is verified once for the same columns and rows.
+The check runs when the statement has ended, and before its epoch ends: rows are final at their barrier. A statement
+that has read only some of the row groups, because a LIMIT was reached or a filter skipped some, does not say which
+ones; then nothing is verified. Each version of a file is verified once for the same columns and rows.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from .file_versions import HeldFiles
 from .formats.matching import Names, describe
 from .formats.parquet_pages import check_pages, verified
 
-#: Of all rows, as a profile counts them: it takes all row groups of a file for equally large.
+#: The share of all rows that counts as all of them: a profile's rows assume that all row groups of a file are equally
+#: large.
 _NEARLY_ALL = 0.95
 
 
 def check_read(
     pieces: Iterable[FilePiece], columns: Iterable[Column], held: HeldFiles, look: Callable[[], None]
 ) -> None:
-    """`SplitError` for a page that does not have its checksum. `look` is called between chunks."""
+    """Raise `SplitError` for a page with a wrong checksum. `look` is called between chunks."""
     columns = tuple(columns)
     for piece in contiguous([piece for piece in pieces if piece.checksums]):
         names = Names(() if piece.schema is None else piece.schema.names)
@@ -45,5 +46,5 @@ def check_read(
 
 
 def is_nearly_all(reads: FileReads, pieces: Iterable[FilePiece]) -> bool:
-    """Whether no row group to speak of was left out."""
+    """True where nearly all row groups were read."""
     return reads.rows >= whole(tuple(pieces)).rows * _NEARLY_ALL

@@ -1,15 +1,17 @@
 """Scan: one source's pieces as Arrow, in order, in the plan's columns and types.
 
-Order: pieces as they were assigned, rows as in the file. Nulls: a null in a required column is an error, a column that
-a piece does not have is one unless its split says that it is null. Empty input: no batch. Memory: a row group, record
-batch or stripe of the wanted columns. Barrier: nothing is kept. Closing the output closes the file that is being read
-and opens no other. Where the plan declares an order for the source, a row that is out of it is an error; what is not
-read is not checked. Of pieces with a range of keys, which are sorted by them, the rows in the range come out; all rows
-of their row groups are checked.
+Order: pieces as they were assigned, rows as in the file. Nulls: a null in a required column is an error. A column that
+a piece lacks is an error, too, unless its split says that it is null. Empty input: no batch. Memory: a row group,
+record batch or stripe of the wanted columns. Barrier: nothing is kept. Closing the output closes the file that is being
+read, and no other file is opened.
 
-With a change column each row's weight stands behind its columns, as `_weight`.
+Where the plan declares an order for the source, a row that is out of order is an error; rows that are not read are not
+checked. A piece with a range of keys is sorted by them: the scan gives the rows in the range, and checks all rows of
+their row groups.
 
-What is wrong with a piece is a `SplitError` that names the file and, where it is a value, its column and row.
+With a change column the weight of each row stands behind its columns, as `_weight`.
+
+A bad piece raises a `SplitError` that names the file and, where a value is wrong, its column and row.
 """
 
 from __future__ import annotations
@@ -53,7 +55,9 @@ T = TypeVar("T")
 
 
 class Scan(Operator):
-    """`rows_read` counts, over all epochs, what was read. A row of more than `largest` bytes is an error."""
+    """The scan of one source. `rows_read` counts the rows that were read, over all epochs. A row of more than `largest`
+    bytes is an error.
+    """
 
     def __init__(
         self,
@@ -84,7 +88,7 @@ class Scan(Operator):
         self._takes_all = not order and change_column is None and _any_rows(self.schema)
 
     def assign(self, source: str, pieces: Sequence[Piece]) -> None:
-        """What the source has in the next epoch."""
+        """Set the pieces of the source in the next epoch."""
         if source != self._source:
             raise InternalError(f"the scan of {self._source!r} does not read {source!r}")
         self._pieces = tuple(pieces)
@@ -162,7 +166,7 @@ class Scan(Operator):
             file.check()
 
     def _wanted(self, batch: pa.RecordBatch, matches: Sequence[Match], piece: Piece, first_row: int) -> pa.RecordBatch:
-        """`batch`, which has the matched columns in order, in the plan's columns and types."""
+        """`batch`, which has the matched columns in order, as the plan's columns and types."""
         found = iter(batch.columns)
         arrays = []
         for column, match in zip(self._columns, matches, strict=False):
@@ -184,7 +188,7 @@ class Scan(Operator):
         return wanted
 
     def _matches(self, schema: pa.Schema, piece: Piece) -> tuple[Match, ...]:
-        """Where the values of each column come from, the change column's last."""
+        """The source of each column's values, the change column's last."""
         matches = match_columns(self._columns, schema, piece)
         if self._change_column is None:
             return matches
@@ -213,13 +217,13 @@ class Scan(Operator):
 
 
 def _any_rows(schema: pa.Schema) -> bool:
-    """Whether nothing can be wrong with rows that have this schema."""
+    """True where rows of this schema cannot be wrong."""
     required = any(not field.nullable or kinds.is_interval(field.type) for field in schema)
     return not required and len(set(schema.names)) == len(schema)
 
 
 def _runs(pieces: Sequence[Piece]) -> Iterator[Piece]:
-    """Neighbours in one file together, so that it is opened once."""
+    """The pieces, with neighbours in one file joined, so that the file is opened once."""
     files: list[FilePiece] = []
     for piece in pieces:
         if isinstance(piece, FilePiece):
@@ -232,7 +236,7 @@ def _runs(pieces: Sequence[Piece]) -> Iterator[Piece]:
 
 
 def _may_have_rows(piece: Piece) -> bool:
-    """Whether any of the piece's rows are in the range that is wanted of it, as far as its footer tells."""
+    """True where, by the piece's footer, any of its rows may be in the wanted range."""
     if not isinstance(piece, FilePiece) or piece.keys is None:
         return True
     keys = piece.keys
@@ -241,7 +245,7 @@ def _may_have_rows(piece: Piece) -> bool:
 
 
 def _in_range(wanted: pa.RecordBatch, batch: pa.RecordBatch, keys: KeyRange) -> pa.RecordBatch:
-    """The rows of `wanted` whose keys, in the file's `batch`, are in the range. They have been checked to rise."""
+    """The rows of `wanted` whose keys, in the file's `batch`, are in the range. The keys have been checked to rise."""
     values = batch.column(keys.column).to_numpy(zero_copy_only=False)  # a bound may be beyond what its type can hold
     start = 0 if keys.low is None else np.count_nonzero(values < keys.low)
     stop = batch.num_rows if keys.high is None else np.count_nonzero(values < keys.high)
@@ -249,7 +253,7 @@ def _in_range(wanted: pa.RecordBatch, batch: pa.RecordBatch, keys: KeyRange) -> 
 
 
 def _guarded(piece: FilePiece, file: OpenFile, step: Callable[[], T]) -> T:
-    """What a format raises for a bad file, with the file's name."""
+    """The result of `step`. A format's error about a bad file gets the file's name."""
     try:
         return step()
     except TidegateError:
@@ -267,7 +271,7 @@ def _first_null(array: pa.Array) -> int:
 
 
 def _no_nanoseconds(array: pa.Array) -> None:
-    """DuckDB would cut them silently."""
+    """Refuse nanoseconds, which DuckDB would cut silently."""
     for row, value in enumerate(array):
         if value.is_valid and value.as_py().nanoseconds % 1_000:
             raise LossyCast(row, value, array.type)

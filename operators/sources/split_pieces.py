@@ -1,7 +1,7 @@
-"""From what a client calls a split to the pieces that are read.
+"""The way from a client's split to the pieces that are read.
 
-`expand` looks at names and sizes alone, when the split is accepted; `open_pieces` reads footers, when its epoch is
-sealed or the split starts. Folders and patterns expand in the order of `operators.listing`.
+`expand` looks at names and sizes alone, when the split is accepted. `open_pieces` reads footers, when the epoch is
+sealed or the split starts. Folders and patterns expand in the order of `listing`.
 
 A path must lead (links and `..` followed) below one of the allowed roots. Folders named `key=value` between the root
 and the file give columns.
@@ -29,14 +29,15 @@ from .formats.matching import describe
 from .listing import exists, files_below, fixed_part, is_pattern
 
 _HIVE_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
-#: What a row of a text file is taken to be long, where no format tells.
+#: The assumed bytes of a row of a text file, where no format tells.
 _TEXT_ROW_BYTES: Final = 64
 
 
 def expand(
     split: FileSplit, roots: Sequence[str], origin: str, *, side: str = "on this machine"
 ) -> tuple[FilePiece, ...]:
-    """The split's files, in order, not opened. In messages `origin` names the split, `side` where files are sought.
+    """The split's files as pieces, in order, not opened. In messages `origin` names the split, and `side` the machine
+    on which files are looked for.
 
     Raises `Forbidden`, `NotFound` and `InvalidRequest`.
     """
@@ -63,9 +64,9 @@ def expand(
 
 
 def files_of(path: str) -> list[str]:
-    """The files that a path stands for as `expand` has them, each a path of its own; none where there are none.
+    """The paths of the files that `expand` finds for a path; empty where there are none.
 
-    Raises `PermissionError` where a folder on the way may not be looked into: it is not left out in silence.
+    Raises `PermissionError` where the process may not read a folder on the way: no folder is left out in silence.
     """
     return files_below(_local_path(path))
 
@@ -73,9 +74,10 @@ def files_of(path: str) -> list[str]:
 def open_pieces(
     pieces: Sequence[Piece], columns: Sequence[Column] = (), *, filesystem: FileSystem | None = None
 ) -> tuple[Piece, ...]:
-    """`pieces` with what their files tell without being read, cut into those that are read as a whole.
+    """`pieces` with the metadata of their files, cut into pieces that are read as a whole.
 
-    `columns` are those the plan wants: what the files prove about them is noted. Raises `SplitError`.
+    `columns` are those that the plan wants: the pieces note what the files prove about these columns. Raises
+    `SplitError`.
     """
     opened: list[Piece] = []
     for piece in pieces:
@@ -104,12 +106,12 @@ def _open(piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -
 
 
 def native(pieces: Sequence[Piece], columns: Sequence[Column]) -> bool:
-    """Whether DuckDB can read all these (opened) pieces itself, exactly as the plan wants them."""
+    """True where DuckDB can read all these (opened) pieces itself, exactly as the plan wants them."""
     return native_obstacle(pieces, columns) is None
 
 
 def estimated_rows(pieces: Sequence[Piece]) -> int:
-    """How many rows the pieces have; for formats that do not tell, a guess from their size alone."""
+    """The number of rows of the pieces; for formats that do not tell, a guess from the files' sizes."""
     return sum(_rows(piece) for piece in pieces)
 
 
@@ -136,7 +138,7 @@ def _local_path(path: str) -> str:
 
 
 def _is_utf8(path: str) -> bool:
-    """Whether names are text: neither DuckDB, nor Arrow, nor a message takes others."""
+    """True where the path is UTF-8: neither DuckDB, nor Arrow, nor a message takes another name."""
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -145,7 +147,7 @@ def _is_utf8(path: str) -> bool:
 
 
 def _check_allowed(path: str, asked: str, allowed: Sequence[str]) -> str:
-    """The path's real place, which must be below a root; returns the outermost root it is below."""
+    """The outermost allowed root above the path's real location. Raises `Forbidden` where there is none."""
     root = _root_of(path, allowed)
     if root is None:
         raise Forbidden(f"{asked} is outside of the folders that this server may read")
@@ -158,7 +160,7 @@ def _root_of(path: str, allowed: Sequence[str]) -> str | None:
 
 
 def _named(path: str, split: FileSplit, allowed: Sequence[str]) -> str:
-    """What a refusal of one of the split's files calls it: names of what lies outside of the roots are kept there."""
+    """The name of a split's file in a refusal. It reveals no names outside of the roots."""
     if path == split.path:
         return path
     inside = _root_of(os.path.dirname(path), allowed) is not None
@@ -194,7 +196,7 @@ def _piece(path: str, split: FileSplit, named: Format | None, allowed: Sequence[
 
 
 def _partition(path: str, root: str) -> Iterator[tuple[str, str | None]]:
-    """The `key=value` folders of the path as it was given, from the root on."""
+    """The `key=value` folders of the path as the split has it, from the root on."""
     below = os.path.relpath(path, root) if path.startswith(os.path.join(root, "")) else path
     for part in os.path.dirname(below).split(os.sep):
         key, equals, value = part.partition("=")

@@ -17,7 +17,7 @@ from ..core.batches import batch_of
 
 
 class Writer(Protocol):
-    """A file being written, a block after the other. `close` ends the file, not what it is written to."""
+    """A writer of a file, block by block. `close` ends the file, and does not close its target."""
 
     def write(self, block: pa.RecordBatch) -> None: ...
 
@@ -25,7 +25,7 @@ class Writer(Protocol):
 
 
 class Column(NamedTuple):
-    """A column of a file; without a type where its format has none."""
+    """A column of a file. It has no type where the file's format has none."""
 
     name: str
     type: pa.DataType | None
@@ -37,7 +37,9 @@ Columns: TypeAlias = Callable[[BinaryIO], Sequence[Column]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteFormat:
-    """`columns` are those of a file that is there. Rows without columns are only where the format has `rows_alone`."""
+    """A format of written files. `columns` reads the columns of an existing file. Only a format with `rows_alone` can
+    have rows without columns.
+    """
 
     name: str
     ending: str
@@ -46,7 +48,9 @@ class WriteFormat:
     rows_alone: bool = False
 
     def check(self, schema: pa.Schema) -> None:
-        """InvalidRequest where a column is of a type that the format has not, or there is none and it needs one."""
+        """Raise `InvalidRequest` where the format has no type for a column, or the schema has no column and the format
+        needs one.
+        """
         if not len(schema) and not self.rows_alone:
             formats = ", ".join(each.name for each in WRITE_FORMATS.values() if each.rows_alone)
             raise InvalidRequest(
@@ -54,7 +58,9 @@ class WriteFormat:
                 reason="UNSUPPORTED_COLUMN",
             )
         for field in schema:
-            one = pa.schema([field.with_nullable(True)])  # a null of it: CSV looks at a type where there is a row
+            one = pa.schema(
+                [field.with_nullable(True)]
+            )  # a null of the type: CSV checks a type only where there is a row
             try:
                 writer = self.open(io.BytesIO(), one)
                 writer.write(pa.record_batch([pa.nulls(1, field.type)], schema=one))
@@ -68,13 +74,13 @@ class WriteFormat:
 
 
 class _Parquet:
-    """One row group a block."""
+    """The format Parquet: a row group for each block."""
 
     def __init__(self, sink: BinaryIO, schema: pa.Schema) -> None:
         self._writer = pyarrow.parquet.ParquetWriter(sink, schema, compression="zstd")
 
     def write(self, block: pa.RecordBatch) -> None:
-        # Arrow's writer refuses nulls of a required field also where a null hides them.
+        # Arrow's writer refuses nulls of a required field even below a null.
         columns = [_required(field, column) for field, column in zip(block.schema, block.columns, strict=True)]
         self._writer.write_batch(batch_of(columns, block.num_rows, block.schema))
 
@@ -90,7 +96,7 @@ def _required(field: pa.Field, column: pa.Array) -> pa.Array:
 
 
 class _Batches:
-    """Formats for which Arrow has a writer of batches."""
+    """A format for which Arrow has a writer of batches."""
 
     def __init__(self, writer: Any) -> None:  # Arrow's own have no common type
         self._writer = writer
@@ -119,7 +125,7 @@ def _arrow_columns(source: BinaryIO) -> Sequence[Column]:
 
 
 def _csv_columns(source: BinaryIO) -> Sequence[Column]:
-    """The names in its first line."""
+    """The names in the first line."""
     with pyarrow.csv.open_csv(source) as reader:
         return [Column(name, None) for name in reader.schema.names]
 

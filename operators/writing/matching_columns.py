@@ -1,4 +1,4 @@
-"""Whether a table's files have the columns that are to be added to it."""
+"""Check that a table's files have the columns of the rows that are added to the table."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _FORMATS: Final = {each.ending: each for each in WRITE_FORMATS.values()}
 
 
 class TableColumns:
-    """The columns of table `name`: names in their order and, where a format has them, types. How a type is stored
-    (large, as a dictionary) and what may be null make no difference.
+    """The columns of table `name`: names in their order and, where a format has them, types. The storage of a type
+    (large, as a dictionary) and nullability make no difference.
 
-    What has been looked at is remembered; of each other writer's files one is enough.
+    Files that were checked are remembered. One file of each other writer is enough.
     """
 
     def __init__(self, name: str, schema: pa.Schema) -> None:
@@ -32,12 +32,14 @@ class TableColumns:
         self._fit: set[str] = set()
 
     def check(self, folder: OpenFolder, files: Sequence[str]) -> None:
-        """ExecutionError where one of the files has other columns. Files of no format that is written are not read."""
+        """Raise `ExecutionError` where one of the files has other columns. Files of formats that `Write` does not write
+        are not read.
+        """
         for file in files:
             origin = writer_of(file) or file
             if origin in self._fit:
                 continue
-            with suppress(FileNotFoundError):  # somebody has replaced it meanwhile
+            with suppress(FileNotFoundError):  # another writer has replaced the file meanwhile
                 self._check(folder, file)
                 self._fit.add(origin)
 
@@ -63,7 +65,7 @@ class TableColumns:
             )
 
     def _difference(self, there: Sequence[Column]) -> str:
-        """The first one, in words; empty if there is none."""
+        """The first difference, in words; empty if there is none."""
         for number, (old, new) in enumerate(zip(there, self._columns, strict=False), 1):
             if old.name != new.name:
                 return f"column {number} is {old.name!r} there and {new.name!r} in the plan"

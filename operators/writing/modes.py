@@ -1,4 +1,4 @@
-"""What a write does with what is there."""
+"""The modes of a write into a table that may have rows."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import enum
 
 
 class WriteMode(enum.Enum):
-    """INSERT adds to a table. The others create one, and say what of others' files that are in its folder already:
-    add to them, replace them, write nothing, or fail.
+    """The mode of a write. INSERT adds to a table. The other modes create one, and say how to treat files of other
+    writers that are already in its folder: add to them, replace them, write nothing, or fail.
     """
 
     INSERT = "insert"

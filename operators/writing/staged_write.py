@@ -19,7 +19,7 @@ _VISIBLE: Final = re.compile(r"part-([0-9a-f]{16})-\d{8,}\.(parquet|arrow|csv)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What an epoch has added to a table."""
+    """The files, rows and bytes that an epoch has added to a table."""
 
     files: int = 0
     rows: int = 0
@@ -28,7 +28,8 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileNames:
-    """`part-<writer>-<epoch>.<format>`: the same for the same epoch of the same writer, and nobody else's.
+    """The name of an epoch's file, `part-<writer>-<epoch>.<format>`: always the same for one epoch of one writer, and
+    used by no other.
 
     `writer` is 16 hexadecimal digits.
     """
@@ -43,26 +44,26 @@ class FileNames:
 
     @property
     def hidden(self) -> str:
-        """What the file is called before it is the table's: no pattern of a reader, `*.parquet`, say, fits it."""
+        """The file's name before it belongs to the table. No reader's pattern, such as `*.parquet`, matches it."""
         return f".{self.file}.writing"
 
     def aside(self, name: str) -> str:
-        """What a file is called that this epoch's takes the place of."""
+        """The name under which a file is kept that this epoch's file replaces."""
         return f".{self.file}.replaces.{name}.replaced"
 
     def of_writer(self, name: str) -> bool:
-        """Whether a file is of any epoch of the writer's, hidden or not."""
+        """True where a file is of any epoch of the writer, hidden or not."""
         return name.removeprefix(".").startswith(f"part-{self.writer}-")
 
 
 def writer_of(name: str) -> str | None:
-    """Who has written a file, if it is one that `Write` has written."""
+    """The writer of a file; None where `Write` has not written the file."""
     found = _VISIBLE.fullmatch(name)
     return None if found is None else found[1]
 
 
 class Staged:
-    """One epoch's file, made with its first block. What a run of the writer that was killed has left goes."""
+    """One epoch's file, made with its first block. Files that a killed run of the writer has left are removed."""
 
     def __init__(self, folder: OpenFolder, names: FileNames, format_: WriteFormat, schema: pa.Schema) -> None:
         self._folder = folder
@@ -84,7 +85,7 @@ class Staged:
 
     @property
     def bytes(self) -> int:
-        """So far; all of them once it is finished."""
+        """The bytes so far; all bytes once the file is finished."""
         return self._bytes if self._sink is None else self._sink.tell()
 
     def add(self, block: pa.RecordBatch) -> None:
@@ -93,11 +94,11 @@ class Staged:
         self._rows += block.num_rows
 
     def add_no_rows(self) -> None:
-        """A file without rows, which says what columns the table has."""
+        """Make a file without rows, which only tells the table's columns."""
         self._start()
 
     def finish(self) -> None:
-        """The file is complete and on the disk."""
+        """Complete the file and put it on the disk."""
         writer, sink = self._writer, self._sink
         self._writer = self._sink = None
         if writer is None or sink is None:
@@ -115,7 +116,7 @@ class Staged:
         return self._writer
 
     def publish(self, replaced: Collection[str]) -> Written:
-        """The file is the table's, by one rename, and then those replaced are gone; or all is as it was."""
+        """Add the file to the table by one rename, then remove the replaced files; or leave all as it was."""
         folder, names = self._folder, self._names
         before = names.file in folder.files()
         outgoing = sorted(replaced) if self._made or not before else [*sorted(replaced), names.file]
@@ -134,13 +135,13 @@ class Staged:
                 if self._made and not before:
                     folder.remove(names.file)
             raise
-        with suppress(OSError):  # what is left is hidden
+        with suppress(OSError):  # the files that are left are hidden
             for name in moved:
                 folder.remove(names.aside(name))
         return Written(files=int(self._made), rows=self._rows, bytes=self._bytes)
 
     def drop(self) -> None:
-        """Remove what was not published."""
+        """Remove a file that was not published."""
         with suppress(Exception):  # a writer that failed may fail again at its end
             if self._writer is not None:
                 self._writer.close()

@@ -1,7 +1,7 @@
 """The folder of a table, below the one folder where tables may be written.
 
-It is reached component by component, each opened without following a link, and everything in it is done relative to
-the open folder: whatever others do to the path meanwhile, nothing outside is ever touched.
+The folder is opened component by component, without following a link, and every operation in it is relative to the open
+folder. So nothing outside is ever touched, even if another process changes the path meanwhile.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _MOST_PARTS: Final = 8
 
 
 class TableFolder:
-    """Where the table of this name is, each part of the name a folder in the one before; `root` has them all.
+    """The location of the table of this name, below `root`. Each part of the name is a folder in the one before.
 
-    Raises `InvalidRequest` for a name that can be none, and `Forbidden` where a link stands in the way.
+    Raises `InvalidRequest` for a name that no table can have, and `Forbidden` where a link stands in the way.
     """
 
     def __init__(self, root: str, table: Sequence[str]) -> None:
@@ -42,7 +42,7 @@ class TableFolder:
         self._look()
 
     def open(self) -> OpenFolder:
-        """The folder, made where there is none."""
+        """Open the folder, and make it where there is none."""
         made: list[tuple[int, str]] = []
         folder = os.open(self._root, _FOLDER)
         try:
@@ -65,7 +65,7 @@ class TableFolder:
         return OpenFolder(folder, made)
 
     def _look(self) -> None:
-        """Whether what there is of the path is folders."""
+        """Check that the components of the path that exist are folders."""
         with ExitStack() as stack, suppress(FileNotFoundError):
             folder = os.open(self._root, _FOLDER)
             stack.callback(os.close, folder)
@@ -85,7 +85,7 @@ class TableFolder:
 
 
 class OpenFolder:
-    """An open folder; names are those of files right in it. `made` are the folders that were made for it."""
+    """An open folder. Names are those of files directly in it. `made` are the folders that were made for it."""
 
     def __init__(self, descriptor: int, made: Sequence[tuple[int, str]] = ()) -> None:
         self._descriptor = descriptor
@@ -108,15 +108,15 @@ class OpenFolder:
             return False
 
     def create(self, name: str) -> BinaryIO:
-        """A file that was not there."""
+        """Create a file that does not exist yet."""
         return os.fdopen(os.open(name, _NEW_FILE, 0o666, dir_fd=self._descriptor), "wb")
 
     def read(self, name: str) -> BinaryIO:
-        """A file that is there."""
+        """Open an existing file."""
         return os.fdopen(os.open(name, _OLD_FILE, dir_fd=self._descriptor), "rb")
 
     def rename(self, old: str, new: str) -> None:
-        """A file that has the new name is replaced."""
+        """Rename a file. A file that has the new name is replaced."""
         os.replace(old, new, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
 
     def remove(self, name: str) -> None:
@@ -124,19 +124,19 @@ class OpenFolder:
             os.unlink(name, dir_fd=self._descriptor)
 
     def sync(self) -> None:
-        """The names in it, and its own where it was made, are on the disk."""
+        """Put the names in the folder on the disk, and the folder's own name where it was made."""
         os.fsync(self._descriptor)
         for above, _ in self._made:
             os.fsync(above)
 
     def forget(self) -> None:
-        """Remove the folders that were made for this, as far as they are empty."""
+        """Remove the folders that were made for this one, as far as they are empty."""
         with suppress(OSError):
             for above, part in reversed(self._made):
                 os.rmdir(part, dir_fd=above)
 
     def close(self) -> None:
-        """More than once is harmless."""
+        """Close the folder. A second call does nothing."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

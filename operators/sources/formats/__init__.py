@@ -15,17 +15,17 @@ _COMPRESSIONS = (".gz", ".bz2", ".zst", ".lz4", ".br")
 
 
 def register(format_: Format) -> None:
-    """Make a format known under its name and its endings."""
+    """Register a format under its name and its endings."""
     _FORMATS[format_.name] = format_
 
 
 def known() -> tuple[str, ...]:
-    """Those that files have, to be named by users."""
+    """The names of formats that files can have and users can name."""
     return tuple(sorted(name for name, format_ in _FORMATS.items() if format_.endings))
 
 
 def format_named(name: str) -> Format:
-    """The format of this name; `InvalidRequest` lists those there are."""
+    """The format of this name. Raises `InvalidRequest`, which lists all formats, for an unknown name."""
     found = _FORMATS.get(name.lower())
     if found is None:
         raise InvalidRequest(f"unknown format {name!r}; known are {', '.join(known())}", reason="UNKNOWN_FORMAT")
@@ -33,7 +33,7 @@ def format_named(name: str) -> Format:
 
 
 def format_of(path: str) -> Format:
-    """The format that a file's ending tells; `InvalidRequest` where it tells none."""
+    """The format that a file's ending tells. Raises `InvalidRequest` where the ending tells none."""
     lower = path.lower()
     plain = next((lower.removesuffix(ending) for ending in _COMPRESSIONS if lower.endswith(ending)), lower)
     for format_ in _FORMATS.values():

@@ -1,5 +1,6 @@
-"""Arrow IPC, as a file (with a footer: pieces are runs of record batches) or as a stream (one piece). A large record
-batch is read in parts, unless it is compressed or has a type whose values lie elsewhere.
+"""Arrow IPC, as a file (with a footer: pieces are runs of record batches) or as a stream (one piece).
+
+A large record batch is read in parts, unless it is compressed or has a type whose values lie elsewhere.
 """
 
 from __future__ import annotations
@@ -46,10 +47,10 @@ class Arrow:
 
 
 class Inline:
-    """Rows that came with a call and were too many for a message or for memory.
+    """The format of rows that came with a call and were too many for a message or for memory.
 
-    One piece, whatever batches they came in, of a known number of rows: it counts, and may be cut, like other inline
-    rows.
+    Such rows are one piece of a known number of rows, whatever batches they came in. The piece counts, and may be cut,
+    like other inline rows.
     """
 
     name = "inline"
@@ -72,7 +73,7 @@ class Inline:
 
 
 def _starts(counts: Sequence[int]) -> tuple[int, ...]:
-    """The number of each record batch's first row."""
+    """The row number of each record batch's first row."""
     return tuple(accumulate(counts[:-1], initial=0)) if counts else ()
 
 
@@ -104,14 +105,14 @@ class ArrowReader:
         return pa.ipc.open_stream(self._file, options=options)
 
     def counts(self) -> Iterator[int]:
-        """How many rows each record batch has; of a file with a footer no batch is read for it."""
+        """The number of rows of each record batch. For a file with a footer no batch is read."""
         if self.footed:
             yield from batch_rows(self._file)
         else:
             yield from (batch.num_rows for batch in self._open([0] if len(self.schema) else None))
 
     def batches(self, indices: Sequence[int]) -> Generator[tuple[int, pa.RecordBatch]]:
-        # Arrow takes no column to mean all: then the first gives the rows.
+        # Arrow takes an empty list of columns for all columns, so the first column is read for its rows.
         wanted = sorted(set(indices)) or ([0] if len(self.schema) else None)
         places = {index: place for place, index in enumerate(sorted(set(indices)))}
         order = [places[index] for index in indices]
@@ -122,13 +123,17 @@ class ArrowReader:
             yield from numbered(first, batch.select(order))
 
     def _begin(self, row: int) -> tuple[int, int]:
-        """The record batch to begin with, and its first row: the one with this row, where that is known."""
+        """The record batch to begin with, and its first row: the batch that has this row, where the batches' rows are
+        known.
+        """
         starts = self._piece.batch_starts if self.footed else ()
         number = max(bisect_right(starts, row) - 1, 0)
         return number, starts[number] if starts else 0
 
     def _from(self, indices: Sequence[int] | None, number: int) -> Iterator[pa.RecordBatch]:
-        """The record batches from this one on, large ones in parts; a stream has no index: there it is the first."""
+        """The record batches from this one on, large ones in parts. A stream has no index, so its batches come from the
+        first one on.
+        """
         reader = self._open(indices)
         parted = bool(indices) and self._file.size() > LARGE and all(map(can_be_parted, self.schema.types))
         if self.footed:

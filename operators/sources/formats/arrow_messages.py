@@ -1,7 +1,7 @@
-"""Where the record batches of an Arrow file or stream lie, and how many rows they have, from their metadata alone.
+"""Positions and row counts of the record batches of an Arrow file or stream, from their metadata alone.
 
-pyarrow gives a batch only with (columns of) its body. A file's footer says where each batch's metadata lies; in a
-stream each message says where the next one does. It takes a few hundred bytes a batch.
+pyarrow reads a batch only with (columns of) its body. The footer of a file says where each batch's metadata lies; in a
+stream each message says where the next one lies. So a few hundred bytes are read for each batch.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _BIG_ENDIAN: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A record batch: `header` is where in `metadata` it is described, `body` where in the file its buffers are. A
-    `is_plain` one is little-endian and not compressed.
+    """A record batch. `header` is the position of its description in `metadata`, `body` the position of its buffers in
+    the file. A batch that `is_plain` is little-endian and not compressed.
     """
 
     metadata: memoryview
@@ -38,7 +38,9 @@ class Message:
 
 
 def batch_rows(file: pa.NativeFile) -> Iterator[int]:
-    """The rows of each batch, of a file that pyarrow could open; `ValueError` where a batch's metadata is damaged."""
+    """The number of rows of each batch of a file that pyarrow could open. Raises `ValueError` where a batch's metadata
+    is damaged.
+    """
     return (each.rows for each in of_file(file))
 
 
@@ -91,7 +93,7 @@ def of_stream(file: pa.NativeFile) -> Iterator[Message]:
 
 
 def _message(metadata: memoryview, body: int, what: str, is_little: bool) -> Message | None:
-    """None where it is no record batch."""
+    """The message; None where it is no record batch."""
     if _kind(metadata) != _RECORD_BATCH:
         return None
     header = _header(metadata)
@@ -119,7 +121,7 @@ def _body_length(metadata: memoryview) -> int:
 
 
 def _is_little_schema(metadata: memoryview) -> bool:
-    """Whether a message that is a schema says so; others say nothing."""
+    """True unless the message is a schema that is not little-endian. Other messages do not say."""
     return _kind(metadata) != _SCHEMA or _is_little(metadata, _header(metadata))
 
 

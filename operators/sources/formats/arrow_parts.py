@@ -1,8 +1,8 @@
-"""Reads a large record batch of an Arrow file in parts.
+"""Read a large record batch of an Arrow file in parts.
 
 pyarrow reads the body of a batch as a whole. The batch's metadata says where in the file each buffer is, so the values
-of some of its rows can be read alone: a part is as many rows as take `BATCH_BYTES`. Batches with compressed buffers,
-and types whose values lie elsewhere (dictionaries, views, unions, run ends), are read as a whole.
+of some rows can be read alone. A part is as many rows as take `BATCH_BYTES`. Batches with compressed buffers, and types
+whose values lie elsewhere (dictionaries, views, unions, run ends), are read as a whole.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BITS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class _Buffer:
-    """Some bytes of the file."""
+    """A buffer: some bytes of the file."""
 
     file: pa.NativeFile
     offset: int
@@ -48,7 +48,9 @@ class _Buffer:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column's type, whether it has nulls, its buffers (the first says which rows have a value) and its children."""
+    """A column: its type, whether it has nulls, its buffers (the first one says which rows have a value) and its
+    children.
+    """
 
     type: pa.DataType
     has_nulls: bool
@@ -56,7 +58,7 @@ class _Column:
     children: tuple[_Column, ...]
 
     def size(self, start: int, end: int) -> int:
-        """The bytes of these rows, nulls apart."""
+        """The bytes of these rows, without the bits for nulls."""
         width = _width(self.type)
         if width is not None:
             return (end - start) * width
@@ -71,7 +73,7 @@ class _Column:
         return offsets + (self.children[0].size(first, last) if self.children else last - first)
 
     def read(self, start: int, end: int) -> pa.Array:
-        """These rows."""
+        """Read these rows."""
         rows = end - start
         valid = pa.py_buffer(_bits(self.buffers[0], start, end)) if self.has_nulls else None
         if kinds.is_boolean(self.type):
@@ -94,7 +96,7 @@ class _Column:
         return pa.Array.from_buffers(self.type, rows, [valid, moved, pa.py_buffer(self.buffers[2].read(first, last))])
 
     def _offsets(self, start: int, end: int) -> npt.NDArray[np.int32] | npt.NDArray[np.int64]:
-        """From the row `start` to behind the row before `end`."""
+        """The offsets from the row `start` to the end of the row before `end`."""
         width = _offset_width(self.type)
         found = self.buffers[1].read(start * width, (end + 1) * width)
         return (
@@ -115,7 +117,7 @@ class LargeBatch:
         self._columns = [columns[index] for index in indices]
 
     def parts(self) -> Iterator[pa.RecordBatch]:
-        """All rows, in order: a part has as many as take `BATCH_BYTES`, at least one."""
+        """All rows, in order, in parts. A part has as many rows as take `BATCH_BYTES`, at least one."""
         start, rows = 0, BATCH_ROWS
         while start < self._rows:
             rows = self._fitting(start, min(2 * rows, BATCH_ROWS, self._rows - start))
@@ -157,7 +159,7 @@ class _Layout:
 
 
 def can_be_parted(type_: pa.DataType) -> bool:
-    """Whether the values of some rows can be read alone."""
+    """True where the values of some rows can be read alone."""
     if isinstance(type_, pa.BaseExtensionType):
         return False
     if kinds.is_dictionary(type_) or kinds.is_null(type_):
@@ -181,7 +183,7 @@ def _pairs(view: memoryview, header: int, number: int) -> Iterator[tuple[int, in
 
 
 def _bits(buffer: _Buffer, start: int, end: int) -> bytes:
-    """A bit for each of these rows, from the first bit on."""
+    """One bit for each of these rows, from the first bit on."""
     first = start // _BITS
     found = np.frombuffer(buffer.read(first, -(-end // _BITS)), np.uint8)
     bits = np.unpackbits(found, bitorder="little")[start - first * _BITS : end - first * _BITS]
@@ -217,7 +219,7 @@ def _offset_width(type_: pa.DataType) -> int:
 
 
 def _width(type_: pa.DataType) -> int | None:
-    """The bytes of each value where they are the same for all; of bits none."""
+    """The bytes of each value, where all values take the same; 0 for bits, None for other types."""
     if kinds.is_boolean(type_):
         return 0
     if kinds.is_primitive(type_) or kinds.is_decimal(type_) or kinds.is_fixed_size_binary(type_):

@@ -1,8 +1,7 @@
 """CSV with a header line, typed by the plan's columns: nothing is guessed from the data.
 
 Fields are separated by commas (tabs in .tsv files) and may be quoted. An empty field is null, `""` an empty string. A
-quote that nothing closes is an error, not a long text.
-A piece is a whole file, which may be compressed.
+quote that is never closed is an error, not a long text. A piece is a whole file, which may be compressed.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class Csv:
     compressed = True
 
     def open(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> tuple[FilePiece, ...]:  # noqa: ARG002
-        """A text file tells nothing before it is read."""
+        """Return the piece as it is: a text file tells nothing before it is read."""
         return (piece,)
 
     def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> CsvReader:
@@ -74,7 +73,7 @@ class CsvReader:
         reader = partial(
             pc.open_csv,
             self._open,
-            # Names that we give ourselves, because a file's own need not be distinct.
+            # Generated names, because the file's own names need not be distinct.
             read_options=pc.ReadOptions(
                 use_threads=False, block_size=_BLOCK_BYTES, column_names=names, skip_rows_after_names=1
             ),
@@ -108,8 +107,8 @@ class CsvReader:
 
 
 class _End:
-    """A line behind the last one, with one field too many: no row. Where a quote is open at the end of a file, which
-    pyarrow takes for closed there, it is not seen.
+    """An added last line with one field too many, so that it is no row. pyarrow takes a quote that is open at the end
+    of a file for closed. Where a quote is open, pyarrow does not see the added line as a line.
     """
 
     def __init__(self, line: str) -> None:
@@ -122,7 +121,9 @@ class _End:
 
 
 class _Ended:
-    """A stream with a last line of ours, in the same block as what is before it: blocks have to have ends of rows."""
+    """A stream with the added last line. The line is in one block with the text before it, because every block must
+    have an end of a row.
+    """
 
     closed = False
 
@@ -148,7 +149,7 @@ class _Ended:
 
 
 def _lines(text: io.TextIOWrapper) -> Iterator[str]:
-    """A file that is no text may have a first line of any length."""
+    """The lines of a text, none beyond a bound: a file that is no text may have a first line of any length."""
     while line := text.readline(_LONGEST_LINE):
         if len(line) == _LONGEST_LINE:
             raise pa.ArrowInvalid(f"its header line is longer than {_LONGEST_LINE:,} characters")

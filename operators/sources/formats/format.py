@@ -1,4 +1,4 @@
-"""What a file format does: say what is in a file without reading its rows, and read them."""
+"""The interface of a file format: tell a file's contents without reading its rows, and read the rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...core.piece import FilePiece
 from ...core.sizes import BATCH_BYTES
 from ..file_versions import Files
 
-#: Neighbouring row groups or record batches become one piece up to so many rows.
+#: The most rows up to which neighbouring row groups or record batches become one piece.
 PIECE_ROWS = 100_000
 BATCH_ROWS = 65_536
 
@@ -26,8 +26,8 @@ def numbered(first: int, batch: pa.RecordBatch, rows: int = BATCH_ROWS) -> Itera
 
 
 class Reader(Protocol):
-    """An open file. `schema` has its columns; `batches` gives those at `indices`, in that order, each batch with the
-    number of its first row in the file.
+    """An open file. `schema` has the file's columns. `batches` reads the columns at `indices`, in that order, and gives
+    each batch with the number of its first row in the file.
     """
 
     schema: pa.Schema
@@ -38,9 +38,10 @@ class Reader(Protocol):
 
 
 class Format(Protocol):
-    """`ranges` says whether rows and row groups can be asked for, `compressed` whether a file as a whole may be.
+    """A file format. `ranges` says whether splits may ask for rows and row groups, `compressed` whether a file as a
+    whole may be compressed.
 
-    Both methods raise what Arrow raises for files that are not what they should be.
+    Both methods let Arrow's errors about a bad file through.
     """
 
     @property
@@ -56,9 +57,9 @@ class Format(Protocol):
     def compressed(self) -> bool: ...
 
     def open(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> tuple[FilePiece, ...]:
-        """Cut `piece` into those that are read as a whole, with what the file tells about them."""
+        """Cut `piece` into pieces that are read as a whole, with all that the file tells about each."""
         ...
 
     def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> Reader:
-        """Open `piece` for reading. `columns` are those that are wanted: text is read as their types."""
+        """Open `piece` for reading. `columns` are the wanted ones; text is read as their types."""
         ...

@@ -1,8 +1,8 @@
 """JSON, one object a line, typed by the plan's columns: nothing is guessed from the data.
 
-What an object lacks is null, what the plan does not name is skipped. A column that no object has is none of the file's:
-where that is an error, the file is looked through for one that has it. Dates and times of day are text in ISO 8601.
-A piece is a whole file, which may be compressed.
+A key that an object lacks is null; a key that the plan does not name is skipped. A column that no object has is no
+column of the file. Where that would be an error, the whole file is searched for an object that has the key. Dates and
+times of day are text in ISO 8601. A piece is a whole file, which may be compressed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Json:
     compressed = True
 
     def open(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> tuple[FilePiece, ...]:  # noqa: ARG002
-        """A text file tells nothing before it is read."""
+        """Return the piece as it is: a text file tells nothing before it is read."""
         return (piece,)
 
     def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> JsonReader:
@@ -44,8 +44,8 @@ class Json:
 
 
 class JsonReader:
-    """`schema` has the wanted columns under the names that the first object gives them, where it has them, and without
-    a type what else that has.
+    """A reader of a JSON file. `schema` has the wanted columns, under the names of the first object where that has
+    them, and the first object's other keys without a type.
     """
 
     def __init__(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> None:
@@ -85,7 +85,7 @@ class JsonReader:
         return found
 
     def _may_have(self, name: str) -> bool:
-        """Whether objects behind the first one may have a key that it does not have."""
+        """True where a later object may have a key that the first one lacks."""
         if self._empty or self._piece.missing_columns is MissingColumns.NULL:
             return True
         written = {json.dumps(name, ensure_ascii=ascii_alone).encode() for ascii_alone in (True, False)}
@@ -95,7 +95,7 @@ class JsonReader:
     def batches(self, indices: Sequence[int]) -> Generator[tuple[int, pa.RecordBatch]]:
         if self._empty:
             return
-        # Arrow takes the byte 0 for the end of a block, and leaves out what is behind it.
+        # Arrow takes the byte 0 for the end of a block, and leaves out the text behind it.
         self._open = pa.PythonFile(CheckedText(self._stream(), refused=b"\0"), mode="r")
         wanted = pa.schema([self.schema.field(i) for i in indices])
         reader = partial(
@@ -123,7 +123,7 @@ class JsonReader:
 
 
 def _lines_with(stream: pa.NativeFile, texts: Collection[bytes]) -> Iterator[bytes]:
-    """The lines that have one of these texts in them, most others unseen."""
+    """The lines that contain one of these texts. Most other lines are not looked at."""
     rest = b""
     while block := stream.read(_BLOCK_BYTES):
         rest, end = rest + block, 0
@@ -142,7 +142,7 @@ def _lines_with(stream: pa.NativeFile, texts: Collection[bytes]) -> Iterator[byt
 
 
 def _has_key(line: bytes, name: str) -> bool:
-    """Whether the object of a line has the key; a line that is no object is for its reader to refuse."""
+    """True where the object of a line has the key, or the line is no object: the reader refuses that line."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -151,7 +151,7 @@ def _has_key(line: bytes, name: str) -> bool:
 
 
 def _parsed(type_: pa.DataType) -> pa.DataType:
-    """Arrow reads dates and times of day as text only."""
+    """The type to parse a column as: text for dates and times of day, which Arrow reads in no other way."""
     return pa.string() if kinds.is_date(type_) or kinds.is_time(type_) else type_
 
 

@@ -1,8 +1,8 @@
-"""Which of a file's columns is which of the plan's: by name, then by type.
+"""Matching of a file's columns with the plan's columns: by name, then by type.
 
-A name matches exactly, else without regard to case where only one does. What the file does not have, its Hive-style
-folders may give; the file's own column comes first. What neither has is an error that names those there are; or null,
-where the split says so and it is not required.
+A name matches exactly, else without regard to case where only one name does. A column that the file lacks may come from
+the file's Hive-style folders; the file's own column comes first. A column that is in neither is an error that names the
+columns there are; or it is null, where the split says so and the column is not required.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..change_column import WORDS, tells_changes
 
 @dataclass(frozen=True, slots=True)
 class FromFile:
-    """The column at `index` of the file's schema, called `name` there."""
+    """A match with the column at `index` of the file's schema, called `name` there."""
 
     index: int
     name: str
@@ -34,14 +34,14 @@ class FromFile:
 
 @dataclass(frozen=True, slots=True)
 class FromFolder:
-    """The same value for all rows, already of the plan's type."""
+    """A match with a folder's value: the same for all rows, already of the plan's type."""
 
     value: pa.Scalar
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Null in all rows."""
+    """No match: the column is null in all rows."""
 
 
 Match: TypeAlias = FromFile | FromFolder | Missing
@@ -50,7 +50,7 @@ _LISTED: Final = 100
 
 
 def describe(piece: Piece) -> str:
-    """How messages name where rows come from."""
+    """The name of a piece in messages."""
     match piece:
         case FilePiece():
             return f"{piece.path} ({piece.origin})"
@@ -59,7 +59,7 @@ def describe(piece: Piece) -> str:
 
 
 class Names:
-    """Names of columns, each found at once: files and plans have thousands."""
+    """Names of columns in a hash table: files and plans have thousands of columns."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.all = names
@@ -70,12 +70,12 @@ class Names:
         return _places([name.casefold() for name in self.all])
 
     def __contains__(self, name: str) -> bool:
-        """Whether any differs from it by case alone, if at all."""
+        """True where a name is equal to `name`, or differs from it by case alone."""
         return name in self._exact or name.casefold() in self._folded
 
     def place(self, name: str) -> int | None:
-        """Where the name is: exact, else the only one that differs by case alone. None where there is none or it is
-        not clear which.
+        """The position of the name: of the exact one, else of the only one that differs by case alone. None where there
+        is none, or more than one.
         """
         found = self._exact.get(name) or self._folded.get(name.casefold(), [])
         return found[0] if len(found) == 1 else None
@@ -89,14 +89,14 @@ def _places(names: Sequence[str]) -> dict[str, list[int]]:
 
 
 def match_columns(columns: Sequence[Column], schema: pa.Schema, piece: Piece) -> tuple[Match, ...]:
-    """For each column where its values come from, or `SplitError`."""
+    """The source of each column's values. Raises `SplitError` for a column without one."""
     partition = piece.partition if isinstance(piece, FilePiece) else ()
     names, folders = Names(schema.names), Names([key for key, _ in partition])
     return tuple(_match(column, schema, names, folders, piece) for column in columns)
 
 
 def match_change_column(name: str, schema: pa.Schema, piece: Piece) -> FromFile:
-    """Where a split's change column is, or `SplitError`."""
+    """The match of a split's change column. Raises `SplitError` where there is none."""
     where = describe(piece)
     index = Names(schema.names).place(name)
     if index is None:
@@ -113,7 +113,7 @@ def match_change_column(name: str, schema: pa.Schema, piece: Piece) -> FromFile:
 
 
 def _match(column: Column, schema: pa.Schema, names: Names, folders: Names, piece: Piece) -> Match:
-    """`names` are the schema's, `folders` those that the piece's folders give."""
+    """The match of one column. `names` are the schema's, `folders` the names that the piece's folders give."""
     where = describe(piece)
     index = names.place(column.name)
     if index is not None:

@@ -1,4 +1,4 @@
-"""ORC, read some rows of a stripe at a time: as many as take `BATCH_BYTES`, by the bytes of the file. A piece is a
+"""ORC: some rows of a stripe are read at a time, as many as take `BATCH_BYTES` by the bytes of the file. A piece is a
 whole file.
 """
 

@@ -1,6 +1,7 @@
-"""Parquet: pieces are row groups; only the wanted columns' chunks of the wanted row groups are read, one after the
-other: whoever stops early has not decoded the next one. The first one comes in small batches, because someone waits
-for them; later ones in larger ones, which cost less.
+"""Parquet: pieces are row groups, and only the wanted columns' chunks of wanted row groups are read.
+
+Row groups are read one after the other, so a reader that stops early has not decoded the next one. The first row group
+comes in small batches, because a caller waits for its first rows. Later ones come in larger batches, which cost less.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from .parquet_widths import Widths
 from .row_ranges import cut, within
 
 _LATER_ROWS: Final = 2 * BATCH_ROWS
-#: So many bytes of a row group's wanted columns are read as they are, a request a column.
+#: Up to so many bytes of a row group's wanted columns are read without buffers, by one request a column.
 _WHOLE_BYTES: Final = 16 << 20
-#: Of larger ones so many bytes of each column are held and read at once.
+#: In larger row groups so many bytes of each column are held and read at once.
 _BUFFER_BYTES: Final = 1 << 20
 
 
@@ -96,7 +97,7 @@ class ParquetReader:
             yield from numbered(start, batch.select(names), _LATER_ROWS)
 
     def _at_once(self, group: int, names: Sequence[str], most: int) -> int:
-        """How many rows to decode at a time."""
+        """The number of rows to decode at a time."""
         leaves = _leaves(self._footer, set(names))
         return rows_within(BATCH_BYTES, self._widths.row_bytes(group, leaves), most)
 
@@ -113,7 +114,7 @@ class ParquetReader:
             raise pa.ArrowInvalid(f"row group {group} does not have the {told:,} rows that its footer says")
 
     def _groups(self) -> tuple[int, list[int]]:
-        """The row groups that have wanted rows, and the number of their first row."""
+        """The number of the first row of the row groups with wanted rows, and these row groups."""
         start, end = self._rows
         at, first = 0, 0
         groups: list[int] = []
@@ -130,15 +131,15 @@ class ParquetReader:
 
 
 def _wanted(schema: pa.Schema, columns: Sequence[Column]) -> set[str]:
-    """The columns of the file that the plan asks for, as the file calls them."""
+    """The columns that the plan asks for, by their names in the file."""
     names = Names(schema.names)
     found = (names.place(column.name) for column in columns)
     return {names.all[index] for index in found if index is not None}
 
 
 def _buffer_bytes(footer: Footer, leaves: Sequence[int]) -> int:
-    """What to hold of each column that is read; 0 reads a column's chunk as a whole, which takes no more memory where
-    the chunks of a row group are no larger than their buffers would be.
+    """The bytes to hold of each column that is read. 0 reads a column's chunk as a whole, which takes no more memory
+    where the chunks of a row group are no larger than their buffers would be.
     """
     for group in footer.groups:
         if sum(group.chunks[at].compressed for at in leaves) > max(_WHOLE_BYTES, len(leaves) * _BUFFER_BYTES):
@@ -147,12 +148,12 @@ def _buffer_bytes(footer: Footer, leaves: Sequence[int]) -> int:
 
 
 def _leaves(footer: Footer, names: set[str]) -> list[int]:
-    """Where the leaves of these columns are."""
+    """The positions of the leaves of these columns."""
     return [at for at, leaf in enumerate(footer.leaves) if leaf.path[0] in names]
 
 
 def _never_null(footer: Footer, schema: pa.Schema, columns: Sequence[Column]) -> frozenset[str]:
-    """Of the required columns those that the footer's statistics show to have no null."""
+    """The required columns that have no null by the footer's statistics."""
     names = Names(schema.names)
     found = set()
     for column in columns:
@@ -166,7 +167,7 @@ def _never_null(footer: Footer, schema: pa.Schema, columns: Sequence[Column]) ->
 def _with_key_bounds(
     pieces: tuple[FilePiece, ...], footer: Footer, schema: pa.Schema, columns: Sequence[Column]
 ) -> tuple[FilePiece, ...]:
-    """The pieces with the bounds of the columns that are keys, where the statistics tell them for all row groups."""
+    """The pieces with the bounds of the key columns, where the statistics of all row groups tell them."""
     names = Names(schema.names)
     found: dict[str, list[tuple[int, int]]] = {}
     for column in columns:
@@ -199,7 +200,7 @@ def _bounds(footer: Footer, leaf: int, type_: pa.DataType) -> list[tuple[int, in
 def _of_rows(
     piece: FilePiece, starts: Sequence[int], bounds: Mapping[str, Sequence[tuple[int, int]]]
 ) -> Iterator[tuple[str, int, int]]:
-    """The bounds of the row groups that have rows of the piece."""
+    """The bounds over the row groups that have rows of the piece, by column."""
     first, last = piece.rows or (0, starts[-1])
     groups = [at for at, (start, end) in enumerate(pairwise(starts)) if max(start, first) < min(end, last)]
     if groups:

@@ -1,7 +1,7 @@
-"""The checksums of a Parquet file's pages, verified for who reads the file without looking at them: DuckDB.
+"""Verification of the checksums of a Parquet file's pages, because DuckDB reads files without it.
 
 A checksum is in the header of its page, and covers the page as it is stored. Writers make one for every page or for
-none. What was verified of a file is remembered for as long as the file is what it was.
+none. The verified parts of a file are remembered for as long as the file does not change.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _UNSIGNED: Final = 0xFFFFFFFF
 
 
 def has_checksums(file: RandomFile, footer: Footer) -> bool:
-    """Whether the file's first page has one. A header that is damaged is for its reader to refuse."""
+    """True where the file's first page has a checksum. The reader of the file refuses a damaged header."""
     for chunk in (chunk for group in footer.groups for chunk in group.chunks if chunk.compressed):
         try:
             return _CHECKSUM in _header(file, chunk.start, chunk.start + chunk.compressed)[0]
@@ -39,8 +39,8 @@ def has_checksums(file: RandomFile, footer: Footer) -> bool:
 
 
 def check_pages(path: str, names: Sequence[str], rows: tuple[int, int] | None, look: Callable[[], None]) -> None:
-    """Raises `Damaged` for a page, of these columns in the row groups with these rows, that its checksum does not fit.
-    `look` is called before each chunk.
+    """Raise `Damaged` for a page with a wrong checksum, among the pages of these columns in the row groups with these
+    rows. `look` is called before each chunk.
     """
     with pa.OSFile(path) as file:
         footer = read_footer(file)
@@ -78,7 +78,9 @@ def _checksum(file: RandomFile, at: int, size: int) -> int:
 
 
 def _header(file: RandomFile, at: int, end: int) -> tuple[Struct, int]:
-    """Of the page at `at`, and where its body begins. It has bounds of the values in it, of any length."""
+    """The header of the page at `at`, and the position of the page's body. A header has bounds of the page's values, of
+    any length.
+    """
     size = _FIRST_BYTES
     while True:
         data = file.read_at(min(size, end - at), at)
@@ -93,7 +95,7 @@ def _header(file: RandomFile, at: int, end: int) -> tuple[Struct, int]:
 
 
 class Verified:
-    """What was verified, in the whole process."""
+    """The verified parts of files, for the whole process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

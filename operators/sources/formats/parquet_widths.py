@@ -1,8 +1,8 @@
-"""How many bytes a row of a Parquet file's row group takes once it is decoded, known before it is.
+"""The bytes of a decoded row of a Parquet file's row group, estimated before it is decoded.
 
 The footer says how large a column is as it is encoded. A value that is written once, in a dictionary, and stands in
-many rows is larger decoded: there the largest value of the dictionary counts. A file of a few hundred bytes may stand
-for gigabytes.
+many rows takes more once it is decoded, so the largest value of the dictionary counts for each row. A file of a few
+hundred bytes may decode to gigabytes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BUFFER_BYTES: Final = 64 << 10
 
 
 class Widths:
-    """Of an open file, which is read where a dictionary has to be looked at."""
+    """The widths of rows of an open file. The file is read where a dictionary has to be looked at."""
 
     def __init__(self, file: pa.NativeFile, metadata: pq.FileMetaData, footer: Footer) -> None:
         self._file = file
@@ -34,8 +34,8 @@ class Widths:
         self._footer = footer
 
     def row_bytes(self, group: int, leaves: Sequence[int]) -> int:
-        """About what a row takes in these leaves: the average of what is written in each row, and of what is written
-        once the largest.
+        """About the bytes of a row in these leaves: the average of values that are written in each row, and the largest
+        of values that are written once.
         """
         found = self._footer.groups[group]
         rows = max(found.rows, 1)
@@ -43,7 +43,9 @@ class Widths:
         return written // rows + sum(self._repeated(group, at, rows) for at in leaves)
 
     def _repeated(self, group: int, leaf: int, rows: int) -> int:
-        """What a row takes whose values all are the largest one of the leaf's dictionary, where that may be much."""
+        """The bytes of a row whose values all are the largest one of the leaf's dictionary; 0 where the leaf has no
+        dictionary or its values are small anyway.
+        """
         chunk = self._footer.groups[group].chunks[leaf]
         if chunk.physical != BYTE_ARRAY or not chunk.has_dictionary:
             return 0

@@ -58,7 +58,9 @@ def _asked(piece: FilePiece, bounds: Sequence[Range], total: int) -> Iterator[Ra
 
 
 def _joined(ranges: Iterator[Range]) -> Iterator[Range]:
-    """Neighbours together up to `PIECE_ROWS`; one empty range where there is nothing, so that the file is looked at."""
+    """The ranges, with neighbours joined up to `PIECE_ROWS` rows. One empty range where there is none, so that the file
+    is still checked.
+    """
     held: Range | None = None
     for start, end in ranges:
         if held is not None and held[1] == start and end - held[0] <= PIECE_ROWS:
@@ -71,7 +73,9 @@ def _joined(ranges: Iterator[Range]) -> Iterator[Range]:
 
 
 def within(batches: Iterator[pa.RecordBatch], first_row: int, rows: Range) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Of batches that begin at `first_row` of the file the part inside `rows`, each with its first row's number."""
+    """The part inside `rows` of batches that begin at row `first_row` of the file, each batch with the number of its
+    first row.
+    """
     start, end = rows
     at = first_row
     for batch in batches:

@@ -1,5 +1,7 @@
-"""Text is read in blocks, and a row has to be within two that follow each other. All of it has to be UTF-8, also
-columns that nobody asks for: a file that is not is another file than its name says.
+"""Text in blocks: a row has to lie within two neighbouring blocks, and all text has to be UTF-8.
+
+Columns that the plan does not read have to be UTF-8, too: a file that is not UTF-8 is another kind of file than its
+name says.
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ from ....proto.arrow.validation import is_ascii
 
 
 def within_blocks(reader: Callable[[], Iterable[pa.RecordBatch]], otherwise: str) -> Iterator[pa.RecordBatch]:
-    """The batches of a reader of text, which reads its first block when it is made. Its own advice on longer rows is
-    for who makes it: `otherwise` is said instead.
+    """The batches of a reader of text, which reads its first block when it is made. The reader's own advice on longer
+    rows is for programmers, so the error says `otherwise` instead.
     """
     try:
         yield from reader()
@@ -26,8 +28,8 @@ def within_blocks(reader: Callable[[], Iterable[pa.RecordBatch]], otherwise: str
 
 
 class CheckedText:
-    """A stream of text as a file of Python's, for `pa.PythonFile`. What is not UTF-8, or has one of the bytes that are
-    `refused`, is `pa.ArrowInvalid`. Fewer bytes than asked for only come at its end.
+    """A stream of text as a Python file, for `pa.PythonFile`. Text that is not UTF-8, or has one of the `refused`
+    bytes, raises `pa.ArrowInvalid`. A read returns fewer bytes than asked for only at the end.
     """
 
     closed = False
