@@ -12,7 +12,9 @@ from typing import Protocol
 from .errors import Problem
 from .graph import GraphService
 from .values import (
+    NO_WISHES,
     Added,
+    AddRequest,
     Capabilities,
     Checkpoint,
     Committed,
@@ -22,6 +24,7 @@ from .values import (
     FoundFile,
     Frame,
     PlanBytes,
+    Seal,
     Split,
     TaskInfo,
     TaskOptions,
@@ -62,32 +65,11 @@ class Service(Protocol):
         """Create a task. With the id of a checkpoint to `restore`, the task goes on behind the checkpoint's barrier."""
         ...
 
-    def add_splits(
-        self,
-        task: str,
-        splits: Iterable[tuple[str, Split, int | None]],
-        *,
-        epoch: int | None = None,
-        barrier: bool = False,
-        through: Mapping[str, int] | None = None,
-        checkpoint: str | None = None,
-    ) -> tuple[list[Added], int | None]:
-        """Add (source, split, sequence) in order; with `barrier`, seal them and return the epoch's number too.
-
-        `checkpoint` as in `request_barrier`.
-        """
+    def add_splits(self, task: str, request: AddRequest) -> tuple[list[Added], int | None]:
+        """Adds the splits in order, seals them where the request says so, and returns the sealed epoch's number too."""
         ...
 
-    def transact(
-        self,
-        task: str,
-        transaction: Transaction,
-        splits: Iterable[tuple[str, Split]],
-        *,
-        epoch: int | None = None,
-        barrier: bool = False,
-        checkpoint: str | None = None,
-    ) -> Transacted:
+    def transact(self, task: str, transaction: Transaction, request: AddRequest) -> Transacted:
         """Add all of (source, split) to the open epoch, and with `barrier` seal it. A repeated call changes nothing."""
         ...
 
@@ -102,15 +84,7 @@ class Service(Protocol):
         ...
 
     def run_epoch(
-        self,
-        task: str,
-        splits: Iterable[tuple[str, Split, int | None]],
-        cursor: Cursor,
-        *,
-        epoch: int,
-        through: Mapping[str, int] | None = None,
-        acknowledge: Cursor | None = None,
-        checkpoint: str | None = None,
+        self, task: str, request: AddRequest, cursor: Cursor, *, acknowledge: Cursor | None = None
     ) -> Sequence[Frame]:
         """Add splits, seal them as `epoch` and read from `cursor`: the frames of a short epoch that are ready, else
         BLOCKED.
@@ -134,13 +108,7 @@ class Service(Protocol):
         self, task: str, source: str | None = None, through: Mapping[str, int] | None = None
     ) -> None: ...
 
-    def request_barrier(
-        self,
-        task: str,
-        epoch: int | None = None,
-        through: Mapping[str, int] | None = None,
-        checkpoint: str | None = None,
-    ) -> int:
+    def request_barrier(self, task: str, epoch: int | None = None, seal: Seal = NO_WISHES) -> int:
         """Seal the open epoch and return its number. With a `checkpoint` (its name; the service chooses one where the
         name is empty) the BARRIER carries the checkpoint's id.
         """

@@ -7,9 +7,9 @@ the executor as they are.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -244,6 +244,31 @@ class Blocked:
 
     state: BlockedState
     missing: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seal:
+    """The wish for a barrier. It takes the splits of each source up to the numbers `through`, and waits for those that
+    have not come. With the name of a `checkpoint` (the service names it where that is empty) one is taken there.
+    """
+
+    through: Mapping[str, int] | None = None
+    checkpoint: str | None = None
+
+
+NO_WISHES: Final = Seal()
+"""A barrier behind whatever has come, without a checkpoint."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddRequest:
+    """Splits on their way into a task. `splits` are (source, split, sequence), in order, and are read once. They belong
+    to `epoch` where that is given; with a `seal` a barrier follows them.
+    """
+
+    splits: Iterable[tuple[str, Split, int | None]]
+    epoch: int | None = None
+    seal: Seal | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

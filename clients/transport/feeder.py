@@ -16,10 +16,12 @@ from ..proto.source_names import fed_source
 from ..proto.values import (
     MIB,
     Added,
+    AddRequest,
     Cursor,
     Frame,
     InlineSplit,
     MissingColumns,
+    Seal,
     Split,
     TaskInfo,
     TaskPhase,
@@ -95,7 +97,8 @@ class Feed:
                 made = split(
                     data, send, watermark=watermark, change_column=change_column, missing_columns=missing_columns
                 )
-                added, _ = self._service.add_splits(self._task, [(source, made, number)], epoch=epoch)
+                request = AddRequest(splits=[(source, made, number)], epoch=epoch)
+                added, _ = self._service.add_splits(self._task, request)
                 if added[0].duplicate:
                     send.drop()
             self._last[source] = max(number, self._last[source])
@@ -107,7 +110,7 @@ class Feed:
         from_one("epoch", epoch)
         last_numbers(through)
         with self._lock:
-            number = self._service.request_barrier(self._task, epoch, through, checkpoint)
+            number = self._service.request_barrier(self._task, epoch, Seal(through=through, checkpoint=checkpoint))
             if number > self.sealed:
                 self.sealed = number
                 self._unsealed.clear()
@@ -125,9 +128,11 @@ class Feed:
             fed = [(fed_source(name, self._last, self._static), given) for name, given in by_source(splits).items()]
             with self.sending() as send:
                 made = [(source, split(each, send)) for source, given in fed for each in given]
-                transacted = self._service.transact(
-                    self._task, transaction, made, barrier=seals, checkpoint=checkpoint if seals else None
+                request = AddRequest(
+                    splits=[(source, each, None) for source, each in made],
+                    seal=Seal(checkpoint=checkpoint) if seals else None,
                 )
+                transacted = self._service.transact(self._task, transaction, request)
                 if transacted.replayed:
                     send.drop()
                 else:
@@ -177,18 +182,12 @@ class Feed:
         """
         with self._lock:
             if step.through is None:
-                self._service.add_splits(self._task, step.splits, epoch=number)
+                self._service.add_splits(self._task, AddRequest(splits=step.splits, epoch=number))
                 frames: Sequence[Frame] = ()
             else:
-                frames = self._service.run_epoch(
-                    self._task,
-                    step.splits,
-                    cursor,
-                    epoch=number,
-                    through=step.through,
-                    acknowledge=acknowledge,
-                    checkpoint=checkpoint,
-                )
+                seal = Seal(through=step.through, checkpoint=checkpoint)
+                request = AddRequest(splits=step.splits, epoch=number, seal=seal)
+                frames = self._service.run_epoch(self._task, request, cursor, acknowledge=acknowledge)
             for source, _, sequence in step.splits:
                 self._last[source] = sequence or self._last[source]
                 self._unsealed.add(source)

@@ -21,7 +21,9 @@ from ..proto.tidegate.v1 import plans_pb2 as plans
 from ..proto.tidegate.v1 import tasks_pb2 as pb
 from ..proto.values import (
     MIB,
+    NO_WISHES,
     Added,
+    AddRequest,
     Capabilities,
     Checkpoint,
     Committed,
@@ -32,6 +34,7 @@ from ..proto.values import (
     Frame,
     InlineSplit,
     PlanBytes,
+    Seal,
     Split,
     TaskInfo,
     TaskOptions,
@@ -123,54 +126,35 @@ class RemoteService:
             answer = self._channel.call(TASKS + "CreateTask", request, pb.CreateTaskResponse.FromString)
         return self._known(messages.task_value(answer.task))
 
-    def add_splits(
-        self,
-        task: str,
-        splits: Iterable[tuple[str, Split, int | None]],
-        *,
-        epoch: int | None = None,
-        barrier: bool = False,
-        through: Mapping[str, int] | None = None,
-        checkpoint: str | None = None,
-    ) -> tuple[list[Added], int | None]:
-        splits = tuple(splits)
-        seal = pb.Seal(through=through, checkpoint=checkpoint) if barrier else None
-        request = self._adding(task, splits, epoch, seal)
-        again = barrier or all(each.sequence for each in request.splits)
+    def add_splits(self, task: str, request: AddRequest) -> tuple[list[Added], int | None]:
+        splits = tuple(request.splits)
+        message = self._adding(task, splits, request)
+        again = request.seal is not None or all(each.sequence for each in message.splits)
         with _sides(split for _, split, _ in splits):
-            answer = self._channel.call(TASKS + "AddSplits", request, pb.AddSplitsResponse.FromString, again=again)
-        self._added(request)
+            answer = self._channel.call(TASKS + "AddSplits", message, pb.AddSplitsResponse.FromString, again=again)
+        self._added(message)
         return list(map(messages.added_value, answer.splits)), answer.epoch if answer.HasField("epoch") else None
 
-    def transact(
-        self,
-        task: str,
-        transaction: Transaction,
-        splits: Iterable[tuple[str, Split]],
-        *,
-        epoch: int | None = None,
-        barrier: bool = False,
-        checkpoint: str | None = None,
-    ) -> Transacted:
-        splits = tuple(splits)
-        request = pb.AddSplitsRequest(
+    def transact(self, task: str, transaction: Transaction, request: AddRequest) -> Transacted:
+        splits = tuple(request.splits)
+        message = pb.AddSplitsRequest(
             task=task,
-            epoch=epoch,
-            barrier=pb.Seal(checkpoint=checkpoint) if barrier else None,
+            epoch=request.epoch,
+            barrier=messages.seal_message(request.seal),
             transaction=messages.transaction_message(transaction),
         )
         group, room, sent = secrets.token_hex(16), INLINE_BYTES, False
-        for source, split in splits:
+        for source, split, _ in splits:
             if isinstance(split, InlineSplit):
                 split = sendable(split)  # noqa: PLW2901
                 size = sum(batch.nbytes for batch in split.batches)
                 if sent := sent or size > room:
                     split = self._in_file(task, split, group)  # noqa: PLW2901
                 room -= size
-            request.splits.add(source=source, split=messages.split_message(split))
+            message.splits.add(source=source, split=messages.split_message(split))
         try:
-            with _sides(split for _, split in splits):
-                answer = self._channel.call(TASKS + "AddSplits", request, pb.AddSplitsResponse.FromString)
+            with _sides(split for _, split, _ in splits):
+                answer = self._channel.call(TASKS + "AddSplits", message, pb.AddSplitsResponse.FromString)
         except RequestError:
             if sent:
                 self.drop_uploads(task, group)
@@ -191,30 +175,22 @@ class RemoteService:
         return Committed(version=answer.version, epoch=answer.epoch) if answer.HasField("version") else None
 
     def run_epoch(
-        self,
-        task: str,
-        splits: Iterable[tuple[str, Split, int | None]],
-        cursor: Cursor,
-        *,
-        epoch: int,
-        through: Mapping[str, int] | None = None,
-        acknowledge: Cursor | None = None,
-        checkpoint: str | None = None,
+        self, task: str, request: AddRequest, cursor: Cursor, *, acknowledge: Cursor | None = None
     ) -> Sequence[Frame]:
-        splits = tuple(splits)
-        request = self._adding(task, splits, epoch, pb.Seal(through=through, checkpoint=checkpoint))
-        getattr(request.read, "from").CopyFrom(messages.cursor_message(cursor))
+        splits = tuple(request.splits)
+        message = self._adding(task, splits, request)
+        getattr(message.read, "from").CopyFrom(messages.cursor_message(cursor))
         if acknowledge is not None:
-            request.read.acknowledge.CopyFrom(messages.cursor_message(acknowledge))
+            message.read.acknowledge.CopyFrom(messages.cursor_message(acknowledge))
         schema = self._schema(task)
         with _sides(split for _, split, _ in splits):
             read = partial(decode_read, schema=schema)
-            frames = self._channel.converse(TASKS + "AddSplits", TASKS + "Feed", request, read)
-        self._added(request)
+            frames = self._channel.converse(TASKS + "AddSplits", TASKS + "Feed", message, read)
+        self._added(message)
         return frames
 
     def _adding(
-        self, task: str, splits: Iterable[tuple[str, Split, int | None]], epoch: int | None, barrier: pb.Seal | None
+        self, task: str, splits: Iterable[tuple[str, Split, int | None]], request: AddRequest
     ) -> pb.AddSplitsRequest:
         return pb.AddSplitsRequest(
             task=task,
@@ -226,8 +202,8 @@ class RemoteService:
                 )
                 for source, split, number in splits
             ],
-            epoch=epoch,
-            barrier=barrier,
+            epoch=request.epoch,
+            barrier=messages.seal_message(request.seal),
         )
 
     def _added(self, request: pb.AddSplitsRequest) -> None:
@@ -286,15 +262,9 @@ class RemoteService:
         request = pb.NoMoreSplitsRequest(task=task, source=source, through=through)
         self._channel.call(TASKS + "NoMoreSplits", request, pb.NoMoreSplitsResponse.FromString)
 
-    def request_barrier(
-        self,
-        task: str,
-        epoch: int | None = None,
-        through: Mapping[str, int] | None = None,
-        checkpoint: str | None = None,
-    ) -> int:
+    def request_barrier(self, task: str, epoch: int | None = None, seal: Seal = NO_WISHES) -> int:
         # Made again without a number it joins what the first one sealed, unless somebody added or read meanwhile.
-        request = pb.RequestBarrierRequest(task=task, epoch=epoch, through=through, checkpoint=checkpoint)
+        request = pb.RequestBarrierRequest(task=task, epoch=epoch, through=seal.through, checkpoint=seal.checkpoint)
         return self._channel.call(TASKS + "RequestBarrier", request, pb.RequestBarrierResponse.FromString).epoch
 
     def list_checkpoints(self, task: str) -> Sequence[Checkpoint]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from ...proto.encoding.number_ranges import LARGEST
 from ...proto.errors import Exhausted, InvalidRequest, Refused
 from ...proto.source_names import fed_source
-from ...proto.values import Added, Transaction
+from ...proto.values import NO_WISHES, Added, Seal, Transaction
 from ..api.computation import Source
 from .epoch import Epoch, Start
 from .split_book import AcceptedSplit, SourceLedger
@@ -153,9 +153,7 @@ class Ledger:
         transaction: Transaction,
         splits: Sequence[AcceptedSplit],
         digest: str,
-        checkpoint: str | None,
-        *,
-        seals: bool,
+        seal: Seal | None,
     ) -> tuple[Record, list[Added]]:
         """Record everything that a transaction does. `may_commit` has allowed it before."""
         first: dict[str, int] = {}
@@ -169,8 +167,8 @@ class Ledger:
             first=first,
         )
         added = [self._enter(split) for split in splits]
-        if seals:
-            self._seal({name: source.last for name, source in self.fed.items()}, checkpoint)
+        if seal is not None:
+            self._seal({name: source.last for name, source in self.fed.items()}, seal.checkpoint)
         self.transactions.record(record, self.finished)
         self._end_if_all_ended()
         return record, added
@@ -186,33 +184,28 @@ class Ledger:
     def has_unsealed(self) -> bool:
         return any(source.highest > source.sealed for source in self.fed.values())
 
-    def request_barrier(
-        self, epoch: int | None, through: Mapping[str, int] | None, checkpoint: str | None = None
-    ) -> tuple[int, bool]:
-        """The epoch that the request seals or joins, and True if the request sealed it.
-
-        A `checkpoint` of this name is taken at the epoch's barrier.
-        """
+    def request_barrier(self, epoch: int | None, seal: Seal = NO_WISHES) -> tuple[int, bool]:
+        """The number of the epoch that the request seals or joins, and whether it sealed it."""
         if epoch is not None:
             if epoch < 1:
                 raise InvalidRequest(f"epoch={epoch}: epochs count from 1")
             if epoch <= self.sealed:
-                return self._join(epoch, checkpoint), False
+                return self._join(epoch, seal.checkpoint), False
             if epoch > self.open.number:
                 raise Refused(
                     f"epoch {epoch} cannot be sealed: the open epoch is {self.open.number}", reason="EPOCH_AHEAD"
                 )
-        bounds = self._bounds_through(through)
+        bounds = self._bounds_through(seal.through)
         self._check_not_ended()
         if (
             epoch is None
             and self.pending
             and all(bounds[name] <= source.sealed for name, source in self.fed.items())
-            and self._can_take(self.sealed, checkpoint)
+            and self._can_take(self.sealed, seal.checkpoint)
         ):
-            return self._join(self.sealed, checkpoint), False
+            return self._join(self.sealed, seal.checkpoint), False
         self._may_seal()
-        return self._seal(bounds, checkpoint), True
+        return self._seal(bounds, seal.checkpoint), True
 
     def _check_not_ended(self) -> None:
         if self.ended:

@@ -12,7 +12,9 @@ from pathlib import Path
 
 from ...proto.errors import NotFound, Problem, Refused, TidegateError, Unavailable
 from ...proto.values import (
+    NO_WISHES,
     Added,
+    AddRequest,
     Capabilities,
     Checkpoint,
     Committed,
@@ -22,6 +24,7 @@ from ...proto.values import (
     FoundFile,
     Frame,
     PlanBytes,
+    Seal,
     Split,
     TaskInfo,
     TaskOptions,
@@ -283,38 +286,18 @@ class TaskManager:
 
     # --------------------------------------------------------------------------------------------------- feeding
 
-    def add_splits(
-        self,
-        task: str,
-        splits: Iterable[tuple[str, Split, int | None]],
-        *,
-        epoch: int | None = None,
-        barrier: bool = False,
-        through: Mapping[str, int] | None = None,
-        checkpoint: str | None = None,
-        wake: bool = True,
-    ) -> tuple[list[Added], int | None]:
+    def add_splits(self, task: str, request: AddRequest, *, wake: bool = True) -> tuple[list[Added], int | None]:
         """Add splits to a task.
 
         Without `wake` the caller calls `work_and_poll` at once, which saves finding a thread.
         """
-        return self._task(task).add_splits(
-            splits, epoch=epoch, barrier=barrier, through=through, checkpoint=checkpoint, wake=wake
-        )
+        return self._task(task).add_splits(request, wake=wake)
 
     def run_epoch(
-        self,
-        task: str,
-        splits: Iterable[tuple[str, Split, int | None]],
-        cursor: Cursor,
-        *,
-        epoch: int,
-        through: Mapping[str, int] | None = None,
-        acknowledge: Cursor | None = None,
-        checkpoint: str | None = None,
+        self, task: str, request: AddRequest, cursor: Cursor, *, acknowledge: Cursor | None = None
     ) -> Sequence[Frame]:
         found = self._task(task)
-        found.add_splits(splits, epoch=epoch, barrier=True, through=through, checkpoint=checkpoint, wake=False)
+        found.add_splits(request, wake=False)
         return found.work_and_poll(cursor, acknowledge, None)
 
     def work_and_poll(
@@ -323,21 +306,9 @@ class TaskManager:
         """Run the task's work on the calling thread, if it is short and no other thread has it; then `poll`."""
         return self._task(task).work_and_poll(cursor, acknowledge, max_bytes)
 
-    def transact(
-        self,
-        task: str,
-        transaction: Transaction,
-        splits: Iterable[tuple[str, Split]],
-        *,
-        epoch: int | None = None,
-        barrier: bool = False,
-        checkpoint: str | None = None,
-        wake: bool = True,
-    ) -> Transacted:
+    def transact(self, task: str, transaction: Transaction, request: AddRequest, *, wake: bool = True) -> Transacted:
         """Add splits and a seal as one transaction. `wake` as in `add_splits`."""
-        return self._task(task).transact(
-            transaction, splits, epoch=epoch, barrier=barrier, checkpoint=checkpoint, wake=wake
-        )
+        return self._task(task).transact(transaction, request, wake=wake)
 
     def find_files(self, task: str, source: str, split: FileSplit) -> Sequence[FoundFile]:
         return self._task(task).find_files(source, split)
@@ -360,14 +331,8 @@ class TaskManager:
     def no_more_splits(self, task: str, source: str | None = None, through: Mapping[str, int] | None = None) -> None:
         self._task(task).no_more_splits(source, through)
 
-    def request_barrier(
-        self,
-        task: str,
-        epoch: int | None = None,
-        through: Mapping[str, int] | None = None,
-        checkpoint: str | None = None,
-    ) -> int:
-        return self._task(task).request_barrier(epoch, through, checkpoint)
+    def request_barrier(self, task: str, epoch: int | None = None, seal: Seal = NO_WISHES) -> int:
+        return self._task(task).request_barrier(epoch, seal)
 
     def list_checkpoints(self, task: str) -> Sequence[Checkpoint]:
         self._check_open()

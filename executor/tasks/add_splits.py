@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from ...proto.errors import Exhausted, Refused, TidegateError
-from ...proto.values import Added, FileSplit, FoundFile, InlineSplit, Split, Transacted, Transaction
+from ...proto.values import Added, FileSplit, FoundFile, InlineSplit, Seal, Split, Transacted, Transaction
 from ..api.computation import Computation
 from ..ledger.ledger import Ledger
 from ..ledger.split_book import AcceptedSplit
@@ -147,14 +147,7 @@ class Adding:
     # --------------------------------------------------------------------------------------------- transactions
 
     def transact(
-        self,
-        transaction: Transaction,
-        splits: Additions,
-        *,
-        epoch: int | None,
-        barrier: bool,
-        checkpoint: str | None,
-        wake: bool,
+        self, transaction: Transaction, splits: Additions, epoch: int | None, seal: Seal | None, *, wake: bool
     ) -> Transacted:
         """Add all of the splits and the seal, or nothing."""
         check_transaction(transaction)
@@ -166,7 +159,7 @@ class Adding:
                 if before is None:
                     task_state.ledger.check_room(len(splits))
             digest = content_digest(
-                [(name, self._uploads.with_content_digest(each)) for name, each in splits], seals=barrier
+                [(name, self._uploads.with_content_digest(each)) for name, each in splits], seals=seal is not None
             )
             if before is not None:
                 return self._replayed(before, transaction, splits, digest)
@@ -175,17 +168,15 @@ class Adding:
                 with task_state.lock:
                     try:
                         task_state.check_running()
-                        fits = task_state.ledger.may_commit(accepted, epoch, seals=barrier)
+                        fits = task_state.ledger.may_commit(accepted, epoch, seals=seal is not None)
                     except TidegateError:
                         task_state.forget(accepted)
                         raise
                     if fits:
-                        record, added = task_state.ledger.commit(
-                            transaction, accepted, digest, checkpoint, seals=barrier
-                        )
+                        record, added = task_state.ledger.commit(transaction, accepted, digest, seal)
                         for each, (_, split) in zip(accepted, splits, strict=True):
                             self._uploads.used_by(each, split)
-                        self._changed(barrier, wake)
+                        self._changed(seal is not None, wake)
                         return Transacted(epoch=record.epoch, added=tuple(added))
                     task_state.forget(accepted)  # meanwhile a seal that waits for later numbers has taken these numbers
 

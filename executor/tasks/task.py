@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from ...proto.errors import OutOfRange, Refused, TidegateError
 from ...proto.values import (
+    NO_WISHES,
     Added,
+    AddRequest,
     Blocked,
     BlockedState,
     Committed,
@@ -17,6 +19,7 @@ from ...proto.values import (
     Finished,
     FoundFile,
     Frame,
+    Seal,
     Split,
     TaskInfo,
     TaskOptions,
@@ -94,51 +97,27 @@ class Task:
 
     # --------------------------------------------------------------------------------------------------- splits
 
-    def add_splits(
-        self,
-        splits: Iterable[tuple[str, Split, int | None]],
-        *,
-        epoch: int | None,
-        barrier: bool,
-        through: Mapping[str, int] | None,
-        checkpoint: str | None = None,
-        wake: bool = True,
-    ) -> tuple[list[Added], int | None]:
+    def add_splits(self, request: AddRequest, *, wake: bool = True) -> tuple[list[Added], int | None]:
         """Add splits, and request a barrier if asked to.
 
         Without `wake` the caller calls `work` at once, so that no other thread needs to be found.
         """
         try:
             added = [
-                self._adding.add(source, self._own(split), number, epoch, wake=wake) for source, split, number in splits
+                self._adding.add(source, self._own(split), number, request.epoch, wake=wake)
+                for source, split, number in request.splits
             ]
-            sealed = self.request_barrier(epoch, through, checkpoint, wake=wake) if barrier else None
+            sealed = None if request.seal is None else self.request_barrier(request.epoch, request.seal, wake=wake)
         except BaseException:
             self._scheduler.wake()
             raise
         return added, sealed
 
-    def transact(
-        self,
-        transaction: Transaction,
-        splits: Iterable[tuple[str, Split]],
-        *,
-        epoch: int | None = None,
-        barrier: bool = False,
-        checkpoint: str | None = None,
-        wake: bool = True,
-    ) -> Transacted:
+    def transact(self, transaction: Transaction, request: AddRequest, *, wake: bool = True) -> Transacted:
         """Add splits and a seal as one transaction. `wake` as in `add_splits`."""
-        if checkpoint is not None:
-            self._check_checkpoint(checkpoint)
-        return self._adding.transact(
-            transaction,
-            [(source, self._own(split)) for source, split in splits],
-            epoch=epoch,
-            barrier=barrier,
-            checkpoint=checkpoint,
-            wake=wake,
-        )
+        self._check_checkpoint(request.seal)
+        splits = [(source, self._own(split)) for source, split, _ in request.splits]
+        return self._adding.transact(transaction, splits, request.epoch, request.seal, wake=wake)
 
     def _own(self, split: Split) -> Split:
         """The split, with the task's `missing_columns` option if the split does not say its own."""
@@ -184,28 +163,22 @@ class Task:
 
     # ------------------------------------------------------------------------------------------------- barriers
 
-    def request_barrier(
-        self,
-        epoch: int | None,
-        through: Mapping[str, int] | None,
-        checkpoint: str | None = None,
-        *,
-        wake: bool = True,
-    ) -> int:
-        if checkpoint is not None:
-            self._check_checkpoint(checkpoint)
+    def request_barrier(self, epoch: int | None, seal: Seal = NO_WISHES, *, wake: bool = True) -> int:
+        self._check_checkpoint(seal)
         with self._task_state.lock:
             self._task_state.check_running()
-            number, sealed = self._task_state.ledger.request_barrier(epoch, through, checkpoint)
-            if checkpoint is not None and self._task_state.full is Full.UNREAD:
+            number, sealed = self._task_state.ledger.request_barrier(epoch, seal)
+            if seal.checkpoint is not None and self._task_state.full is Full.UNREAD:
                 self._go_on()  # run to the checkpoint, whether or not anybody reads
             if sealed:
                 self._sealed(wake=wake)
             return number
 
-    def _check_checkpoint(self, name: str) -> None:
-        if name:
-            check_name(name)
+    def _check_checkpoint(self, seal: Seal | None) -> None:
+        if seal is None or seal.checkpoint is None:
+            return
+        if seal.checkpoint:
+            check_name(seal.checkpoint)
         if self._checkpoints is None:
             raise self._no_checkpoints()
 

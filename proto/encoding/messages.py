@@ -350,11 +350,13 @@ def _barrier_value(message: pb.Barrier) -> v.Barrier:
 # Tasks
 
 
-def checkpoint_name(message: pb.RequestBarrierRequest | pb.Seal) -> str | None:
-    """The name of the checkpoint that is asked for with a barrier: empty where the service names it, None where none is
-    asked for.
-    """
-    return message.checkpoint if message.HasField("checkpoint") else None
+def seal_value(message: pb.RequestBarrierRequest | pb.Seal) -> v.Seal:
+    checkpoint = message.checkpoint if message.HasField("checkpoint") else None
+    return v.Seal(through=dict(message.through) or None, checkpoint=checkpoint)
+
+
+def seal_message(seal: v.Seal | None) -> pb.Seal | None:
+    return None if seal is None else pb.Seal(through=seal.through, checkpoint=seal.checkpoint)
 
 
 def checkpoint_message(checkpoint: v.Checkpoint) -> pb.Checkpoint:

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from ...proto.service import Service
-from ...proto.values import Added, Cursor, Frame, PlanBytes, Split, TaskInfo, TaskOptions, Transacted, Transaction
+from ...proto.values import (
+    Added,
+    AddRequest,
+    Cursor,
+    Frame,
+    PlanBytes,
+    Split,
+    TaskInfo,
+    TaskOptions,
+    Transacted,
+    Transaction,
+)
 
 
 class Reception(Protocol):
@@ -37,34 +48,11 @@ class Backend(Service, Protocol):
         """Make a task. A repeated `request`, named by the client, is answered with the task that it made before."""
         ...
 
-    def add_splits(
-        self,
-        task: str,
-        splits: Iterable[tuple[str, Split, int | None]],
-        *,
-        epoch: int | None = None,
-        barrier: bool = False,
-        through: Mapping[str, int] | None = None,
-        checkpoint: str | None = None,
-        wake: bool = True,
-    ) -> tuple[list[Added], int | None]:
-        """Add splits.
-
-        Without `wake` the caller calls `work_and_poll` at once, which saves finding a thread for the work.
-        """
+    def add_splits(self, task: str, request: AddRequest, *, wake: bool = True) -> tuple[list[Added], int | None]:
+        """Add splits. Without `wake` the caller calls `work_and_poll` at once, which saves finding a thread for it."""
         ...
 
-    def transact(
-        self,
-        task: str,
-        transaction: Transaction,
-        splits: Iterable[tuple[str, Split]],
-        *,
-        epoch: int | None = None,
-        barrier: bool = False,
-        checkpoint: str | None = None,
-        wake: bool = True,
-    ) -> Transacted:
+    def transact(self, task: str, transaction: Transaction, request: AddRequest, *, wake: bool = True) -> Transacted:
         """Add splits and a seal as one transaction. `wake` as in `add_splits`."""
         ...
 

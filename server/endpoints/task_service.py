@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from typing import Final, ParamSpec, TypeVar
 
@@ -13,7 +13,7 @@ from ...proto.encoding import messages
 from ...proto.encoding.frames import FramesEncoder, encode_added, encode_frames
 from ...proto.errors import InvalidRequest
 from ...proto.tidegate.v1 import tasks_pb2 as pb
-from ...proto.values import Added, Frame, TaskInfo, TaskPhase
+from ...proto.values import Added, AddRequest, Frame, Split, TaskInfo, TaskPhase
 from ..calls.answering import Context, Endpoint, called
 from ..calls.backend import Backend
 from ..calls.call_threads import Threads
@@ -118,15 +118,7 @@ class Tasks(Endpoint):
             (each.source, messages.split_value(each.split), messages.sequence_value(each.sequence))
             for each in request.splits
         )
-        return self._backend.add_splits(
-            request.task,
-            splits,
-            epoch=request.epoch if request.HasField("epoch") else None,
-            barrier=request.HasField("barrier"),
-            through=dict(request.barrier.through) or None,
-            checkpoint=messages.checkpoint_name(request.barrier),
-            wake=wake,
-        )
+        return self._backend.add_splits(request.task, _add_request(request, splits), wake=wake)
 
     def _transact(self, request: pb.AddSplitsRequest, *, wake: bool) -> pb.AddSplitsResponse:
         if request.barrier.through or any(each.sequence for each in request.splits):
@@ -135,15 +127,9 @@ class Tasks(Endpoint):
                 "`through` out",
                 reason="BAD_TRANSACTION",
             )
-        transacted = self._backend.transact(
-            request.task,
-            messages.transaction_value(request.transaction),
-            [(each.source, messages.split_value(each.split)) for each in request.splits],
-            epoch=request.epoch if request.HasField("epoch") else None,
-            barrier=request.HasField("barrier"),
-            checkpoint=messages.checkpoint_name(request.barrier),
-            wake=wake,
-        )
+        splits = ((each.source, messages.split_value(each.split), None) for each in request.splits)
+        transaction = messages.transaction_value(request.transaction)
+        transacted = self._backend.transact(request.task, transaction, _add_request(request, splits), wake=wake)
         return messages.transacted_message(transacted, sealed=request.HasField("barrier"))
 
     async def find_files(self, request: pb.FindFilesRequest, _: Context) -> pb.FindFilesResponse:
@@ -172,10 +158,9 @@ class Tasks(Endpoint):
 
     async def request_barrier(self, request: pb.RequestBarrierRequest, _: Context) -> pb.RequestBarrierResponse:
         epoch = request.epoch if request.HasField("epoch") else None
-        through = dict(request.through) or None
-        checkpoint = messages.checkpoint_name(request)
+        seal = messages.seal_value(request)
         return pb.RequestBarrierResponse(
-            epoch=await self._control(self._backend.request_barrier, request.task, epoch, through, checkpoint)
+            epoch=await self._control(self._backend.request_barrier, request.task, epoch, seal)
         )
 
     async def list_checkpoints(self, request: pb.ListCheckpointsRequest, _: Context) -> pb.ListCheckpointsResponse:
@@ -255,3 +240,11 @@ class _Epoch:
     def _answer(self, added: pb.AddSplitsResponse, read: Callable[..., Sequence[Frame]]) -> bytes:
         frames = read(self._task, self._cursor, acknowledge=self._acknowledge, max_bytes=self._bytes)
         return encode_added(added, joined(frames))
+
+
+def _add_request(request: pb.AddSplitsRequest, splits: Iterable[tuple[str, Split, int | None]]) -> AddRequest:
+    return AddRequest(
+        splits=splits,
+        epoch=request.epoch if request.HasField("epoch") else None,
+        seal=messages.seal_value(request.barrier) if request.HasField("barrier") else None,
+    )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from tests.adding import add_splits
 from tidegate.executor.plans.dataflow import PlanComputation, instance_settings
 from tidegate.executor.runtime.batch_store import SpillSpace
 from tidegate.executor.runtime.lookup_threads import LookupThreads
@@ -181,7 +182,7 @@ class Running:
             for source, some in splits.items()
             for split in ([some] if isinstance(some, FileSplit | InlineSplit) else some)
         ]
-        _, epoch = self.manager.add_splits(self.id, given, barrier=True)
+        _, epoch = add_splits(self.manager, self.id, given, barrier=True)
         assert epoch is not None
         return epoch
 

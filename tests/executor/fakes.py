@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from tests.adding import add_splits
 from tidegate.executor.api.computation import Source
 from tidegate.executor.api.engine import Engine
 from tidegate.executor.runtime.batch_store import SpillSpace
@@ -37,6 +38,7 @@ from tidegate.proto.values import (
     Frame,
     InlineSplit,
     PlanBytes,
+    Seal,
     TaskInfo,
     TaskOptions,
 )
@@ -208,10 +210,10 @@ class Client:
         self.cursor = START
 
     def add(self, *values: int, source: str = "a", sequence: int | None = None, epoch: int | None = None) -> Added:
-        return self.manager.add_splits(self.id, [(source, rows(*values), sequence)], epoch=epoch)[0][0]
+        return add_splits(self.manager, self.id, [(source, rows(*values), sequence)], epoch=epoch)[0][0]
 
     def seal(self, epoch: int | None = None, **through: int) -> int:
-        return self.manager.request_barrier(self.id, epoch, through or None)
+        return self.manager.request_barrier(self.id, epoch, Seal(through=through or None))
 
     def end(self, source: str | None = None, **through: int) -> None:
         self.manager.no_more_splits(self.id, source, through or None)

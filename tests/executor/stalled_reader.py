@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from tests.adding import add_splits
 from tidegate.executor.service.embedded import open_service
 from tidegate.proto.errors import Refused
 from tidegate.proto.values import START, Cursor, InlineSplit, PlanBytes, TaskOptions
@@ -35,13 +36,13 @@ def main(folder: Path) -> None:
     options = TaskOptions(output_bytes=8 << 20, spill_quota=24 << 20, memory_limit=64 << 20)
     with contextlib.closing(open_service(roots=[folder], spill_directory=folder)) as service:
         warm = service.create_task(large(), options, {}).id
-        service.add_splits(warm, [("t", numbers("k", 2), None), ("u", numbers("v", 2), None)], barrier=True)
+        add_splits(service, warm, [("t", numbers("k", 2), None), ("u", numbers("v", 2), None)], barrier=True)
         service.next(warm, START, wait=60.0)
         before = peak()
         task = service.create_task(large(), options, {}).id
         changed = threading.Event()
         service.subscribe(task, changed.set)
-        service.add_splits(task, [("t", numbers("k", 25_000), None), ("u", numbers("v", 1_000), None)], barrier=True)
+        add_splits(service, task, [("t", numbers("k", 25_000), None), ("u", numbers("v", 1_000), None)], barrier=True)
         while True:
             changed.clear()
             try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.adding import add_splits
 from tidegate.proto.errors import Exhausted, InvalidRequest, OutOfRange, Refused
 from tidegate.proto.values import Barrier, Blocked, BlockedState, Cursor, Finished
 
@@ -30,7 +31,7 @@ def test_a_barrier_on_an_empty_split_set_makes_an_empty_epoch() -> None:
 
 def test_adding_and_sealing_is_one_call() -> None:
     with running() as task:
-        added, epoch = task.manager.add_splits(task.id, [("a", rows(1), None), ("a", rows(2), None)], barrier=True)
+        added, epoch = add_splits(task.manager, task.id, [("a", rows(1), None), ("a", rows(2), None)], barrier=True)
         assert ([one.sequence for one in added], epoch) == ([1, 2], 1)
         assert task.epoch(1) == [1, 2]
 
@@ -173,7 +174,7 @@ def test_barriers_do_not_count_among_splits() -> None:
 def test_a_barrier_hands_on_the_smallest_watermark() -> None:
     with running() as task:
         splits = [("a", rows(1, watermark=30), None), ("a", rows(2), None), ("a", rows(3, watermark=20), None)]
-        task.manager.add_splits(task.id, splits, barrier=True)
+        add_splits(task.manager, task.id, splits, barrier=True)
         task.epoch(1)
         assert task.barrier.watermark == 20
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.adding import add_splits
 from tidegate.planner.ir import Routing
 from tidegate.planner.physical.pipelines import PhysicalPlan
 from tidegate.proto.errors import TaskFailed
@@ -186,7 +187,7 @@ def test_row_wise_rows_keep_the_order_of_the_splits(channels: int, tmp_path: Pat
 def test_row_wise_rows_come_before_the_seal_whatever_the_channels(tmp_path: Path) -> None:
     with running(row_wise(3), tmp_path) as task:
         for start in (0, 250_000):
-            task.manager.add_splits(task.id, [("t", inline(range(start, start + 250_000)), None)])
+            add_splits(task.manager, task.id, [("t", inline(range(start, start + 250_000)), None)])
         row = 0
         while row < 500_000:
             (frame,) = task.manager.next(task.id, Cursor(1, row), wait=60.0)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.adding import add_splits
 from tidegate.executor.pipelines.epoch_clock import context_row
 from tidegate.executor.service.embedded import open_service
 from tidegate.executor.service.manager import TaskManager
@@ -74,7 +75,7 @@ def answer(service: TaskManager, task: str, epoch: int) -> list[tuple[int, ...]]
 
 def run(service: TaskManager, task: str, *splits: tuple[str, Split]) -> list[tuple[int, ...]]:
     given = [(source, split, None) for source, split in splits]
-    _, epoch = service.add_splits(task, given, barrier=True)
+    _, epoch = add_splits(service, task, given, barrier=True)
     return answer(service, task, epoch or 0)
 
 
@@ -122,7 +123,7 @@ def test_row_wise_plans_deliver_before_the_seal(service: TaskManager, tmp_path: 
     task = create(service, ROWS)
     splits = [inline(k=[1], v=[1]), file(tmp_path / "1.parquet", k=[2, 2], v=[2, -2]), inline(k=[3], v=[3])]
     for row, split in enumerate(splits):
-        service.add_splits(task, [("t", split, None)])
+        add_splits(service, task, [("t", split, None)])
         assert service.next(task, Cursor(1, row), wait=60.0)[0].rows == 1
     service.request_barrier(task)
     assert answer(service, task, 1) == [(2, 2), (4, 4), (6, 6)]
@@ -131,16 +132,16 @@ def test_row_wise_plans_deliver_before_the_seal(service: TaskManager, tmp_path: 
 def test_a_union_s_first_source_comes_early_and_the_second_at_the_seal(service: TaskManager) -> None:
     union = plans.union(plans.doubled(plans.read("a", "x"), 1), plans.filtered(plans.read("b", "x"), 0, 0))
     task = create(service, plans.plan(union, "x"))
-    service.add_splits(task, [("b", inline(x=[7]), None), ("a", inline(x=[1]), None)])
+    add_splits(service, task, [("b", inline(x=[7]), None), ("a", inline(x=[1]), None)])
     assert service.next(task, START, wait=60.0)[0].rows == 1
-    service.add_splits(task, [("a", inline(x=[2]), None)], barrier=True)
+    add_splits(service, task, [("a", inline(x=[2]), None)], barrier=True)
     assert answer(service, task, 1) == [(2,), (4,), (7,)]
 
 
 def test_static_rows_that_come_first_do_not_hold_up_the_pieces_after_them(service: TaskManager) -> None:
     union = plans.union(plans.doubled(plans.read("n", "x"), 1), plans.filtered(plans.read("a", "x"), 0, 0))
     task = create(service, plans.plan(union, "x"), tables={"n": inline(x=[5])})
-    service.add_splits(task, [("a", inline(x=[1]), None)])
+    add_splits(service, task, [("a", inline(x=[1]), None)])
     assert service.next(task, Cursor(1, 1), wait=60.0)[0].rows == 1
     assert run(service, task, ("a", inline(x=[2]))) == [(10,), (1,), (2,)]
     assert run(service, task) == [(10,)]
@@ -181,7 +182,7 @@ def test_a_table_bound_to_the_task_cannot_be_fed(service: TaskManager) -> None:
     task = create(service, KEPT, tables={"N": inline(k=[1], w=[1])})
     assert {source.name: source.static for source in service.get_task(task).sources} == {"t": False, "n": True}
     with pytest.raises(Refused, match="source 'n' is static"):
-        service.add_splits(task, [("n", inline(k=[1], w=[1]), None)])
+        add_splits(service, task, [("n", inline(k=[1], w=[1]), None)])
 
 
 def test_a_table_the_plan_does_not_read_is_refused_naming_the_sources(service: TaskManager) -> None:
@@ -195,7 +196,7 @@ def test_a_file_that_changed_after_its_split_was_accepted_fails_its_epoch_alone(
     task = create(service, SUM)
     assert run(service, task, ("t", inline(k=[1], v=[1]))) == [(1, 1)]
     split = file(tmp_path / "1.parquet", k=[1], v=[1])
-    service.add_splits(task, [("t", split, None)])
+    add_splits(service, task, [("t", split, None)])
     file(tmp_path / "1.parquet", k=[1, 2, 3], v=[1, 2, 3])
     service.request_barrier(task)
     with pytest.raises(TaskFailed, match=r"1\.parquet"):
@@ -207,7 +208,7 @@ def test_a_split_of_the_wrong_columns_is_refused_when_it_is_added(service: TaskM
     task = create(service, SUM)
     wrong = InlineSplit(schema=pa.schema([("k", pa.string()), ("v", pa.int64())]), batches=())
     with pytest.raises(SplitError, match="split 1 of source 't': column 'k' is string"):
-        service.add_splits(task, [("t", wrong, None)])
+        add_splits(service, task, [("t", wrong, None)])
 
 
 def test_only_files_below_the_roots_and_the_task_s_own_uploads_can_be_read(
@@ -215,7 +216,7 @@ def test_only_files_below_the_roots_and_the_task_s_own_uploads_can_be_read(
 ) -> None:
     task, other = create(service, SUM), create(service, SUM)
     with pytest.raises(Forbidden):
-        service.add_splits(task, [("t", FileSplit(path="/etc/hostname", format="csv"), None)])
+        add_splits(service, task, [("t", FileSplit(path="/etc/hostname", format="csv"), None)])
     data = Path(file(tmp_path / "1.parquet", k=[4], v=[4]).path).read_bytes()
     uploaded = service.upload(task, "mine.parquet", [data])
     assert run(service, task, ("t", FileSplit(path=uploaded))) == [(4, 4)]
@@ -230,14 +231,14 @@ def test_one_task_cannot_read_another_s_uploads(tmp_path: Path) -> None:
         task, other = create(service, SUM), create(service, SUM)
         uploaded = service.upload(task, "mine.csv", [b"k,v\n1,1\n"])
         with pytest.raises(Forbidden):
-            service.add_splits(other, [("t", FileSplit(path=uploaded), None)])
+            add_splits(service, other, [("t", FileSplit(path=uploaded), None)])
 
 
 def test_cancelling_stops_a_statement_in_progress(service: TaskManager) -> None:
     task = create(service, SLOW)
     many = list(range(20_000))
     given = [("t", inline(k=many), None), ("u", inline(v=many), None), ("w", inline(x=many), None)]
-    service.add_splits(task, given, barrier=True)
+    add_splits(service, task, given, barrier=True)
     threading.Timer(0.2, service.cancel_task, [task]).start()
     with pytest.raises(TaskCancelled):
         service.next(task, START, wait=60.0)
@@ -249,7 +250,7 @@ def test_closing_stops_everything_and_leaves_no_thread_and_no_file(tmp_path: Pat
     task = create(service, SLOW)
     many = list(range(20_000))
     given = [("t", inline(k=many), None), ("u", inline(v=many), None), ("w", inline(x=many), None)]
-    service.add_splits(task, given, barrier=True)
+    add_splits(service, task, given, barrier=True)
     service.next(task, START, wait=0.2)
     service.close()
     assert threading.active_count() == before
@@ -268,7 +269,7 @@ def test_the_same_rows_come_whatever_the_batches_and_the_order_of_arrival(servic
         for half in (whole.slice(0, 10_000), whole.slice(10_000)):
             batches = tuple(half.slice(start, cut) for start in range(0, 10_000, cut))
             halves.append(InlineSplit(schema=whole.schema, batches=batches))
-        service.add_splits(task, [("t", halves[1], 2), ("t", halves[0], 1)], barrier=True)
+        add_splits(service, task, [("t", halves[1], 2), ("t", halves[0], 1)], barrier=True)
         seen.add(tuple(answer(service, task, 1)))
     assert len(seen) == 1
     assert len(seen.pop()) == 40_000
@@ -283,7 +284,7 @@ def test_a_satisfied_limit_stops_reading(service: TaskManager) -> None:
 
 def test_rows_and_bytes_are_counted_per_epoch_and_operator(service: TaskManager) -> None:
     task = create(service, SUM)
-    _, epoch = service.add_splits(task, [("t", inline(k=[1, 1, 2], v=[1, 1, 1]), None)], barrier=True)
+    _, epoch = add_splits(service, task, [("t", inline(k=[1, 1, 2], v=[1, 1, 1]), None)], barrier=True)
     *_, barrier = service.next(task, Cursor(epoch or 0), wait=60.0)
     assert (barrier.statistics.rows_in, barrier.statistics.rows_out, barrier.statistics.splits) == (3, 2, 1)
     by_operator = {each.operator: each for each in service.get_task(task).statistics.operators}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.adding import add_splits
 from tidegate.proto.errors import Exhausted, InvalidRequest, NotFound, Refused, SplitError
-from tidegate.proto.values import Added, Cursor, FileSplit, Transaction
+from tidegate.proto.values import Added, AddRequest, Cursor, FileSplit, Transaction
 
 from .fakes import FakeEngine, rows, running
 
@@ -43,10 +44,10 @@ def test_a_split_given_twice_with_the_same_content_is_a_duplicate() -> None:
 def test_a_duplicate_may_be_cut_into_other_batches() -> None:
     with running() as task:
         split = rows(1, 2, 3)
-        task.manager.add_splits(task.id, [("a", split, 1)])
+        add_splits(task.manager, task.id, [("a", split, 1)])
         whole = split.batches[0]
         pieces = type(split)(schema=split.schema, batches=(whole.slice(0, 1), whole.slice(1)))
-        assert task.manager.add_splits(task.id, [("a", pieces, 1)])[0][0].duplicate
+        assert add_splits(task.manager, task.id, [("a", pieces, 1)])[0][0].duplicate
 
 
 def test_a_number_given_twice_with_other_content_is_refused() -> None:
@@ -73,10 +74,10 @@ def test_content_is_compared_until_the_epoch_is_acknowledged() -> None:
 
 def test_a_file_given_twice_is_a_duplicate_and_another_file_is_not() -> None:
     with running() as task:
-        task.manager.add_splits(task.id, [("a", FileSplit(path="7"), 1)])
-        assert task.manager.add_splits(task.id, [("a", FileSplit(path="7"), 1)])[0][0].duplicate
+        add_splits(task.manager, task.id, [("a", FileSplit(path="7"), 1)])
+        assert add_splits(task.manager, task.id, [("a", FileSplit(path="7"), 1)])[0][0].duplicate
         with pytest.raises(Refused, match="other content"):
-            task.manager.add_splits(task.id, [("a", FileSplit(path="8"), 1)])
+            add_splits(task.manager, task.id, [("a", FileSplit(path="8"), 1)])
 
 
 def test_a_split_that_names_the_open_epoch_is_accepted() -> None:
@@ -141,7 +142,7 @@ def test_a_name_that_fits_two_sources_but_for_its_case_is_refused() -> None:
 def test_a_split_that_cannot_be_read_is_refused_and_its_number_stays_free() -> None:
     with running() as task:
         with pytest.raises(SplitError, match="split 1 of source 'a'"):
-            task.manager.add_splits(task.id, [("a", FileSplit(path="missing"), None)])
+            add_splits(task.manager, task.id, [("a", FileSplit(path="missing"), None)])
         assert task.add(1).sequence == 1
 
 
@@ -169,7 +170,7 @@ def test_a_duplicate_has_its_own_epoch_however_long_ago_that_was_acknowledged() 
 def test_splits_before_a_refused_one_stay_added() -> None:
     with running() as task:
         with pytest.raises(NotFound):
-            task.manager.add_splits(task.id, [("a", rows(1), 1), ("x", rows(2), 1)], barrier=True)
+            add_splits(task.manager, task.id, [("a", rows(1), 1), ("x", rows(2), 1)], barrier=True)
         assert task.info().sources[0].last_added == 1
         assert task.info().sealed_epoch == 0
 
@@ -179,23 +180,28 @@ def test_splits_count_against_queue_bytes_whatever_is_in_them(values: tuple[int,
     most = 1_100
     with running(queue_bytes=512 * most) as task:
         split = rows(*values)
-        task.manager.add_splits(task.id, [("a", split, None)] * most)
+        add_splits(task.manager, task.id, [("a", split, None)] * most)
         with pytest.raises(Exhausted, match=r"1,100 splits wait.* request a barrier") as refused:
-            task.manager.add_splits(task.id, [("a", split, None)])
+            add_splits(task.manager, task.id, [("a", split, None)])
         assert refused.value.reason == "WAITS_FOR_SEAL"
-        assert task.manager.add_splits(task.id, [("a", split, 1)])[0][0].duplicate
+        assert add_splits(task.manager, task.id, [("a", split, 1)])[0][0].duplicate
         task.seal()
         task.epoch(1)
         with pytest.raises(Exhausted, match="read and acknowledge") as refused:
-            task.manager.add_splits(task.id, [("a", split, None)])
+            add_splits(task.manager, task.id, [("a", split, None)])
         assert refused.value.reason == "OUTPUT_UNREAD"
         task.manager.acknowledge(task.id, Cursor(2))
-        task.manager.add_splits(task.id, [("a", split, None)])
+        add_splits(task.manager, task.id, [("a", split, None)])
 
 
 def test_files_count_as_splits_too_and_a_transaction_is_refused_before_any_of_its_splits_is_taken() -> None:
+    first = Transaction(application="a", version=1)
     with running(queue_bytes=1) as task:
-        task.manager.add_splits(task.id, [("a", FileSplit(path=str(n)), None) for n in range(999)])
+        add_splits(task.manager, task.id, [("a", FileSplit(path=str(n)), None) for n in range(999)])
         with pytest.raises(Exhausted, match="999 splits wait"):
-            task.manager.transact(task.id, Transaction(application="a", version=1), [("a", FileSplit(path="x"))] * 2)
-        task.manager.transact(task.id, Transaction(application="a", version=1), [("a", FileSplit(path="x"))])
+            task.manager.transact(
+                task.id,
+                first,
+                AddRequest(splits=[("a", FileSplit(path="x"), None)] * 2),
+            )
+        task.manager.transact(task.id, first, AddRequest(splits=[("a", FileSplit(path="x"), None)]))

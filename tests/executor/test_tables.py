@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from tests.adding import add_splits
 from tidegate.executor.service.manager import TaskManager
 from tidegate.proto.errors import Exhausted, TaskFailed
 from tidegate.proto.values import FileSplit, InlineSplit
@@ -28,9 +29,9 @@ def spilled(service: TaskManager, kind: str) -> list[Path]:
 def test_a_small_inline_table_stays_in_memory_and_leaves_splits_less_of_it(service: TaskManager) -> None:
     task = create(service, JOIN, tables={"u": TABLE}, queue_bytes=40 * KIB, spill_quota=0)
     assert spilled(service, "table") == []
-    service.add_splits(task, [("t", inline(k=[1], v=[2]), None)])
+    add_splits(service, task, [("t", inline(k=[1], v=[2]), None)])
     with pytest.raises(Exhausted, match="for splits") as refused:
-        service.add_splits(task, [("t", inline(k=range(2_000), v=range(2_000)), None)])
+        add_splits(service, task, [("t", inline(k=range(2_000), v=range(2_000)), None)])
     assert refused.value.reason == "SPLIT_TOO_LARGE"
 
 

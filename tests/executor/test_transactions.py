@@ -18,7 +18,17 @@ from tidegate.executor.ledger.transactions import MOST_APPLICATIONS, Record, Tra
 from tidegate.executor.runtime.batch_store import Quota, SpillFiles
 from tidegate.executor.tasks.task_uploads import PassingUploads
 from tidegate.proto.errors import Exhausted, InvalidRequest, NotFound, Refused, SplitError, TidegateError
-from tidegate.proto.values import Committed, Cursor, FileSplit, InlineSplit, Split, Transacted, Transaction
+from tidegate.proto.values import (
+    AddRequest,
+    Committed,
+    Cursor,
+    FileSplit,
+    InlineSplit,
+    Seal,
+    Split,
+    Transacted,
+    Transaction,
+)
 
 from .fakes import Client, rows, running
 
@@ -28,7 +38,8 @@ def transact(task: Client, version: int, *splits: InlineSplit, seal: bool = True
     follows = more.pop("follows", None)
     named = Transaction(application=more.pop("application", "app"), version=version, follows=follows)
     source = more.pop("source", "a")
-    return task.manager.transact(task.id, named, [(source, each) for each in splits], barrier=seal, **more)
+    request = AddRequest(splits=[(source, each, None) for each in splits], seal=Seal() if seal else None, **more)
+    return task.manager.transact(task.id, named, request)
 
 
 def test_a_transaction_adds_its_splits_in_order_and_seals_them() -> None:
@@ -120,12 +131,12 @@ def test_the_seal_may_come_later_and_names_the_epoch() -> None:
 )
 def test_a_refused_split_leaves_nothing_of_its_transaction(bad: tuple[str, Split], error: type[TidegateError]) -> None:
     with running() as task:
-        named, good = Transaction(application="app", version=0), [("a", rows(1)), ("a", rows(2))]
+        named, good = Transaction(application="app", version=0), [("a", rows(1), None), ("a", rows(2), None)]
         with pytest.raises(error):
-            task.manager.transact(task.id, named, [*good, bad], barrier=True)
+            task.manager.transact(task.id, named, AddRequest(splits=[*good, (*bad, None)], seal=Seal()))
         assert task.manager.last_transaction(task.id, "app") is None
         assert task.info().sources[0].last_added == 0
-        assert task.manager.transact(task.id, named, good, barrier=True).epoch == 1
+        assert task.manager.transact(task.id, named, AddRequest(splits=good, seal=Seal())).epoch == 1
         assert task.epoch(1) == [1, 2]
 
 
@@ -243,7 +254,7 @@ def test_a_checkpoint_has_the_last_version_of_each_application_by_its_barrier(
     for version, ((application, seals, _), reached) in enumerate(zip(steps, finish, strict=False)):
         named = Transaction(application=application, version=version)
         assert ledger.transactions.repeated(named) is None
-        record, _added = ledger.commit(named, (), "", None, seals=seals)
+        record, _added = ledger.commit(named, (), "", Seal() if seals else None)
         last[application] = version
         if seals:
             by[record.epoch] = dict(last)

@@ -13,6 +13,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from tests.adding import add_splits
 from tidegate.executor.service.embedded import open_service
 from tidegate.executor.service.manager import TaskManager
 from tidegate.operators.writing.table_folder import OpenFolder
@@ -121,7 +122,7 @@ def test_a_silent_write_needs_no_names_for_a_result_without_columns(service: Tas
 
 def test_nothing_is_in_the_table_before_the_barrier_and_all_of_it_after(service: TaskManager, root: Path) -> None:
     task = create(service, writing(ROWS), output_bytes=1, spill_quota=0)
-    service.add_splits(task, [("t", inline(k=range(200_000), v=[1] * 200_000), None)], barrier=True)
+    add_splits(service, task, [("t", inline(k=range(200_000), v=[1] * 200_000), None)], barrier=True)
     service.next(task, Cursor(1, 0), wait=60.0)
     assert [name for name in everything(root / "out") if not name.startswith(".")] == []
     read = 0
@@ -134,14 +135,14 @@ def test_nothing_is_in_the_table_before_the_barrier_and_all_of_it_after(service:
 
 def test_a_reader_that_reads_nothing_changes_nothing_of_what_is_written(service: TaskManager, root: Path) -> None:
     task = create(service, writing(plans.limited(ROWS, 70_000), output=SILENT))
-    service.add_splits(task, [("t", inline(k=range(200_000), v=[1] * 200_000), None)], barrier=True)
+    add_splits(service, task, [("t", inline(k=range(200_000), v=[1] * 200_000), None)], barrier=True)
     service.next(task, Cursor(1, 0), wait=60.0)
     assert len(found(root)) == 70_000
 
 
 def test_a_cancelled_epoch_leaves_nothing_behind(service: TaskManager, root: Path) -> None:
     task = create(service, writing(ROWS), output_bytes=1, spill_quota=0)
-    service.add_splits(task, [("t", inline(k=range(200_000), v=[1] * 200_000), None)], barrier=True)
+    add_splits(service, task, [("t", inline(k=range(200_000), v=[1] * 200_000), None)], barrier=True)
     service.next(task, Cursor(1, 0), wait=60.0)
     assert everything(root) != []
     service.cancel_task(task)
@@ -152,7 +153,7 @@ def test_a_cancelled_epoch_leaves_nothing_behind(service: TaskManager, root: Pat
 def test_an_epoch_whose_last_rows_wait_for_a_reader_is_not_in_the_table_yet(service: TaskManager, root: Path) -> None:
     task = create(service, writing(ROWS), output_bytes=1, spill_quota=0)
     run(service, task, ("t", inline(k=[1], v=[1])))
-    service.add_splits(task, [("t", inline(k=[2], v=[2]), None)], barrier=True)
+    add_splits(service, task, [("t", inline(k=[2], v=[2]), None)], barrier=True)
     deadline = time.monotonic() + 60
     while len(everything(root / "out")) < 2 and time.monotonic() < deadline:
         service.work_and_poll(task, Cursor(1, 1))
@@ -170,7 +171,7 @@ def test_a_failed_epoch_leaves_nothing_behind_and_those_before_it_stay(
     run(service, task, ("t", inline(k=[1], v=[1])))
     before = everything(root)
     broken = file(tmp_path / "data" / "broken.parquet", k=[2], v=[2])
-    service.add_splits(task, [("t", inline(k=[3], v=[3]), None), ("t", broken, None)])
+    add_splits(service, task, [("t", inline(k=[3], v=[3]), None), ("t", broken, None)])
     (tmp_path / "data" / "broken.parquet").write_bytes(b"not any more")
     service.request_barrier(task)
     with pytest.raises(TaskFailed):
@@ -185,7 +186,7 @@ def test_a_skipped_epoch_leaves_nothing_behind_and_the_next_one_is_written(
     task = create(service, writing(ROWS), on_error=OnError.SKIP_EPOCH)
     with monkeypatch.context() as patched:
         patched.setattr(OpenFolder, "sync", _fails)
-        service.add_splits(task, [("t", inline(k=[1], v=[1]), None)], barrier=True)
+        add_splits(service, task, [("t", inline(k=[1], v=[1]), None)], barrier=True)
         (barrier,) = service.next(task, Cursor(1, 0), wait=60.0)
     assert isinstance(barrier, Barrier)
     assert barrier.error is not None

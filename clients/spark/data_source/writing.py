@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from ...proto.values import FileSplit, Transaction
+from ...proto.values import AddRequest, FileSplit, Seal, Transaction
 from ...transport.access import Access
 from ...transport.remote import RemoteService
 from ..uploading import RETRY_SECONDS, in_uploads, upload
@@ -67,10 +67,11 @@ class Sink:
     ) -> None:
         """Add what was sent, in the order of partitions; what nobody answered for goes."""
         sent = sorted((each for each in messages if isinstance(each, Sent)), key=lambda each: each.partition)
-        splits = [(self.source, FileSplit(path, format="inline")) for each in sent for path in each.paths]
+        splits = [(self.source, FileSplit(path, format="inline"), None) for each in sent for path in each.paths]
+        request = AddRequest(splits=splits, seal=Seal() if self.seals else None)
         named = Transaction(application=application, version=version)
         with self.service() as service:
-            once_read(partial(service.transact, self.task, named, splits, barrier=self.seals), self.wait)
+            once_read(partial(service.transact, self.task, named, request), self.wait)
             service.drop_uploads(self.task, group)
 
     def abort(self, group: str) -> None:
