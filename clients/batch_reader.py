@@ -1,4 +1,4 @@
-"""The rows of epochs in batches of a size, read ahead by a thread where that is asked for."""
+"""The rows of epochs in batches of one size, read ahead by a thread on request."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _LOOK_SECONDS: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """An epoch that is about to be read."""
+    """An epoch to be read."""
 
     epoch: Epoch
 
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """A batch of an epoch; None: its end, with the error of one that was skipped."""
+    """A batch of an epoch. Without a batch, the epoch's end, with the error of an epoch that was skipped."""
 
     epoch: Epoch
     batch: pa.RecordBatch | None
@@ -39,11 +39,15 @@ class _Item:
 
 
 class Batches:
-    """An iterator of record batches. No batch has rows of two epochs: the last one of each is short.
+    """An iterator of record batches. No batch has rows of two epochs: the last batch of each epoch is short.
 
-    `cursor` is where to go on behind the batch in hand. A batch is acknowledged once the next one is asked for. What
-    goes wrong is raised behind the rows before it. Used by one thread; `close`, or a `with` block, ends the thread that
-    reads ahead, and so does forgetting it.
+    `cursor` is the position behind the batch in hand. Asking for the next batch acknowledges the one before. An error
+    is raised after the rows before it. One thread may use the iterator. `close`, the end of a `with` block, or dropping
+    the iterator ends the thread that reads ahead.
+
+    >>> with task.batches(1024, prefetch=2) as batches:
+    ...     for batch in batches:
+    ...         train(batch)
     """
 
     def __init__(self, parts: Iterator[Part], rows: int | None, prefetch: int) -> None:
@@ -59,7 +63,7 @@ class Batches:
 
     @property
     def cursor(self) -> Cursor | None:
-        """Where to start again to get what follows the batch in hand; None before the first one."""
+        """The cursor to start again from, behind the batch in hand; None before the first batch."""
         return self._cursor
 
     @property
@@ -87,7 +91,7 @@ class Batches:
         raise StopIteration
 
     def close(self) -> None:
-        """Read no further. What was read ahead and not handed out is not acknowledged."""
+        """Stop reading. Batches that were read ahead and not handed out are not acknowledged."""
         if self._ahead is not None:
             self._ahead.close()
         self._items = iter(())
@@ -114,7 +118,7 @@ def _items(parts: Iterator[Part], rows: int | None) -> Iterator[_Item]:
 
 
 def cut(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Batches of so many rows, the last one short. What lies inside one batch is a slice of it."""
+    """Batches of `rows` rows, the last one short. A batch inside of one input batch is a slice of it."""
     held: list[pa.RecordBatch] = []
     count = 0
     failure: Exception | None = None
@@ -142,7 +146,7 @@ def _joined(held: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 class _Ahead:
-    """What an iterator gives, up to `most` items ahead, made by a thread that starts with the first that is wanted."""
+    """Up to `most` items of an iterator ahead, made by a thread that starts when the first item is wanted."""
 
     def __init__(self, items: Iterator[_Item], most: int) -> None:
         self._items = items
@@ -193,7 +197,7 @@ class _Ahead:
 
 
 def closed(number: int) -> Refused:
-    """Why an epoch that a task has left behind cannot be read on."""
+    """The error for reading on an epoch that its task has left behind."""
     return Refused(
         f"the task has been read on from the middle of epoch {number}, which therefore cannot be", reason="CONSUMED"
     )

@@ -1,4 +1,4 @@
-"""The client: plans become tasks."""
+"""The client, which makes tasks of plans."""
 
 from __future__ import annotations
 
@@ -29,15 +29,37 @@ _UNFED: Final = "give it some, or an empty list where it has no rows"
 
 
 class Client:
-    """Talks to a service, here or over gRPC; made by `tidegate.connect` and `tidegate.local`. A context manager.
+    """A client of a service, in this process or over gRPC. Made by `tidegate.connect` and `tidegate.local`.
 
-    Options are those of a task: `mode="per_epoch"` or `"continuous"`, `determinism="strict"` or `"relaxed"`,
-    `channels=1`, `on_error="fail"` or `"skip_epoch"`, `spill="auto"`, `"ordered"` or `"error"`, `max_pending_epochs`,
-    `time_zone`, `loops="auto"` or `"general"`, and the limits `memory_limit`, `queue_bytes`, `output_bytes`,
-    `spill_quota`, `write_quota` (bytes), `idle_seconds`, `loop_rows`, `loop_seconds` and
-    `epoch_seconds`. With `executor="spark"` the
-    task's channels are Spark tasks; `spark` is then the caller's session or a master's address ("local[2]",
-    "spark://...", "sc://..."), and not given to a server, which has its own.
+    A client is a context manager, which calls `close`.
+
+    >>> with tidegate.local() as client:
+    ...     table = client.query(plan, {"lineitem": "part-0.parquet"})
+
+    The methods that take `options` take those of a task, by name; options that are not given are the service's to
+    choose.
+
+    | Options | Values |
+    |---|---|
+    | `mode` | `"per_epoch"` or `"continuous"` |
+    | `determinism` | `"strict"` or `"relaxed"` |
+    | `channels` | a number |
+    | `on_error` | `"fail"` or `"skip_epoch"` |
+    | `spill` | `"auto"`, `"ordered"` or `"error"` |
+    | `loops` | `"auto"` or `"general"` |
+    | `max_pending_epochs` | a number |
+    | `time_zone` | a name |
+    | `memory_limit`, `queue_bytes`, `output_bytes`, `spill_quota`, `write_quota` | bytes |
+    | `idle_seconds`, `loop_seconds`, `epoch_seconds` | seconds |
+    | `loop_rows` | rows |
+    | `broadcast` | sources to broadcast |
+    | `missing_columns` | `"error"` or `"null"` |
+    | `write_format` | `"parquet"`, `"arrow"` or `"csv"` |
+    | `executor` | `"local"`, or `"spark"`: the task's channels are Spark tasks |
+    | `spark` | with `executor="spark"`: your session, or a master's address |
+
+    A master's address is `"local[2]"`, `"spark://..."` or `"sc://..."`. A server has its own Spark, and refuses
+    the option `spark`.
     """
 
     def __init__(self, service: Service) -> None:
@@ -45,17 +67,17 @@ class Client:
 
     @property
     def service(self) -> Service:
-        """What this client talks to, in this process or over gRPC."""
+        """The service behind this client, in this process or over gRPC."""
         return self._service
 
     @property
     def access(self) -> Access | None:
-        """How other processes reach the server; None where the service is in this process."""
+        """The access to the server for other processes; None if the service is in this process."""
         return access_of(self._service)
 
     @property
     def address(self) -> str | None:
-        """HOST:PORT of the server; None where the service is in this process."""
+        """HOST:PORT of the server; None if the service is in this process."""
         return self._service.address
 
     def create_task(
@@ -66,15 +88,19 @@ class Client:
         restore: str | None = None,
         **options: Unpack[Options],
     ) -> Task:
-        """Submit a plan once. `tables` are static: whole in every epoch.
+        """Submit a plan once, and get the task that runs it. `tables` are static sources: whole in every epoch.
 
         A plan is `bytes` (protobuf), `str` (JSON), a `pathlib.Path` (a file of this machine) or a Substrait message.
-        With the id of a checkpoint to `restore` (`Epoch.checkpoint`) the task goes on behind that epoch: its next one
-        has the next number, and so have its sources' next splits. Plan, tables and options have to be those of the task
-        that the checkpoint was taken of.
 
-        A graph of one's own operators is run as a plan is, in this process: its fed sources take splits, and an epoch
-        has the rows of its result. It takes neither `tables` nor `restore`.
+        With the id of a checkpoint to `restore` (`Epoch.checkpoint`), the task goes on behind that epoch: its next
+        epoch has the next number, and so have its sources' next splits. Plan, tables and options have to be those of
+        the task that the checkpoint was taken of.
+
+        A graph of your operators runs as a plan does, in this process: its fed sources take splits, and an epoch has
+        the rows of its result. A graph takes neither `tables` nor `restore`.
+
+        >>> with client.create_task(plan, tables={"nation": "nation.parquet"}, channels=2) as task:
+        ...     rows = task.run_epoch({"orders": "orders-0.parquet"}).table()
         """
         if isinstance(plan, GraphBuilder | Graph):
             if tables is not None or restore is not None:
@@ -87,7 +113,7 @@ class Client:
         return Task(self._service, self._create(plan, tables, options, restore))
 
     def checkpoints(self, task: str) -> Sequence[Checkpoint]:
-        """Those of the task of this id, which need not be there any more; by their epochs."""
+        """The checkpoints of the task of this id, by their epochs. The task itself may be gone."""
         return self._service.list_checkpoints(task)
 
     def query(
@@ -99,12 +125,13 @@ class Client:
         progress: Told = False,
         **options: Unpack[Options],
     ) -> pa.Table:
-        """One shot: a task, one epoch of it, its rows; relaxed unless told otherwise, or run by Spark.
+        """Run a plan once: one task, one epoch, its rows. Relaxed by default; strict with `executor="spark"`.
 
-        `progress` is True for a line on standard error that says how much of the inputs is read, written anew in its
-        place on a terminal and now and then elsewhere, or a function as of `run_graph`.
+        Every source needs splits, or an empty list of them: a source without an entry is an error.
 
-        Every source is given splits, or an empty list of them: one that was forgotten is an error.
+        `progress=True` writes a line to standard error that says how much of the inputs is read. On a terminal the line
+        is rewritten in its place; elsewhere a new one is written now and then. A function for `progress` is called as
+        in `run_graph`.
         """
         relaxed = {} if options.get("executor") in ("spark", ExecutorKind.SPARK) else {"determinism": "relaxed"}
         info = self._create(plan, tables, {**relaxed, **options})
@@ -122,10 +149,12 @@ class Client:
         progress: Told = False,
         **options: Unpack[Options],
     ) -> Dataset:
-        """One shot: one epoch of a graph, kept as a Dataset, which outlives graph and client; strict as tasks are.
+        """Run a graph once: one epoch, kept as a Dataset, which outlives the graph and the client.
 
-        With `keyed=tidegate.Hashed(("k",))` or `tidegate.Ranged("k")` it is a `KeyedDataset`, which looks rows up.
-        `progress` is a function that is told a `GraphProgress` every 0.2 seconds and at the end, or True for a line on
+        Strict by default, as tasks.
+
+        With `keyed=tidegate.Hashed(("k",))` or `tidegate.Ranged("k")` the result is a `KeyedDataset`, which looks rows
+        up. `progress` is a function that gets a `GraphProgress` every 0.2 seconds and at the end, or True for a line on
         a terminal.
         """
         graphs = self._service.graphs
@@ -137,7 +166,10 @@ class Client:
             return graphs.take(info.id, number)
 
     def dataset(self, rows: Any, *, keyed: Keyed | None = None) -> Dataset:
-        """A Dataset of Arrow data: a table, an epoch, whatever speaks the Arrow C stream protocol. `keyed` as above."""
+        """A Dataset of Arrow data: a table, an epoch, or any object with the Arrow C stream protocol.
+
+        `keyed` as in `run_graph`.
+        """
         if not hasattr(rows, "__arrow_c_stream__"):
             raise InvalidRequest(
                 f"a Dataset is made of Arrow data (anything with __arrow_c_stream__), not {type(rows).__name__}",
@@ -147,21 +179,21 @@ class Client:
         return self._service.graphs.keep(RowBatches(schema=reader.schema, batches=reader), _keyed(keyed))
 
     def task(self, id: str, *, cursor: Cursor | None = None) -> Task:  # noqa: A002 (what a task's handle is called)
-        """Attach to a task again, at `cursor`, or after all that was acknowledged."""
+        """Attach to a task again, at `cursor`, or behind everything that was acknowledged."""
         if not isinstance(id, str):
             raise InvalidRequest(f"a task's id is text, as Task.id and `tidegate tasks` give it, not {id!r}")
         return Task(self._service, self._service.get_task(id), cursor)
 
     def tasks(self) -> Sequence[TaskInfo]:
-        """Every task of the service."""
+        """Every task of the service; of the caller, if the service tells callers apart."""
         return self._service.list_tasks()
 
     def validate(self, plan: Plan, **options: Unpack[Options]) -> Sequence[Problem]:
-        """Everything wrong with a plan, each problem with its place; empty when a task with these options runs it."""
+        """Every problem of a plan, with its plan path; empty if a task with these options runs the plan."""
         return self._service.validate(plan_bytes(plan), self._chosen(options))[0]
 
     def warnings(self, plan: Plan, **options: Unpack[Options]) -> Sequence[str]:
-        """What planning has to say that is not an error."""
+        """Warnings of planning, which are not errors."""
         return self._service.validate(plan_bytes(plan), self._chosen(options))[1]
 
     def explain(
@@ -172,11 +204,13 @@ class Client:
         rows: Mapping[str, int] | None = None,
         **options: Unpack[Options],
     ) -> Explanation:
-        """Relations, pipelines and fragments of a plan: `.text` for people, `.json` for programs. Of a graph, its
-        pipelines.
+        """Relations, pipelines and fragments of a plan: `.text` for people, `.json` for programs.
 
-        With several channels, how the plan is spread over them where its sources have so many `rows`; 10 million where
-        nothing is said. With `executor="spark"` which pipelines are which stage of Spark's, and what goes between them.
+        A graph has its pipelines.
+
+        With several channels, the explanation shows the distribution over them for sources with so many `rows`; 10
+        million if nothing is said. With `executor="spark"` it shows which pipelines are which stage of Spark's, and
+        what goes between them.
         """
         if isinstance(plan, GraphBuilder | Graph):
             return self._service.graphs.explain(_graph(plan), chosen(options))
@@ -185,11 +219,11 @@ class Client:
         return self._service.explain(plan_bytes(plan), self._chosen(options), tuple(static_sources), rows)
 
     def capabilities(self) -> Capabilities:
-        """What the service can run: its version, a Substrait dialect document, its engines' versions."""
+        """The capabilities of the service: its version, a Substrait dialect document, its engines' versions."""
         return self._service.capabilities()
 
     def close(self) -> None:
-        """Hang up; a local service ends with its tasks, a server's tasks go on."""
+        """Close the connection. A local service ends with its tasks; a server's tasks go on."""
         self._service.close()
 
     def _create(
@@ -208,7 +242,7 @@ class Client:
         return self._service.create_task(encoded, wanted, bound, restore=restore or "")
 
     def _chosen(self, options: Mapping[str, object]) -> ChosenOptions:
-        """A Spark session of the caller's is known to the service by a name."""
+        """The options, with the name that the service has for the caller's Spark session."""
         match options.get("spark"):
             case None:
                 return chosen({name: value for name, value in options.items() if name != "spark"})
@@ -218,7 +252,7 @@ class Client:
                 return chosen({**options, "spark": self._service.adopt_spark(session)})
 
     def _upload(self, name: str, data: Upload) -> str:
-        """A table's file, sent before there is a task; the task that names it keeps it."""
+        """Send a table's file before the task exists. The task that names the file keeps it."""
         return self._service.upload("", name, data)
 
     def __enter__(self) -> Self:

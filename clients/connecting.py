@@ -1,4 +1,4 @@
-"""Two ways to a service: over gRPC, or in this process."""
+"""The two ways to a service: over gRPC, or in this process."""
 
 from __future__ import annotations
 
@@ -20,16 +20,19 @@ def connect(
     retry_seconds: float = 20.0,
     flight: bool = True,
 ) -> Client:
-    """A client of the server at HOST:PORT (or unix:PATH). Does not wait for it; the first call does.
+    """A client of the server at HOST:PORT or unix:PATH. Returns at once; the first call connects.
 
-    A server that wants to know who calls is told by a token: the one in `token_file`, or `token` itself, or what the
-    environment has in TIDEGATE_TOKEN or names in TIDEGATE_TOKEN_FILE. With `tls=True` the server's certificate is
-    checked against the authorities that gRPC knows, with `tls` a path against those in that file; where it is not
-    given the environment's TIDEGATE_TLS says the same (true, or a path). A token goes to another machine over TLS only,
-    unless `plaintext_token` says otherwise.
+    >>> with tidegate.connect("host:50051") as client:
+    ...     print(client.capabilities().version)
 
-    A connection that breaks is tried again for `retry_seconds`; then calls raise `Unavailable`. Large results come over
-    Arrow Flight, from the port of the same host that the server tells, unless `flight` is False.
+    - `token`, `token_file`: the token that says who calls, or its file; else the environment's TIDEGATE_TOKEN or
+      TIDEGATE_TOKEN_FILE
+    - `tls`: True: the authorities that gRPC knows check the server's certificate. A path: the authorities in that file.
+      Not given: the environment's TIDEGATE_TLS (true, or a path)
+    - `plaintext_token`: True allows a token to travel to another machine without TLS
+    - `retry_seconds`: how long calls try again over a broken connection before they raise `Unavailable`
+    - `flight`: False for gRPC alone; else large results come over Arrow Flight, from the port of the same host that the
+      server tells
     """
     from .transport.access import access
     from .transport.remote import RemoteService
@@ -49,14 +52,21 @@ def local(
     operators: UserOperators | None = None,
     spark_staging: str | os.PathLike[str] | None = None,
 ) -> Client:
-    """A service of one's own in this process: the same API, no server.
+    """A service of your own in this process: the same API, without a server.
 
-    Plans and splits may read files below `roots`: everything this process may, unless it is told otherwise. Tables that
-    plans write are folders in `write_root`; unless it is given, plans that write are refused. `databases` are SQLite
-    files whose tables plans may look rows up in, by the names that plans call them. Checkpoints are kept in
-    `checkpoint_root`, a folder for each task; unless it is given, none are taken. `operators` are those of one's own
-    that plans may name, each made with `user_operator`. `spark_staging` is a folder that this process and all executors
-    of Spark see, for tasks with executor="spark"; unless it is given, they run on local masters alone.
+    >>> with tidegate.local(roots=["data"]) as client:
+    ...     table = client.query(plan, {"orders": "data/orders.parquet"})
+
+    - `roots`: folders that plans and splits may read files below; everything that this process may read, if not given
+    - `spill_directory`: the folder for the service's own files; the system's temporary folder, if not given
+    - `threads`: tasks, or channels of tasks, that run at once; the number of cores and at least four, if not given
+    - `write_root`: the folder of the tables that plans write; without it, plans that write are refused
+    - `checkpoint_root`: the folder of checkpoints, with a folder in it for each task; without it, no checkpoints are
+      taken
+    - `databases`: SQLite files whose tables plans may look rows up in, by their names in plans
+    - `operators`: your operators that plans may name, each made with `user_operator`
+    - `spark_staging`: a folder that this process and all executors of Spark see, for tasks with executor="spark";
+      without it, such tasks run on local masters alone
     """
     from .executor.service.embedded import open_service
     from .proto.allocator import tune_allocator

@@ -15,28 +15,35 @@ from .transport.holding import Holding
 
 
 class Reader(Protocol):
-    """The task that an epoch is read of."""
+    """The task that an epoch is read from."""
 
     def read_on(self, epoch: Epoch) -> None:
-        """Wait for what follows and hand it to the epoch. Refused where the task has gone on without it."""
+        """Wait for more frames and hand them to the epoch.
+
+        Raises `Refused` if the task has gone on without the epoch.
+        """
         ...
 
     def moved(self, cursor: Cursor, done: Cursor, *, now: bool) -> None:
-        """An epoch's reader has come to `cursor`, and is done with what lies before `done`: to be said `now` where no
-        other call will.
+        """Record that an epoch's reader has come to `cursor`, and is done with everything before `done`.
+
+        With `now`, acknowledge at once, because no other call will.
         """
         ...
 
 
 class Epoch:
-    """One epoch: iterate it for its batches as they are made, or take `table()`, which waits for its end.
+    """The result of one epoch: iterate it for batches as they are made, or call `table()`, which waits for the end.
 
-    Iterating consumes; `table()` may be repeated. Rows are final once the epoch is complete: whatever tells of its end
-    (`table()`, `statistics`, `rows`, `error`, `checkpoint`) waits for that. Where it fails, iterating raises at that
-    place, and the rows that came before are void.
+    Iterating consumes; `table()` may be repeated. Rows are final once the epoch is complete. Everything that depends on
+    its end (`table()`, `statistics`, `rows`, `error`, `checkpoint`) waits for it. If the epoch fails, iterating raises
+    at that place, and the rows that came before are void.
 
-    Speaks the Arrow C stream protocol, so that pandas, polars and DuckDB take it directly. An epoch that was skipped
-    has `error` set and no rows to give: reading it raises that `EpochError`.
+    An epoch has the Arrow C stream protocol, so pandas, polars and DuckDB read it directly. An epoch that was skipped
+    has `error` set and no rows: reading it raises that `EpochError`.
+
+    >>> for epoch in task.epochs():
+    ...     print(epoch.number, epoch.table().num_rows)
     """
 
     def __init__(self, reader: Reader, start: Cursor, schema: pa.Schema, hold_bytes: float) -> None:
@@ -53,17 +60,17 @@ class Epoch:
 
     @property
     def cursor(self) -> Cursor:
-        """Where the rows that have not been handed out begin."""
+        """The position of the first row that has not been handed out."""
         return self._cursor
 
     @property
     def complete(self) -> bool:
-        """Whether its barrier has been read. Does not wait."""
+        """True once the epoch's barrier has been read. Does not wait."""
         return self._barrier is not None
 
     @property
     def untouched(self) -> bool:
-        """Whether nothing of it was handed out. Does not wait."""
+        """True if no row of it was handed out. Does not wait."""
         return not (self._iterated or self._closed)
 
     @property
@@ -76,13 +83,13 @@ class Epoch:
 
     @property
     def error(self) -> EpochError | None:
-        """Why the epoch was skipped (`on_error="skip_epoch"`), or nothing."""
+        """The error for which the epoch was skipped (`on_error="skip_epoch"`), or None."""
         error = self._ended().error
         return None if error is None else EpochError(error.message, epoch=self.number, reason=error.reason)
 
     @property
     def checkpoint(self) -> str | None:
-        """The id of the checkpoint that was asked for at its barrier; raises `CheckpointError` where that failed."""
+        """The id of the checkpoint at its barrier, if one was asked for. Raises `CheckpointError` if that failed."""
         barrier = self._ended()
         if (failure := barrier.checkpoint_error) is not None:
             raise CheckpointError(failure.message, reason=failure.reason)
@@ -94,12 +101,12 @@ class Epoch:
 
     @property
     def rows(self) -> int:
-        """How many rows were read of the epoch: all of them, unless reading began in its middle."""
+        """The number of rows that were read: all rows of the epoch, unless reading began in its middle."""
         self._ended()
         return self._holding.rows
 
     def table(self) -> pa.Table:
-        """All rows, as often as one likes; refused once iteration has consumed some."""
+        """All rows, any number of times. Refused once iteration has consumed some."""
         return pa.Table.from_batches(self._all(), self.schema)
 
     def batches(self, rows: int | None = None, *, prefetch: int = 0) -> Batches:
@@ -110,7 +117,7 @@ class Epoch:
         return Batches(iter((Part(self),)), rows, prefetch)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """The batches, each given back to the server (acknowledged) once the next one is asked for."""
+        """The batches. Asking for the next batch acknowledges the one before."""
         return self
 
     def __next__(self) -> pa.RecordBatch:
@@ -125,10 +132,10 @@ class Epoch:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return pa.RecordBatchReader.from_batches(self.schema, self._all()).__arrow_c_stream__(requested_schema)
 
-    # What is read of it, and what its reader has come to
+    # Frames that were read, and the reader's position
 
     def take(self) -> pa.RecordBatch | None:
-        """The next batch; None at the end. It counts as handed out only when `hand_out` says so."""
+        """The next batch; None at the end. It counts as handed out only after `hand_out`."""
         if self._closed:
             raise self._consumed()
         self._iterated = True
@@ -141,23 +148,23 @@ class Epoch:
         return batch
 
     def hand_out(self, rows: int | None) -> None:
-        """The user has so many rows more; None: all."""
+        """Record that the user has `rows` rows more, or all rows if None."""
         end = Cursor(self.number + 1, 0)
         self._move(end if rows is None else Cursor(self.number, self._cursor.row + rows))
 
     def asked(self) -> None:
-        """The user is done with what was handed out."""
+        """Record that the user is done with the rows that were handed out."""
         if self._done != self._cursor:
             self._done = self._cursor
             self._reader.moved(self._cursor, self._done, now=self.complete and self._cursor.epoch == self.number)
 
     def finish(self) -> None:
-        """Read what is left of it, so that the task can go on to the next one."""
+        """Read the rest of the epoch, so that the task can go on to the next one."""
         while self._barrier is None:
             self._reader.read_on(self)
 
     def took(self, frames: Sequence[Frame]) -> None:
-        """What the task has read of it."""
+        """Take the frames that the task has read."""
         for frame in frames:
             if isinstance(frame, Data):
                 for batch in () if self._closed else frame.batches:
@@ -191,7 +198,7 @@ class Epoch:
         self._reader.moved(self._cursor, self._done, now=False)
 
     def close(self) -> None:
-        """Give back what the epoch holds; done by itself when the epoch is forgotten."""
+        """Release the epoch's memory and file. Happens by itself when the epoch is forgotten."""
         self._closed = True
         self._holding.close()
 

@@ -1,4 +1,4 @@
-"""Loops in plans that are made with substrait's builders (`substrait.builders.plan`)."""
+"""Loops in plans made with substrait's builders (`substrait.builders.plan`)."""
 
 from __future__ import annotations
 
@@ -29,15 +29,18 @@ def iterate(
     max_rounds: int | None = None,
     at_limit: str = "error",
 ) -> UnboundPlan:
-    """A loop: the rows of `seed`, and of `body` over what came back, until there is nothing new.
+    """A loop: the rows of `seed`, and of `body` over the rows that came back, until there is nothing new.
 
-    `body` is given the reference, a plan that reads what came back, and returns the loop's body; it may use the
-    reference as often as it likes, and inside of further loops. Rows are counted: with X(0) = nothing, X(k+1) = seed +
-    body(X(k)), and the loop is the X that no longer changes. With `distinct` the body is the distinct rows of `seed`
-    and of what `body` returns, and nothing enters besides: that is SQL's `seed UNION body`.
+    `body` is a function. Its argument is the reference, a plan that reads the rows that came back; it returns the
+    loop's body. The body may use the reference any number of times, and inside of further loops. Rows are counted: with
+    X(0) = nothing and X(k+1) = seed + body(X(k)), the loop is the X that no longer changes. With `distinct` the body is
+    the distinct rows of `seed` and of the plan that `body` returns, and nothing enters besides: that is SQL's `seed
+    UNION body`.
 
-    Without a `seed` the `schema` says what goes round. After `max_rounds`, if they are given, the loop fails where one
-    round more would change something, or with `at_limit="return"` gives what it has.
+    Without a `seed`, `schema` is the schema of the rows that go round. With `max_rounds`, the loop fails if one more
+    round would change something; with `at_limit="return"` it gives the rows that it has by then.
+
+    >>> reachable = tidegate.plans.iterate("reachable", start, lambda back: next_hop(back), distinct=True)
     """
     if at_limit not in _AT_LIMIT:
         raise InvalidRequest(f"at_limit is one of {', '.join(_AT_LIMIT)}, not {at_limit!r}")

@@ -1,4 +1,4 @@
-"""Numbers that a user names, checked before they travel: the wire has no room for others."""
+"""Checks of numbers that a user gives, before they travel: the wire has no room for others."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ MOST_GROUPS: Final = 2**32
 
 
 def from_one(name: str, value: int | None) -> None:
-    """A sequence or an epoch."""
+    """Check a sequence number or an epoch."""
     if value is not None and not (_whole(value) and 1 <= value < BEYOND):
         raise InvalidRequest(f"{name}={value!r}: numbers start at 1")
 
 
 def last_numbers(through: Mapping[str, int] | None) -> None:
-    """The last sequence of sources; 0 where there is none."""
+    """Check the last sequence number of each source; 0 for a source without splits."""
     for source, value in (through or {}).items():
         if not (_whole(value) and 0 <= value < BEYOND):
             raise InvalidRequest(f"through={value!r} of source {source!r}: the last number is 0 (none) or more")
 
 
 def check_place(name: str, cursor: Cursor | None) -> None:
-    """A place in the result."""
+    """Check a cursor."""
     if cursor is not None and not isinstance(cursor, Cursor):
         raise InvalidRequest(f"{name} is a tidegate.Cursor(epoch, row), not {cursor!r}")
     if cursor is not None and not (1 <= cursor.epoch < BEYOND and 0 <= cursor.row < BEYOND):
@@ -39,19 +39,19 @@ def check_place(name: str, cursor: Cursor | None) -> None:
 
 
 def check_watermark(value: int | None) -> None:
-    """Microseconds since 1970."""
+    """Check a watermark, in microseconds since 1970."""
     if value is not None and not (_whole(value) and -BEYOND <= value < BEYOND):
         raise InvalidRequest(f"watermark={value!r} is not a whole number of microseconds since 1970, of 64 bits")
 
 
 def not_negative(name: str, value: float | None) -> None:
-    """A number of bytes or seconds."""
+    """Check a number of bytes or seconds."""
     if value is not None and not (isinstance(value, Real) and 0 <= value < BEYOND):
         raise InvalidRequest(f"{name}={value!r} must be a number, not negative")
 
 
 def checked_file(split: FileSplit) -> FileSplit:
-    """With its path as text: which file, which of its rows, which of its row groups."""
+    """The split with its path as text, after checks of its file, its rows and its row groups."""
     try:
         path = os.fsdecode(split.path)
         path.encode()
@@ -71,7 +71,7 @@ def checked_file(split: FileSplit) -> FileSplit:
 
 
 def version(name: str, value: int | None) -> None:
-    """Of an application's transaction."""
+    """Check a version of an application's transaction."""
     if value is not None and not (_whole(value) and 0 <= value < BEYOND):
         raise InvalidRequest(
             f"{name}={value!r} of an application is a whole number from 0 on", reason="BAD_TRANSACTION"

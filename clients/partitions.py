@@ -1,4 +1,4 @@
-"""How a stream's rows are dealt to the channels of a node, in the forms a user may say it."""
+"""Partitions of a stream over the channels of a node, in the forms that a user may give."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from .proto.errors import InvalidRequest
 from .proto.graph import Broadcast, ByFunction, ByKey, Choose, Partition, Spread
 
 SPREAD: Final = Spread()
-"""Any channel will do."""
+"""A partition that lets any channel have any row: `graph.node(..., channels=4, partition=tidegate.SPREAD)`."""
 
 PartitionLike: TypeAlias = str | Sequence[str] | Choose | Partition | None
 
 
 class Unsaid:
-    """A partition that nobody gave, which is not the same as None."""
+    """The absence of a partition, which is not the same as None."""
 
 
 UNSAID: Final = Unsaid()
 
 
 def partition_of(node: str, stream: str, given: Any, channels: int) -> Partition:
-    """None is broadcast, a name or several are keys, a function gives channels' numbers."""
+    """The partition of one form: None is broadcast, names are keys, a function gives the channels' numbers."""
     match given:
         case Unsaid() if channels == 1:
             return SPREAD
@@ -52,7 +52,7 @@ def partition_of(node: str, stream: str, given: Any, channels: int) -> Partition
 
 
 def partitions_of(node: str, streams: Sequence[str], given: Any, channels: int) -> Mapping[str, Partition]:
-    """Of each stream; `given` is one for each by name, or one for all."""
+    """The partition of each stream. `given` has one for each by name, or is one for all."""
     if not isinstance(given, Mapping):
         return {stream: partition_of(node, stream, given, channels) for stream in streams}
     check_streams(node, "partition", given, streams)
@@ -60,7 +60,7 @@ def partitions_of(node: str, streams: Sequence[str], given: Any, channels: int) 
 
 
 def check_streams(node: str, what: str, given: Mapping[str, object], streams: Sequence[str]) -> None:
-    """Refuses what is said of streams that the node has not."""
+    """Refuse entries for streams that the node does not have."""
     if unknown := sorted(set(given) - set(streams)):
         raise InvalidRequest(
             f"node {node!r}: {what} names {', '.join(map(repr, unknown))}; its streams are: {', '.join(streams)}",

@@ -1,4 +1,4 @@
-"""The forms a plan may be given in, and loops for plans that are made with substrait's builders."""
+"""The forms of a plan, and loops for plans made with substrait's builders."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ Plan: TypeAlias = bytes | str | Path | SerializableMessage | PlanBytes
 
 
 def plan_bytes(plan: Plan) -> PlanBytes:
-    """`bytes` are protobuf, `str` is JSON, a `Path` is a file (JSON if it ends so), a Substrait message is itself."""
+    """The plan as bytes or text.
+
+    `bytes` are protobuf, `str` is JSON, a `Path` is a file (JSON if its name ends so), and a Substrait message is
+    itself.
+    """
     match plan:
         case PlanBytes():
             return plan

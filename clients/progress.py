@@ -1,4 +1,4 @@
-"""Telling how far something is while it runs: by a function that is called again and again, or a line on a terminal."""
+"""Reports of progress: a function that is called again and again, or a line on a terminal."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ _WIDTH: Final = 30
 
 
 class Ticker:
-    """Inside the context the function is called every so many seconds, by a thread of its own. What it raises ends
-    that, and is `error` afterwards.
+    """Calls a function every so many seconds inside the context, on a thread of its own.
+
+    An error of the function ends the calls, and is `error` afterwards.
     """
 
     def __init__(self, tell: Callable[[], object], *, seconds: float | None = None) -> None:
@@ -43,24 +44,24 @@ class Ticker:
 
 
 def somebody_looks() -> bool:
-    """Whether a line would be seen: in a pipe nothing is said."""
+    """True if a person can see a line: standard error is a terminal, not a pipe."""
     return sys.stderr.isatty()
 
 
 def draw(share: float | None, text: str) -> None:
-    """The line, in the place of the one before: a bar of this share, if it is known, and the text."""
+    """Write the line over the one before: a bar of this share, if it is known, and the text."""
     bar = "" if share is None else f"[{('#' * round(share * _WIDTH)).ljust(_WIDTH)}] "
     sys.stderr.write(f"\r{bar}{text}\x1b[K")
     sys.stderr.flush()
 
 
 def write(text: str) -> None:
-    """A line of its own, where nothing can be written over."""
+    """Write a line of its own, for outputs where nothing can be written over."""
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
 
 
 def clear() -> None:
-    """No line any more."""
+    """Remove the line."""
     sys.stderr.write("\r\x1b[K")
     sys.stderr.flush()

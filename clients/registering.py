@@ -1,4 +1,4 @@
-"""Operators of one's own for plans: given to a service by its owner, named by plans."""
+"""Your operators for plans: given to a service by its owner, and named by plans."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .proto.operator_registration import Options, UserOperator
 Partitioning: TypeAlias = PartitionLike | Mapping[str, PartitionLike]
 
 _SEVERAL: Final = 2
-"""As many channels as make it necessary to say which of them get a stream's rows."""
+"""The least number of channels for which a stream needs a partition."""
 
 
 def user_operator(
@@ -29,12 +29,17 @@ def user_operator(
 ) -> UserOperator:
     """An operator for `tidegate.local(operators={name: ...})` or `tidegate serve --operators`.
 
-    `make(options)` gives an executor, as for a node of a `TaskGraph`, anew for each channel and epoch. `schema` is that
-    of its rows, or a function of the options and the streams' schemas that gives it; unless given, that of its only
-    stream. It runs on one channel, unless `partition` says which channels get which rows: a column or several (called
-    c0, c1, ...), None (all rows to all) or `tidegate.SPREAD`, of all streams or by their names, or a function of the
-    options that gives one of these; then it has as many channels as the task, where that pays.
-    `after={"probe": "build"}` has a stream read once others have ended.
+    >>> OPERATORS = {"sessions": tidegate.user_operator(Sessions, schema=SESSIONS, partition="c0")}
+    >>> client = tidegate.local(operators=OPERATORS)
+
+    - `make`: `make(options)` gives an executor, as for a node of a `TaskGraph`: a new one for each channel and epoch
+    - `schema`: the schema of its rows, or a function of the options and the streams' schemas that gives it; if not
+      given, the schema of its only stream
+    - `partition`: which channels get which rows: a column or several (called c0, c1, ...), None (all rows to all) or
+      `tidegate.SPREAD`, for all streams or by their names; or a function of the options that gives one of these
+    - `after`: `{"probe": "build"}` reads a stream once others have ended
+
+    Without a `partition` the operator runs on one channel. With one it has as many channels as the task, if that pays.
     """
     names = tuple(streams)
     if not callable(make):
@@ -51,7 +56,7 @@ def user_operator(
 
     said = not isinstance(partition, Unsaid)
     if said and not callable(partition):
-        _partitions(names, partition)  # what is wrong is said now
+        _partitions(names, partition)  # refuse wrong arguments now
     return UserOperator(
         make=make,
         schema=schema,

@@ -1,8 +1,8 @@
-"""Relations that Substrait has no message for, to put into plans.
+"""Relations that Substrait has no message for, as messages to put into plans.
 
-One is the `detail` of an extension relation: `rel.extension_single.detail.Pack(Unnest(columns=[1]))`, or
-`rel.extension_multi.detail.Pack(IndexLookupJoin(...))`. The messages themselves say what they mean and give. Loops are
-more easily made with `tidegate.plans.iterate`.
+Such a relation is the `detail` of an extension relation: `rel.extension_single.detail.Pack(Unnest(columns=[1]))`, or
+`rel.extension_multi.detail.Pack(IndexLookupJoin(...))`. Each message documents its meaning and its result.
+`tidegate.plans.iterate` is an easier way to make loops.
 """
 
 from __future__ import annotations

@@ -15,8 +15,13 @@ from .proto.statistics import OperatorStatistics, SourceProgress, Statistics
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphProgress:
-    """How far a run is after so many seconds. `sources` are the inputs, `nodes` what each node and channel did
-    (`NodeStatistics`).
+    """The progress of a run after so many `seconds`.
+
+    `sources` has the progress of each input; `nodes` has the statistics of each node and channel (`NodeStatistics`).
+
+    >>> def show(progress: tidegate.GraphProgress) -> None:
+    ...     print(f"{progress.seconds:.1f} s: {progress.rows} rows read")
+    >>> client.run_graph(graph, progress=show)
     """
 
     seconds: float
@@ -25,12 +30,12 @@ class GraphProgress:
 
     @property
     def rows(self) -> int:
-        """Read so far, of all inputs."""
+        """The rows read so far, of all inputs."""
         return sum(each.rows for each in self.sources.values())
 
     @property
     def share(self) -> float | None:
-        """From 0 to 1, by the rows of the inputs that tell how many they have; None where none does."""
+        """The part that is read, from 0 to 1, of the inputs that know their number of rows; None if no input does."""
         known = [(each.rows, each.total) for each in self.sources.values() if each.total is not None]
         total = sum(rows for _, rows in known)
         return sum(rows for rows, _ in known) / total if total else None
@@ -43,9 +48,10 @@ Told: TypeAlias = bool | Callable[[GraphProgress], object]
 
 @contextmanager
 def watched(told: Told, statistics: Callable[[], Statistics], *, anywhere: bool = False) -> Iterator[None]:
-    """Inside the context the function is called every 0.2 seconds, by a thread of its own, and once more at a good end.
-    What it raises ends the telling, and is raised at the end of the context. A line is for terminals, unless it is
-    wanted `anywhere`: elsewhere it is written every 5 seconds and at a good end.
+    """Call `told` every 0.2 seconds inside the context, on a thread of its own, and once more after success.
+
+    An error of `told` ends the calls, and is raised at the end of the context. A line is for terminals, unless it is
+    wanted `anywhere`: elsewhere a line is written every 5 seconds and after success.
     """
     started = time.monotonic()
 

@@ -1,4 +1,4 @@
-"""The forms a split may be given in: a path, a `FileSplit`, an upload, Arrow data in any shape."""
+"""The forms of a split: a path, a `FileSplit`, an upload, or Arrow data in any form."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ CHUNK_BYTES = 1 * MIB
 
 
 class ArrowStream(Protocol):
-    """Whatever speaks the Arrow C stream protocol: tables, readers, pandas and polars frames, DuckDB relations."""
+    """An object with the Arrow C stream protocol: tables, readers, pandas and polars frames, DuckDB relations."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 
 class ArrowArray(Protocol):
-    """Whatever speaks the Arrow C array protocol: record batches, struct arrays."""
+    """An object with the Arrow C array protocol: record batches, struct arrays."""
 
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A file of the client's machine that travels to the server; made by `tidegate.upload`."""
+    """A file of the client's machine that travels to the server. Made by `tidegate.upload`."""
 
     path: Path
     format: str = ""
@@ -49,8 +49,12 @@ Rows: TypeAlias = str | os.PathLike[str] | FileSplit | InlineSplit | Upload | Ar
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Data whose rows change a source of a continuous task. `column` of the data says how: a weight (+1 inserts a row,
-    -1 deletes one, n is n copies) or one of insert, delete, update_preimage, update_postimage.
+    """Data whose rows change a source of a continuous task.
+
+    `column` of the data says how: a weight (+1 inserts a row, -1 deletes one, n is n copies), or one of insert, delete,
+    update_preimage and update_postimage.
+
+    >>> task.run_epoch({"orders": tidegate.Changes(corrections, "op")})
     """
 
     data: Rows
@@ -59,7 +63,10 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class MissingAsNull:
-    """Data that may lack columns which the plan reads: they are null in all of its rows, and no error."""
+    """Data that may lack columns which the plan reads. A missing column is null in all rows, and no error.
+
+    >>> task.run_epoch({"sales": tidegate.MissingAsNull(data)})
+    """
 
     data: Rows | Changes
 
@@ -70,10 +77,12 @@ _PACKED = {".gz", ".zst", ".bz2", ".lz4"}
 
 
 def upload(path: str | os.PathLike[str], *, format: str = "") -> Upload:  # noqa: A002 (FileSplit's word)
-    """Use a file of this machine as a split or a table: it is sent to the server, which keeps a split's until its epoch
-    is acknowledged and a table's as long as the task.
+    """A file of this machine as a split or a table. The client sends the file to the server.
 
-    Paths given as plain strings are the server's.
+    The server keeps a split's file until its epoch is acknowledged, and a table's as long as the task. Paths given as
+    plain strings are paths of the server.
+
+    >>> task.run_epoch({"orders": tidegate.upload("orders.parquet")})
     """
     file = Path(path)
     if not os.path.isfile(file):
@@ -91,7 +100,7 @@ def split(
     change_column: str | None = None,
     missing_columns: MissingColumns | str | None = None,
 ) -> Split:
-    """What the service takes; `uploader` sends a client's file and returns its path on the server."""
+    """The split as the service takes it. `uploader` sends a client's file and returns its path on the server."""
     made = _split(data, uploader)
     if watermark is not None:
         made = replace(made, watermark=watermark)
@@ -102,7 +111,7 @@ def split(
 
 
 def file_split(given: FileSplit) -> FileSplit:
-    """The split, checked; `missing_columns` may be given by its value, as options are."""
+    """The split, checked. `missing_columns` may be given by its value, as options are."""
     missing = given.missing_columns
     if missing is not None:
         given = replace(given, missing_columns=member("missing_columns", MissingColumns, missing))
@@ -143,7 +152,7 @@ def _split(data: Any, uploader: Uploader) -> Split:
 
 
 def _checked(split: InlineSplit) -> InlineSplit:
-    """The split itself: rows that are read or sent must be what their schema says."""
+    """The split itself, after checking that its rows are what their schema says, since they are read or sent."""
     try:
         for batch in split.batches:
             validated(batch)
@@ -155,13 +164,13 @@ def _checked(split: InlineSplit) -> InlineSplit:
 
 
 def _ending(path: Path) -> str:
-    """What says a file's format: .parquet, .csv.gz."""
+    """The suffixes that tell a file's format: .parquet, .csv.gz."""
     packed = path.suffix.lower() in _PACKED
     return "".join(path.suffixes[-2:]) if packed else path.suffix
 
 
 def several(data: SplitLike | Sequence[SplitLike]) -> Sequence[SplitLike]:
-    """One split or a list of them, as a list."""
+    """One split or several, as a list."""
     return data if isinstance(data, (list, tuple)) else [data]  # type: ignore[list-item]
 
 

@@ -45,24 +45,31 @@ from .transport.holding import HOLD_BYTES
 if TYPE_CHECKING:
     from .transport.access import Access
 
-POLL_SECONDS: Final = 30.0  # of one long poll; waiting longer is several
+POLL_SECONDS: Final = 30.0  # of one long poll; a longer wait takes several
 
 
 @dataclass(slots=True, eq=False)
 class _Ahead:
-    """Batches, which are read ahead of their user; `over` once something else has read the task."""
+    """Batches that are read ahead of their user; `over` once another call has read the task."""
 
     over: bool = False
 
 
 class Task:
-    """A plan being run. A context manager that deletes the task at its end.
+    """A plan that runs. A context manager that deletes the task at its end.
 
-    One thread may feed while another reads. What was read is acknowledged, that is given back to the server, when
-    the next thing is asked for: a batch when the next one is pulled, an epoch when the next one is read. So a client
-    that starts again at `cursor` finds everything that it was not yet done with; except of an epoch beyond all the
-    server may keep (`output_bytes` and `spill_quota`), which cannot be read to its end otherwise.
-    With `eager`, for a task that nobody comes back to, rows are acknowledged as they are read. An epoch beyond
+    >>> with client.create_task(plan) as task:
+    ...     task.add_split("orders", "orders-0.parquet")
+    ...     task.request_barrier()
+    ...     rows = task.read_epoch()
+
+    One thread may feed while another reads. Asking for the next thing acknowledges the one before, that is, gives it
+    back to the server: the next batch acknowledges a batch, the next epoch an epoch. A client that starts again at
+    `cursor` therefore finds everything that it was not done with. The exception is an epoch larger than all that the
+    server may keep (`output_bytes` and `spill_quota`): such an epoch is acknowledged while it is read, since it could
+    not be read to its end otherwise.
+
+    With `eager`, for a task that no client comes back to, rows are acknowledged as they are read. An epoch larger than
     `hold_bytes` is held in a temporary file.
     """
 
@@ -81,14 +88,14 @@ class Task:
         self._feed = Feed(service, info)
         self._lock = threading.RLock()
         self._position = cursor or info.acknowledged  # next to fetch
-        self._cursor = self._done = self._position  # behind what the user has; behind what the user is done with
+        self._cursor = self._done = self._position  # behind the user's rows; behind those done with
         self._ahead: _Ahead | None = None
         self._acknowledged = info.acknowledged
         self._eager = eager
         self._hold_bytes = hold_bytes
-        self._open: Epoch | None = None  # of which the barrier has not been read
-        self._is_out = False  # and which the user has
-        self._timeout: float | None = None  # of waiting for more of it
+        self._open: Epoch | None = None  # its barrier has not been read
+        self._is_out = False  # True if the user has it
+        self._timeout: float | None = None  # for waiting for more of it
 
     @property
     def id(self) -> str:
@@ -96,22 +103,22 @@ class Task:
 
     @property
     def service(self) -> Service:
-        """What runs the task, in this process or over gRPC."""
+        """The service that runs the task, in this process or over gRPC."""
         return self._service
 
     @property
     def access(self) -> Access | None:
-        """How other processes reach the server; None where the service is in this process."""
+        """The access to the server for other processes; None if the service is in this process."""
         return access_of(self._service)
 
     @property
     def address(self) -> str | None:
-        """HOST:PORT of the server; None where the service is in this process."""
+        """HOST:PORT of the server; None if the service is in this process."""
         return self._service.address
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the result."""
+        """The schema of the result."""
         return self._info.schema
 
     @property
@@ -125,12 +132,12 @@ class Task:
 
     @property
     def warnings(self) -> Sequence[str]:
-        """What planning had to say that is not an error."""
+        """Warnings of planning, which are not errors."""
         return self._info.warnings
 
     @property
     def cursor(self) -> Cursor:
-        """Where to start again: everything before it has been handed out and is done with."""
+        """The cursor to start again from. Everything before it has been handed out, and its user is done with it."""
         return self._cursor
 
     # Feeding
@@ -148,9 +155,13 @@ class Task:
     ) -> Added:
         """Add a path, `FileSplit`, `upload(path)` or Arrow data to a source.
 
-        `sequence` is counted by the task unless given; `epoch` refuses unless that is the open epoch. In a continuous
-        task `change_column` names the column that says what each row is (see `Changes`); without one all are inserted.
-        `missing_columns`, "error" or "null", is as the task's option, which holds without it (see `MissingAsNull`).
+        - `sequence`: the split's number; if not given, the task counts
+        - `epoch`: the epoch that the split must belong to: refused unless it is the open one
+        - `watermark`: a number below which the source sends nothing any more
+        - `change_column`: in a continuous task, the column that says what each row changes (see `Changes`); if not
+          given, all rows are inserted
+        - `missing_columns`: `"error"` or `"null"`, as the task's option, which holds if it is not given (see
+          `MissingAsNull`)
         """
         return self._feed.add(
             source,
@@ -169,9 +180,9 @@ class Task:
         through: Mapping[str, int] | None = None,
         checkpoint: bool | str = False,
     ) -> int:
-        """Seal what was added into the next epoch and return its number. Does not wait for the epoch.
+        """Seal the added splits into the next epoch, and return its number. Does not wait for the epoch.
 
-        With `checkpoint`, True or a name, a checkpoint is taken at its barrier: `Epoch.checkpoint` is its id.
+        With `checkpoint`, True or a name, a checkpoint is taken at the epoch's barrier; `Epoch.checkpoint` is its id.
         """
         return self._feed.seal(epoch, through, checkpoint_name(checkpoint))
 
@@ -185,11 +196,12 @@ class Task:
         follows: int | None = None,
         checkpoint: bool | str = False,
     ) -> Transacted:
-        """Add the splits, and seal them if so wanted: all or nothing, and once, however often it is said.
+        """Add the splits, and seal them with `seal`: all or nothing, and once, however often the call is repeated.
 
-        `version` goes up with each transaction of an application. One that is not above its last has been there before
-        and changes nothing: the answer, `replayed`, is the epoch that it became a part of then. With `follows`, refused
-        unless that is the last version. Only one that seals may ask for a `checkpoint` (as in `request_barrier`).
+        `version` goes up with each transaction of an application. A version that is not above the last one has been
+        there before and changes nothing: the answer, `replayed`, has the epoch that it became a part of then. With
+        `follows`, the call is refused unless that is the last version. Only a transaction that seals may ask for a
+        `checkpoint` (as in `request_barrier`).
         """
         wanted = checkpoint_name(checkpoint)
         if wanted is not None and not seal:
@@ -200,14 +212,16 @@ class Task:
         return self._feed.transact(transaction, splits, seals=seal, checkpoint=wanted)
 
     def find_files(self, source: str, split: str | os.PathLike[str] | FileSplit) -> Sequence[FoundFile]:
-        """The files that a path of the server's, or a `FileSplit`, would bring to a source, in their order, with what
-        the names of folders tell. Refused as adding it would be; nothing is added.
+        """The files that a split would bring to a source, with the values in folders' names.
+
+        The split is a path of the server, or a `FileSplit`. The files are in reading order. Refused as adding the split
+        would be; nothing is added.
         """
         wanted = split if isinstance(split, FileSplit) else FileSplit(os.fsdecode(split))
         return self._service.find_files(self.id, source, checked_file(wanted))
 
     def last_transaction(self, application: str) -> Committed | None:
-        """The last version of an application, and the epoch that it became; None where the task knows none."""
+        """The last version of an application, and its epoch; None if the task knows no transaction of it."""
         return self._service.last_transaction(self.id, application)
 
     def no_more_splits(self, source: str | None = None, *, through: Mapping[str, int] | None = None) -> None:
@@ -218,10 +232,10 @@ class Task:
     def run_epoch(
         self, splits: Mapping[str, SplitLike | Sequence[SplitLike]], *, checkpoint: bool | str = False
     ) -> Epoch:
-        """Feed the splits, seal them, read the result; returns once the epoch is complete.
+        """Feed the splits, seal them, and read the result. Returns once the epoch is complete.
 
-        Refused while epochs are unread or splits of somebody (of this client too) are not sealed. Raises
-        `EpochError` where the epoch was skipped. `checkpoint` as in `request_barrier`.
+        Refused while there are unread epochs, or splits of any client that are not sealed. Raises `EpochError` if the
+        epoch was skipped. `checkpoint` as in `request_barrier`.
         """
         wanted = checkpoint_name(checkpoint)
         with self._lock:
@@ -238,7 +252,7 @@ class Task:
             return self._whole(epoch)
 
     def _fed(self, step: Step, number: int, checkpoint: str | None) -> None:
-        """Feed, and read where the server takes no more until something was read."""
+        """Feed a step. If the server takes no more until something was read, read first."""
         while True:
             try:
                 due = self._due()
@@ -256,8 +270,10 @@ class Task:
     # Reading
 
     def read_epoch(self) -> pa.Table:
-        """The next unread epoch. Refused when nothing is sealed, or the task has finished; raises `EpochError` where
-        the epoch was skipped, and what ended a task that was cancelled or has failed.
+        """The rows of the next unread epoch.
+
+        Refused if nothing is sealed, or the task has finished. Raises `EpochError` if the epoch was skipped, and the
+        error that ended a task that was cancelled or has failed.
         """
         with self._lock:
             self._stand()
@@ -270,11 +286,13 @@ class Task:
             return self._whole(self._begin()).table()
 
     def epochs(self, timeout: float | None = None) -> Iterator[Epoch]:
-        """Every epoch from here on, until the task has finished, each once something of it is there: iterate it for its
-        rows as they are made. A skipped one has `error` set.
+        """Every epoch from here on, until the task has finished, each once some of it is there.
 
-        What is left of an epoch when the next one is asked for is read and held. Waits for rows, or an epoch's end, at
-        most `timeout` seconds (then `TimeoutError`, after which one may go on).
+        Iterate an epoch for its rows.
+
+        A skipped epoch has `error` set. When the next epoch is asked for, the rest of the last one is read and held.
+        Waits at most `timeout` seconds for rows or an epoch's end, then raises `TimeoutError`, after which you may go
+        on.
         """
         return self._epochs(timeout)
 
@@ -290,9 +308,10 @@ class Task:
             epoch.finish()
 
     def batches(self, rows: int | None = None, *, prefetch: int = 0) -> Batches:
-        """The rows of every epoch from `cursor` on as they are made, in batches of `rows` (of each epoch the last one
-        is short), or as they come. A skipped epoch raises its `EpochError`. What reads the task next goes on behind the
-        last batch that was handed out, and ends this iterator.
+        """The rows of every epoch from `cursor` on, as they are made, in batches of `rows`, or as they come.
+
+        The last batch of each epoch is short. A skipped epoch raises its `EpochError`. The next call that reads the
+        task goes on behind the last batch that was handed out, and ends this iterator.
 
         With `prefetch`, a thread reads up to so many batches ahead; nothing else may read this `Task` meanwhile.
         """
@@ -306,9 +325,9 @@ class Task:
         max_bytes: int | None = None,
         wait: float = 0.0,
     ) -> Sequence[Frame]:
-        """Frames as they come: `Data`, `Blocked`, `Barrier`, `Finished`, from `cursor` (or where reading stands) on.
+        """Frames as they come, from `cursor` or the reading position on: `Data`, `Blocked`, `Barrier`, `Finished`.
 
-        Waits up to `wait` seconds for something other than `Blocked`. Acknowledges only what it is told to.
+        Waits up to `wait` seconds for a frame other than `Blocked`. Acknowledges only up to `acknowledge`.
         """
         check_place("cursor", cursor)
         check_place("acknowledge", acknowledge)
@@ -330,13 +349,13 @@ class Task:
             return frames
 
     def acknowledge(self, cursor: Cursor | None = None) -> None:
-        """Let the server forget everything before `cursor` (before where this client stands)."""
+        """Let the server forget everything before `cursor`, or before this client's position."""
         check_place("cursor", cursor)
         self._service.acknowledge(self.id, cursor or self._cursor)
         self._acknowledged = max(self._acknowledged, cursor or self._cursor)
 
     def _stand(self, ahead: _Ahead | None = None) -> None:
-        """Go on where the user stands, if somebody else has read ahead."""
+        """Go on from the user's position, if another iterator has read ahead."""
         if ahead is self._ahead:
             return
         if ahead is not None and ahead.over:
@@ -347,7 +366,7 @@ class Task:
         self._ahead = ahead
 
     def _begin(self, ahead: _Ahead | None = None) -> Epoch:
-        """The user asks for the next epoch, so is done with those before, unless it is read ahead."""
+        """Begin the next epoch. The user is done with those before, unless the epoch is read ahead."""
         self._stand(ahead)
         self._finish_left()
         if self._open is None:
@@ -358,12 +377,12 @@ class Task:
         return self._open
 
     def _finish_left(self) -> None:
-        """Read what is left of an epoch of which the user has read a part."""
+        """Read the rest of an epoch that the user has read a part of."""
         if self._open is not None and self._is_out and not self._open.untouched:
             self._open.finish()
 
     def _whole(self, epoch: Epoch) -> Epoch:
-        """An epoch that is sealed, once it is complete."""
+        """A sealed epoch, once it is complete."""
         self._timeout = None
         while not epoch.complete:
             if not self._read_on(epoch):
@@ -373,7 +392,7 @@ class Task:
         return epoch
 
     def read_on(self, epoch: Epoch) -> None:
-        """For an epoch that the user has: wait for more of it, and hand it over."""
+        """Wait for more of an epoch that the user has, and hand it over."""
         with self._lock:
             if epoch.complete:
                 return
@@ -383,8 +402,9 @@ class Task:
                 raise Refused(f"the task has finished without epoch {epoch.number}", reason="TASK_FINISHED")
 
     def _read_on(self, epoch: Epoch) -> bool:
-        """Read until there is more of the epoch, or its end; False when the task has finished. What was read stays if
-        this raises.
+        """Read until there is more of the epoch, or its end; False if the task has finished.
+
+        If this raises, the frames read before stay.
         """
         deadline = None if self._timeout is None else time.monotonic() + self._timeout
         wait = 0.0  # at first, to see at once if nothing can come
@@ -411,7 +431,7 @@ class Task:
         return Refused(f"epoch {self._position.epoch} waits for splits that are missing ({numbers})", reason="MISSING")
 
     def _frames(self, wait: float) -> Sequence[Frame]:
-        """Read on from the position into the partial epoch."""
+        """Read from the position on, into the open epoch."""
         due = self._due()
         try:
             frames = self._service.next(self.id, self._position, acknowledge=due, wait=wait)
@@ -424,12 +444,12 @@ class Task:
         return frames
 
     def _due(self) -> Cursor | None:
-        """What to acknowledge with the next call: what the user is done with."""
+        """The cursor to acknowledge with the next call: behind the rows that the user is done with."""
         done = self._position if self._eager else self._done
         return done if done > self._acknowledged else None
 
     def _give_back(self) -> None:
-        """Acknowledge by itself what the next call would: a file that it needs may want the room."""
+        """Acknowledge at once what the next call would, because a file of that call may need the room."""
         if (due := self._due()) is not None:
             self.acknowledge(due)
 
@@ -447,8 +467,9 @@ class Task:
             epoch.took(frames)
 
     def moved(self, cursor: Cursor, done: Cursor, *, now: bool) -> None:
-        """An epoch's reader has come to `cursor`, and is done with what lies before `done`, which the next call says
-        unless it is said `now`.
+        """Record that an epoch's reader has come to `cursor`, and is done with everything before `done`.
+
+        The next call acknowledges `done`; with `now`, it is acknowledged at once.
         """
         self._cursor = max(cursor, self._cursor)
         self._done = max(done, self._done)
@@ -459,19 +480,19 @@ class Task:
     # The task itself
 
     def checkpoints(self) -> Sequence[Checkpoint]:
-        """Those taken of it, by their epochs."""
+        """The checkpoints of the task, by their epochs."""
         return self._service.list_checkpoints(self.id)
 
     def info(self) -> TaskInfo:
-        """What the service knows of the task now."""
+        """The service's description of the task now."""
         return self._service.get_task(self.id)
 
     def statistics(self) -> Statistics:
-        """The task's counters; times are in microseconds."""
+        """The task's counters. Times are in microseconds."""
         return self.info().statistics
 
     def cancel(self) -> None:
-        """End the task; every waiter is told."""
+        """End the task. Every waiting call learns of it."""
         self._service.cancel_task(self.id)
 
     def delete(self) -> None:
@@ -494,7 +515,7 @@ class Task:
 
 
 def access_of(service: Service) -> Access | None:
-    """How other processes reach a service; None where it is in this one, which needs no gRPC."""
+    """The access to a service for other processes; None if the service is in this process, which needs no gRPC."""
     if service.address is None:
         return None
     from .transport.remote import RemoteService

@@ -1,4 +1,4 @@
-"""A task's options as its user gives them: by name, as plain values; those not given are the service's to choose."""
+"""A task's options as its user gives them: by name, as plain values. The service chooses those that are not given."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ class Options(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenOptions(TaskOptions):
-    """Options of which only `given` were chosen; a server puts its own defaults in the others' places."""
+    """Options of which only `given` were chosen. A server puts its own defaults in place of the others."""
 
     given: frozenset[str] = frozenset()
 
 
 def chosen(options: Mapping[str, object]) -> ChosenOptions:
-    """Refuses a name or a choice that does not exist, and names those that do."""
+    """The options as values. Refuses an unknown name or choice, and names the known ones."""
     if unknown := set(options) - set(_KNOWN):
         names = ", ".join(sorted(unknown))
         raise InvalidRequest(f"no option is called {names}; there are: {', '.join(_KNOWN)}", reason="UNKNOWN_OPTION")
@@ -82,7 +82,7 @@ def chosen(options: Mapping[str, object]) -> ChosenOptions:
 
 
 def _choice(name: str, value: Any) -> Any:
-    """The value in its own type; whether a task may have it, the service says."""
+    """The value in its own type. The service checks whether a task may have it."""
     if name in _ENUMS:
         return member(name, _ENUMS[name], value)
     if name in _LARGEST:
@@ -103,7 +103,7 @@ def _choice(name: str, value: Any) -> Any:
 
 
 def member(name: str, choices: type[Choice], value: Any) -> Choice:
-    """The choice that is meant by itself or by its value, or InvalidRequest that names those there are."""
+    """The choice that is given by itself or by its value. Raises `InvalidRequest`, which names the choices."""
     known = [each.value for each in choices]
     if isinstance(value, choices):
         return value

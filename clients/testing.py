@@ -1,7 +1,7 @@
-"""For whoever writes an operator: `check_operator` puts it through what every operator must do.
+"""Checks for authors of operators: `check_operator` runs all checks of the operator contract on an operator.
 
-The other names are for tests that want the checks one by one. This module, and none else here, reaches the operators:
-it is for their authors, not for clients, and importing `tidegate` does not load it.
+The other names are for tests that run the checks one by one. This module alone in the client imports the operators: it
+is for their authors, and importing `tidegate` does not load it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""How a server is reached: where it is, over TLS or not, and with whose token.
+"""Access to a server: its address, TLS, and the caller's token.
 
-A token comes from a file, from the environment of the process that calls, or from the caller, and then it stays in that
-process: an `Access` that is shown or pickled has none in it. One that is unpickled elsewhere, in an executor of Spark's
-say, takes the token from the file of the same name there or from the environment there.
+A token comes from a file, from the environment of the calling process, or from the caller. A token from the caller
+stays in this process: a printed or pickled `Access` has no token in it. An `Access` that is unpickled in another
+process, such as an executor of Spark, takes the token from the file of the same name there, or from the environment
+there.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ Metadata = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
-    """`authorities` is a file of the certificates that the server's is checked against, those that gRPC knows unless it
-    is given. A token goes over a connection without TLS to this machine only, unless `plaintext_token` says otherwise.
+    """Access to a server.
+
+    `authorities` is a file of certificates that check the server's; without it, those that gRPC knows. Without TLS, a
+    token goes to this machine only, unless `plaintext_token` is True.
     """
 
     address: str
@@ -41,14 +44,14 @@ class Access:
     authorities: str | None = None
     plaintext_token: bool = False
     withheld: bool = False
-    """Whether there was a token that has stayed in another process."""
+    """True if there was a token, which has stayed in another process."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         shipped = {**vars(self), "token": None, "withheld": self.withheld or self.token is not None}
         return _unpacked, (shipped,)
 
     def metadata(self) -> Metadata | None:
-        """What goes with each call. Raises `InvalidRequest` where that would give a token away."""
+        """The headers of each call. Raises `InvalidRequest` if they would give a token away."""
         token = self._found()
         if token is None:
             return None
@@ -68,7 +71,7 @@ class Access:
         )
 
     def authorities_bytes(self) -> bytes | None:
-        """Their certificates, where it is not those that gRPC knows."""
+        """The authorities' certificates; None for those that gRPC knows."""
         return None if self.authorities is None else _bytes(self.authorities, "the authorities' certificates")
 
     def _found(self) -> str | None:
@@ -101,8 +104,9 @@ def access(
     tls: bool | str | os.PathLike[str] | None = None,
     plaintext_token: bool = False,
 ) -> Access:
-    """To the server at HOST:PORT or unix:PATH. `tls` is whether, or the authorities' file; the environment's
-    TIDEGATE_TLS where it is not given. Raises `InvalidRequest`.
+    """The access to the server at HOST:PORT or unix:PATH. Raises `InvalidRequest`.
+
+    `tls` is True, False or the authorities' file; if it is not given, the environment's TIDEGATE_TLS.
     """
     if not is_address(address):
         raise InvalidRequest(f"a server's address is HOST:PORT, with a port up to 65535, or unix:PATH, not {address!r}")
@@ -122,7 +126,7 @@ def access(
 
 
 def _of_environment(text: str | None) -> bool | str:
-    """true, false, or the authorities' file."""
+    """TIDEGATE_TLS as a value: true, false, or the authorities' file."""
     return {"": False, "false": False, "true": True}.get((text or "").lower(), text or "")
 
 
@@ -135,7 +139,7 @@ def _in_file(path: str) -> str:
 
 
 def _checked(token: str, what: str) -> str:
-    """Here, because gRPC would show what it refuses."""
+    """The token, checked here, because gRPC would print a token that it refuses."""
     if not _PLAIN.fullmatch(token):
         raise InvalidRequest(f"{what} is no token, which is one word of ASCII characters", reason="BAD_TOKEN")
     return token

@@ -23,13 +23,16 @@ A = TypeVar("A")
 
 FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 1.0
-_TOO_LARGE: Final = "larger than max"  # how gRPC says it
+_TOO_LARGE: Final = "larger than max"  # gRPC's words
 
 OPTIONS: Final = (
-    ("grpc.max_receive_message_length", -1),  # the server's answers are bounded by what we ask for
-    ("grpc.max_send_message_length", -1),  # what is too much, the server says
+    ("grpc.max_receive_message_length", -1),  # the client bounds the server's answers in its requests
+    ("grpc.max_send_message_length", -1),  # the server refuses what is too much
     ("grpc.http2.max_frame_size", 1 << 20),
-    ("SingleThreadedUnaryStream", 1),  # who reads a stream takes it from the network: no other thread hands it on
+    (
+        "SingleThreadedUnaryStream",
+        1,
+    ),  # the reader takes a stream from the network itself, with no thread between
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.min_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 1_000),
@@ -40,7 +43,7 @@ OPTIONS: Final = (
 
 
 class Answers(Protocol):
-    """A call that is being answered many times."""
+    """The answers of a streaming call."""
 
     def __iter__(self) -> Iterator[bytes]: ...
     def __next__(self) -> bytes: ...
@@ -56,8 +59,9 @@ class Line:
         self.close = weakref.finalize(self, _hang_up, self._answers, self._requests)
 
     def ask(self, request: bytes) -> bytes | None:
-        """The answer, or None where the server has ended the call before it took the request. The line is closed then,
-        and where this raises, be it `grpc.RpcError` or somebody's interrupt.
+        """The answer; None if the server has ended the call before it took the request.
+
+        The line is closed then, and also if this raises, be it `grpc.RpcError` or an interrupt.
         """
         self._requests.put(request)
         answer = None
@@ -75,8 +79,10 @@ def _hang_up(answers: Answers, requests: SimpleQueue[bytes | None]) -> None:
 
 
 class Channel:
-    """Calls by name. `retry_seconds` is how long a broken connection is tried again, `answer_seconds` how long the
-    answer of a unary call is waited for, if not for as long as the connection stands.
+    """Calls by name.
+
+    Calls try again over a broken connection for `retry_seconds`. The answer of a unary call is waited for
+    `answer_seconds`, or as long as the connection stands if that is None.
     """
 
     def __init__(self, access: Access, retry_seconds: float, answer_seconds: float | None = None) -> None:
@@ -87,7 +93,8 @@ class Channel:
         self.metadata = access.metadata()
         self.authorities = access.authorities_bytes()
         self._channel = access.channel(OPTIONS)
-        # A call that is open at the end of the process has to end before gRPC's threads do, who are waited for else.
+        # A call that is open at the end of the process has to end before gRPC's threads do, or the process waits for
+        # them.
         self._close = weakref.finalize(self, self._channel.close)
         self._methods: dict[str, Callable[..., Any]] = {}
         self._closed = threading.Event()
@@ -95,7 +102,7 @@ class Channel:
         self._on_line = threading.Lock()
 
     def call(self, method: str, request: Message, answer: Callable[[bytes], A], *, again: bool = True) -> A:
-        """A unary call; one that may be made `again` is, as long as the server cannot be reached."""
+        """Make a unary call. With `again`, it is repeated while the server cannot be reached."""
         send = self._method(method, self._channel.unary_unary)
 
         def once() -> A:
@@ -104,8 +111,9 @@ class Channel:
         return self._retried(once, again)
 
     def converse(self, method: str, line: str, request: Message, answer: Callable[[bytes], A]) -> A:
-        """As `call`, but on an open line to the method `line`, where a message costs half of what a call does; unless
-        another thread is on it.
+        """Make a call as `call` does, but on an open line to the method `line`, where a message costs half as much.
+
+        If another thread uses the line, makes a call of its own.
         """
         if self._answer_seconds is not None or not self._on_line.acquire(blocking=False):
             return self.call(method, request, answer)
@@ -115,7 +123,7 @@ class Channel:
             self._on_line.release()
 
     def _ask(self, method: str, request: bytes) -> bytes:
-        """On the line that is open; on a new one where there is none, or the server has had enough of that."""
+        """Ask on the open line; on a new one if there is none, or if the server has ended it."""
         call = self._method(method, self._channel.stream_stream)
         line, self._line = self._line, None
         answer = None if line is None else line.ask(request)
@@ -128,17 +136,20 @@ class Channel:
         return answer
 
     def send(self, method: str, requests: Callable[[], Iterator[Message]], answer: Callable[[bytes], A]) -> A:
-        """A call with many messages, made again from the first of them."""
+        """Make a call with many messages. It is repeated from the first message."""
         send = self._method(method, self._channel.stream_unary)
         return self._retried(lambda: answer(send(map(_encoded, requests()), metadata=self.metadata)), again=True)
 
     def post(self, method: str, request: Message) -> grpc.Future[bytes]:
-        """A call whose answer nobody waits for."""
+        """Make a call whose answer nobody waits for."""
         future: grpc.Future[bytes] = self._future(method)(request.SerializeToString(), metadata=self.metadata)
         return future
 
     def stream(self, method: str, request: Message) -> Answers:
-        """The answers of a streaming call as bytes; iterating raises `grpc.RpcError`, for `failed` to tell apart."""
+        """The answers of a streaming call as bytes.
+
+        Iterating raises `grpc.RpcError`, which `failed` turns into an error.
+        """
         call = self._method(method, self._channel.unary_stream)
         stream: Answers = call(request.SerializeToString(), metadata=self.metadata)
         return stream
@@ -169,7 +180,7 @@ class Channel:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def failed(self, broken: grpc.RpcError) -> TidegateError:
-        """What the server said, or that it could not be reached."""
+        """The error that the server reported, or one that says that the server could not be reached."""
         if not isinstance(broken, grpc.Call):
             return Unavailable(str(broken))
         status, sentence, metadata = broken.code().name, broken.details() or "", broken.trailing_metadata() or ()
@@ -178,12 +189,15 @@ class Channel:
             sentence = f"the server {address} has not answered within {self._answer_seconds:g} seconds"
         elif status in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED") and not is_ours(metadata):
             return self._unreached(status, sentence)
-        elif status == "RESOURCE_EXHAUSTED" and not is_ours(metadata):  # gRPC's own limits, so nobody asked us
+        elif status == "RESOURCE_EXHAUSTED" and not is_ours(metadata):  # gRPC's own limits, not the server's
             return _beyond_grpc(address, sentence)
         return error(status, sentence, metadata)
 
     def _unreached(self, status: str, said: str) -> TidegateError:
-        """What gRPC says, or what is found out about TLS, which does not go away by trying again."""
+        """The error for a server that cannot be reached.
+
+        It says what is wrong with TLS, since retrying would not help.
+        """
         access = self.access
         found = trouble(access.address, tls=access.tls, authorities=self.authorities, file=access.authorities)
         if found is not None:
@@ -203,7 +217,7 @@ def _encoded(message: Message) -> bytes:
 
 
 def _beyond_grpc(address: str, said: str) -> Exhausted:
-    """What gRPC refuses before the server sees it."""
+    """The error for a message that gRPC refuses before the server sees it."""
     if _TOO_LARGE not in said:
         return Exhausted(
             f"the server {address} takes no more calls at the same time ({said}): try again later, or let it take more "

@@ -1,4 +1,4 @@
-"""The feeding half of a task's client: numbers the splits and remembers what is sealed."""
+"""The feeding half of a task's client: numbers the splits, and remembers the sealed epochs."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ Numbered = tuple[str, Split, int | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """Splits that go into one call; with `through` it is the last one and seals."""
+    """Splits that go into one call. A step with `through` is the last one, and seals."""
 
     splits: Sequence[Numbered]
     through: Mapping[str, int] | None
 
 
 def checkpoint_name(checkpoint: bool | str) -> str | None:
-    """As the service takes it: none, one that it names itself, or one of this name."""
+    """The checkpoint as the service takes it: none, one that the service names, or one of this name."""
     if isinstance(checkpoint, bool):
         return "" if checkpoint else None
     if not isinstance(checkpoint, str) or not checkpoint:
@@ -55,7 +55,7 @@ def checkpoint_name(checkpoint: bool | str) -> str | None:
 
 
 class Feed:
-    """`sealed` is the last sealed epoch this client knows of."""
+    """The numbers of a task's splits. `sealed` is the last sealed epoch that this client knows of."""
 
     def __init__(self, service: Service, info: TaskInfo) -> None:
         self._service = service
@@ -71,7 +71,7 @@ class Feed:
         self._unsealed = {source.name for source in fed if source.last_added > source.last_sealed}
 
     def refresh(self) -> bool:
-        """Learn what others have added and sealed, and whether the task still runs."""
+        """Learn which splits and seals of other clients there are; True if the task still runs."""
         with self._lock:
             info = self._service.get_task(self._task)
             self._take(info)
@@ -151,7 +151,7 @@ class Feed:
         return Sending(self._service, self._task, before)
 
     def steps(self, splits: Mapping[str, SplitLike | Sequence[SplitLike]], send: Uploader) -> Iterator[Step]:
-        """The splits in calls of a fair size, of which the last is to seal them. Each may be made again."""
+        """The splits in calls of a moderate size. The last call seals them. Each call may be repeated."""
         if self._unsealed:
             names = ", ".join(sorted(self._unsealed))
             raise Refused(
@@ -171,14 +171,15 @@ class Feed:
                 last[source] += 1
                 held.append((source, made, last[source]))
                 size += sum(map(pa.ipc.get_record_batch_size, made.batches)) if isinstance(made, InlineSplit) else 0
-        # Naming the last number of every source refuses to seal what somebody else has added meanwhile.
+        # Naming the last number of every source refuses to seal splits that another client has added meanwhile.
         yield Step(splits=held, through=last)
 
     def take(
         self, step: Step, number: int, cursor: Cursor, acknowledge: Cursor | None, checkpoint: str | None
     ) -> Sequence[Frame]:
-        """Add a step's splits to epoch `number`; the last one acknowledges, asks for the checkpoint, and brings the
-        frames at `cursor`.
+        """Add a step's splits to epoch `number`.
+
+        The last step acknowledges, asks for the checkpoint, and returns the frames at `cursor`.
         """
         with self._lock:
             if step.through is None:

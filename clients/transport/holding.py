@@ -16,7 +16,7 @@ HOLD_BYTES: Final = GIB
 
 
 class Holding:
-    """Batches in, the same batches out: taken one by one, or once it is `finish`ed read as often as one likes."""
+    """A store of batches. `take` them one by one, or `finish` it and read them any number of times."""
 
     def __init__(self, schema: pa.Schema, hold_bytes: float) -> None:
         self.schema = schema
@@ -42,7 +42,7 @@ class Holding:
         self._writer.write_batch(batch)
 
     def finish(self) -> None:
-        """No more batches. A spilled file loses its name here and goes with this object."""
+        """End the adding. A spill file loses its name here, and is removed with this object."""
         if self._writer is None or self._file is None:
             return
         self._writer.close()
@@ -56,7 +56,7 @@ class Holding:
         yield from self._from_file()
 
     def take(self) -> pa.RecordBatch | None:
-        """The first batch, forgotten once it is out; None where there is none, or not yet."""
+        """The first batch, which is then forgotten; None if there is none, or none yet."""
         if self._memory:
             batch = self._memory.popleft()
             self._bytes -= pa.ipc.get_record_batch_size(batch)
@@ -76,7 +76,7 @@ class Holding:
                 yield from reader
 
     def close(self) -> None:
-        """Give memory and file back; batches already handed out stay good."""
+        """Release memory and file. Batches that were handed out stay valid."""
         self.finish()
         self._memory.clear()
         self._spilled = self._rest = None

@@ -1,4 +1,4 @@
-"""The rest of a large epoch as a stream: the server sends ahead what `next` is about to ask for."""
+"""Reads the rest of a large epoch as a stream: the server sends rows before `next` asks for them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ ACKNOWLEDGE = "/tidegate.v1.TaskService/Acknowledge"
 
 
 class ReadAhead:
-    """A stream of results that follows `frames`. It is `done` at the epoch's barrier, and when anything goes wrong.
+    """A stream of results that follows `frames`. It is `done` at the epoch's barrier, and after any error.
 
-    The server ends it; `close` is for who stops before. gRPC keeps a little of each call that was cancelled (of those
-    read by one thread, see `Channel`) until the channel is closed, so that is not what is done at every barrier.
+    The server ends the stream; `close` is for a reader that stops earlier. gRPC keeps a little memory of each cancelled
+    call (of those read by one thread, see `Channel`) until the channel is closed, so streams are not cancelled at every
+    barrier.
     """
 
     def __init__(
@@ -40,11 +41,11 @@ class ReadAhead:
 
     @staticmethod
     def worthwhile(frames: Sequence[Frame]) -> bool:
-        """Whether an answer ended because it was full: there is more."""
+        """True if an answer ended because it was full: there are more rows."""
         return bool(frames) and isinstance(frames[-1], Data)
 
     def take(self, cursor: Cursor, acknowledge: Cursor | None) -> Sequence[Frame]:
-        """The next frames, if they are those at `cursor`; nothing when they have to be asked for after all."""
+        """The next frames, if they are those at `cursor`; nothing if they have to be asked for after all."""
         if cursor != self._cursor:
             self.close()
             return ()
@@ -52,7 +53,7 @@ class ReadAhead:
         try:
             frames = next(self._stream)
         except (BrokenError, StopIteration):
-            self.done = True  # asking for them says why, or comes through again
+            self.done = True  # asking for the frames says why, or gets through again
             return ()
         if isinstance(frames[-1], Blocked):
             self.end()
@@ -64,7 +65,7 @@ class ReadAhead:
         return frames
 
     def _acknowledge(self, cursor: Cursor | None, *, last: bool = False) -> None:
-        """Said without waiting; while one is on its way, the newest is kept for later."""
+        """Acknowledge without waiting. While one acknowledgement is on its way, the newest cursor is kept for later."""
         self._unsaid = self.unsaid(cursor)
         if self._unsaid is not None and (last or self._saying is None or self._saying.done()):
             request = pb.AcknowledgeRequest(task=self._task, cursor=messages.cursor_message(self._unsaid))
@@ -72,11 +73,11 @@ class ReadAhead:
             self._unsaid = None
 
     def unsaid(self, cursor: Cursor | None) -> Cursor | None:
-        """The newest of `cursor` and what has not been acknowledged yet."""
+        """The newest cursor among `cursor` and those that have not been acknowledged yet."""
         return max((each for each in (cursor, self._unsaid) if each is not None), default=None)
 
     def end(self) -> None:
-        """Once the server has ended it, or is about to: take what is left of it."""
+        """Take the rest of the stream. The server has ended it, or is about to."""
         self.done = True
         with suppress(BrokenError):
             deque(self._stream, maxlen=0)

@@ -51,14 +51,14 @@ from .result_streams import Streams
 TASKS: Final = "/tidegate.v1.TaskService/"
 PLANS: Final = "/tidegate.v1.PlanService/"
 INLINE_BYTES: Final = 16 * MIB  # a split of more Arrow data than this travels as a file
-MESSAGE_BYTES: Final = 48 * MIB  # of one that has to go into a message: a server takes 64 MiB unless told otherwise
+MESSAGE_BYTES: Final = 48 * MIB  # of a split that must go into a message: a server takes 64 MiB unless told otherwise
 POLL_BYTES: Final = 2 * MIB
 LONGEST_WAIT: Final = 3600.0  # seconds; servers wait less
 
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """An inline split that went ahead as a file, the only one of its group."""
+    """An inline split that was sent ahead as a file, the only file of its group."""
 
     split: InlineSplit
     file: FileSplit
@@ -66,9 +66,9 @@ class _Sent:
 
 
 class RemoteService:
-    """Implements `proto.service.Service`. Calls that may be repeated are, while the server cannot be reached.
+    """Implements `proto.service.Service`. Repeatable calls are repeated while the server cannot be reached.
 
-    With `answer_seconds` one whose answer does not come in time raises `Unavailable`.
+    With `answer_seconds`, a call whose answer does not come in time raises `Unavailable`.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class RemoteService:
 
     @property
     def access(self) -> Access:
-        """How the server is reached, which other processes may do too."""
+        """The access to the server, which other processes may use too."""
         return self._channel.access
 
     @cached_property
@@ -95,7 +95,7 @@ class RemoteService:
 
     @property
     def large_results(self) -> str:
-        """How they come: "Flight", or "gRPC: " and why."""
+        """The transport of large results: "Flight", or "gRPC: " and the reason."""
         return self._streams.way
 
     @property
@@ -120,7 +120,7 @@ class RemoteService:
             options=messages.options_message(options, given),
             tables={name: pb.Table(splits=map(_table_message, splits)) for name, splits in tables.items()},
             restore=restore,
-            request=secrets.token_hex(16),  # so that the task of a lost answer is found again
+            request=secrets.token_hex(16),  # so that a repeated call finds the task of a lost answer
         )
         with _sides(split for splits in tables.values() for split in splits):
             answer = self._channel.call(TASKS + "CreateTask", request, pb.CreateTaskResponse.FromString)
@@ -212,9 +212,9 @@ class RemoteService:
                 self._sent.pop((request.task, each.source, each.sequence or None), None)
 
     def _travelling(self, task: str, source: str, split: Split, number: int | None) -> Split:
-        """The split as it goes into a message: much data is sent ahead as a file, once however often it is added.
+        """The split as it goes into a message. Much data is sent ahead as a file, once however often it is added.
 
-        Where the task has no room for a file, its memory may have: then it goes as it is, and the server says.
+        If the task has no room for a file, its memory may have: then the split goes as it is, and the server decides.
         """
         if not isinstance(split, InlineSplit):
             return split
@@ -263,7 +263,8 @@ class RemoteService:
         self._channel.call(TASKS + "NoMoreSplits", request, pb.NoMoreSplitsResponse.FromString)
 
     def request_barrier(self, task: str, epoch: int | None = None, seal: Seal = NO_WISHES) -> int:
-        # Made again without a number it joins what the first one sealed, unless somebody added or read meanwhile.
+        # A repeated request without a number joins the epoch that the first one sealed, unless another client added or
+        # read meanwhile.
         request = pb.RequestBarrierRequest(task=task, epoch=epoch, through=seal.through, checkpoint=seal.checkpoint)
         return self._channel.call(TASKS + "RequestBarrier", request, pb.RequestBarrierResponse.FromString).epoch
 
@@ -380,7 +381,7 @@ class RemoteService:
 
 @contextmanager
 def _sides(splits: Iterable[Split]) -> Iterator[None]:
-    """Where the server misses a file that this machine has, say so: paths are the server's."""
+    """A context that adds to the error of a missing file that this machine has it: paths are the server's."""
     try:
         yield
     except NotFound as missing:
@@ -407,7 +408,7 @@ class ArrowFile:
 
 
 class _Chunks:
-    """A file to write to, of which whole chunks are taken out."""
+    """A file to write to, from which complete chunks are taken."""
 
     closed = False
 
@@ -419,10 +420,10 @@ class _Chunks:
         return len(data)
 
     def flush(self) -> None:
-        """Nothing lies between."""
+        """Do nothing: no bytes are buffered below."""
 
     def close(self) -> None:
-        """What is held can still be taken."""
+        """Do nothing: the chunks can still be taken."""
 
     def take(self, least: int) -> Iterator[bytes]:
         if len(self._held) >= least:

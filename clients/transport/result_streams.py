@@ -1,7 +1,7 @@
-"""Two ways to read a stream of results: over Arrow Flight, and over gRPC where that cannot be had.
+"""The two transports of a stream of results: Arrow Flight, and gRPC if Flight is not available.
 
-Both are the same frames. Flight is C++ on both sides and hands on the bytes that came from the network; gRPC for Python
-copies them on both.
+Both give the same frames. Flight is C++ on both sides and passes on the bytes from the network; gRPC for Python copies
+them on both sides.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ log = logging.getLogger("tidegate.client")
 
 RESULTS: Final = "/tidegate.v1.TaskService/Results"
 CAPABILITIES: Final = "/tidegate.v1.PlanService/Capabilities"
-BUSY: Final = b"FLIGHT_BUSY"  # the reason of a stream that has no place, though others are served
-ATTEMPTS: Final = 3  # of opening a stream over Flight in a row, while gRPC gets through in between
+BUSY: Final = b"FLIGHT_BUSY"  # the reason of a refused stream, while others are served
+ATTEMPTS: Final = 3  # to open a stream over Flight in a row, while gRPC gets through in between
 CONNECT_SECONDS: Final = 3.0
 
 
 class BrokenError(Exception):
-    """A stream that ended before its end; what it had sent is good. Asking for what follows says why."""
+    """A stream that broke before its end. The frames before are valid. Asking for the next ones says why it broke."""
 
 
 class Frames(Protocol):
-    """A stream's frames, as they come; raises `BrokenError`."""
+    """A stream's frames, as they come. Raises `BrokenError`."""
 
     def __iter__(self) -> Iterator[Sequence[Frame]]: ...
     def __next__(self) -> Sequence[Frame]: ...
@@ -50,7 +50,7 @@ class Frames(Protocol):
 
 
 class Streams:
-    """Streams of results from a server. `way` is how they come, and why not over Flight if they do not."""
+    """Streams of results from a server. `way` is their transport, with the reason if it is not Flight."""
 
     def __init__(self, channel: Channel, *, use_flight: bool = True) -> None:
         self._channel = channel
@@ -64,7 +64,7 @@ class Streams:
         return f"gRPC: {self._why_not}" if self._why_not else "Flight"
 
     def open(self, request: pb.ResultsRequest, schema: pa.Schema) -> Frames:
-        """Starts now; fails, if it does, when it is read."""
+        """Start a stream now. If it fails, reading it raises the error."""
         return self._over_flight(request) or GrpcFrames(self._channel.stream(RESULTS, request), schema)
 
     def _over_flight(self, request: pb.ResultsRequest) -> Frames | None:
@@ -110,11 +110,11 @@ _SLOWER: Final = "large results are read over gRPC, which is slower"
 
 
 class NoFlightError(Exception):
-    """Trying again would not help."""
+    """Flight is not available, and retrying would not help."""
 
 
 class FlightConnection:
-    """To where the server says that it has Flight; made when it is needed, and again after `close`."""
+    """The connection to the server's Flight address, made when it is needed, and again after `close`."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -123,7 +123,7 @@ class FlightConnection:
         self._was_there = False
 
     def open(self, request: pb.ResultsRequest) -> FlightFrames:
-        """Raises `NoFlightError`, or what has failed."""
+        """Open a stream. Raises `NoFlightError`, or the error of the attempt."""
         try:
             from pyarrow import flight
         except ImportError:
@@ -133,7 +133,10 @@ class FlightConnection:
         return FlightFrames(self._client.do_get(flight.Ticket(results_ticket(request)), self._options))
 
     def _connected(self, task: str) -> flight.FlightClient:
-        """One that has been answered there about a task: a stream, whose length nobody knows, has no deadline."""
+        """A client whose connection has answered a call about the task.
+
+        A stream of unknown length can have no deadline.
+        """
         from pyarrow import flight
 
         access, address = self._channel.access, self._address()
@@ -191,7 +194,7 @@ def _first_line(error: Exception) -> str:
 
 
 class GrpcFrames:
-    """Answers of `Results`."""
+    """The frames of `Results`."""
 
     def __init__(self, answers: Answers, schema: pa.Schema) -> None:
         self._answers = answers
@@ -211,7 +214,7 @@ class GrpcFrames:
 
 
 class FlightFrames:
-    """Answers of `DoGet`."""
+    """The frames of `DoGet`."""
 
     def __init__(self, reader: flight.FlightStreamReader) -> None:
         self._reader = reader

@@ -1,4 +1,4 @@
-"""Files of the client's machine on their way into splits."""
+"""Sends files of the client's machine for use in splits."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from ..splits import Upload
 
 
 class Sending:
-    """Sends files for the splits of one call, as a group of the task: each goes once its epoch is acknowledged, and
-    those of a call that is refused, or that changes nothing, go at once. `before` the first, room may be made.
+    """Sends files for the splits of one call, as a group of the task.
+
+    Each file is removed once its epoch is acknowledged. The files of a call that is refused, or that changes nothing,
+    are removed at once. `before` is called before the first file, to make room.
     """
 
     def __init__(self, service: Service, task: str, before: Callable[[], None] | None = None) -> None:
@@ -32,7 +34,7 @@ class Sending:
         return self._service.upload(self._task, name, data, group=self._group)
 
     def drop(self) -> None:
-        """Remove those that no split has."""
+        """Remove the files that no split names."""
         if self._group:
             self._service.drop_uploads(self._task, self._group)
 
@@ -43,5 +45,5 @@ class Sending:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None and not isinstance(error, Unavailable):
-            with contextlib.suppress(TidegateError):  # what ended the call is what its caller is to learn
+            with contextlib.suppress(TidegateError):  # the caller should see the error that ended the call
                 self.drop()
