@@ -1,4 +1,4 @@
-"""Building a graph: nodes by name, each over streams of the others."""
+"""Builds a graph: nodes by name, each over streams of other nodes."""
 
 from __future__ import annotations
 
@@ -41,10 +41,16 @@ Streams: TypeAlias = StreamLike | Mapping[str, StreamLike]
 
 
 class TaskGraph(StockNodes, GraphBuilder):
-    """A graph of one's own operators, under construction. Its end is one `blocking` node, or a stream to `collect` or
-    to `write`.
+    """A graph of your operators, under construction.
 
-    What a node reads may be named before it is there. A graph is checked as a whole when it is run or explained.
+    Its end is one `blocking` node, or a stream to `collect` or to `write`. A node may read streams that are added
+    later, by name. The whole graph is checked when it is run or explained.
+
+    >>> graph = tidegate.TaskGraph()
+    >>> orders = graph.read_parquet("orders.parquet")
+    >>> totals = graph.aggregate("totals", orders, ["customer"], {"total": ("sum", "price")})
+    >>> graph.collect(totals)
+    >>> graph.run().table()
     """
 
     def __init__(self) -> None:
@@ -54,7 +60,7 @@ class TaskGraph(StockNodes, GraphBuilder):
 
     @property
     def value(self) -> Graph:
-        """The graph as it is now; it does not change with this object."""
+        """The graph as it is now; later changes of this object do not change it."""
         return Graph(nodes=tuple(self._nodes), result=self._result, target=self._target)
 
     # -------------------------------------------------------------------------------------------------- inputs
@@ -72,9 +78,9 @@ class TaskGraph(StockNodes, GraphBuilder):
         schema: pa.Schema | None = None,
         stride: int = STRIDE,
     ) -> Stream:
-        """Files, folders or patterns, whole in every epoch. Without a schema it is the first file's.
+        """Parquet files, folders or patterns, read whole in every epoch. The default schema is the first file's.
 
-        `stride` is how many rows an executor that reads the stream is given at a time.
+        An executor that reads the stream gets `stride` rows at a time.
         """
         return self._files(files, "parquet", name, columns, schema, stride)
 
@@ -87,7 +93,7 @@ class TaskGraph(StockNodes, GraphBuilder):
         columns: Sequence[str] | None = None,
         stride: int = STRIDE,
     ) -> Stream:
-        """Files with a header line; nothing about their types is guessed."""
+        """CSV files with a header line. Their types come from `schema` alone."""
         return self._files(files, "csv", name, columns, schema, stride)
 
     def read_json(
@@ -99,7 +105,7 @@ class TaskGraph(StockNodes, GraphBuilder):
         columns: Sequence[str] | None = None,
         stride: int = STRIDE,
     ) -> Stream:
-        """Files with an object a line."""
+        """JSON files with one object per line."""
         return self._files(files, "json", name, columns, schema, stride)
 
     def read_arrow(
@@ -111,7 +117,7 @@ class TaskGraph(StockNodes, GraphBuilder):
         schema: pa.Schema | None = None,
         stride: int = STRIDE,
     ) -> Stream:
-        """Arrow IPC files, or Arrow data of this process: whatever speaks the Arrow C stream protocol."""
+        """Arrow IPC files, or Arrow data of this process: any object with the Arrow C stream protocol."""
         if not hasattr(data, "__arrow_c_stream__"):
             return self._files(data, "arrow", name, columns, schema, stride)
         table = pa.table(data)
@@ -120,7 +126,7 @@ class TaskGraph(StockNodes, GraphBuilder):
         return self.read_iterable(table.to_batches(), table.schema, name=name, stride=stride)
 
     def read_dataset(self, dataset: Dataset, *, name: str | None = None, stride: int = STRIDE) -> Stream:
-        """The rows of a Dataset, whole in every epoch. The graph keeps it."""
+        """The rows of a Dataset, whole in every epoch. The graph keeps the Dataset alive."""
         if not isinstance(dataset, Dataset):
             raise InvalidRequest(f"a Dataset is needed, not {type(dataset).__name__}", reason="NOT_A_DATASET")
         return self._add(DatasetSource(name=name or self._unused("dataset"), dataset=dataset, stride=stride))
@@ -134,10 +140,11 @@ class TaskGraph(StockNodes, GraphBuilder):
         epoch_rows: int | None = None,
         stride: int = STRIDE,
     ) -> Stream:
-        """What an iterable gives, or one that a function makes: Arrow data, mappings or tuples, each a row.
+        """The rows of an iterable, or of one that a function makes: Arrow data, or mappings or tuples, each a row.
 
-        What can be iterated again is, in every epoch. An iterator is used up by one epoch, unless `epoch_rows` says how
-        many of its rows are an epoch's. It may be endless where that is said, or where a node has enough at some time.
+        An iterable that can be iterated again is, in every epoch. An iterator is used up by one epoch, unless
+        `epoch_rows` gives the rows of an epoch. It may be endless with `epoch_rows`, or if a node stops reading it at
+        some time.
         """
         if not callable(items) and not isinstance(items, Iterable):
             raise InvalidRequest(
@@ -160,14 +167,16 @@ class TaskGraph(StockNodes, GraphBuilder):
         partition: Partitions = UNSAID,
         after: Mapping[str, str | Sequence[str]] | None = None,
     ) -> Stream:
-        """A streaming node: an executor of one's own (`execute(batches, stream, channel)`, `done(channel)`).
+        """A streaming node: your executor, with `execute(batches, stream, channel)` and `done(channel)`.
 
-        `executor` is its class, or a function that makes one, which is called for each channel and epoch. `streams` are
-        what it reads, by the names that `execute` hears; a single one need not have a name and is called "rows".
-        `schema` is that of what it gives; unless given, that of its only stream. `partition` says, for each stream or
-        for all, which of the `channels` get which rows: a column or several (equal values to one channel), None (all
-        rows to all), a function of (batch, channels) that gives a channel's number for each row, or `tidegate.SPREAD`.
-        `after={"probe": "build"}` has a stream read once others have ended.
+        - `executor`: its class, or a function that makes one. It is called for each channel and epoch.
+        - `streams`: the node's inputs, by the names that `execute` gets. A single stream without a name is called
+          "rows".
+        - `schema`: the schema of its rows. The default is the schema of its only stream.
+        - `partition`: which of the `channels` get which rows, for each stream or for all: a column or several (equal
+          values to one channel), None (all rows to all), a function of (batch, channels) that gives a channel's number
+          for each row, or `tidegate.SPREAD`.
+        - `after`: `{"probe": "build"}` reads a stream once others have ended.
         """
         return self._add(self._executor(name, executor, streams, schema, channels, partition, after))
 
@@ -182,7 +191,10 @@ class TaskGraph(StockNodes, GraphBuilder):
         partition: Partitions = UNSAID,
         after: Mapping[str, str | Sequence[str]] | None = None,
     ) -> Result:
-        """The node whose rows are the graph's, and become a Dataset where the graph is run at once. Like `node`."""
+        """The node whose rows are the graph's result; they become a Dataset if the graph is run at once.
+
+        Otherwise as `node`.
+        """
         return self._end(self._add(self._executor(name, executor, streams, schema, channels, partition, after)))
 
     def collect(self, stream: Stream) -> Result:
@@ -198,11 +210,11 @@ class TaskGraph(StockNodes, GraphBuilder):
         format: str = "parquet",  # noqa: A002 (what `FileSplit` calls it too)
         mode: str = "append",
     ) -> Result:
-        """End the graph in files: each epoch of a task over it adds one to this folder, at its barrier.
+        """End the graph in files: each epoch of a task over it adds one file to this folder, at its barrier.
 
-        `format` is parquet, arrow or csv. The folder is made if there is none (but not those above it). `mode` says
-        what of files that others have written there: append (which must have the same columns), replace, ignore (write
-        nothing) or error.
+        `format` is parquet, arrow or csv. The folder is made if it does not exist (but not those above it). `mode` says
+        what happens if there are files of other writers: append (they must have the same columns), replace, ignore
+        (write nothing) or error.
         """
         self._name_of(stream, "the graph's end")
         ended = self._end(stream)
@@ -215,7 +227,7 @@ class TaskGraph(StockNodes, GraphBuilder):
         return self._add(UnionNode(name=name, sources=tuple(self._name_of(each, name) for each in streams)))
 
     def add_map(self, stream: Stream, function: BatchFunction, schema: pa.Schema | None, name: str | None) -> Stream:
-        """`Stream.map`."""
+        """The node of `Stream.map`."""
         name = name or self._unused(f"{stream.name}.map")
         return self._add(MapNode(name=name, source=stream.name, function=function, schema=schema))
 
@@ -224,14 +236,14 @@ class TaskGraph(StockNodes, GraphBuilder):
     def run(
         self, splits: Mapping[str, SplitLike | Sequence[SplitLike]] | None = None, **options: Unpack[Options]
     ) -> Dataset:
-        """Run the graph once, in a service of its own, over these splits of its fed sources; as `Client.run_graph`."""
+        """Run the graph once over these splits, as `Client.run_graph` does, in a service of its own."""
         from ..connecting import local
 
         with local() as client:
             return client.run_graph(self, splits, **options)
 
     def explain(self) -> Explanation:
-        """The pipelines that the graph runs as: `.text` and the picture `.svg` for people, `.json` for programs."""
+        """The pipelines of the graph: `.text` and the picture `.svg` for people, `.json` for programs."""
         from ..connecting import local
 
         with local() as client:

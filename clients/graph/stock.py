@@ -1,4 +1,4 @@
-"""What a graph's builder has ready: SQL, join, aggregate, distinct, sort, top-k, count."""
+"""Ready-made nodes of a graph's builder: SQL, join, aggregate, distinct, sort, top-k, count."""
 
 from __future__ import annotations
 
@@ -37,8 +37,10 @@ _Choice = TypeVar("_Choice", bound=Enum)
 
 
 class StockNodes(ABC):
-    """Nodes that need no executor of one's own. `channels=n` runs a node n times side by side; which of them gets which
-    rows is its own matter, but for SQL.
+    """Nodes that need no executor of yours.
+
+    `channels=n` runs a node on n channels side by side. Except for SQL, the node itself decides which channel gets
+    which rows.
     """
 
     def sql(
@@ -50,10 +52,10 @@ class StockNodes(ABC):
         channels: int = 1,
         partition: Partitions = UNSAID,
     ) -> Stream:
-        """A SELECT in DuckDB's SQL over these streams, by their names. It sees nothing else: no files, no tables.
+        """A SELECT in DuckDB's SQL over these streams, by their names. It reads nothing else: no files, no tables.
 
-        Parquet files are read by the statement itself: only the columns and row groups that it needs. On several
-        channels each runs it over the rows that `partition` gives it, as for `node`.
+        The statement itself reads Parquet files: only the columns and row groups that it needs. On several channels,
+        each runs the statement over the rows that `partition` gives it, as for `node`.
         """
         parts: Mapping[str, Partition] = partitions_of(name, list(streams), partition, channels)
         inputs = tuple(
@@ -72,10 +74,10 @@ class StockNodes(ABC):
         how: str = "inner",
         channels: int = 1,
     ) -> Stream:
-        """Rows of `left` with those of `right` that have equal keys: columns of both, or `{"of left": "of right"}`.
+        """Rows of `left` with the rows of `right` that have equal keys: columns of both, or `{"of left": "of right"}`.
 
-        `how` is inner, left, right, full, semi or anti. The columns are those of `left`, then those of `right` but for
-        keys that are called the same. Nulls equal nothing.
+        `how` is inner, left, right, full, semi or anti. The columns are those of `left`, then those of `right` without
+        keys of the same name. Nulls equal nothing.
         """
         keys = tuple(on.items()) if isinstance(on, Mapping) else tuple((key, key) for key in columns_of(name, "on", on))
         if not keys:
@@ -92,10 +94,10 @@ class StockNodes(ABC):
         *,
         channels: int = 1,
     ) -> Stream:
-        """A row for each combination of the values of `by`; one row where `by` is empty.
+        """A row for each combination of the values of `by`; one row if `by` is empty.
 
-        `measures` has for each new column what it is: `("sum", "price")`, with sum, mean, min, max, count (of values)
-        or count_distinct; or "count", of rows. A sum of whole numbers is an int64, and an error beyond that.
+        `measures` defines each new column: `("sum", "price")`, with sum, mean, min, max, count (of values) or
+        count_distinct; or "count", of rows. A sum of whole numbers is an int64, and an error beyond that.
         """
         made = tuple(_measure(name, column, given) for column, given in measures.items())
         keys = columns_of(name, "by", by)
@@ -104,14 +106,17 @@ class StockNodes(ABC):
         return self._operation(name, {ONLY_STREAM: stream}, Aggregate(keys=keys, measures=made), channels)
 
     def distinct(self, name: str, stream: StreamLike, columns: Columns | None = None, *, channels: int = 1) -> Stream:
-        """Every row once, nulls being equal; of all columns, or of these alone."""
+        """Every row once; nulls are equal. Of all columns, or of these alone."""
         chosen = None if columns is None else columns_of(name, "columns", columns)
         return self._operation(name, {ONLY_STREAM: stream}, Distinct(columns=chosen), channels)
 
     def sort(
         self, name: str, stream: StreamLike, by: Columns, *, descending: bool | Columns = False, channels: int = 1
     ) -> Stream:
-        """All rows by these columns, of which all or some descend; nulls last. Several channels sort at once."""
+        """All rows sorted by these columns, all or some of them descending; nulls last.
+
+        Several channels sort at once.
+        """
         return self._operation(name, {ONLY_STREAM: stream}, Sort(keys=_keys(name, by, descending)), channels)
 
     def top(
@@ -131,7 +136,7 @@ class StockNodes(ABC):
         return self._operation(name, {ONLY_STREAM: stream}, operation, channels)
 
     def count(self, name: str, stream: StreamLike, *, channels: int = 1) -> Stream:
-        """How many rows there are: one row, with an int64 called "count"."""
+        """The number of rows: one row, with an int64 called "count"."""
         return self._operation(name, {ONLY_STREAM: stream}, Count(), channels)
 
     def _operation(self, name: str, streams: Mapping[str, StreamLike], operation: Operation, channels: int) -> Stream:
@@ -146,7 +151,7 @@ class StockNodes(ABC):
 
 
 def columns_of(node: str, what: str, given: Columns) -> tuple[str, ...]:
-    """One column's name or several."""
+    """One column's name or several, as a tuple."""
     several = (given,) if isinstance(given, str) else tuple(given)
     if not all(isinstance(each, str) for each in several):
         raise InvalidRequest(

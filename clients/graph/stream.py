@@ -1,4 +1,4 @@
-"""What the nodes of a graph are to whoever builds it."""
+"""The nodes of a graph, as the builder of a graph sees them."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Stream(_OfGraph):
     """The rows of a node, for other nodes to read. Made by a `TaskGraph`."""
 
     def map(self, function: BatchFunction, *, schema: pa.Schema | None = None, name: str | None = None) -> Stream:
-        """What a function makes of each batch: Arrow data, several, or None for no rows.
+        """The rows that a function returns for each batch: Arrow data, several pieces of it, or None for no rows.
 
-        What it makes of a row must not depend on the rows beside it: where batches are cut is nobody's promise but a
-        strict task's. The schema, unless given, is that of what it makes of an empty batch.
+        The result for a row must not depend on the rows beside it: only a strict task promises where batches are cut.
+        The default schema is that of the function's result for an empty batch.
         """
         return self.graph.add_map(self, function, schema, name)
 

@@ -1,4 +1,4 @@
-"""Adding what a way has supplied: split by split, or, where the feed has a name, as transactions of the task."""
+"""Adds supplied rows to a task: split by split, or as transactions of the task if the feed has a name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .wait_for_readers import once_read
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What `feed` was asked for, checked."""
+    """The arguments of `feed`, checked."""
 
     frame: DataFrame
     task: Task
@@ -36,7 +36,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supply:
-    """What one way has made of the request, before anything of it is added."""
+    """The splits that one way of supply has made of the request, before any is added."""
 
     way: Way
     why: str
@@ -57,9 +57,9 @@ class Unreadable(Exception):
 
 
 def added(request: Request, supply: Supply) -> Fed:
-    """Add the splits, seal the epochs that were asked for, and say what was done.
+    """Add the splits, seal the epochs that were asked for, and report.
 
-    Raises `Unreadable` where the service refuses the first of the DataFrame's own files.
+    Raises `Unreadable` if the service refuses the first of the DataFrame's own files.
     """
     made = parts(supply.units, request.epoch_by, supply.groups, request.change_column)
     sealing = request.epoch_by is not None
@@ -89,7 +89,7 @@ def added(request: Request, supply: Supply) -> Fed:
 
 
 def _plainly(request: Request, made: Sequence[Part]) -> Iterator[int | None]:
-    """Each part's epoch, or that of its last split."""
+    """Add the splits of each part; yields each part's epoch, or that of its last split."""
     sealing = request.epoch_by is not None
     first = True
     for part in made:
@@ -106,13 +106,14 @@ def _plainly(request: Request, made: Sequence[Part]) -> Iterator[int | None]:
         yield once_read(request.task.request_barrier, request.wait) if sealing else last
 
 
-# With a name, each part is a transaction of the task, all or nothing and once: the feed is an application of its own,
-# and its parts are versions 1, 2, 3 of it. One that was stopped in the middle goes on where the task has no more.
+# In a feed with a name, each part is a transaction of the task, all or nothing and once. The feed is an application of
+# its own, and its parts are versions 1, 2, 3 of it. A feed that was stopped in the middle goes on with the first part
+# that the task does not have.
 
 
 @dataclass(frozen=True, slots=True)
 class _Before:
-    """How many parts of a feed the task has, and the epoch that the last of them became a part of."""
+    """The number of parts of a feed that the task has, and the epoch of the last of them."""
 
     version: int
     epoch: int | None
@@ -128,7 +129,7 @@ def _before(request: Request) -> _Before:
 
 
 def _in_transactions(request: Request, made: Sequence[Part], there: int) -> Iterator[int | None]:
-    """Each part's epoch, from where the task has no more."""
+    """Add each part that the task does not have; yields the part's epoch."""
     for version, part in enumerate(made[there:], there + 1):
         transact = partial(
             request.task.transact,

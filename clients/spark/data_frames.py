@@ -1,4 +1,4 @@
-"""What is known of a DataFrame without running it: its kind of session, its settings, whether its order repeats."""
+"""Facts about a DataFrame without running it: its kind of session, its settings, whether its order repeats."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _settings_lock = threading.Lock()
 
 
 def as_frame(data: DataFrame | str | os.PathLike[str]) -> DataFrame:
-    """A DataFrame as it is; a path as the active session loads it."""
+    """The DataFrame itself; for a path, the DataFrame that the active session loads."""
     if isinstance(data, str | os.PathLike):
         return active_session("a path is loaded").read.load(os.fspath(data))
     if not isinstance(data, DataFrame):
@@ -41,7 +41,7 @@ def as_frame(data: DataFrame | str | os.PathLike[str]) -> DataFrame:
 
 
 def active_session(what: str) -> SparkSession:
-    """This thread's, or the one that this process has; InvalidRequest where `what` is done by one and there is none."""
+    """This thread's session, or this process's. Raises `InvalidRequest` if there is none and `what` needs one."""
     try:
         return SparkSession.active()
     except PySparkException as none:
@@ -49,12 +49,12 @@ def active_session(what: str) -> SparkSession:
 
 
 def is_classic(frame: DataFrame) -> bool:
-    """Whether Spark's own objects can be looked at; over Spark Connect they are in another process."""
+    """True if this process has Spark's own objects. With Spark Connect they are in another process."""
     return hasattr(frame, "_jdf")
 
 
 def setting(session: Any, name: str) -> str | None:
-    """A setting of the session, if it knows it."""
+    """A setting of the session, if the session knows it."""
     with suppress(PySparkException):
         value: str | None = session.conf.get(name, None)
         return value
@@ -67,7 +67,10 @@ def case_sensitive(session: Any) -> bool:
 
 @contextmanager
 def settings(session: Any, wanted: Mapping[str, str]) -> Iterator[None]:
-    """With other settings of the session, one block at a time in this process; then as they were."""
+    """A context with other settings of the session, one at a time in this process.
+
+    At its end the settings are as before.
+    """
     with _settings_lock:
         before = {name: setting(session, name) for name in wanted}
         changed = {name: value for name, value in wanted.items() if before[name] != value}
@@ -82,15 +85,16 @@ def settings(session: Any, wanted: Mapping[str, str]) -> Iterator[None]:
 
 
 def estimated_bytes(frame: DataFrame) -> int | None:
-    """What Spark's optimizer takes the DataFrame's size to be; over Spark Connect nobody knows."""
+    """The estimate of Spark's optimizer for the DataFrame's bytes; None over Spark Connect."""
     if not is_classic(frame):
         return None
     return int(_plan(frame).optimizedPlan().stats().sizeInBytes())
 
 
 def order_of(frame: DataFrame, order_by: Sequence[str], ties: Sequence[str]) -> tuple[Order, str]:
-    """Who vouches for the order of the rows as Spark computes them, and why. `ties` are columns that decide nothing
-    between rows that are equal in `order_by`.
+    """The guarantee for the order of the rows as Spark computes them, and the reason.
+
+    `ties` are columns that decide nothing between rows that are equal in `order_by`.
     """
     if order_by:
         if ties:
@@ -125,5 +129,5 @@ def _kinds(node: Any) -> Iterator[str]:
 
 
 def elements(sequence: Any) -> Iterator[Any]:
-    """Of a Scala sequence."""
+    """The elements of a Scala sequence."""
     return (sequence.apply(i) for i in range(sequence.size()))

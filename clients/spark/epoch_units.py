@@ -1,4 +1,4 @@
-"""Units of what is fed, put together into the splits of epochs: by a column's value, a count of splits, or bytes."""
+"""Units of fed rows, put together into the splits of epochs: by a column's value, a count of splits, or bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EpochBy: TypeAlias = str | int | Bytes | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """Row groups of a file, which come one after the other, or all of it where `groups` is None."""
+    """Consecutive row groups of a file, or the whole file if `groups` is None."""
 
     path: str
     format: str
@@ -35,7 +35,7 @@ class Part:
 
 
 def check_epoch_by(epoch_by: EpochBy) -> None:
-    """InvalidRequest for what is none."""
+    """Raise `InvalidRequest` for a value that is no `EpochBy`."""
     match epoch_by:
         case None | str():
             return
@@ -51,7 +51,11 @@ def check_epoch_by(epoch_by: EpochBy) -> None:
 
 
 def parts(units: Sequence[Unit], epoch_by: EpochBy, whole: dict[str, int], change_column: str | None) -> list[Part]:
-    """`whole` says how many row groups each file has, so that one of which all are fed is named as a whole."""
+    """The units as the splits of epochs.
+
+    `whole` has the number of row groups of each file, so that a file of which all row groups are fed is named as a
+    whole.
+    """
     return [Part(tuple(_splits(each, whole, change_column))) for each in _cut(units, epoch_by)]
 
 
@@ -72,7 +76,7 @@ def _cut(units: Sequence[Unit], epoch_by: EpochBy) -> Iterator[list[Unit]]:
 
 
 def _splits(units: Sequence[Unit], whole: dict[str, int], change_column: str | None) -> Iterator[FileSplit]:
-    """Units of one file that follow each other are one split."""
+    """The splits of these units. Consecutive units of one file become one split."""
     for path, found in groupby(units, key=lambda unit: unit.path):
         together = list(found)
         groups: tuple[int, ...] | None = None
@@ -84,13 +88,13 @@ def _splits(units: Sequence[Unit], whole: dict[str, int], change_column: str | N
             format=together[0].format,
             row_groups=groups,
             change_column=change_column,
-            # The DataFrame's columns have been looked at: to Spark, what one of its files lacks is null.
+            # The DataFrame's columns were checked. To Spark, a column that one of its files lacks is null.
             missing_columns=MissingColumns.NULL,
         )
 
 
 def check_room(info: TaskInfo, cursor: Cursor, epochs: int) -> None:
-    """Refuses, before anything is added, more epochs than the task takes while nobody reads on from `cursor`."""
+    """Refuse, before anything is added, more epochs than the task takes while nobody reads on from `cursor`."""
     unread = info.sealed_epoch + 1 - max(info.acknowledged.epoch, cursor.epoch)
     room = max(0, info.options.max_pending_epochs - unread)
     if epochs > room:

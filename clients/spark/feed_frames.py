@@ -35,7 +35,7 @@ from .supplies.staged_transactions import (
 )
 
 SMALL_BYTES: Final = 32 * MIB
-"""What Spark takes to be no larger than this is pushed where it can be: writing and naming files takes longer."""
+"""A DataFrame that Spark estimates to be no larger is pushed if possible: writing and naming files takes longer."""
 
 STAGING_SETTING: Final = "spark.tidegate.staging"
 
@@ -54,19 +54,26 @@ def feed(
     missing_columns: MissingColumns | str | None = None,
     wait: float = 0.0,
 ) -> Fed:
-    """Feed a source of a task with the rows of a DataFrame (or of a path that the active session loads).
+    """Feed a source of a task with the rows of a DataFrame, or of a path that the active session loads.
 
-    `how` is "reference", "staged" or "pushed"; without it the cheapest one is taken, and `Fed.why` says why.
-    `order_by` names columns by which all rows are sorted; the others decide where those are equal. With `epoch_by`, a
-    column's name, a number of splits or `Bytes(n)`, barriers are requested: one epoch for each value of the column, in
-    their order, or whenever so much has been added. Without it the splits are in the open epoch: the caller seals.
+    >>> with client.create_task(plan) as task:
+    ...     fed = tidegate.spark.feed(frame, task, "orders", epoch_by="day")
+    ...     print(fed.way, fed.why)
 
-    `staging` is a folder that driver, executors and the service see under one path (or the session's setting
-    spark.tidegate.staging). With a name of one's own for the `transaction`, the feed happens once: what was staged
-    under the name is fed again as it is, and what the task has of it already is not added again. `wait` is for how many
-    seconds each barrier may wait until somebody has read. `change_column` is for continuous tasks. Types are exact, or
-    refused with the column named, before anything is run; so is a column that the plan reads and the DataFrame does not
-    have, unless `missing_columns`, here or as the task's option, is "null".
+    - `how`: "reference", "staged" or "pushed". Without it the cheapest way is taken, and `Fed.why` says why.
+    - `order_by`: columns by which all rows are sorted; the other columns decide between rows that are equal in these.
+    - `epoch_by`: a column's name (an epoch for each of its values, in their order), a number of splits, or `Bytes(n)`
+      (a barrier whenever so much has been added). Without it the splits are in the open epoch, and the caller seals.
+    - `staging`: a folder that driver, executors and the service see under one path. Without it, the session's setting
+      spark.tidegate.staging.
+    - `transaction`: a name of yours, under which the feed happens once: rows that were staged under the name are fed
+      again as they are, and rows that the task has already are not added again.
+    - `wait`: the seconds that each barrier may wait until a client has read.
+    - `change_column`: the column that says what each row changes, for continuous tasks.
+    - `missing_columns`: "null" for columns that the plan reads and the DataFrame does not have, here or as the task's
+      option. Without it they are refused.
+
+    Types are exact, or refused with the column named, before anything is run.
     """
     asked = _way(how)
     request = _checked(
@@ -91,10 +98,11 @@ def prepared(
     change_column: str | None = None,
     missing_columns: MissingColumns | str | None = None,
 ) -> Sequence[FileSplit]:
-    """The rows of a DataFrame, staged or pushed, as splits that the caller adds; `settled` is what he calls then.
+    """The rows of a DataFrame, staged or pushed, as splits that the caller adds. The caller then calls `settled`.
 
-    They have a name: what was staged under it before is taken as it is, and what was pushed under it goes first. So a
-    caller who is killed in between prepares the same again and leaves nothing behind.
+    The rows have a name: rows that were staged under it before are taken as they are, and uploads that were pushed
+    under it before are dropped first. A caller that is killed in between prepares the same rows again and leaves
+    nothing behind.
     """
     request = _checked(frame, task, source, (), None, staging, None, change_column, missing_columns, 0.0)
     small = _worth_pushing(request)
@@ -105,7 +113,7 @@ def prepared(
 def settled(
     frame: DataFrame, task: Task, name: str, epoch: int | None, *, staging: str | os.PathLike[str] | None = None
 ) -> None:
-    """What was `prepared` under a name is in this epoch, or None: in none yet. What no split names goes."""
+    """Record that the rows `prepared` under a name are in this epoch, or in none yet if None. Drops unused uploads."""
     if obstacle(task) is None:
         task.service.drop_uploads(task.id, name)
     place = _staging(frame, staging)
@@ -168,7 +176,7 @@ def _checked(
     )
 
 
-# Which way
+# The way of supply
 
 
 def _staging(frame: DataFrame, given: str | os.PathLike[str] | None) -> str | None:
@@ -176,7 +184,7 @@ def _staging(frame: DataFrame, given: str | os.PathLike[str] | None) -> str | No
 
 
 def _not_by_reference(request: Request, asked: Way | None) -> str | None:
-    """What speaks against it before the plan has been looked at; "" where another way was asked for."""
+    """The reason against supply by reference, known without looking at the plan; "" if another way was asked for."""
     if asked not in (None, Way.REFERENCE):
         return ""
     if not is_classic(request.frame):
@@ -189,7 +197,10 @@ def _not_by_reference(request: Request, asked: Way | None) -> str | None:
 
 
 def _supply(request: Request, asked: Way | None, why_not: str | None) -> Supply:
-    """By the way that was asked for, or the cheapest. Over Connect, by reference becomes staged whoever asks for it."""
+    """The supply by the way that was asked for, or the cheapest.
+
+    Over Spark Connect, by reference always becomes staged.
+    """
     if why_not is None:
         try:
             return _by_reference(request)
@@ -227,7 +238,7 @@ def _by_reference(request: Request) -> Supply:
 
 
 def _check_seen(request: Request, found: Referenced) -> None:
-    """The service takes columns from the folders below its roots alone: those that tell some must be there."""
+    """Check that the service sees all folders that tell columns: it looks at folders below its roots alone."""
     for path in found.telling:
         try:
             [file] = request.task.find_files(request.source, path)

@@ -1,4 +1,4 @@
-"""Items put together until there is enough of them."""
+"""Groups items into lists of at least a size."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def filled(items: Iterable[T], size_of: Callable[[T], int], enough: int) -> Iterator[list[T]]:
-    """Lists of items in their order, each of which ends with the item that makes it large enough; the last may not."""
+    """Lists of items in their order. Each ends with the item that makes it large enough; the last may be smaller."""
     held: list[T] = []
     size = 0
     for item in items:

@@ -1,4 +1,4 @@
-"""Which columns of a DataFrame a source takes, and their types: exact, or refused with the column named."""
+"""The columns of a DataFrame that a source takes, and their types: exact, or refused with the column named."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _INTEGER_DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 19}
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the DataFrame that is fed: its name and its type there, and that of the source, if it has it."""
+    """A column of the fed DataFrame: its name and type there, and the source's type, if the source has the column."""
 
     name: str
     type: pa.DataType
@@ -52,12 +52,12 @@ class Column:
 
     @property
     def temporal(self) -> bool:
-        """Whether its values are counted by a calendar, of which Spark has known two."""
+        """True if its values depend on a calendar, of which Spark has known two."""
         return _temporal(self.type)
 
 
 def quoted(name: str) -> str:
-    """A column's name as Spark's expressions take any name."""
+    """A column's name, quoted for Spark's expressions."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -72,8 +72,8 @@ def wanted_columns(
 ) -> tuple[Column, ...]:
     """The DataFrame's columns that the source has, in the source's order, and then those named in `more`.
 
-    What the DataFrame does not have is refused, or null where that is what `missing` columns are and the source takes
-    nulls there.
+    A column that the DataFrame does not have is refused. It is null if `missing` says so and the source takes nulls
+    there.
     """
     columns = []
     for field in wanted:
@@ -99,7 +99,7 @@ def wanted_columns(
 
 
 def _named(name: str, schema: spark.StructType, *, case_sensitive: bool) -> spark.StructField | None:
-    """As the service matches names: exactly, else the only one that differs by case alone."""
+    """The column of this name, as the service matches names: exactly, else the only one that differs by case alone."""
     exact = [field for field in schema if field.name == name]
     folded = [field for field in schema if field.name.casefold() == name.casefold()]
     if len(exact) > 1 or (len(folded) > 1 and not (exact and case_sensitive)):
@@ -122,7 +122,10 @@ def _column(field: spark.StructField, source: str, wanted: pa.DataType | None) -
 
 
 def arrow_type(type_: spark.DataType, column: str) -> pa.DataType:
-    """The Arrow type of the same values, or InvalidRequest that names the column (`a.b` is field b of column a)."""
+    """The Arrow type of the same values.
+
+    Raises `InvalidRequest`, which names the column (`a.b` is field b of column a).
+    """
     if (plain := _PLAIN.get(type(type_))) is not None:
         return plain
     make = _MADE.get(type(type_))
@@ -192,7 +195,7 @@ def stored(type_: pa.DataType) -> pa.DataType:
 
 
 def fits(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether every value of `found` is one of `wanted`, with the same meaning; nullability aside."""
+    """True if every value of `found` is one of `wanted`, with the same meaning, apart from nullability."""
     found, wanted = stored(found), stored(wanted)
     if found.equals(wanted):
         return True

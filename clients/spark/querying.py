@@ -1,4 +1,4 @@
-"""`query`: a plan over DataFrames, its answer as a DataFrame."""
+"""`query`: runs a plan over DataFrames, with its answer as a DataFrame."""
 
 from __future__ import annotations
 
@@ -27,9 +27,11 @@ def query(
 ) -> DataFrame:
     """Run a plan over DataFrames, by the names of its sources, and return its answer as a DataFrame.
 
-    One epoch of a task of `client`, or of a service inside the driver; the task is gone when this returns. The answer
-    passes through the driver, so this is for answers that fit there. Every source has a DataFrame. `options` are those
-    of tasks.
+    >>> answer = tidegate.spark.query(plan, {"orders": orders, "nation": nation})
+
+    The plan runs as one epoch of a task of `client`, or of a service inside the driver; the task is gone when this
+    returns. The answer passes through the driver, so it must fit there. Every source needs a DataFrame. `options` are
+    those of tasks.
     """
     session = _session(frames)
     with ExitStack() as stack:

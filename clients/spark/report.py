@@ -1,4 +1,4 @@
-"""What feeding did, as values with a sentence: which way was taken and why, and who vouches for the order."""
+"""The report of a feed, as values with a sentence: the way that was taken and why, and the guarantee of the order."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 
 class Way(enum.Enum):
-    """How rows come from Spark to a task.
+    """The way of rows from Spark to a task.
 
-    `REFERENCE`: the files that Spark would read are named, and Tidegate reads them. `STAGED`: the executors write the
-    rows once as Parquet files, which are named. `PUSHED`: the executors send the rows to the service.
+    - `REFERENCE`: the files that Spark would read are named, and Tidegate reads them.
+    - `STAGED`: the executors write the rows once as Parquet files, which are named.
+    - `PUSHED`: the executors send the rows to the service.
     """
 
     REFERENCE = "reference"
@@ -19,11 +20,14 @@ class Way(enum.Enum):
 
 
 class Order(enum.Enum):
-    """Who vouches that the same DataFrame, fed again, gives the same rows in the same order.
+    """The guarantee that the same DataFrame, fed again, gives the same rows in the same order.
 
-    `FILES`: it is that of the files, by path and place. `SORTED`: it is that of `order_by`. `SPARK`: every partition is
-    a function of its own files or rows alone. `NOBODY`: Spark may compute the rows in another order next time. Whatever
-    it is, what has been fed keeps its order.
+    - `FILES`: the order is that of the files, by path and position.
+    - `SORTED`: the order is that of `order_by`.
+    - `SPARK`: every partition is a function of its own files or rows alone.
+    - `NOBODY`: Spark may compute the rows in another order next time.
+
+    In every case, rows that have been fed keep their order.
     """
 
     FILES = "files"
@@ -41,10 +45,12 @@ class Bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fed:
-    """What `feed` did. `epochs` are those that it sealed; `epoch` is that of the last split, or None if there was none.
+    """The report of `feed`.
 
-    `rows` is None where nobody has counted them. `transaction` names the staged files or pushed uploads; `replayed` is
-    how many of its epochs the task had before (1 for all of it, where the caller seals).
+    `epochs` are those that it sealed; `epoch` is that of the last split, or None without splits.
+
+    `rows` is None if nobody has counted them. `transaction` names the staged files or pushed uploads. `replayed` is the
+    number of its epochs that the task had before (1 for the whole feed, if the caller seals).
     """
 
     way: Way

@@ -1,8 +1,8 @@
 """`stream`: the micro-batches of a Structured Streaming query become transactions of a task, and epochs if it seals.
 
-A batch is staged or pushed by the executors, and then added, sealed and remembered in one call, as version *batch id*
-of an application. After a crash Spark runs its last batch again, under the same id: if the task has it, nothing is
-computed and nothing changes.
+The executors stage or push a batch. One call then adds, seals and remembers it, as version *batch id* of an
+application. After a crash Spark runs its last batch again, under the same id: if the task has it, nothing is computed
+and nothing changes.
 """
 
 from __future__ import annotations
@@ -43,18 +43,24 @@ def stream(
     gaps: bool = False,
     wait: float = WAIT_SECONDS,
 ) -> DataStreamWriter:
-    """Feed a source of a task with a streaming DataFrame: `stream(...).option("checkpointLocation", ...).start()`.
+    """Feed a source of a task with a streaming DataFrame.
 
-    Each batch is a transaction, and with `seals` an epoch; of several queries that feed one task one seals, and the
-    others' batches belong to the epoch it seals next. `task` is a task, or (address, id) of one: with that a driver
-    goes on that is started again on the same checkpoint location, and so does one over Spark Connect.
+    >>> tidegate.spark.stream(frame, task, "orders").option("checkpointLocation", "/checkpoints/orders").start()
 
-    `application` is under what name the task remembers the query: the query's own id, which its checkpoint location
-    keeps, unless it is given. A batch that leaves out some since the last that the task has is refused unless `gaps`
-    are right. `staging` is as in `feed`; without it batches are pushed where the service is a server. `change_column`
-    is for continuous tasks, `missing_columns` as in `feed`. With `checkpoint`, True or a name, a batch is done once a
-    checkpoint of the task has it, so that the query is never ahead of what the task can be restored to; one that does
-    not seal waits for one that does. A batch waits `wait` seconds at most until somebody has read.
+    Each batch is a transaction, and with `seals` an epoch. If several queries feed one task, one of them seals, and the
+    batches of the others belong to the epoch that it seals next.
+
+    - `task`: a task, or its (address, id). With the latter, a driver that is started again on the same checkpoint
+      location goes on, and so does one over Spark Connect.
+    - `application`: the name under which the task remembers the query. Without it, the query's own id, which its
+      checkpoint location keeps.
+    - `gaps`: True allows a batch that leaves out some since the last that the task has. Without it such a batch is
+      refused.
+    - `staging`: as in `feed`. Without it batches are pushed if the service is a server.
+    - `change_column`, `missing_columns`: as in `feed`.
+    - `checkpoint`: True or a name. A batch is then done once a checkpoint of the task has it, so that the query is
+      never ahead of what the task can be restored to. A query that does not seal waits for one that does.
+    - `wait`: the seconds that a batch waits at most until a client has read.
     """
     if not frame.isStreaming:
         raise InvalidRequest(
@@ -81,7 +87,7 @@ def stream(
 
 @dataclass(frozen=True, kw_only=True)
 class Batches:
-    """What `foreachBatch` calls. One that names its task by address and id can be shipped."""
+    """The function for `foreachBatch`. One that names its task by address and id can be shipped."""
 
     task: Task | None
     address: str | None
@@ -142,7 +148,7 @@ class Batches:
         return done
 
     def _name(self, task: Task, application: str, batch: int) -> str:
-        """Of what is prepared: the same whenever the batch is run again."""
+        """The name of a batch's prepared rows: the same whenever the batch is run again."""
         return hashlib.sha256(repr((task.id, self.source, application, batch)).encode()).hexdigest()[:32]
 
     def _transact(self, task: Task, application: str, batch: int, splits: Sequence[FileSplit]) -> Transacted:
@@ -157,7 +163,7 @@ class Batches:
 
 
 def _query(frame: DataFrame) -> str:
-    """The id of the query that runs, where that can be seen."""
+    """The id of the running query, if it can be seen."""
     try:
         found = frame.sparkSession.sparkContext.getLocalProperty(_QUERY)
     except Exception as unseen:

@@ -1,4 +1,4 @@
-"""Rows on their way from an executor to the service, as uploads."""
+"""Sends rows from an executor to the service, as uploads."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ RETRY_SECONDS: Final = 20.0
 
 
 def in_uploads(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """The batches that have rows, as many together as go into an upload."""
+    """The batches that have rows, grouped by upload."""
     return filled((batch for batch in batches if batch.num_rows), lambda batch: int(batch.nbytes), UPLOAD_BYTES)
 
 
 def upload(service: RemoteService, task: str, name: str, batches: Sequence[pa.RecordBatch], group: str) -> str:
-    """The path that a split names them by."""
+    """Send the batches; the path by which a split names them."""
     rows = InlineSplit(schema=batches[0].schema, batches=tuple(batches))
     return service.upload(task, name, ArrowFile(rows), group=group)

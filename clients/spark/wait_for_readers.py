@@ -1,4 +1,4 @@
-"""Waiting for those who read a task: what feeds it is held up until they have made room."""
+"""Waits for readers of a task: they must make room before more is fed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _UNREAD: Final = ("TOO_MANY_PENDING_EPOCHS", "BARRIER_IN_PROGRESS", "OUTPUT_UNRE
 
 
 class Patience:
-    """For `seconds` in all, once something has to be waited for."""
+    """A limit of `seconds` for all waiting, from the first wait on."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -37,7 +37,7 @@ class Patience:
 
 
 def once_read(call: Callable[[], A], seconds: float) -> A:
-    """The call's answer, asked for again for so long while the task waits for its readers."""
+    """The call's answer. Repeats the call for up to `seconds` while the task waits for its readers."""
     patience = Patience(seconds)
     while True:
         try:
@@ -48,8 +48,9 @@ def once_read(call: Callable[[], A], seconds: float) -> A:
 
 
 def checkpointed(task: Task, epoch: int, seconds: float, *, restored: bool) -> None:
-    """Return once the epoch, or a later one, has its checkpoint. One that was reached before a task was `restored`
-    behind it is in the checkpoint it was restored from.
+    """Return once the epoch, or a later one, has its checkpoint.
+
+    An epoch that was complete before a task was `restored` behind it is in the checkpoint of that restore.
     """
     patience = Patience(seconds)
     while True:

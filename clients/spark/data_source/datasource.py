@@ -1,7 +1,7 @@
 """The data source `tidegate`: a plan's result as a DataFrame, and a source of a task as a sink.
 
-Nothing here runs in the user's own process: Spark plans, reads and writes in Python workers of driver and executors, so
-all that they share is options, partitions and messages, and all of them reach the service by its address.
+Nothing here runs in the user's own process. Spark plans, reads and writes in Python workers of the driver and the
+executors. These processes share only options, partitions and messages, and each reaches the service by its address.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _TABLE: Final = "table."
 
 
 def register(session: SparkSession) -> None:
-    """Make `spark.read.format("tidegate")` and the writers known to a session."""
+    """Register `spark.read.format("tidegate")` and the writers with a session."""
     session.dataSource.register(TidegateSource)
 
 
@@ -107,7 +107,7 @@ class TidegateSource(DataSource):  # type: ignore[misc]  # PySpark is not looked
 
 
 def _access(options: Mapping[str, str]) -> Access:
-    """Without a token, which is in a file or in the environment of each process that wants it."""
+    """The access without a token. The token is in a file, or in the environment of each process that needs it."""
     address = options.get("server", os.environ.get(SERVER))
     if not address:
         raise InvalidRequest(f"name the server: option('server', 'HOST:PORT'), or {SERVER} in the environment")
@@ -121,7 +121,7 @@ def _access(options: Mapping[str, str]) -> Access:
 
 
 def _plan(text: str) -> PlanBytes:
-    """JSON as it is, else a file of the driver's machine."""
+    """The plan: JSON text, or else a file of the driver's machine."""
     return plan_bytes(text if text.lstrip().startswith("{") else Path(text))
 
 

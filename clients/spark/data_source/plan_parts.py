@@ -1,6 +1,6 @@
-"""A part of a plan's result: some of its columns, and no more than so many rows, as relations above its root.
+"""A part of a plan's result: some of its columns, and at most so many rows, as relations above its root.
 
-Neither of a plan's encodings loses anything by it: what is not known here stays as it is.
+Neither encoding of a plan loses anything: fields that are unknown here stay as they are.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ...proto.values import PlanBytes
 
 
 def part_of(plan: PlanBytes, schema: pa.Schema, columns: Sequence[str] | None, limit: int | None) -> PlanBytes:
-    """The plan whose result is of this schema, with these of its columns alone and so many rows at most."""
+    """The plan whose result has these columns of `schema` alone, and at most `limit` rows."""
     chosen = list(range(len(schema))) if columns is None else [_index(schema, name) for name in columns]
     if columns is None and limit is None:
         return plan
@@ -40,7 +40,7 @@ def _index(schema: pa.Schema, name: str) -> int:
 
 
 def _names(type_: pa.DataType) -> int:
-    """How many names a column has in the root: its own, and those of the structs in it."""
+    """The number of names that a column has in the root: its own, and those of the structs in it."""
     if kinds.is_struct(type_):
         return 1 + sum(_names(type_.field(i).type) for i in range(type_.num_fields))
     if kinds.is_map(type_):

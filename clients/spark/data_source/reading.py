@@ -1,4 +1,4 @@
-"""Reading: a partition is a range of the result's rows, and the partitions in their order are the result in its own."""
+"""Reading: each partition is a range of the result's rows, and the partitions in their order are the result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WAIT: Final = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultOf:
-    """What is read: of a plan that is run for it, or of an epoch of a task."""
+    """The result to read: of a plan that is run for it, or of an epoch of a task."""
 
     access: Access
     plan: PlanBytes | None
@@ -41,7 +41,10 @@ class ResultOf:
         return closing(RemoteService(self.access, RETRY_SECONDS, answer_seconds=self.timeout))
 
     def spark_schema(self) -> StructType:
-        """Of the columns that are read; InvalidRequest naming one that Spark has no type for."""
+        """The schema of the columns to read.
+
+        Raises `InvalidRequest`, which names a column that Spark has no type for.
+        """
         with self.service() as service:
             schema = service.get_task(self.task).schema if self.task is not None else self._plan_schema(service)
         return spark_schema(self.selected(schema))
@@ -75,7 +78,7 @@ class ResultOf:
         return info
 
     def begin(self, service: RemoteService) -> str:
-        """A task of the part of the plan that is read, whose one epoch is sealed; nobody need delete it."""
+        """Make a task of the part of the plan that is read, with one sealed epoch. Nobody needs to delete the task."""
         plan = self.plan
         if plan is not None and (self.columns is not None or self.limit is not None):
             plan = part_of(plan, self._plan_schema(service), self.columns, self.limit)
@@ -100,7 +103,7 @@ def spark_schema(schema: pa.Schema) -> StructType:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """From `first` to before `end`, if there is one, of an epoch of a task."""
+    """The rows from `first` to before `end`, if there is one, of an epoch of a task."""
 
     task: str
     epoch: int
@@ -109,7 +112,7 @@ class Rows:
 
 
 class PlanReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not looked into
-    """Runs the plan when Spark plans the query, on the service, and cuts its rows into ranges once they are known."""
+    """Runs the plan on the service when Spark plans the query, and cuts its rows into ranges once they are known."""
 
     def __init__(self, result: ResultOf, schema: StructType) -> None:
         self._result = result
@@ -128,7 +131,7 @@ class PlanReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not look
 
 
 class EpochReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not looked into
-    """An epoch of a task, as often as it is read until somebody acknowledges it."""
+    """Reads an epoch of a task, any number of times until it is acknowledged."""
 
     def __init__(self, result: ResultOf, schema: StructType) -> None:
         self._result = result
@@ -138,7 +141,7 @@ class EpochReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not loo
         task = self._result.task or ""
         with self._result.service() as service:
             info = service.get_task(task)
-            epoch = self._result.epoch or info.completed_epoch or min(info.sealed_epoch, 1)  # made as it is read
+            epoch = self._result.epoch or info.completed_epoch or min(info.sealed_epoch, 1)  # computed as it is read
         if not epoch:
             raise Refused(
                 f"task {task} has completed no epoch yet: name the one to wait for with option('epoch', ...)",
@@ -151,7 +154,7 @@ class EpochReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not loo
 
 
 def _rows(service: RemoteService, task: str) -> int:
-    """How many the epoch has, once it is complete."""
+    """The number of rows of the epoch, once it is complete."""
     while True:
         info = service.get_task(task)
         if info.state is TaskPhase.FAILED:

@@ -1,8 +1,7 @@
-"""Writing: the executors upload, named by their attempts, and the driver adds what the job's winners say as one
-transaction.
+"""Writing: the executors upload rows, and the driver adds the uploads of the successful attempts as one transaction.
 
-An upload is not a split yet: a failed attempt, speculation or an aborted job leaves uploads of the job's group that no
-split names, and those are dropped with the group.
+The uploads are named by their attempts. An upload is not a split yet: a failed attempt, speculation or an aborted job
+leaves uploads in the job's group that no split names, and those are dropped with the group.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _BATCH: Final = "streaming.sql.batchId"
 
 @dataclass
 class Sent(WriterCommitMessage):  # type: ignore[misc]  # PySpark is not looked into
-    """The uploads of a partition, in order, and of which streaming query it is."""
+    """The uploads of a partition, in order, and their streaming query."""
 
     partition: int
     paths: tuple[str, ...]
@@ -51,7 +50,7 @@ class Sink:
         return closing(RemoteService(self.access, RETRY_SECONDS, answer_seconds=self.timeout))
 
     def send(self, batches: Iterator[pa.RecordBatch], group: str) -> Sent:
-        """Runs in an executor."""
+        """Send the batches as uploads. Runs in an executor."""
         context = TaskContext.get()
         partition, attempt = (0, 0) if context is None else (context.partitionId(), context.taskAttemptId())
         query = None if context is None else context.getLocalProperty(_QUERY)
@@ -65,7 +64,7 @@ class Sink:
     def commit(
         self, messages: Sequence[WriterCommitMessage | None], application: str, version: int, group: str
     ) -> None:
-        """Add what was sent, in the order of partitions; what nobody answered for goes."""
+        """Add the uploads in these messages, in the order of partitions, and drop all others of the group."""
         sent = sorted((each for each in messages if isinstance(each, Sent)), key=lambda each: each.partition)
         splits = [(self.source, FileSplit(path, format="inline"), None) for each in sent for path in each.paths]
         request = AddRequest(splits=splits, seal=Seal() if self.seals else None)
@@ -113,7 +112,7 @@ class StreamSinkWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  # Py
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         queries = [each.query for each in messages if isinstance(each, Sent) and each.query]
         if self._application is None and not queries:
-            return  # a batch of no partitions: there is nothing to add, and nobody to add it
+            return  # a batch of no partitions has nothing to add, and names no query
         application = self._application or f"spark-query-{queries[0]}"
         self._sink.commit(messages, application, batchId, self._group(batchId))
 

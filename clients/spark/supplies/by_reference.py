@@ -1,9 +1,9 @@
-"""By reference: the files that Spark would read are named, and Tidegate reads them.
+"""Supply by reference: the files that Spark would read are named, and Tidegate reads them.
 
-Spark only plans: which files there are, and which of them partition filters leave. A DataFrame goes this way where each
-of its columns that the source takes is a column of the files or of their folders' names, under the same name, with the
-same values, and where what is left of its filters keeps all or none of each row group, as the files' statistics prove.
-Everything else is computed by Spark, and so is not by reference: the rows are the DataFrame's, always.
+Spark only plans: it lists the files, and applies partition filters. A DataFrame goes this way under two conditions.
+Each of its columns that the source takes is a column of the files or of their folders' names, under the same name, with
+the same values. The remaining filters keep all or none of each row group, as the files' statistics prove. Spark
+computes any other DataFrame, which is therefore not supplied by reference: the rows are always the DataFrame's.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ _HIVE_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
 @dataclass(frozen=True, slots=True)
 class Referenced:
-    """`groups` is how many row groups each file has; `told` the columns that come from folders' names, and `telling` a
-    file for each folder that has such.
+    """The units to feed. `groups` has the number of row groups of each file.
+
+    `told` are the columns that come from folders' names, and `telling` has one file for each folder with such names.
     """
 
     units: tuple[Unit, ...]
@@ -42,8 +43,10 @@ class Referenced:
 
 
 def referenced(frame: DataFrame, columns: Sequence[Column], absent: Sequence[str], epoch_by: EpochBy) -> Referenced:
-    """The files of these columns of a classic DataFrame, by path; raises `NotPlain`, and `Refused` where a file has
-    changed since Spark listed it. `absent` are columns that the source has and the DataFrame has not.
+    """The files of these columns of a classic DataFrame, by path.
+
+    Raises `NotPlain`, and `Refused` if a file has changed since Spark listed it. `absent` are columns that the source
+    has and the DataFrame does not have.
     """
     scan = plain_scan(frame, columns)
     in_folders = {name.casefold() for name in scan.partition_columns}
@@ -71,7 +74,7 @@ def referenced(frame: DataFrame, columns: Sequence[Column], absent: Sequence[str
 
 
 def _above(path: str, told: set[str]) -> str:
-    """The folder that has the outermost of those that tell the columns `told`."""
+    """The folder above the outermost folder whose name tells one of the columns `told`."""
     parts = os.path.dirname(path).split(os.sep)
     first = next(
         at for at, part in enumerate(parts) if any(name.casefold() in told for name, _ in folders_of(f"{part}/"))
@@ -96,7 +99,7 @@ def _check_listed(file: ListedFile) -> None:
 
 
 def _check_folders(file: ListedFile, scan: PlainScan, columns: Sequence[Column], absent: Sequence[str]) -> None:
-    """The service takes columns from folders' names, wherever they stand: they must be those that Spark takes."""
+    """Check that folders' names tell the service and Spark the same. The service reads them wherever they stand."""
     found: dict[str, list[str | None]] = {}
     for name, value in folders_of(file.path):
         found.setdefault(name.casefold(), []).append(value)
@@ -121,7 +124,7 @@ def _check_folder_types(column: Column) -> None:
 
 
 def _tells(text: str | None, column: Column, value: int | str | None) -> bool:
-    """A table may have a partition in any folder, also one that is called like another partition."""
+    """True if the folder's name gives this column. Another partition's folder may have the same name."""
     try:
         return bool(folder_value(text, column.type) == value)
     except ValueError:
@@ -129,7 +132,7 @@ def _tells(text: str | None, column: Column, value: int | str | None) -> bool:
 
 
 def folders_of(path: str) -> Iterator[tuple[str, str | None]]:
-    """What the folders of a file tell, those called `column=value`: names and values, None for null."""
+    """The columns in the names of a file's folders, those called `column=value`: names and values, None for null."""
     for part in os.path.dirname(path).split(os.sep):
         name, equals, value = part.partition("=")
         if equals and name:
@@ -139,7 +142,7 @@ def folders_of(path: str) -> Iterator[tuple[str, str | None]]:
 def _units(
     file: ListedFile, footer: Footer, scan: PlainScan, columns: Sequence[Column], epoch_by: EpochBy
 ) -> Iterator[Unit]:
-    """The row groups that are kept, or the file where it has none."""
+    """The row groups that are kept, or the whole file if it has none."""
     by_folder = isinstance(epoch_by, str) and epoch_by.casefold() in {
         name.casefold() for name in scan.partition_columns
     }

@@ -1,7 +1,7 @@
-"""Looks into a classic DataFrame's plan: is it files read as they are, which files, and what is kept of them.
+"""Reads a classic DataFrame's plan: whether it is files read as they are, which files, and which rows its filters keep.
 
-Spark's plan is read, nothing is run. Only what is recognized is trusted: any node, expression, option or setting that
-is not on a list here makes the DataFrame one that has to be computed, with a sentence that says why.
+Spark's plan is read, and nothing is run. Only known parts are trusted: with any node, expression, option or setting
+that is not on a list here, Spark has to compute the DataFrame, and a sentence says why.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FORMATS: Final = {
     "org.apache.spark.sql.execution.datasources.orc.OrcFileFormat": "orc",
 }
 _TEXT: Final = ("csv", "json", "text", "xml", "avro")
-#: What a session may say that makes Spark read other rows than are in the files, and what it has to say instead.
+#: Settings of a session that make Spark read other rows than are in the files, and the value that each must have.
 _SETTINGS: Final = {
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
@@ -36,8 +36,9 @@ _DEFAULTS: Final = ("EXISTS_DEFAULT", "CURRENT_DEFAULT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainScan:
-    """Files read as they are: by path; `filters` are left to be decided. `partition_columns` are those wanted ones that
-    folders tell, and each file has their values.
+    """Files read as they are, by path. `filters` are still to be decided.
+
+    `partition_columns` are the wanted columns that folders tell; each file has their values.
     """
 
     format: str
@@ -47,7 +48,7 @@ class PlainScan:
 
 
 def plain_scan(frame: DataFrame, columns: Sequence[Column]) -> PlainScan:
-    """Of these columns of a classic DataFrame; raises `NotPlain`."""
+    """The scan of these columns of a classic DataFrame. Raises `NotPlain`."""
     session = frame.sparkSession
     for name, plain in _SETTINGS.items():
         if (found := setting(session, name)) not in (plain, None):
@@ -62,7 +63,10 @@ def plain_scan(frame: DataFrame, columns: Sequence[Column]) -> PlainScan:
 
 
 def _with_these_alone(frame: DataFrame, columns: Sequence[Column]) -> Any:
-    """The DataFrame itself, whose plan Spark keeps, where it has no others."""
+    """The DataFrame with these columns alone.
+
+    Without other columns it is the DataFrame itself, whose plan Spark keeps.
+    """
     chosen = [column.name for column in columns]
     return frame if sorted(frame.schema.names) == sorted(chosen) else frame.select(*map(quoted, chosen))
 
@@ -105,7 +109,10 @@ def _format(relation: Any) -> str:
 
 
 def _check_fields(relation: Any, columns: Sequence[Column], session: Any) -> tuple[str, ...]:
-    """No default for what a file has not; no column that both folders and files may have. Those that folders have."""
+    """The wanted columns that folders tell.
+
+    Refuses columns with a default for files that lack them, and columns that both folders and files may have.
+    """
     wanted = {column.name.casefold() for column in columns}
     data = {field["name"].casefold(): field["metadata"] for field in _fields(relation.dataSchema())}
     folders = [field["name"] for field in _fields(relation.partitionSchema())]
@@ -125,7 +132,7 @@ def _check_fields(relation: Any, columns: Sequence[Column], session: Any) -> tup
 
 
 def _fields(schema: Any) -> list[dict[str, Any]]:
-    """Of a schema of the JVM's, in one call however many there are."""
+    """The fields of a schema of the JVM's, in one call for any number of fields."""
     found: list[dict[str, Any]] = json.loads(schema.json())["fields"]
     return found
 
@@ -190,7 +197,7 @@ def _attribute(expression: Any, names: Mapping[int, str]) -> str | None:
 
 
 def _literal(expression: Any) -> Value | None:
-    """Of the types that have one order for Spark and for statistics of files; None of others."""
+    """The literal's value; None unless its type has one order for Spark and for statistics of files."""
     if expression.getClass().getSimpleName() != "Literal" or expression.value() is None:
         return None
     kind = expression.dataType().catalogString()

@@ -1,4 +1,4 @@
-"""What a filter keeps of a row group, as far as the group's statistics prove it: all rows, none, or some.
+"""The rows of a row group that a filter keeps, as far as the group's statistics prove it: all, none, or some.
 
 A filter that keeps all or none of every row group is a choice of row groups; any other has to be computed.
 """
@@ -18,7 +18,7 @@ _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Of one column in a row group: its least and greatest value, if they are known; how many nulls, if known."""
+    """A column's bounds in a row group: its least and greatest value, and its number of nulls, each None if unknown."""
 
     low: Value | None
     high: Value | None
@@ -33,7 +33,7 @@ class Kept(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """`column <sign> value`; null, so not kept, where the column is."""
+    """`column <sign> value`. It is null for a null, so the row is not kept."""
 
     column: str
     sign: str
@@ -42,7 +42,7 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class Null:
-    """The column is null, or with `is_null` false is not."""
+    """The column is null, or with `is_null=False` is not null."""
 
     column: str
     is_null: bool
@@ -63,7 +63,7 @@ class Either:
 Condition: TypeAlias = Compare | Null | Both | Either
 
 _SIGNS: Final[dict[str, tuple[Callable[[Any, Any], bool], Callable[[Any, Any], bool]]]] = {
-    # whether all values from low to high are kept, by the worse end; whether any may be, by the better one
+    # first: all values from low to high are kept, by the worse end; second: any may be kept, by the better end
     "<": (lambda bounds, v: bounds.high < v, lambda bounds, v: bounds.low < v),
     "<=": (lambda bounds, v: bounds.high <= v, lambda bounds, v: bounds.low <= v),
     ">": (lambda bounds, v: bounds.low > v, lambda bounds, v: bounds.high > v),
@@ -73,7 +73,7 @@ _SIGNS: Final[dict[str, tuple[Callable[[Any, Any], bool], Callable[[Any, Any], b
 
 
 def kept(condition: Condition, bounds: Mapping[str, Bounds]) -> Kept:
-    """`bounds` has the columns by name; what is missing there is not known."""
+    """The rows that the condition keeps. `bounds` has the columns by name; a missing column is unknown."""
     match condition:
         case Compare():
             return _compared(condition, bounds.get(condition.column))
@@ -111,8 +111,9 @@ def _null(condition: Null, bounds: Bounds | None) -> Kept:
 
 
 def comparable(value: Any) -> Value | None:
-    """A bound of a row group's statistics, or a filter's literal, as what they are compared as; None where they are
-    not: floats (of which statistics leave out NaN) and bytes.
+    """A bound of a row group's statistics, or a filter's literal, as a comparable value.
+
+    None for floats (statistics leave out NaN) and bytes, which are not compared.
     """
     match value:
         case bool() | float() | bytes() | None:
@@ -128,7 +129,7 @@ def comparable(value: Any) -> Value | None:
             return None
 
 
-#: Catalyst's names of the comparisons, and which one it is when the literal stands on the left.
+#: Catalyst's names of the comparisons, and the comparison with the literal on the left.
 SIGNS: Final = {
     "EqualTo": ("=", "="),
     "LessThan": ("<", ">"),

@@ -1,4 +1,4 @@
-"""What a file's footer proves: that its columns are those of the DataFrame, and which row groups a filter keeps."""
+"""Facts from a file's footer: that its columns are those of the DataFrame, and which row groups a filter keeps."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FIRST_PROLEPTIC: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A row group: `key` is the one value that a column has in all of it, where that was asked for."""
+    """A row group. `key` is the one value that a column has in all of it, if that was asked for."""
 
     index: int
     rows: int
@@ -37,7 +37,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """`groups` are those that the filters keep, of `count` in the file; an ORC file is one group."""
+    """A file's footer.
+
+    `groups` are the row groups that the filters keep, of `count` in the file; an ORC file is one group.
+    """
 
     path: str
     groups: tuple[Group, ...]
@@ -46,7 +49,7 @@ class Footer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Questions:
-    """What is asked of every file: its columns as the DataFrame has them, `absent` ones that it must not have."""
+    """The questions for every file: its columns as the DataFrame has them, and `absent` ones that it must not have."""
 
     columns: Sequence[Column]
     absent: Sequence[str]
@@ -55,7 +58,10 @@ class Questions:
 
 
 def read_footer(path: str, format_: str, asked: Questions) -> Footer:
-    """Raises `NotPlain` where the file does not mean for Tidegate what it means for Spark, or cannot be read."""
+    """Read a file's footer.
+
+    Raises `NotPlain` if the file does not mean the same for Tidegate and for Spark, or cannot be read.
+    """
     try:
         if format_ == "orc":
             return _orc(path, asked)
@@ -96,7 +102,7 @@ def _check_columns(path: str, schema: pa.Schema, asked: Questions) -> None:
 
 
 def _check_storage(path: str, footer: ParquetFooter, written: Mapping[bytes, bytes], columns: Sequence[Column]) -> None:
-    """Dates and timestamps only as they are stored today: no INT96, no calendar that ends in 1582."""
+    """Refuse dates and timestamps that are not stored as today: INT96, or a calendar that ends in 1582."""
     temporal = {column.name.casefold() for column in columns if column.temporal}
     if not temporal:
         return
@@ -161,7 +167,7 @@ class _Statistics(Mapping[str, Bounds]):
 
 
 def folder_value(text: str | None, type_: pa.DataType) -> Any:
-    """A partition's value as `Group.key` has it."""
+    """A partition's value in the form of `Group.key`."""
     if text is None or kinds.is_string(type_):
         return text
     return comparable_value(dt.date.fromisoformat(text)) if kinds.is_date(type_) else int(text)

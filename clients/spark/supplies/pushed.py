@@ -1,9 +1,9 @@
-"""Pushed: the executors send the rows to the service as uploads, named (job, partition, index).
+"""Supply by push: the executors send the rows to the service as uploads, named (job, partition, index).
 
-Each attempt of a Spark task sends its own uploads, and answers with one small row for each; Spark collects those of the
-attempt that has won. So neither a retry nor speculation brings a row twice, and arrival does not show: when the job has
-ended, the driver adds the uploads as splits, by partition and index, and those of the other attempts are dropped. What
-was added goes when its epoch is acknowledged. Executors need `tidegate` and its dependencies.
+Each attempt of a Spark task sends its own uploads, and answers with one small row for each; Spark collects the rows of
+the successful attempt. So neither a retry nor speculation brings a row twice, and the order of arrival does not show.
+When the job has ended, the driver adds the uploads as splits, by partition and index, and drops those of other
+attempts. An added upload is removed when its epoch is acknowledged. Executors need `tidegate` and its dependencies.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ _SENT_DDL: Final = "partition long, index long, path string, rows long, stored l
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """Runs in the executors: sends the batches of a partition. What the service refuses is an answer too, because
-    running the Spark task again would not help.
+    """Sends the batches of a partition. Runs in the executors.
+
+    A refusal of the service is returned as an answer, because running the Spark task again would not help.
     """
 
     access: Access
@@ -68,7 +69,7 @@ class Push:
                 yield _sent(partition, index, path=path, rows=rows, stored=stored)
 
     def _typed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Spark gives instants in the session's zone."""
+        """The batch in the wanted types. Spark gives instants in the session's zone."""
         arrays = [array.cast(field.type) for array, field in zip(batch.columns, self.schema, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
@@ -84,23 +85,24 @@ def _sent(
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """The uploads in their order, and the job's name that they have."""
+    """The uploads in their order, and the name of their job."""
 
     job: str
     units: tuple[Unit, ...]
 
 
 def obstacle(task: Task) -> str | None:
-    """Why executors cannot send rows to the service, if they cannot."""
+    """The reason why executors cannot send rows to the service, or None."""
     return None if task.address else "the task's service is inside this process, where executors do not reach it"
 
 
 def pushed(
     frame: DataFrame, columns: Sequence[Column], task: Task, order_by: Sequence[str], job: str | None = None
 ) -> Pushed:
-    """Runs the Spark job that sends the rows, and returns when all have been sent.
+    """Run the Spark job that sends the rows, and return when all have been sent.
 
-    Without a name for the `job` it gets one of its own; what no split names of an earlier one of that name goes.
+    Without a name for the `job` it gets one of its own. Uploads of an earlier job of that name that no split names are
+    dropped.
     """
     if task.access is None:
         raise Refused(f"{obstacle(task)}: use tidegate.connect", reason="NOT_REACHABLE")

@@ -1,6 +1,6 @@
 """The files that a scan of Spark's reads, as its index lists them.
 
-No job runs, nothing of the scan is compiled, and a folder is a few calls into the JVM, however many files are in it.
+No job runs, and nothing of the scan is compiled. A folder takes a few calls into the JVM, for any number of files.
 """
 
 from __future__ import annotations
@@ -15,19 +15,21 @@ from ..data_frames import elements
 _STATUS: Final = re.compile(
     r"FileStatusWithMetadata\(\w+\{path=(.*?); isDirectory=false; length=(\d+);.*?; modification_time=(\d+);", re.DOTALL
 )
-"""How the JVM writes a file that was listed. One text tells of all files of a folder; asked one by one for path, size
-and time, each would take longer than its footer does.
+"""The JVM's text of a listed file.
+
+One text has all files of a folder; asking each file for path, size and time would take longer than reading its footer.
 """
 
 
 class NotPlain(Exception):
-    """The DataFrame is not files read as they are; the message is a sentence for the report."""
+    """The DataFrame is not files read as they are. The message is a sentence for the report."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListedFile:
-    """A file that Spark would read, as it was when Spark listed it. `partition` are the values that Spark takes for the
-    partition columns that were asked for: numbers, days since 1970, texts.
+    """A file that Spark would read, as it was when Spark listed it.
+
+    `partition` has Spark's values of the wanted partition columns: numbers, days since 1970, texts.
     """
 
     path: str
@@ -37,7 +39,7 @@ class ListedFile:
 
 
 def listed(scan: Any, wanted: Sequence[str]) -> tuple[ListedFile, ...]:
-    """Those that filters of partitions leave, by path, with the values of the `wanted` partition columns."""
+    """The files that partition filters leave, by path, with the values of the `wanted` partition columns."""
     if not scan.subqueries().isEmpty():
         raise NotPlain("a filter has a subquery, which has to be computed")
     relation = scan.relation()
@@ -52,7 +54,7 @@ def listed(scan: Any, wanted: Sequence[str]) -> tuple[ListedFile, ...]:
 
 
 def _files(statuses: Any, partition: tuple[int | str | None, ...]) -> Iterator[ListedFile]:
-    """Those that are not empty: Spark reads nothing of the others, whatever their format."""
+    """The files that are not empty. Spark reads nothing of empty ones, whatever their format."""
     read = _STATUS.findall(statuses.mkString("\n"))
     if len(read) != statuses.size():
         raise NotPlain("Spark lists the files in a way that is not known here")

@@ -1,7 +1,7 @@
-"""Staged: the executors write the rows once, with Spark's native Parquet writer, and the files are named.
+"""Supply by staging: the executors write the rows once, with Spark's native Parquet writer, and the files are named.
 
-The order is fixed by what was written: by Spark's partition, then by file within it; with `order_by` that is the sorted
-order. A transaction that has a name is written once: fed again, after a crash say, it is the same files in the same
+The written files fix the order: by Spark's partition, then by file within it; with `order_by` that is the sorted order.
+A transaction that has a name is written once. Fed again, after a crash for example, it has the same files in the same
 order, whatever Spark would compute now.
 """
 
@@ -33,7 +33,7 @@ from .conditions import comparable
 from .staged_transactions import Manifest, StagedFile, User, service_name
 
 KEY: Final = "_tidegate_epoch"
-#: What the files must not depend on: of the session's settings, those that change how values are stored.
+#: The session's settings that change how values are stored. The files must not depend on them.
 _WRITING: Final = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.writeLegacyFormat": "false",
@@ -45,7 +45,7 @@ _THREADS: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
-    """A transaction's folder and manifest; `groups` is how many row groups each file has."""
+    """A transaction's folder and manifest. `groups` has the number of row groups of each file."""
 
     folder: Path
     manifest: Manifest
@@ -58,7 +58,10 @@ class Staged:
         return Order(self.manifest.order), self.manifest.order_why
 
     def used(self, task: Task, epoch: int | None) -> None:
-        """The last split is in this epoch; without one nothing of the files is used."""
+        """Record that the task uses the files, the last of them in this epoch.
+
+        Without an epoch, the task uses none of them.
+        """
         user = User(service=service_name(task), task=task.id, epoch=0 if epoch is None else epoch)
         self.manifest.used(self.folder, user)
 
@@ -73,7 +76,7 @@ def staged(
     order_by: Sequence[str],
     epoch_by: str | None,
 ) -> Staged:
-    """Write the columns of the DataFrame into a new folder of `root`, or find what was written under this name."""
+    """Write the DataFrame's columns into a new folder of `root`, or find the files written under this name before."""
     folder = root / transaction
     user = User(service=service_name(task), task=task.id, epoch=None)
     found = Manifest.read(folder)
@@ -94,7 +97,7 @@ def staged(
 
 @contextmanager
 def _new_folder(folder: Path) -> Iterator[None]:
-    """A folder that is gone again if not all can be written. What an earlier attempt has left there goes first."""
+    """A new folder, removed again if not all files can be written. Files of an earlier attempt are removed first."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     try:
@@ -120,7 +123,7 @@ def _check_same(found: Manifest, columns: Sequence[Column], epoch_by: str | None
 def _ordered(
     frame: DataFrame, columns: Sequence[Column], order_by: Sequence[str], epoch_by: str | None
 ) -> tuple[DataFrame, list[str]]:
-    """The rows to be written, sorted if they are to be, and the columns that Spark cannot sort by."""
+    """The rows to write, sorted if asked for, and the columns that Spark cannot sort by."""
     selected = frame.selectExpr(*[quoted(column.name) for column in columns] or ["cast(null AS int) AS _"])
     ties: list[str] = []
     if order_by:
@@ -149,7 +152,7 @@ def _write(rows: DataFrame, folder: Path, epoch_by: str | None) -> None:
 
 
 def _files(folder: Path, columns: Sequence[Column], epoch_by: str | None) -> list[StagedFile]:
-    """What was written, in order, with what its footers say; the types are checked once more."""
+    """The written files, in order, with the facts from their footers. Checks the types once more."""
     paths = sorted((folder / "rows").rglob("part-*.parquet"))
     with ThreadPoolExecutor(_THREADS) as threads:
         found = list(threads.map(lambda path: _file(folder, path, columns, epoch_by), paths))
@@ -199,7 +202,7 @@ def _result(folder: Path, manifest: Manifest, *, written: bool) -> Staged:
 
 
 def check_key(column: Column) -> None:
-    """Epochs by a column need values that have one order and one text."""
+    """Check that the values of a column for epochs have one order and one text."""
     good = (kinds.is_integer, kinds.is_string, kinds.is_date, kinds.is_timestamp)
     if not any(test(column.type) for test in good):
         raise InvalidRequest(

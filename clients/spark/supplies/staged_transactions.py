@@ -1,9 +1,10 @@
-"""Staged transactions: folders of files that executors wrote, each with a manifest that says what they are for.
+"""Staged transactions: folders of files that executors wrote, each with a manifest.
 
-``STAGING/<transaction>/_manifest.json`` lists the files in the order in which they are fed, and who uses them:
-services, tasks, and the epochs they are in. A transaction stays as long as one of its epochs may be read or replayed:
-until it is acknowledged, and behind the task's newest checkpoint if it has any; or until the task is gone. `sweep`, at
-the start of every staged feed into the folder, removes the others: those of drivers that were killed as well.
+``STAGING/<transaction>/_manifest.json`` lists the files in the order in which they are fed, and their users: services,
+tasks, and the last epoch that has the files. A transaction stays as long as one of its epochs may be read or replayed:
+until the epoch is acknowledged, and behind the task's newest checkpoint if it has any; or until the task is gone.
+`sweep` removes all others, including those of drivers that were killed, at the start of every staged feed into the
+folder.
 """
 
 from __future__ import annotations
@@ -35,8 +36,12 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedFile:
-    """`path` is below the transaction's folder; `partition` and `file` are its place in the order; `groups` its row
-    groups' (rows, stored bytes); `key` what tells its epoch, where a column does.
+    """A file of a transaction.
+
+    - `path`: below the transaction's folder
+    - `partition`, `file`: its position in the order
+    - `groups`: the (rows, stored bytes) of its row groups
+    - `key`: the value that decides its epoch, if a column does
     """
 
     path: str
@@ -48,7 +53,7 @@ class StagedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
-    """A task that was fed with the files, and the last epoch they are in; None while that is not known."""
+    """A task that was fed with the files, and the last epoch that has them; None while that is not known."""
 
     service: str
     task: str
@@ -57,7 +62,10 @@ class User:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """`files` is None until all are written. `schema` and `epoch_by` are those they were written for."""
+    """The files of a transaction, and their users.
+
+    `files` is None until all are written. `schema` and `epoch_by` are those that the files were written for.
+    """
 
     transaction: str
     users: tuple[User, ...]
@@ -68,7 +76,7 @@ class Manifest:
     files: tuple[StagedFile, ...] | None = None
 
     def write(self, folder: Path) -> None:
-        """All of it or nothing."""
+        """Write the manifest atomically."""
         content = json.dumps({"version": _VERSION, **asdict(self)}, indent=1)
         draft = folder / f"{MANIFEST}.{secrets.token_hex(4)}"
         draft.write_text(content, encoding="utf-8")
@@ -76,7 +84,7 @@ class Manifest:
 
     @classmethod
     def read(cls, folder: Path) -> Manifest | None:
-        """None where there is none that this version knows."""
+        """The manifest in a folder; None if there is none that this version knows."""
         try:
             found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -89,7 +97,7 @@ class Manifest:
             return None
 
     def used(self, folder: Path, user: User) -> Manifest:
-        """The manifest with what this task uses of the files."""
+        """The manifest, with this user's epoch recorded in it and on disk."""
         others = tuple(each for each in self.users if (each.service, each.task) != (user.service, user.task))
         made = replace(self, users=(*others, user))
         made.write(folder)
@@ -109,7 +117,7 @@ def _files(found: Sequence[Mapping[str, Any]] | None) -> tuple[StagedFile, ...] 
 
 
 def staging_folder(root: str | os.PathLike[str]) -> Path:
-    """The root as a folder of this machine; what a file: URI names, too."""
+    """The root as a folder of this machine, also if it is a file: URI."""
     text = os.fspath(root).removeprefix("file://")
     if "://" in text:
         raise InvalidRequest(
@@ -121,7 +129,7 @@ def staging_folder(root: str | os.PathLike[str]) -> Path:
 
 
 def transaction_name(name: str | None) -> str:
-    """One that is given, or a new one."""
+    """The given name, or a new one."""
     if name is None:
         return secrets.token_hex(12)
     if not _NAME.fullmatch(name):
@@ -132,8 +140,10 @@ def transaction_name(name: str | None) -> str:
 
 
 def service_name(user: Client | Task) -> str:
-    """Which service this is of: its address, or this process and the object in it. Principals of one server see each
-    other's tasks as little as those of another server's, so each is a service of its own.
+    """The name of the user's service: its address, or this process and the object in it.
+
+    Principals of one server see each other's tasks as little as those of another server, so each principal counts as a
+    service of its own.
     """
     if user.address is None:
         return f"{_here()}:{id(user.service):x}"
@@ -146,9 +156,9 @@ def _here() -> str:
 
 
 def sweep(staging: str | os.PathLike[str], client: Client | Task) -> list[str]:
-    """Remove the transactions in a staging folder that this client's service needs no more; returns their names.
+    """Remove the transactions in a staging folder that this client's service needs no more; their names.
 
-    What other services use is left to them, except that of services in processes of this machine that have ended.
+    Transactions of other services stay, except those of services in processes of this machine that have ended.
     """
     root = staging_folder(staging)
     name = service_name(client)
@@ -174,7 +184,7 @@ def _needs(user: User, name: str, service: Service) -> bool:
 
 
 def _replayable(service: Service, task: str, epoch: int) -> bool:
-    """Whether a task that restores the newest checkpoint would have to be fed the epoch again."""
+    """True if a task that restores the newest checkpoint would have to be fed the epoch again."""
     try:
         checkpoints = service.list_checkpoints(task)
     except (NotFound, Refused):
@@ -198,7 +208,7 @@ def _process_ended(service: str) -> bool:
 
 @cache
 def own_folder() -> Path:
-    """A staging folder for services inside this process, which goes with it."""
+    """A staging folder for services inside this process, removed with the process."""
     folder = Path(tempfile.mkdtemp(prefix="tidegate-staged-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
