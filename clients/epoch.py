@@ -56,6 +56,7 @@ class Epoch:
 
     @property
     def number(self) -> int:
+        """The number of the epoch, from 1."""
         return self._start.epoch
 
     @property
@@ -75,10 +76,12 @@ class Epoch:
 
     @property
     def statistics(self) -> EpochStatistics:
+        """The epoch's counters, from its barrier. Waits for the end."""
         return self._ended().statistics
 
     @property
     def watermark(self) -> int | None:
+        """The result's watermark at the barrier; None if there is none. Waits for the end."""
         return self._ended().watermark
 
     @property
@@ -97,6 +100,7 @@ class Epoch:
 
     @property
     def schema(self) -> pa.Schema:
+        """The schema of the rows. Does not wait."""
         return self._holding.schema
 
     @property

@@ -99,6 +99,7 @@ class Task:
 
     @property
     def id(self) -> str:
+        """The task's id, by which `Client.task` attaches to it again."""
         return self._info.id
 
     @property
@@ -128,6 +129,7 @@ class Task:
 
     @property
     def options(self) -> TaskOptions:
+        """The options that the task runs with, including those that the service chose."""
         return self._info.options
 
     @property

@@ -62,6 +62,7 @@ def setting(session: Any, name: str) -> str | None:
 
 
 def case_sensitive(session: Any) -> bool:
+    """True if the session tells names apart by case."""
     return setting(session, "spark.sql.caseSensitive") == "true"
 
 

@@ -107,6 +107,8 @@ class HashedDataset(_Keyed):
 
 
 class RangedDataset(_Keyed):
+    """A Dataset whose rows are sorted by their key. Each file has its bounds."""
+
     def __init__(
         self,
         schema: pa.Schema,

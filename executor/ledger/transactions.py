@@ -36,6 +36,8 @@ class Record:
 
 
 class Transactions:
+    """The records of the transactions that applications have committed."""
+
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self._records: dict[str, tuple[Record, ...]] = {each.application: (each,) for each in records}
 

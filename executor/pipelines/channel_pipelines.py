@@ -25,6 +25,8 @@ instance among those with as much memory.
 
 
 class Pipelines:
+    """The pipelines of a physical plan, each channel's made when it first runs."""
+
     def __init__(self, physical: PhysicalPlan, memory_limit: int, make: Make) -> None:
         self.physical = physical
         self.parallel = physical.parallel

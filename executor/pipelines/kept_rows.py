@@ -14,6 +14,8 @@ from ..runtime.batch_store import SpillSpace
 
 
 class Rows(Protocol):
+    """Rows that can be read any number of times."""
+
     def read(self) -> Iterator[pa.RecordBatch]: ...
 
 

@@ -107,6 +107,8 @@ def _sum(meters: Sequence[Meter]) -> dict[str, Any]:
 
 
 class Counts(Protocol):
+    """Counters of the rows and bytes that an operator reads."""
+
     rows_in: int
     bytes_in: int
 

@@ -37,6 +37,8 @@ _LOOK_SECONDS: Final = LONG_NS / 4e9
 
 
 class Work(Protocol):
+    """A task's work, which the scheduler runs step by step."""
+
     def step(self, until_ns: int) -> bool:
         """Work until about `until_ns` of `monotonic_ns`; True if there is more to do now. Must not raise."""
         ...
@@ -67,7 +69,7 @@ class Slot:
 
 
 class Scheduler:
-    """Threads start with the first work that needs one, and end with `close`.
+    """Runs works on a few threads, which start with the first work that needs one and end with `close`.
 
     `delay` is for tests: called before every step, it may sleep to shake the order in which things happen.
     """

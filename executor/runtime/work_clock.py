@@ -13,6 +13,8 @@ _AGAIN_SECONDS: Final = 0.05
 
 
 class Timer(Protocol):
+    """A call to come, which can be cancelled."""
+
     def cancel(self) -> None: ...
 
 

@@ -31,6 +31,8 @@ class SparkPlace:
 
 
 class SparkTasks:
+    """Tasks on Spark: their sessions, and what makes their clusters."""
+
     def __init__(self, place: SparkPlace) -> None:
         self._place = place
         self._sessions: Sessions | None = None

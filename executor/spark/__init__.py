@@ -1,6 +1,6 @@
 """A task's pipelines run by Spark: the same operators and the same channels, each channel a Spark task.
 
 An epoch is one job. A pipeline is a stage of it, an exchange a shuffle of *parcels*: rows that hold a whole block's
-slice for one channel as bytes, and are sorted so that they are read in the order of the local exchange. What is planned
-is planned in the service, which sees names of files and counters; rows go from file to task to file.
+slice for one channel as bytes, and are sorted so that they are read in the order of the local exchange. The service
+does all planning, and sees only names of files and counters; rows go from file to task to file.
 """

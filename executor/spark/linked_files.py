@@ -20,6 +20,8 @@ from .staging import StagingPlace
 
 
 class LinkedFiles:
+    """The linked files of the Datasets that a task reads."""
+
     def __init__(self, place: StagingPlace) -> None:
         self._place = place
         self._files: dict[str, tuple[FilePiece, ...]] = {}

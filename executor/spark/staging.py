@@ -12,6 +12,8 @@ from ...proto.errors import TaskCancelled
 
 
 class StagingPlace:
+    """The staging place of one task: folders that the service and all executors see."""
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._made = 0

@@ -36,6 +36,8 @@ class Reception(Protocol):
 
 
 class Backend(Service, Protocol):
+    """The service as a server needs it: no call that waits holds a thread."""
+
     def create_task(
         self,
         plan: PlanBytes,

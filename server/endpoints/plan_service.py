@@ -15,6 +15,8 @@ from .flight_port import FlightPort
 
 
 class Plans(Endpoint):
+    """Answers the calls of PlanService."""
+
     descriptor = pb.DESCRIPTOR.services_by_name["PlanService"]
     large = frozenset({"Validate", "Explain"})
 

@@ -35,6 +35,8 @@ LONGEST_FEED: Final = 60.0  # seconds; then the caller has to show a token again
 
 
 class Tasks(Endpoint):
+    """Answers the calls of TaskService."""
+
     descriptor = pb.DESCRIPTOR.services_by_name["TaskService"]
     large = frozenset({"CreateTask", "AddSplit", "AddSplits", "Feed", "Upload"})
 

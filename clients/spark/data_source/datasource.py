@@ -47,6 +47,8 @@ def register(session: SparkSession) -> None:
 
 
 class TidegateSource(DataSource):  # type: ignore[misc]  # PySpark is not looked into
+    """The data source, as Spark makes it for each read and each write."""
+
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
         self._given = {name.lower(): value for name, value in options.items()}

@@ -88,6 +88,7 @@ class ResultOf:
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
+    """The schema in Spark's types. Raises `InvalidRequest`, which names a column that Spark has no type for."""
     fields = []
     for field in schema:
         try:

@@ -26,6 +26,8 @@ class Bounds:
 
 
 class Kept(enum.Enum):
+    """The rows of a row group that a condition keeps."""
+
     ALL = "all"
     NONE = "none"
     SOME = "some"
@@ -50,12 +52,16 @@ class Null:
 
 @dataclass(frozen=True, slots=True)
 class Both:
+    """A row is kept if both conditions keep it."""
+
     left: Condition
     right: Condition
 
 
 @dataclass(frozen=True, slots=True)
 class Either:
+    """A row is kept if one of the conditions keeps it."""
+
     left: Condition
     right: Condition
 

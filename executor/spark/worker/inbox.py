@@ -51,6 +51,8 @@ class _Door(Protocol):
 
 
 class Inbox:
+    """The input of one run of a channel: its parcels, dealt to the exchanges that they belong to."""
+
     def __init__(
         self,
         parcels: Iterator[Parcel],

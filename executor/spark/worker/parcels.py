@@ -53,6 +53,8 @@ BEFORE_ALL: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
+    """A payload for a channel, with its exchange and its position there."""
+
     channel: int
     exchange: int
     first: int
