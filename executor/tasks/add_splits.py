@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Final
 
 from ...proto.errors import Exhausted, Refused, TidegateError
@@ -25,9 +26,10 @@ Changed = Callable[[bool, bool], None]
 
 
 class Adding:
-    """Adds splits, on one thread at a time.
+    """Adds the splits of each source one at a time.
 
-    Slow steps, such as reading a file's footer or spilling, run without the lock.
+    Slow steps run without the task's lock: listing a folder, reading a file's footer, spilling. A slow folder of one
+    source holds up no other source.
     """
 
     def __init__(
@@ -37,13 +39,26 @@ class Adding:
         self._computation = computation
         self._uploads = uploads
         self._changed = changed
-        self._adding = threading.Lock()
+        self._sources = {name: threading.Lock() for name in task_state.ledger.fed}
+        self._admitting = threading.Lock()
+        self._transacting = threading.Lock()
+
+    @contextmanager
+    def _turn(self, sources: Iterable[str]) -> Iterator[None]:
+        """Wait until no other thread adds to any of these sources."""
+        with self._task_state.lock:
+            self._task_state.check_running()
+            names = {self._task_state.ledger.source(name).name for name in sources}
+        with ExitStack() as stack:
+            for name in sorted(names):
+                stack.enter_context(self._sources[name])
+            yield
 
     # ------------------------------------------------------------------------------------------------ one split
 
     def add(self, source: str, split: Split, sequence: int | None, epoch: int | None, *, wake: bool) -> Added:
         task_state = self._task_state
-        with self._adding:
+        with self._turn([source]):
             with task_state.lock:
                 accepted, known = self._place(source, split, sequence, epoch)
                 if known is None and isinstance(split, InlineSplit) and self._fits(accepted, split):
@@ -74,9 +89,10 @@ class Adding:
                 accepted.files = self._computation.accept_file(accepted.source, split, accepted.origin)
                 accepted.digest = split_digest(self._uploads.with_content_digest(split))
             case InlineSplit():
-                with self._task_state.lock:
-                    waiting = self._waiting_for_a_seal(self._task_state.ledger)
-                self._task_state.queue.admit(accepted, _holding(split), [*waiting, *besides])
+                with self._admitting:
+                    with self._task_state.lock:
+                        waiting = self._waiting_for_a_seal(self._task_state.ledger)
+                    self._task_state.queue.admit(accepted, _holding(split), [*waiting, *besides])
 
     def _enter(self, accepted: AcceptedSplit, split: Split, *, wake: bool) -> Added:
         answer = self._task_state.ledger.add(accepted)
@@ -128,10 +144,8 @@ class Adding:
 
     def find(self, source: str, split: FileSplit) -> tuple[FoundFile, ...]:
         """The files that the split would have. Nothing is added."""
-        with self._adding:
-            with self._task_state.lock:
-                self._task_state.check_running()
-                name = self._task_state.ledger.source(source).name
+        with self._turn([source]):
+            name = self._task_state.ledger.source(source).name
             pieces = self._computation.accept_file(name, split, f"a split of source {name!r}")
         if len(pieces) > MOST_FOUND:
             raise Exhausted(
@@ -152,7 +166,7 @@ class Adding:
         """Add all of the splits and the seal, or nothing."""
         check_transaction(transaction)
         task_state = self._task_state
-        with self._adding:
+        with self._transacting, self._turn(self._known(name for name, _ in splits)):
             with task_state.lock:
                 task_state.check_running()
                 before = task_state.ledger.transactions.repeated(transaction)
@@ -179,6 +193,12 @@ class Adding:
                         self._changed(seal is not None, wake)
                         return Transacted(epoch=record.epoch, added=tuple(added))
                     task_state.forget(accepted)  # meanwhile a seal that waits for later numbers has taken these numbers
+
+    def _known(self, names: Iterable[str]) -> Iterator[str]:
+        """The names that are a source's. A transaction that was made before is answered whatever it names now."""
+        for name in names:
+            with suppress(TidegateError):
+                yield self._task_state.ledger.source(name).name
 
     def _accept_all(self, splits: Additions) -> list[AcceptedSplit]:
         """Accept the splits with the next numbers of the open epoch. If one is refused, none is held."""

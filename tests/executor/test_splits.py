@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from tests.adding import add_splits
+from tidegate.operators.core.piece import FilePiece
 from tidegate.proto.errors import Exhausted, InvalidRequest, NotFound, Refused, SplitError
 from tidegate.proto.values import Added, AddRequest, Cursor, FileSplit, Transaction
 
@@ -205,3 +208,27 @@ def test_files_count_as_splits_too_and_a_transaction_is_refused_before_any_of_it
                 AddRequest(splits=[("a", FileSplit(path="x"), None)] * 2),
             )
         task.manager.transact(task.id, first, AddRequest(splits=[("a", FileSplit(path="x"), None)]))
+
+
+def test_a_slow_folder_of_one_source_holds_up_no_other_source() -> None:
+    begun, let = threading.Event(), threading.Event()
+
+    def listing(source: str, split: FileSplit, origin: str) -> tuple[FilePiece, ...]:
+        if source == "a":
+            begun.set()
+            assert let.wait(60)
+        return accept(source, split, origin)
+
+    engine = FakeEngine(sources=("a", "x"))
+    with running(engine) as task:
+        computation = engine.made[0]
+        accept, computation.accept_file = computation.accept_file, listing  # type: ignore[method-assign]
+        slow = threading.Thread(target=add_splits, args=(task.manager, task.id, [("a", FileSplit(path="1"), None)]))
+        slow.start()
+        assert begun.wait(60)
+        [file], _ = add_splits(task.manager, task.id, [("x", FileSplit(path="2"), None)])
+        [inline], _ = add_splits(task.manager, task.id, [("x", rows(3), None)])
+        assert (file.sequence, inline.sequence) == (1, 2)
+        let.set()
+        slow.join(60)
+        assert {each.name: each.last_added for each in task.info().sources} == {"a": 1, "x": 2}
