@@ -1,4 +1,4 @@
-"""Graphs of one's own operators: `tidegate.TaskGraph` builds them, `tidegate.local()` runs them."""
+"""Builds graphs of your operators with `tidegate.TaskGraph`; `tidegate.local()` runs them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark feeds tasks, and reads what they answer. Needs the extra: `pip install 'tidegate[spark]'`.
+"""Feeds tasks from Spark, and reads results into Spark. Needs the extra: `pip install 'tidegate[spark]'`.
 
 Names are loaded when they are first used, so that importing this package needs no Spark.
 """

@@ -1,1 +1,1 @@
-"""The interfaces between tasks and what they run: a computation, and the engine that makes one."""
+"""The interfaces between tasks and their work: a computation, and the engine that makes one."""

@@ -1,1 +1,1 @@
-"""Plans at work on changes: continuous tasks, and loops."""
+"""Runs plans on changes: continuous tasks, and loops."""

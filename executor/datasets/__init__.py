@@ -1,1 +1,1 @@
-"""Datasets: rows in files of the checkpoint store's format, in a folder that goes with whoever holds them."""
+"""Datasets: rows in files of the checkpoint store's format, in a folder that goes when its holder goes."""

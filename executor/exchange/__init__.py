@@ -1,1 +1,1 @@
-"""Rows between channels: routing, order, and which channel runs next."""
+"""Moves rows between channels: routing, order, and which channel runs next."""

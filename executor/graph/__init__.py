@@ -1,1 +1,1 @@
-"""Graphs of users' own operators as tasks of this process."""
+"""Runs graphs of user operators as tasks of this process."""

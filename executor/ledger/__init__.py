@@ -1,1 +1,1 @@
-"""The book of a task: its splits, epochs and transactions, without threads and without data."""
+"""Keeps the book of a task: its splits, epochs and transactions, without threads and without data."""

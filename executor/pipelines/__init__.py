@@ -1,1 +1,1 @@
-"""One pipeline's instances: made, kept for each shape of the sources, run for an epoch."""
+"""Makes the instances of a pipeline, keeps them for each shape of the sources, and runs them for an epoch."""

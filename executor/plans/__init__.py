@@ -1,1 +1,1 @@
-"""A prepared plan as a computation, per epoch or continuous."""
+"""Runs a prepared plan as a computation, per epoch or continuous."""

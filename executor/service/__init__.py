@@ -1,1 +1,1 @@
-"""All tasks of a process, and how plans, graphs and Spark become tasks."""
+"""Holds all tasks of a process, and turns plans, graphs and Spark sessions into tasks."""

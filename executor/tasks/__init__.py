@@ -1,1 +1,1 @@
-"""The life of a task: feeding, driving epochs, the output log."""
+"""The life of a task: feeding, running epochs, the output log."""

@@ -1,1 +1,1 @@
-"""The operator contract and its small parts."""
+"""The operator contract and the small parts that every operator uses."""

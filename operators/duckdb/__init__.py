@@ -1,1 +1,1 @@
-"""Runs SQL: fragments, and all that knows DuckDB."""
+"""Runs SQL: fragments, their statements, and the DuckDB instances that they run on."""

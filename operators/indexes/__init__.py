@@ -1,4 +1,4 @@
-"""The kinds of index that rows can be looked up in, by name. `register` adds one; nothing else knows them apart."""
+"""The kinds of index for look-ups, by name. `register` adds one; no other room tells them apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small inputs without DuckDB: filters, projections and groups of one batch, by Arrow's and NumPy's kernels.
+"""Filters, projects and groups small inputs with Arrow's and NumPy's kernels, without DuckDB.
 
 What a statement costs before it has seen a row is many times what a thousand rows take. Kernels answer with the rows
 that DuckDB would give, bit for bit, or decline: where a sum or a product overflows, where NaN is compared, DuckDB is

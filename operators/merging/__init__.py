@@ -1,1 +1,1 @@
-"""The parts of the merge join: its inputs, what keys match, groups of equal keys, what comes out."""
+"""The parts of the merge join: sorted inputs, matching keys, groups of equal keys, output rows."""

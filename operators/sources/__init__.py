@@ -1,1 +1,1 @@
-"""Reads splits: from a client's split to pieces, and from pieces to rows."""
+"""Reads splits: cuts a client's split into pieces, and pieces into rows."""

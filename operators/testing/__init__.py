@@ -1,4 +1,4 @@
-"""What every operator must do, as checks that any operator can be put through, all at once or one by one.
+"""Checks of the rules that every operator must keep, to run all at once or one by one.
 
 ::
 

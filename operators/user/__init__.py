@@ -1,1 +1,1 @@
-"""Runs code of users: the nodes of graphs, and what routes and joins their rows."""
+"""Runs user code: the nodes of graphs, their loops and unions, and the routing of rows to channels."""

@@ -1,1 +1,1 @@
-"""Files of a table: their formats, columns and folder, and an epoch's until it is committed."""
+"""Files of a table: their formats, columns and folder, and an epoch's files until they are committed."""

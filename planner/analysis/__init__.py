@@ -1,1 +1,1 @@
-"""Facts about relations that passes rely on, found without changing a plan."""
+"""Finds facts about relations that planner passes rely on, without changing a plan."""

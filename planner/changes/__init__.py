@@ -1,4 +1,4 @@
-"""A plan as operators on changes: what a continuous task runs, and the body of a loop.
+"""Lowers a plan to operators on changes, for continuous tasks and for the bodies of loops.
 
 `nodes` are the operators as values; `lower` makes them from a plan's relations, a module for each family.
 """

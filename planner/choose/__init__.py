@@ -1,1 +1,1 @@
-"""Chooses how a relation is run: loops as statements or in rounds, sorted inputs as streams."""
+"""Chooses how a relation runs: loops as statements or in rounds, sorted inputs as streams."""

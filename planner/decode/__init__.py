@@ -1,4 +1,4 @@
-"""Substrait plans, of every release, binary or JSON, as `ir.Plan`.
+"""Decodes Substrait plans, of every release, binary or JSON, into `ir.Plan`.
 
 `decode_plan` is the way in. The message table (`nodes`) and the private descriptor pool (`pool`) take a plan apart
 without nesting, `decoder` drives one converter for each kind of relation and expression, `problems` collects all

@@ -1,4 +1,4 @@
-"""Spread a plan over channels: what each channel reads, and where rows are exchanged.
+"""Spreads a plan over channels: decides which rows each channel reads, and where rows are exchanged.
 
 Every relation can be had in several ways: whole in every channel, in shares, on one channel. `spread` finds the
 cheapest way for the root, from the leaves up; `stages` takes the result apart at its exchanges. Choices depend on the

@@ -1,1 +1,1 @@
-"""Explains what a plan becomes, as text and as JSON."""
+"""Explains what becomes of a plan, as text and as JSON."""

@@ -1,4 +1,4 @@
-"""Functions: what a plan calls them, which official implementation that is, and what it is in DuckDB's SQL."""
+"""Binds a plan's function calls to the official implementations, and writes these as DuckDB's SQL."""
 
 from .aliases import Argument
 from .binding import Bound, bind, bind_scalar, derived_type

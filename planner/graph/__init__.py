@@ -1,1 +1,1 @@
-"""Graphs of users' own operators: checked, typed, and lowered into the pipelines that plans run as."""
+"""Checks and types graphs of user operators, and lowers them to the pipelines that plans run as."""

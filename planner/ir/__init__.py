@@ -1,4 +1,4 @@
-"""Plans as values: relations and expressions, immutable, typed, each with its place in the plan it came from.
+"""Plans as values: immutable, typed relations and expressions, each with its plan path.
 
 What differs from Substrait's own shapes, so that later passes have fewer cases:
 

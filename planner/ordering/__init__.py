@@ -1,1 +1,1 @@
-"""A fragment whose rows come in an order of their own, however DuckDB's hash joins hand theirs out."""
+"""Rewrites a fragment so that its rows have one order, whatever order DuckDB's hash joins give them."""

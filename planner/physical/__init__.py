@@ -1,1 +1,1 @@
-"""What the planner hands to the executor: physical nodes, pipelines, stages, as values."""
+"""The planner's result for the executor, as values: physical nodes, pipelines, stages."""

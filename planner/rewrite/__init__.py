@@ -1,4 +1,6 @@
-"""Plan to plan: what DuckDB cannot do across a boundary of ours. One pure function a file, in order here."""
+"""Rewrites plans where DuckDB sees too little, because it sees one fragment at a time. One pure function a file, in
+order here.
+"""
 
 from __future__ import annotations
 

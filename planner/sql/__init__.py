@@ -1,1 +1,1 @@
-"""Relations and expressions as SQL over positional columns."""
+"""Writes relations and expressions as SQL over positional columns."""

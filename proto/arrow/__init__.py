@@ -1,1 +1,1 @@
-"""Arrow on the wire, and the validation of what strangers send."""
+"""Encodes Arrow for the wire, and validates the Arrow data that strangers send."""

@@ -1,1 +1,1 @@
-"""Values to wire messages and back."""
+"""Turns values into wire messages, and wire messages into values."""

@@ -1,1 +1,1 @@
-"""Who may connect and call: TLS, tokens, connections."""
+"""Decides who may connect and call: TLS, tokens, connections."""

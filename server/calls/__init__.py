@@ -1,1 +1,1 @@
-"""How every call is answered: its thread, its errors, its limits."""
+"""Answers calls: on the right thread, with the right error, within limits."""

@@ -1,1 +1,1 @@
-"""One file for each service of the wire."""
+"""The services of the wire, a file each."""

@@ -1,1 +1,1 @@
-"""How a server is set up: its settings, threads, operators and log."""
+"""Sets up a server: its settings, threads, operators and log."""

@@ -1,1 +1,1 @@
-"""The Spark data source `tidegate`, to read results and to write to a task."""
+"""The Spark data source `tidegate`: reads results, and writes to a task."""

@@ -1,1 +1,1 @@
-"""The ways to supply a task with a DataFrame's rows: by reference, staged, pushed."""
+"""Supplies a task with a DataFrame's rows: by reference, staged, pushed."""

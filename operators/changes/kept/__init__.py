@@ -1,1 +1,1 @@
-"""Arrangements: the rows that operators on changes keep, and how they are found and stored."""
+"""Arrangements: the rows that operators on changes keep, and how those rows are stored and found."""

@@ -1,1 +1,3 @@
-"""A graph of operators on changes, run on any number of channels: links, loops, and the prepares that find quiet."""
+"""Runs a graph of operators on changes, on any number of channels: links, loops, and the prepares that find a quiet
+loop.
+"""

@@ -1,4 +1,6 @@
-"""The file formats a split can have, by name. `register` adds one; `splits` and `scan` know no other way to them."""
+"""The file formats of splits, by name. `register` adds one; `split_pieces` and `scan` reach formats only through these
+names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Subqueries and lateral joins as joins, which work on changes.
+"""Rewrites subqueries and lateral joins as joins, which work on changes.
 
 A relation whose expressions have subqueries becomes one without: each subquery is a column of its input, or, where a
 filter asks for it alone, a join that filters. A subquery that looks at the row around it is first pulled apart

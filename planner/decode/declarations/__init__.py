@@ -1,1 +1,1 @@
-"""Decodes what the top of a plan declares: functions, types, names, and the producer's habits."""
+"""Decodes the declarations at the top of a plan: functions, types, names, and the producer's habits."""

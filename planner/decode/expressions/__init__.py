@@ -1,4 +1,4 @@
-"""Expressions: one converter for each kind in `Expression.rex_type`, or the reason why there is none."""
+"""Decodes expressions: one converter for each kind in `Expression.rex_type`, or the reason why there is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Relations: one converter for each kind in `Rel.rel_type`, or the reason why there is none."""
+"""Decodes relations: one converter for each kind in `Rel.rel_type`, or the reason why there is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each official function is in DuckDB's SQL: one table, in families."""
+"""One table of the official functions as DuckDB's SQL, in families."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""One relation, one SELECT: a file per relation."""
+"""Writes one relation as one SELECT: a file per relation."""

@@ -1,1 +1,1 @@
-"""Converters of joins."""
+"""Decodes joins."""

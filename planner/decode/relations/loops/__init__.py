@@ -1,1 +1,1 @@
-"""Converters of loops and of the references to them."""
+"""Decodes loops and the references to them."""

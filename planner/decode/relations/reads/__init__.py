@@ -1,1 +1,1 @@
-"""Converters of reads."""
+"""Decodes reads."""
