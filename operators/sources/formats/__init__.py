@@ -1,6 +1,4 @@
-"""The file formats of splits, by name. `register` adds one; `split_pieces` and `scan` reach formats only through these
-names.
-"""
+"""The file formats of splits, by name. `register` adds one; `split_pieces` and `scan` look formats up here."""
 
 from __future__ import annotations
 
