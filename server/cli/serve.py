@@ -55,7 +55,7 @@ def register(commands: common.Subparsers) -> None:
     common.add_write_root(parser)
     common.add_checkpoint_root(parser)
     parser.add_argument("--spill", metavar="DIR", type=Path, help="where data that does not fit in memory goes")
-    parser.add_argument("--threads", metavar="N", type=common.at_least_one, help="default: one per core")
+    parser.add_argument("--threads", metavar="N", type=common.at_least_one, help="default: one per core, at least four")
     parser.add_argument(
         "--database",
         metavar="NAME=FILE",
