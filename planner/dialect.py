@@ -1,4 +1,7 @@
-"""What Tidegate runs, as a Substrait dialect document, made from the registries that decode and bind plans."""
+"""The Substrait dialect document of Tidegate: the types, relations, expressions and functions that Tidegate runs.
+
+The registries that decode and bind plans are the source of the document.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from .functions.templates import entry
 from .ir import FunctionKind
 
 _SPELLED: Final = {"switch_expression": "SWITCH", "window": "CONSISTENT_PARTITION_WINDOW"}
-"""Where a dialect's word is not the message's field name in capitals."""
+"""Dialect words that differ from the message's field name in capitals."""
 
 _UNSIGNED: Final = ("u8", "u16", "u32", "u64")
 _UNSIGNED_TYPES: Final = "unsigned_integers"
@@ -23,7 +26,7 @@ _UNSIGNED_TYPES: Final = "unsigned_integers"
 
 @cache
 def dialect() -> str:
-    """The document, in YAML."""
+    """The dialect document, in YAML."""
     from substrait_extensions.dialects import dialect as official  # a tenth of a second, and rarely asked for
 
     functions = {kind: _functions(kind) for kind in FunctionKind}
@@ -44,7 +47,7 @@ def dialect() -> str:
 
 
 def _words(names: Iterable[str], known: Iterable[Any]) -> list[str]:
-    """The dialect's words for these names. Encodings that newer releases of Substrait have dropped have none."""
+    """The dialect's words for `names`. A name that only older releases of Substrait have gets no word."""
     words = {_SPELLED.get(name, name.upper()) for name in names}
     return [word.value for word in known if word.value in words]
 

@@ -1,4 +1,4 @@
-"""What a plan means, as a digest: the same for every encoding of it, however its producer has numbered functions."""
+"""A digest of a plan's meaning: equal for every encoding of the plan and for every numbering of its functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _Walk: TypeAlias = Generator[object, str, str]
 
 
 def meaning(plan: ir.Plan) -> str:
-    """Of a decoded plan. Another version of Tidegate may say another."""
+    """The digest of a decoded plan. Another version of Tidegate may give another digest."""
     known: dict[int, str] = {}
 
     def step(value: object) -> _Walk:

@@ -1,4 +1,4 @@
-"""From a decoded plan to one that can be run: checked, rewritten, divided; pipelines are then made per shape."""
+"""Prepares a decoded plan: checks, rewrites and divides it. Pipelines are then made once per shape."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from .rewrite.split_expressions import split_expressions
 
 IsStatic: TypeAlias = Callable[[ir.Read], bool]
 Check: TypeAlias = Callable[[], object]
-"""Raises `PlanError` with what it finds."""
+"""A check of a plan. It raises `PlanError` with the problems it finds."""
 
 _ANY_SHAPE: Final = SourceShape(feed=Feed.FILES, size_class=0)
-"""The statements of a plan that can be rendered for one shape can be for all: only their leaves differ."""
+"""The shape that tries whether a plan has SQL: statements differ between shapes in their leaves alone."""
 
 
 class Decoded(Protocol):
-    """What decoding gives: the plan, and what it wants a person to know."""
+    """The result of decoding: the plan, and warnings for a person."""
 
     @property
     def plan(self) -> ir.Plan: ...
@@ -47,8 +47,9 @@ class Decoded(Protocol):
 
 
 class Planned(Protocol):
-    """What can be run: a `Prepared` plan, or a graph of a user's own operators. `physical` is pure. `relevant` is what
-    of a shape it depends on.
+    """A runnable computation: a `Prepared` plan, or a graph of your own operators.
+
+    `physical` is pure. `relevant` gives the part of a shape that `physical` depends on.
     """
 
     @property
@@ -83,7 +84,7 @@ class Prepared:
 
     def physical(self, shape: Shape, without: Container[str] = ()) -> PhysicalPlan:
         """Pipelines for an epoch whose sources have this shape. `shape` has every source of the plan. No join becomes a
-        look-up in the indexes `without`.
+        look-up in an index named in `without`.
         """
         columns = {source.name: {column.name: column for column in source.columns} for source in self.sources}
         making = Making(
@@ -92,22 +93,27 @@ class Prepared:
         return cut(self.division, making, self.output, self.options, without)
 
     def explain(self, rows: Mapping[str, int] | None = None) -> Explanation:
-        """For people and for programs: relations, pipelines, fragments, and why; for sources of so many rows."""
+        """The plan explained to people and programs: relations, pipelines, fragments, and the reasons. `rows` gives the
+        number of rows of each source.
+        """
         sizes = {source.name: (rows or {}).get(source.name, ROWS) for source in self.sources}
         cut = self.options.channels > 1 or self.options.executor is ExecutorKind.SPARK
         spread = self._spread(sizes) if cut else None
         return explain(self.plan, self.division, self.sources, self.schema, self.options, spread)
 
     def _spread(self, rows: Mapping[str, int]) -> Spread:
-        """Sources of so many rows each, of which nothing more is known."""
+        """The pipelines for sources of `rows` rows each, with nothing else known of the sources."""
         sizes = {name: size_class(each, self.options.channels) for name, each in rows.items()}
         shape = {name: SourceShape(feed=Feed.FILES, size_class=size) for name, size in sizes.items()}
         return Spread(physical=self.physical(shape), rows=rows, kept=self.division.uses)
 
 
 def prepare(decoded: Decoded | ir.Plan, options: TaskOptions, static: Collection[str] = ()) -> Prepared:
-    """`static` names the sources that are bound for the task's life, as the plan spells them; files that the plan
-    names itself always are. Raises `PlanError` with all that keeps the plan from being run, for whatever shape.
+    """Prepares a plan for any shape of its sources.
+
+    `static` names the sources that are bound for the task's life, as the plan spells the names; files that the plan
+    itself names are always static. Raises `PlanError` with every problem that keeps the plan from being run, for
+    whatever shape.
     """
     plan, warnings = (decoded, ()) if isinstance(decoded, ir.Plan) else (decoded.plan, decoded.warnings)
     names = frozenset(static)
@@ -141,7 +147,7 @@ def _prepared(plan: ir.Plan, options: TaskOptions, is_static: IsStatic, warnings
         output=output,
         keys=keys,
     )
-    prepared.physical(dict.fromkeys((source.name for source in found), _ANY_SHAPE))  # what has no SQL has no task
+    prepared.physical(dict.fromkeys((source.name for source in found), _ANY_SHAPE))  # a plan without SQL gets no task
     return prepared
 
 
@@ -161,7 +167,7 @@ def _checks(plan: ir.Plan, is_static: IsStatic, options: TaskOptions) -> Sequenc
 
 
 def problems_of(plan: ir.Plan, checks: Sequence[Check], first: PlanError) -> Sequence[Problem]:
-    """What every check finds, each looking on its own at the plan, and the one that stopped the planning."""
+    """The problems that each check finds on its own in the plan, then the problem that stopped the planning."""
     found: dict[Problem, None] = {}
     for each in checks:
         try:
@@ -173,7 +179,7 @@ def problems_of(plan: ir.Plan, checks: Sequence[Check], first: PlanError) -> Seq
 
 
 def _result(write: ir.Write | None, rows: pa.Schema) -> pa.Schema:
-    """What a reader of the task gets: the plan's rows, or what its write hands out of them."""
+    """The columns that a reader of the task gets: the plan's, or those that the plan's write returns."""
     if write is None:
         return rows
     return pa.schema([rows.field(at).with_name(name) for at, name in zip(write.columns, write.names, strict=True)])
@@ -189,5 +195,5 @@ def _output(plan: ir.Plan) -> Output:
 
 
 def columns_of(plan: ir.Plan) -> pa.Schema:
-    """Of the plan's rows, under its names."""
+    """The schema of the plan's rows, under the plan's names."""
     return sql_types.schema(plan.root.schema, plan.names)

@@ -1,4 +1,4 @@
-"""From a decoded plan to operators on changes: checked, rewritten, lowered."""
+"""Prepares a decoded plan for a continuous task: checks it, rewrites it, lowers it to operators on changes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ from .rewrite.reduce_aggregates import reduce_aggregates
 from .rewrite.split_expressions import split_expressions
 
 _REWRITES: Final = tuple(each for each in REWRITES if each is not reduce_aggregates)
-"""Groups follow the change: to make some of them again whenever another side changes would cost more, not less."""
+"""The rewrites for operators on changes. Groups follow the change, so to make some groups again whenever another side
+changes would cost more, not less.
+"""
 
 
 _INTERVAL: Final = (
@@ -35,7 +37,9 @@ _INTERVAL: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PreparedChanges:
-    """A plan as operators on changes. `columns` are those of its rows, `schema` has their weight behind them."""
+    """A plan as operators on changes. `columns` are the columns of its rows; `schema` has the row's weight behind the
+    columns.
+    """
 
     root: ChangeNode
     options: TaskOptions
@@ -48,12 +52,14 @@ class PreparedChanges:
         return self.columns.append(pa.field(WEIGHT, pa.int64(), nullable=False))
 
     def explain(self) -> Explanation:
-        """For people and for programs: the operators, which follow the change and which do not, and why."""
+        """The plan explained to people and programs: the operators, which of them follow the change, and the
+        reasons.
+        """
         return explain(self.root, self.sources, self.schema, self.options, self.warnings)
 
 
 def prepare_changes(decoded: Decoded, options: TaskOptions, static: Collection[str] = ()) -> PreparedChanges:
-    """As `planner.prepare.prepare`, for a continuous task."""
+    """Prepares a plan for a continuous task, as `planner.prepare.prepare` does for a task per epoch."""
     plan, names = decoded.plan, frozenset(static)
 
     def is_static(read: ir.Read) -> bool:
@@ -102,7 +108,7 @@ def _check_reads_only(plan: ir.Plan) -> None:
 
 
 def _check_names(plan: ir.Plan, planned: Collection[PlannedSource]) -> None:
-    """That no column in use is called as the weight is."""
+    """Refuses a column in use that has the name of the weight column."""
     problems = []
     for source in planned:
         problems += [
@@ -117,7 +123,7 @@ def _check_names(plan: ir.Plan, planned: Collection[PlannedSource]) -> None:
 
 
 def _check_types(root: ChangeNode) -> None:
-    """That rows can be told apart: a change is one of equal rows."""
+    """Refuses types whose equal values can differ: a change counts equal rows, so rows must be told apart."""
     problems = {
         Problem(place=node.place, reason="UNSUPPORTED_TYPE", message=f"{_INTERVAL}; cast it, or run the plan per epoch")
         for node in nodes_of(root)

@@ -1,4 +1,4 @@
-"""What an aggregate of rows does not depend on their order."""
+"""Tests whether an aggregate's result depends on the order of its input rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ADDING: Final = frozenset({"sum", "sum0", "avg"})
 
 
 def is_exact(relation: ir.Aggregate | ir.PartialAggregate | ir.FinalAggregate) -> bool:
-    """Whether the rows that come out are the same, bit for bit, in whatever order those below come."""
+    """Tests whether the rows that come out are the same, bit for bit, in whatever order the input rows come."""
     keys = relation.schema[: number_of_keys(relation)]
     return all(map(is_one_value, keys)) and all(map(_is_exact, relation.measures))
 
@@ -22,7 +22,7 @@ def number_of_keys(relation: ir.Aggregate | ir.PartialAggregate | ir.FinalAggreg
 
 
 def _is_exact(measure: ir.Measure) -> bool:
-    """Functions that are not known to be exact are not."""
+    """Tests a measure. A function that is not known to be exact counts as not exact."""
     types = [argument.type for argument in measure.arguments if not isinstance(argument, str)]
     if measure.function.name in _ADDING:
         return all(isinstance(type_, t.Integer | t.Decimal) for type_ in types)
@@ -30,7 +30,7 @@ def _is_exact(measure: ir.Measure) -> bool:
 
 
 def is_one_value(type_: t.Type) -> bool:
-    """Whether values of the type that are equal are also the same: 0.0 and -0.0, a month and 30 days are not."""
+    """Tests whether equal values of the type are also the same: 0.0 and -0.0, a month and 30 days are not."""
     match type_:
         case t.Boolean() | t.Integer() | t.Decimal() | t.Uuid():
             return True

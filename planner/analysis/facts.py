@@ -1,4 +1,4 @@
-"""What planning needs to know of each relation, found once, in one walk from the leaves up."""
+"""Facts about each relation that planning needs, found once, in one walk from the leaves up."""
 
 from __future__ import annotations
 
@@ -13,10 +13,17 @@ from ..ir.walk import unroll
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """`reach`: how many enclosing rows out it looks (0: it can be computed alone). `fed`: some of its rows may change
-    from epoch to epoch, because a source is fed, the clock is read or a user's code makes them. `reads`: the sources
-    read, uses of shared subtrees followed. `size`: relations, itself included. `row_wise`: every row comes from one row
-    of a leaf, in order. `leaves`: how many leaves. `loops`: the loops that it is inside of and reads what came back to.
+    """Facts about one relation.
+
+    | Field | Meaning |
+    |---|---|
+    | `reach` | The enclosing rows that the relation reads, counted outwards; 0 if the relation can be computed alone. |
+    | `fed` | Some rows may change between epochs: a source is fed, the clock is read, or user code makes them. |
+    | `reads` | The number of sources read; uses of shared subtrees are followed. |
+    | `size` | The number of relations, this one included. |
+    | `row_wise` | Every row comes from one row of a leaf, in order. |
+    | `leaves` | The number of leaves. |
+    | `loops` | The loops around the relation whose references it reads. |
     """
 
     reach: int
@@ -29,7 +36,7 @@ class Facts:
 
     @property
     def closed(self) -> bool:
-        """Whether it can be computed alone."""
+        """Tests whether the relation can be computed alone."""
         return not self.reach and not self.loops
 
 
@@ -43,7 +50,7 @@ class FactTable:
         self._alive: list[ir.Relation] = []
 
     def of(self, relation: ir.Relation) -> Facts:
-        """Its facts. The relation is kept alive with them, so that its id stays its own."""
+        """The facts of a relation. The table keeps the relation alive, so that its id stays unique."""
         if id(relation) not in self._facts:
             self._alive.append(relation)
             unroll(self._step, relation)
@@ -64,7 +71,7 @@ class FactTable:
         for side, each in enumerate(tree.inputs(relation)):
             found = yield each
             if isinstance(relation, ir.IndexLookup) and side == 1:
-                continue  # not read, but looked up in
+                continue  # not read, only looked up in
             below.append(found)
             lateral = isinstance(relation, ir.LateralJoin) and side == 1
             reach = max(reach, found.reach - lateral)
@@ -103,14 +110,14 @@ class FactTable:
         )
 
     def _is_fed(self, relation: ir.Relation) -> bool:
-        """Users' executors are made anew for each epoch, whatever they read."""
+        """Tests a leaf. Users' executors are made anew for each epoch, whatever they read."""
         return isinstance(relation, ir.User) or (isinstance(relation, ir.Read) and not self._static(relation))
 
 
 def _keeps_rows(relation: ir.Relation) -> bool:
     match relation:
         case ir.Read() | ir.LocalFiles():
-            return not relation.order  # which is the order of all pieces together
+            return not relation.order  # the order is of all pieces together
         case ir.Values() | ir.Filter() | ir.Project() | ir.Expand():
             return True
         case ir.Unnest() | ir.IndexLookup():

@@ -1,4 +1,4 @@
-"""What a relation reads of the queries and the loops that it is inside of."""
+"""The references of a relation to the queries and loops around it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..ir.walk import unroll
 
 
 def loops_read(relation: ir.Relation) -> frozenset[int]:
-    """The numbers of the loops that it is inside of and reads what came back to."""
+    """The numbers of the loops around the relation whose references it reads."""
     read: set[int] = set()
     inside: set[int] = set()
     for each in relations(relation):
@@ -27,22 +27,26 @@ def loops_read(relation: ir.Relation) -> frozenset[int]:
 
 
 class OuterReferences:
-    """How many of the queries around it a relation reads from, and which loops; each relation is looked at once."""
+    """The number of enclosing queries that a relation reads from, and the loops it reads. Each relation is visited
+    once.
+    """
 
     def __init__(self) -> None:
         self._reach: dict[int, tuple[ir.Relation, int]] = {}
         self._loops: dict[int, tuple[ir.Relation, frozenset[int]]] = {}
 
     def is_closed(self, relation: ir.Relation) -> bool:
-        """Whether it reads nothing of them, so that it can stand elsewhere in the plan."""
+        """Tests whether the relation reads no enclosing query and no loop, so that it can stand elsewhere in
+        the plan.
+        """
         return self.of(relation) == 0 and not self.loops(relation)
 
     def of(self, relation: ir.Relation) -> int:
-        """How many rows out it looks: 0 where it needs none of those around it."""
+        """The number of rows outwards that the relation reads; 0 if it reads no enclosing row."""
         return unroll(self._step, relation)
 
     def loops(self, relation: ir.Relation) -> frozenset[int]:
-        """The numbers of the loops that it is inside of and reads what came back to."""
+        """The numbers of the loops around the relation whose references it reads."""
         return unroll(self._loop_step, relation)
 
     def _loop_step(self, relation: ir.Relation) -> Generator[ir.Relation, frozenset[int], frozenset[int]]:
@@ -77,7 +81,7 @@ class OuterReferences:
 
 
 def correlated(place: str) -> Problem:
-    """What is said of a loop, and of all else that no statement has, where it looks at such a row."""
+    """The problem of a loop, or of another relation without a statement, that reads an enclosing query's row."""
     message = (
         "a relation with an operator of its own, as a loop is, cannot read the row of an enclosing query: keep what "
         "that row is compared with as a column, and compare above it"

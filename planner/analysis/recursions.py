@@ -1,4 +1,4 @@
-"""The relations of a recursion that see other rows in each round, and those that see the same."""
+"""The relations of a recursion, divided into those that see other rows in each round and those that see the same."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def fixed(step: ir.Relation) -> Iterator[ir.Relation]:
 
 
 def steady(recursion: ir.Recursion) -> tuple[ir.Relation, ...]:
-    """All that a recursion reads beside what comes back, each once."""
+    """All relations that a recursion reads beside its reference, each once."""
     inside = (each for step in recursion.steps for each in fixed(step))
     entering = () if recursion.input is None else (recursion.input,)
     return tuple({id(each): each for each in (*recursion.base, *inside, *entering)}.values())
 
 
 def with_fixed(recursion: ir.Recursion, new: Mapping[int, ir.Relation]) -> ir.Recursion:
-    """The recursion with others in the places of what `steady` gives, by id."""
+    """The recursion with the relations of `steady` replaced. `new` is by the old relation's id."""
 
     def step(relation: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
         if id(relation) in new:

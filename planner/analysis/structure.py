@@ -1,7 +1,7 @@
-"""Which parts of a plan say the same thing: structural identity, places aside, without comparing trees twice.
+"""Structural identity: finds the parts of a plan that are equal but for their places, without comparing trees twice.
 
-Every node gets a number; two nodes have the same one exactly when they are equal but for where they stand in the
-plan. A node is looked at once, and its children as numbers, so the whole is linear.
+Every node gets a number; two nodes have the same number exactly when they are equal but for their places in the plan. A
+node is visited once, with its children as numbers, so the whole is linear.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TYPES = get_args(Type)
 
 
 class Structure:
-    """Numbers for the nodes it is asked about. Holds on to those nodes, so their identities stay theirs."""
+    """Numbers for nodes. It holds on to its nodes, so that their ids stay unique."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
@@ -31,7 +31,7 @@ class Structure:
         self._names: dict[type, tuple[str, ...]] = {}
 
     def number(self, node: _Node) -> int:
-        """The same for every node of the same structure."""
+        """The number of a node, equal for every node of the same structure."""
         return unroll(self._step, node)
 
     def _step(self, node: _Node) -> Generator[_Node, int, int]:
@@ -46,10 +46,10 @@ class Structure:
         return number
 
     def _frozen(self, value: object) -> Hashable:
-        """A field's value as something to hash. Values of literals go by their text: 1, True and 1.0 are not equal."""
+        """A field's value in a hashable form. Values of literals go by their text: 1, True and 1.0 are not equal."""
         if value is None or isinstance(value, (*_TYPES, Enum)):
             return value
-        if isinstance(value, ir.Literal):  # some are parts of a node without being its operands
+        if isinstance(value, ir.Literal):  # some literals are parts of a node without being its operands
             return (repr(value.value), value.type)
         if isinstance(value, _NODES):
             return self._known[id(value)][1]
@@ -62,7 +62,7 @@ class Structure:
         return (type(value), repr(value))
 
     def _content(self, value: object) -> Iterator[Hashable]:
-        """The fields that say what a node is, and not where."""
+        """The values of the fields that make a node what it is, without its place."""
         kind = type(value)
         names = self._names.get(kind)
         if names is None:
@@ -72,7 +72,7 @@ class Structure:
 
 
 def _children(node: _Node) -> tuple[_Node, ...]:
-    """Everything a node is made of, the relations of its subqueries included."""
+    """All parts of a node, the relations of its subqueries included."""
     match node:
         case ir.Subquery():
             return (*node.needles, node.relation)

@@ -1,7 +1,7 @@
-"""Producers' own names, in one table: what each one is officially called and how its arguments are put.
+"""Producers' own function names, in one table: the official name of each, and the order of its arguments.
 
-An official name with the official number of arguments never comes here. `SCALAR` and the other tables are by base
-name, in lower case; several forms of one name differ in the number of arguments they take.
+An official name with the official number of arguments never comes here. `SCALAR` and the other tables are by base name,
+in lower case; several forms of one name differ in their number of arguments.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ from ..ir.types import Type
 from .patterns import Signature
 
 Argument: TypeAlias = ir.Expression | Type | Signature | str
-"""An expression, or just its type; a plain string is an enum argument."""
+"""An expression, or just the expression's type; a plain string is an enum argument."""
 
 Arrange: TypeAlias = Callable[[Sequence[Argument]], tuple[Argument, ...] | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alias:
-    """`arrange` gives the official arguments, or None where these do not fit; `negated`: the answer's opposite."""
+    """An official form of a producer's name. `arrange` gives the official arguments, or None if the arguments do not
+    fit; with `negated`, the result is the opposite of the official function's.
+    """
 
     name: str
     arrange: Arrange = tuple
@@ -39,7 +41,9 @@ def _text(argument: Argument) -> str | None:
 
 
 def _drop_escape(arguments: Sequence[Argument]) -> tuple[Argument, ...] | None:
-    """`like(value, pattern, escape)`: the official function has no escape, so only an absent one is the same."""
+    """The arguments of `like(value, pattern, escape)`. The official function has no escape, so only an absent escape
+    fits.
+    """
     if len(arguments) != 3:
         return None
     escape = arguments[2]
@@ -64,15 +68,15 @@ _UNITS: Final[dict[str, tuple[str, ...]]] = {
     "MICROSECOND": ("MICROSECOND",),
     "EPOCH": ("UNIX_TIME",),
 }
-"""SQL's `date_part` fields; several need Substrait's indexing (a first day counted as one, Sunday as zero)."""
+"""The fields of SQL's `date_part`. Several need Substrait's indexing (a first day counted as one, Sunday as zero)."""
 
 
 _INDEXED: Final = frozenset({"DAY_OF_YEAR", "MONDAY_DAY_OF_WEEK", "SUNDAY_DAY_OF_WEEK", "ISO_WEEK", "US_WEEK"})
-"""Substrait's own components that need an indexing, which some leave out: counted from one then."""
+"""Substrait's own components that need an indexing. Some producers leave the indexing out and count from one."""
 
 
 def _date_part(arguments: Sequence[Argument]) -> tuple[Argument, ...] | None:
-    """`date_part('YEAR', x)`, and `extract` with an enum that lacks its indexing."""
+    """The arguments of `date_part('YEAR', x)`, and of `extract` with an enum that lacks its indexing."""
     if len(arguments) not in (2, 3):
         return None
     named = (_text(arguments[0]) or "").upper()
@@ -81,7 +85,7 @@ def _date_part(arguments: Sequence[Argument]) -> tuple[Argument, ...] | None:
 
 
 def _zoned(values: Sequence[Argument]) -> Sequence[Argument]:
-    """An instant is taken apart in UTC where no zone is named: that is the task's time zone."""
+    """The values with UTC, the task's time zone, behind an instant that names no zone."""
     type_ = type_of(values[0])
     utc = ir.Literal(value="UTC", type=t.String(nullable=False))
     return (*values, utc) if len(values) == 1 and isinstance(type_, t.TimestampTz) else values
@@ -104,7 +108,7 @@ def _part(unit: str) -> Arrange:
 
 
 def _first(enum: str) -> Arrange:
-    """An enum argument of the official function that the producer's name implies."""
+    """The arguments behind an enum argument of the official function that the producer's name implies."""
     return lambda arguments: (enum, *arguments)
 
 
@@ -113,7 +117,7 @@ def _exactly(count: int) -> Arrange:
 
 
 def _with_blank(count: int) -> Arrange:
-    """The characters to trim or pad with, left out: blanks."""
+    """The arguments with a blank behind them, where the characters to trim or pad with are left out."""
     blank = ir.Literal(value=" ", type=t.String(nullable=False))
     return lambda arguments: (*arguments, blank) if len(arguments) == count else None
 
@@ -210,11 +214,11 @@ _TABLES: Final[dict[ir.FunctionKind, Mapping[str, tuple[Alias, ...]]]] = {
 }
 
 LIST_CONSTRUCTORS: Final = frozenset({"make_array", "list_value", "list_pack"})
-"""Names of functions that are not functions here: they build a list, as a nested expression does."""
+"""Function names that build a list here, as a nested expression does."""
 
 
 def aliases(kind: ir.FunctionKind, name: str) -> tuple[Alias, ...]:
-    """The official forms of a producer's name, those with fewer conditions last."""
+    """The official forms of a producer's name. Forms with fewer conditions come last."""
     return _TABLES[kind].get(name, ())
 
 
@@ -223,9 +227,9 @@ def known(kind: ir.FunctionKind) -> frozenset[str]:
 
 
 def undeclared_result(name: str, argument: Type | Signature | None, derived: Type) -> Type:
-    """The result of a function that its plan neither takes from an extension nor gives a type.
+    """The result type of a function that the plan takes from no extension and gives no type.
 
-    Only DataFusion writes this, and there an average of decimals keeps four digits more than its argument has.
+    Only DataFusion writes such functions, and its average of decimals keeps four digits more than its argument has.
     """
     if name == "avg" and isinstance(argument, t.Decimal) and isinstance(derived, t.Decimal):
         precision, scale = min(38, argument.precision + 4), min(38, argument.scale + 4)

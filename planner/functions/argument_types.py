@@ -1,4 +1,4 @@
-"""Whether arguments fit an implementation, and what they are converted to for it."""
+"""Fits arguments to an implementation, and converts them for it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TEXTS: Final = (t.String, t.VarChar, t.FixedChar)
 
 
 def fit(implementation: Implementation, arguments: Sequence[Argument]) -> tuple[tuple[Type | None, ...], int] | None:
-    """The types the arguments get there, and what converting them costs; None if it does not take them."""
+    """The types of the arguments in this implementation, and the cost of converting them; None if they do not fit."""
     if not implementation.takes(len(arguments)):
         return None
     wanted = _wanted(implementation, arguments)
@@ -64,7 +64,7 @@ def _wanted(implementation: Implementation, arguments: Sequence[Argument]) -> di
 
 
 def common_type(members: Sequence[Argument]) -> Type | None:
-    """Literals that are null or text take the others' type; the others agree on a common one."""
+    """The common type of several arguments. Literals that are null or text take the type of the other arguments."""
     types = [(member, type_of(member)) for member in members]
     firm = [type_ for member, type_ in types if not _yields(member, types)]
     common: Type | None = None
@@ -86,7 +86,9 @@ def _yields(member: Argument, types: Sequence[tuple[Argument, ArgumentType | Non
 
 
 def _target(pattern: Pattern, type_: Type, value: object = None) -> Type:
-    """What an argument of `type_` becomes where `pattern` is wanted: itself, or the nearest type of the pattern."""
+    """The type of an argument of `type_` where `pattern` is wanted: the type itself, or the nearest type of the
+    pattern.
+    """
     if pattern.is_any or matches(pattern, type_, Bindings()):
         return type_
     match pattern.name, type_:
@@ -111,7 +113,9 @@ def _concrete(pattern: Pattern) -> bool:
 
 
 def convert(argument: Argument, target: Type | None) -> Argument:
-    """The argument as `target`, cast where it is not already; without a target it is an enum value or a lambda."""
+    """The argument as `target`, cast if it has another type. Without a target the argument is an enum value or a
+    lambda.
+    """
     if target is None:
         return argument.upper() if isinstance(argument, str) else argument
     if isinstance(argument, str | Signature) or coercion.same(type_of(argument), target):
@@ -120,7 +124,7 @@ def convert(argument: Argument, target: Type | None) -> Argument:
 
 
 def match_types(implementation: Implementation, types: Sequence[ArgumentType | None]) -> Bindings | None:
-    """What the implementation's names stand for with these argument types; None where they do not fit exactly."""
+    """The bindings of the implementation's names for these argument types; None if the types do not fit exactly."""
     bindings = Bindings()
     for index, type_ in enumerate(types):
         pattern = implementation.parameter(index).pattern

@@ -1,14 +1,14 @@
-"""From what a plan calls a function to the official implementation it means, with arguments and result type.
+"""Binds a plan's function to the official implementation that it means, with arguments and result type.
 
-The order in which implementations are tried:
+The binder tries implementations in this order:
 
-1. the one that the plan names outright (an official file and an official compound name), where the arguments fit;
+1. the one that the plan names outright (an official file and an official compound name), if the arguments fit;
 2. those of that name in the file the plan names, then in every file;
 3. the official forms of a producer's own name (`aliases`).
 
-Within 2 and 3 the best one gives the result type that the plan declares, then asks for the cheapest conversions of
-its arguments, then says most about their types. A declared result type is kept: where it is not the derived one,
-rendering casts to it, and a pair of types that cannot be cast is a problem.
+Within 2 and 3 the best one gives the result type that the plan declares, then asks for the cheapest conversions of its
+arguments, then says most about their types. The plan's declared result type is kept: if it differs from the derived
+type, rendering casts to it; a pair of types that cannot be cast is a problem.
 """
 
 from __future__ import annotations
@@ -42,8 +42,10 @@ _FAMILIES: Final[tuple[tuple[type[Type], ...], ...]] = (_NUMBERS, _TEXTS, _DATES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """`arguments` are the official function's, converted where the producer left a conversion out; `type` is the
-    result's: declared by the plan, else derived. `negated`: the call's opposite is meant (`!~~`).
+    """A bound use of a function.
+
+    `arguments` are the official function's, converted where the producer left a conversion out; `type` is the result's:
+    declared by the plan, else derived. With `negated`, the plan means the call's opposite (`!~~`).
     """
 
     function: ir.Function
@@ -55,7 +57,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Choice:
-    """An implementation, and what its arguments become: their types there, None for enums and lambdas."""
+    """An implementation, and the types of its arguments (`targets`): None for enums and lambdas."""
 
     implementation: Implementation
     targets: tuple[Type | None, ...]
@@ -78,9 +80,9 @@ def bind(
     output: Type | None = None,
     place: str = "",
 ) -> Bound:
-    """Binds one use of a function. `declared` is the URN or URI its plan gives, in any spelling.
+    """Binds one use of a function. `declared` is the URN or URI that the plan gives for the function, in any spelling.
 
-    Raises `PlanError` with one problem, which names the function, its arguments' types and what there is instead.
+    Raises `PlanError` with one problem, which names the function, its arguments' types and the alternatives.
     """
     base, compound = names.split(name)
     file = names.extension_file(declared)
@@ -121,7 +123,7 @@ def bind_scalar(
     output: Type | None = None,
     place: str = "",
 ) -> ir.Expression:
-    """The expression a scalar function stands for: a call, its negation, or a list that a function name builds."""
+    """The expression of a scalar function's use: a call, its negation, or a list that a function name builds."""
     base, _ = names.split(name)
     if base in aliases.LIST_CONSTRUCTORS:
         return _list(arguments, output, place)
@@ -149,7 +151,7 @@ def expressions(arguments: Iterable[Argument]) -> tuple[ir.Expression | str, ...
 
 
 def derived_type(function: ir.Function, arguments: Sequence[Argument]) -> Type:
-    """What a bound function gives for its converted arguments, before the plan's own word on it."""
+    """The result type that a bound function derives from its converted arguments, before the plan's own declaration."""
     constants = tuple(_constants(implementation_of(function), arguments).items())
     return _derived(function, tuple(type_of(argument) for argument in arguments), constants)
 
@@ -186,7 +188,7 @@ def _choice(
     arguments: Sequence[Argument],
     output: Type | None,
 ) -> _Choice | None:
-    """The best candidate. Remembered: plans repeat themselves, and trying twenty overloads takes a millisecond."""
+    """The best candidate, remembered: plans repeat themselves, and trying twenty overloads takes a millisecond."""
     key = (kind, base, compound, file, tuple(map(_kind_of_argument, arguments)), output)
     known = _CHOICES.get(key)
     if known is None:
@@ -201,7 +203,7 @@ def _choice(
 
 
 def _kind_of_argument(argument: Argument) -> object:
-    """All of an argument that a choice depends on: its type, and of a literal what it is."""
+    """The part of an argument that a choice depends on: its type, and for a literal also its value or its kind."""
     if not isinstance(argument, ir.Literal):
         return argument if isinstance(argument, str) else type_of(argument)
     match argument.value:
@@ -280,7 +282,7 @@ def _result(
 
 
 def _constants(implementation: Implementation, arguments: Sequence[Argument]) -> dict[str, int]:
-    """The values of whole-number literals, by argument name: some result types depend on one."""
+    """The values of whole-number literals, by argument name. Some result types depend on such a value."""
     constants: dict[str, int] = {}
     for index, argument in enumerate(arguments):
         if isinstance(argument, ir.Cast):
@@ -299,14 +301,14 @@ def _distance(derived: Type, output: Type | None) -> int:
 
 
 def castable(source: Type, target: Type) -> bool:
-    """Whether a result of one type may be declared as the other: both numbers, texts, dates or bytes."""
+    """Tests whether a result of one type may be declared as the other: both numbers, texts, dates or bytes."""
     return any(isinstance(source, family) and isinstance(target, family) for family in _FAMILIES) or (
         type(source) is type(target)
     )
 
 
 def _reconcile(implementation: Implementation, derived: Type, output: Type | None, place: str) -> Type:
-    """The plan's declared type where it has one, nullable also where the derived one is."""
+    """The plan's declared type if there is one, nullable also if the derived type is."""
     if output is None:
         return derived
     if not castable(derived, output):
@@ -342,7 +344,7 @@ def _list(arguments: Sequence[ir.Expression | str], output: Type | None, place: 
 
 
 def describe(argument: Argument) -> str:
-    """An argument's type as a person would write it; an enum argument as it is."""
+    """An argument's type as a person would write it; an enum argument's own text."""
     type_ = type_of(argument)
     if type_ is None:
         return str(argument)

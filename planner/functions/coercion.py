@@ -1,6 +1,6 @@
-"""The conversions producers leave out, and what they cost: those that DuckDB would make by itself, no others.
+"""The conversions that producers leave out, and their costs. Only conversions that DuckDB makes by itself are here.
 
-A conversion loses nothing, with two exceptions that fail loudly at run time instead: a wide integer where an
+A conversion loses nothing, with two exceptions that fail with an error at run time: a wide integer where an
 implementation wants a narrow one (`substring(s, i64, i64)`), and a string literal where a date or a number belongs.
 """
 
@@ -30,7 +30,7 @@ _READABLE: Final = (t.Boolean, t.Integer, t.Float, t.Decimal, t.Date, t.Time, t.
 
 
 def same(left: ArgumentType | None, right: ArgumentType | None) -> bool:
-    """Equal but for nullability at the top."""
+    """Tests whether types are equal but for nullability at the top."""
     if left is None or right is None or isinstance(left, Signature) or isinstance(right, Signature):
         return left == right
     return t.nullable(left) == t.nullable(right)
@@ -43,7 +43,9 @@ def as_decimal(integer: t.Integer, value: object = None) -> t.Decimal:
 
 
 def cost(source: Type, target: Type, value: Literal | None) -> int | None:  # noqa: C901  # a line per pair
-    """What turning `source` into `target` costs, None where it is not done implicitly. `value`: if it is a literal."""
+    """The cost of converting `source` into `target`, None if the conversion is never implicit. `value` is the literal,
+    if the argument is one.
+    """
     if same(source, target):
         return 0
     if value is not None and value.value is None:
@@ -97,7 +99,7 @@ def _decimal_cost(source: t.Decimal, target: t.Decimal) -> int | None:
 
 
 def common(left: Type, right: Type) -> Type | None:
-    """The type both sides of a comparison become, None where there is none. Nullable if either is."""
+    """The common type of both sides of a comparison, None if there is none. Nullable if either side is."""
     nullable = left.nullable or right.nullable
     found = _common(left, right) or _common(right, left)
     return replace(found, nullable=nullable) if found is not None else None

@@ -1,6 +1,6 @@
-"""The programs that compute a result type: lines of `name = expression`, then the type's pattern.
+"""Programs that compute a result type: lines of `name = expression`, then the type's pattern.
 
-Expressions have whole numbers, names, `+ - *`, comparisons, `min`, `max` and `condition ? this : that`. They come
+Expressions have whole numbers, names, `+ - *`, comparisons, `min`, `max` and `condition ? this : that`. Programs come
 from the extension files alone, never from a plan.
 """
 

@@ -1,4 +1,4 @@
-"""Which official functions Tidegate runs, for the documentation: made from the table, so that it cannot be stale."""
+"""The coverage of the official functions, for the documentation: made from the table, so that it cannot be stale."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from .templates import entry, refusal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoverageRow:
-    """`note` is the reason where the function is refused, else what is particular about it. `refused_options` are
-    `option=VALUE` for the values that cannot be honoured.
+    """One function's coverage. `note` is the reason if the function is refused, else a remark on it. `refused_options`
+    are `option=VALUE` for the values that Tidegate cannot honour.
     """
 
     file: str

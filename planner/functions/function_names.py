@@ -1,7 +1,7 @@
-"""What a plan calls a function, in any of the spellings in use, and which extension file it means.
+"""Function names and extension files of a plan, in any of the spellings in use.
 
-Seen from producers: `add:i64_i64`, `and:bool?`, `like:vchar_vchar`, `sum:decimal`, `count:`, a bare `add`; with a URN,
-a whole URL, `/functions_x.yaml`, a folder, or nothing at all.
+Producers write `add:i64_i64`, `and:bool?`, `like:vchar_vchar`, `sum:decimal`, `count:`, a bare `add`; with a URN, a
+whole URL, `/functions_x.yaml`, a folder, or nothing at all.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LONG: Final[dict[str, str]] = {
 
 
 def split(name: str) -> tuple[str, str | None]:
-    """The base name in lower case, and the compound name as the official files would write it, if it is one."""
+    """The base name in lower case, and the compound name in the official files' spelling if `name` is one."""
     base, colon, types = name.partition(":")
     base = base.strip().lower()
     if not colon:
@@ -38,7 +38,7 @@ def split(name: str) -> tuple[str, str | None]:
 
 
 def extension_file(declared: str | None) -> str | None:
-    """The official file that a URN or URI names, without `.yaml`; None if it names none (a folder, a foreign file)."""
+    """The official file of a URN or URI, without `.yaml`; None if it names none (a folder, a foreign file)."""
     if not declared:
         return None
     last = re.split(r"[/:]", declared.strip())[-1].removesuffix(".yaml").removesuffix(".yml").lower()

@@ -1,4 +1,4 @@
-"""Which value each option of a function has: the plan's first preference that is supported, else the default."""
+"""Chooses the value of each option of a function: the plan's first supported preference, else the default."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from .registry import Implementation
 from .templates import entry, refusal
 
 _OLD_VALUES: Final = {"NONE": "NULL"}
-"""Values by the names they had in earlier releases."""
+"""Today's names of values, by the names that earlier releases gave them."""
 
 
 def choose(implementation: Implementation, asked: Mapping[str, Sequence[str]], place: str) -> dict[str, str]:
-    """A value for every option the implementation has.
+    """The value for every option that the implementation has.
 
-    Raises `PlanError` where the function is not supported, has no such option or value, or where none of the
-    values asked for can be honoured.
+    Raises `PlanError` if the function is not supported, has no such option or value, or if Tidegate can honour none of
+    the requested values.
     """
     found = entry(implementation.kind, implementation.file, implementation.name)
     if found is None:

@@ -1,7 +1,7 @@
 """The type patterns of extension files: `decimal<P1,S1>`, `any1?`, `list<any1>`, `func<any1 -> boolean?>`.
 
-A pattern is matched against argument types, which binds its names, and a result pattern is filled in from them. The
-result may be a small program first (`prec = min(P1 + 1, 38)`); `derivation` runs it.
+A pattern is matched against argument types, which binds its names; a result pattern is then filled in from the
+bindings. A result may begin with a small program (`prec = min(P1 + 1, 38)`); `derivation` runs it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ArgumentType: TypeAlias = Type | Signature
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
-    """`name` is in lower case; `parameters` are patterns, or for numbers a name or a digit string.
+    """A type pattern. `name` is in lower case; `parameters` are patterns, or for numbers a name or a digit string.
 
     A `func` pattern has its parameters first and its result last.
     """
@@ -45,7 +45,7 @@ class Pattern:
 
 @dataclass(slots=True)
 class Bindings:
-    """What a match has bound: `any1` to types (nullable if any of its arguments was), `P1` to numbers."""
+    """The bindings of a match: `any1` to types (nullable if any of its arguments was), `P1` to numbers."""
 
     types: dict[str, Type] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
@@ -91,7 +91,7 @@ _PRECISION: Final[dict[str, type[t.Time | t.Timestamp | t.TimestampTz | t.Interv
 
 @cache
 def parse(text: str) -> Pattern:
-    """Reads one pattern; the extension files' own spelling, upper or lower case."""
+    """Reads one pattern in the extension files' own spelling, upper or lower case."""
     tokens = _TOKEN.findall(text)
     pattern, rest = _parse(tokens, 0)
     if rest != len(tokens):
@@ -119,7 +119,7 @@ def _parse(tokens: Sequence[str], at: int) -> tuple[Pattern, int]:
 
 
 def matches(pattern: Pattern, type_: ArgumentType, bindings: Bindings) -> bool:
-    """Whether `type_` is of this pattern, whatever its nullability; binds the pattern's names."""
+    """Tests whether `type_` is of this pattern, whatever its nullability, and binds the pattern's names."""
     if isinstance(type_, Signature):
         return _matches_signature(pattern, type_, bindings)
     if pattern.name == "any":
@@ -176,9 +176,9 @@ def _bind(parameters: Sequence[Pattern], numbers: Sequence[int], bindings: Bindi
 
 
 def fill(pattern: Pattern, bindings: Bindings, numbers: Mapping[str, int], *, nested: bool = False) -> Type:
-    """The type a result pattern stands for. `numbers` are what its program has computed.
+    """The type of a result pattern. `numbers` are the results of the pattern's program.
 
-    An `any1` inside another type is as nullable as what it was bound to; at the top its pattern says so.
+    An `any1` inside another type is as nullable as the type bound to it; at the top the pattern decides.
     """
 
     def number(parameter: Pattern) -> int:

@@ -1,6 +1,6 @@
-"""The extension files, official and of our own, as implementations, read when a name in them is first asked for.
+"""The extension files, official and of our own, as implementations. A file is read when a plan first uses a name in it.
 
-Parsing all files takes a tenth of a second, so a scan of their text (a millisecond) says which files may define a
+Parsing all files takes a tenth of a second, so a scan of their text (a millisecond) finds the files that may define a
 name, and only those are parsed, once.
 """
 
@@ -44,7 +44,7 @@ _KINDS: Final[dict[FunctionKind, str]] = {kind: f"{kind.value}_functions" for ki
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """`pattern` is None for an enum argument, which takes one of `values`."""
+    """A parameter. `pattern` is None for an enum argument, which takes one of `values`."""
 
     name: str
     pattern: Pattern | None
@@ -78,13 +78,13 @@ class Implementation:
         return f"{self.name}:{'_'.join(shorts)}"
 
     def takes(self, count: int) -> bool:
-        """Whether it can be called with so many arguments."""
+        """Tests whether the implementation takes `count` arguments."""
         if self.variadic_minimum is None:
             return count == len(self.parameters)
         return count >= len(self.parameters) - 1 + self.variadic_minimum
 
     def parameter(self, index: int) -> Parameter:
-        """What argument `index` has to be; the last one repeats where the implementation is variadic."""
+        """The parameter of argument `index`. The last parameter repeats if the implementation is variadic."""
         return self.parameters[min(index, len(self.parameters) - 1)]
 
 
@@ -100,7 +100,7 @@ def short_name(pattern: Pattern) -> str:
 
 @lru_cache(maxsize=1)
 def _texts() -> Mapping[str, str]:
-    """What the official files do not have comes behind them."""
+    """The texts of all extension files. Our own files, with functions that the official files lack, come last."""
     return {**_in_folder(resources.files("substrait_extensions") / "extensions"), **_ours()}
 
 
@@ -119,7 +119,7 @@ def _in_folder(folder: Traversable) -> Mapping[str, str]:
 
 @lru_cache(maxsize=1)
 def _mentions() -> Mapping[str, tuple[str, ...]]:
-    """The files that may define each name: those where it stands after `name:`, as function or as argument."""
+    """The files that may define each name: those in which it follows `name:`, as function or as argument."""
     index: dict[str, list[str]] = {}
     for file, text in _texts().items():
         for name in dict.fromkeys(_NAME.findall(text)):
@@ -166,7 +166,7 @@ def files() -> tuple[str, ...]:
 
 
 def implementations(kind: FunctionKind, name: str, file: str | None = None) -> tuple[Implementation, ...]:
-    """The overloads of `name`, in one file or in all of them. A window call may use aggregates too."""
+    """The overloads of `name`, in one file or in all files. A window call may use aggregates too."""
     kinds = (kind, FunctionKind.AGGREGATE) if kind is FunctionKind.WINDOW else (kind,)
     found = _mentions().get(name, ())
     return tuple(
@@ -179,7 +179,7 @@ def implementations(kind: FunctionKind, name: str, file: str | None = None) -> t
 
 
 def names(kind: FunctionKind) -> frozenset[str]:
-    """Every name of this kind, for messages. Parses all files."""
+    """Every function name of this kind, for messages. Parses all files."""
     return frozenset(implementation.name for implementation in everything() if implementation.kind is kind)
 
 

@@ -1,6 +1,6 @@
 """Plans as values: immutable, typed relations and expressions, each with its plan path.
 
-What differs from Substrait's own shapes, so that later passes have fewer cases:
+The shapes differ from Substrait's own, so that later passes have fewer cases:
 
 - `Project` *replaces* its input (a SELECT list). Substrait's append-then-emit, and the emit of every other
   relation, become one `Project` each; there is no emit here.
@@ -9,8 +9,8 @@ What differs from Substrait's own shapes, so that later passes have fewer cases:
   right side's columns follow the left side's. `outer=n` reads the row of the n-th enclosing subquery's operator.
 - `schema` is the tuple of column types; names exist only in `Read` and `Plan`.
 
-Nodes are compared and hashed by identity: plans can be thousands of levels deep, and a structural hash would
-recurse. Walk them with `planner.walk`, never with plain recursion.
+Nodes are compared and hashed by identity: plans can be thousands of levels deep, and a structural hash would recurse.
+Walk plans with `planner.ir.walk`, never with plain recursion.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Substrait's types in DuckDB and in Arrow.
 
-Which type of each a Substrait type becomes is decided here alone. Inside a statement strings of any kind are VARCHAR,
-bytes of any kind BLOB, and a struct's fields are called f1, f2, ... in order (they are always read by position);
-names, fixed widths and units come back when a result is cast to `schema`.
+This module alone decides which DuckDB type and which Arrow type a Substrait type becomes. Inside a statement, strings
+of any kind are VARCHAR, bytes of any kind are BLOB, and a struct's fields are called f1, f2, ... in order (SQL reads
+them by position). Names, fixed widths and units come back when a result is cast to `schema`.
 
-What DuckDB hands out differs from `schema` in ways `pyarrow` casts without loss, but for these: struct fields'
-names (`rename` in SQL puts them right) and UUIDs (DuckDB gives text unless `arrow_lossless_conversion` is set).
+DuckDB's results differ from `schema` in ways that `pyarrow` casts without loss, with two exceptions: the names of
+struct fields (`rename` sets them in SQL), and UUIDs (DuckDB gives text unless `arrow_lossless_conversion` is set).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _SQL_TIMESTAMPS: Final[dict[str, str]] = {
 
 
 class UnsupportedType(PlanError):
-    """A type that Tidegate cannot carry exactly. Its message names the type and what would do instead."""
+    """A type that Tidegate cannot carry exactly. The message names the type and a type to use instead."""
 
     def __init__(self, type_: Type, why: str) -> None:
         super().__init__(Problem(place="", reason="UNSUPPORTED_TYPE", message=f"type {type_}: {why}"))
@@ -81,7 +81,7 @@ def _decimal(type_: t.Decimal) -> t.Decimal:
 
 
 def arrow_type(type_: Type) -> pa.DataType:
-    """The Arrow type a column of this type has outside of DuckDB. Raises `UnsupportedType`."""
+    """The Arrow type of a column of this type outside of DuckDB. Raises `UnsupportedType`."""
     return unroll(_arrow_type, type_)
 
 
@@ -178,7 +178,7 @@ def _sql_type(type_: Type) -> Generator[Type, str, str]:  # noqa: C901  # a line
 
 
 def digits(type_: t.Time | t.Timestamp | t.TimestampTz) -> int:
-    """The decimal places of a second that DuckDB's type for this one has (a zoned one has no fewer than six)."""
+    """The decimal places of a second in DuckDB's type for `type_`. A type with a zone has at least six."""
     found = _UNIT_DIGITS[unit(type_)]
     return found if isinstance(type_, t.Timestamp) else max(found, 6)
 
@@ -235,7 +235,9 @@ def unnamed(type_: Type) -> Type:
 
 
 def unnamed_arrow(type_: pa.DataType) -> pa.DataType:
-    """The same for an Arrow type. Recursive on the nesting of a type, which decoding bounds."""
+    """The Arrow type with no names for its structs' fields. Recursive on the nesting of a type, which decoding
+    bounds.
+    """
     if kinds.is_struct(type_):
         return pa.struct(
             [each.with_name(f"f{at}").with_type(unnamed_arrow(each.type)) for at, each in enumerate(type_, 1)]
@@ -254,7 +256,7 @@ def arrow_schema(types: Sequence[Type]) -> pa.Schema:
 
 
 def has_struct(type_: Type) -> bool:
-    """Whether a struct is anywhere in it, so that names matter."""
+    """Tests whether the type contains a struct, so that names matter."""
 
     def step(part: Type) -> Generator[Type, bool, bool]:
         match part:
@@ -271,12 +273,12 @@ def has_struct(type_: Type) -> bool:
 
 
 def rename(sql: str, type_: Type) -> str:
-    """The value `sql` with its structs' fields called as `type_` names them; unchanged where there are none."""
+    """The value `sql` with its structs' fields named as in `type_`; unchanged if the type has no struct."""
     return _renamed(sql, type_, 0) if has_struct(type_) else sql
 
 
 def _renamed(sql: str, type_: Type, depth: int) -> str:
-    """Recursive on the nesting of a type, which decoding bounds."""
+    """The value with its structs' fields renamed. Recursive on the nesting of a type, which decoding bounds."""
     if not has_struct(type_):
         return sql
     item = f"n{depth}"

@@ -1,4 +1,4 @@
-"""`and` and `or`: which calls they are, and what they connect."""
+"""The connectives `and` and `or`: finds their calls and their terms."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .. import ir
 
 
 def is_connective(expression: ir.Expression, name: str | None = None) -> TypeGuard[ir.Call]:
-    """Whether it is a call of the official `and` or `or` (of this one, if named)."""
+    """Tests whether an expression calls the official `and` or `or` (the one called `name`, if given)."""
     if not isinstance(expression, ir.Call) or not expression.function.urn.endswith("functions_boolean"):
         return False
     return expression.function.name in (("and", "or") if name is None else (name,))
@@ -21,7 +21,7 @@ def is_and(expression: ir.Expression) -> TypeGuard[ir.Call]:
 
 
 def terms(connective: ir.Call) -> list[ir.Expression]:
-    """What a connective connects, left to right, seen through nested uses of the same one."""
+    """The terms of a connective, left to right, seen through nested uses of the same connective."""
     found: list[ir.Expression] = []
     stack: list[ir.Expression] = [connective]
     while stack:
@@ -34,12 +34,12 @@ def terms(connective: ir.Call) -> list[ir.Expression]:
 
 
 def conjuncts(condition: ir.Expression) -> list[ir.Expression]:
-    """What must all be true for the condition to be: the terms of an `and`, or the condition alone."""
+    """The terms that must all be true for the condition to be true: the terms of an `and`, or the condition alone."""
     return terms(condition) if is_and(condition) else [condition]
 
 
 def with_conjuncts(condition: ir.Expression, found: Sequence[ir.Expression]) -> ir.Expression:
-    """The condition with only these of its terms, of which there is at least one."""
+    """The condition with only these of its terms. `found` has at least one term."""
     if len(found) > 1 and isinstance(condition, ir.Call):
         return replace(condition, arguments=tuple(found))
     return found[0]

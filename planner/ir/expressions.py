@@ -1,4 +1,4 @@
-"""Expressions, and what aggregates, windows and sorts are made of."""
+"""Expressions, and the parts of aggregates, windows and sorts."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Literal:
-    """`value` is a plain Python value, None for null.
+    """A constant. `value` is a plain Python value, None for null.
 
-    bool, int, float, str, bytes, decimal.Decimal; dates as days since 1970, times and timestamps as integers in
-    units of the type's precision (UTC); intervals as (months, days, subseconds); uuid as 16 bytes; structs and
-    lists as tuples of such values, maps as tuples of pairs.
+    bool, int, float, str, bytes, decimal.Decimal; dates as days since 1970, times and timestamps as integers in units
+    of the type's precision (UTC); intervals as (months, days, subseconds); uuid as 16 bytes; structs and lists as
+    tuples of such values, maps as tuples of pairs.
     """
 
     value: object
@@ -28,7 +28,9 @@ class Literal:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Field:
-    """Column `index` of the input row; `steps` go on into it: an int is a struct field, others see their class."""
+    """Column `index` of the input row. `steps` lead into the column's value: an int is a struct field; the other steps
+    are described at their classes.
+    """
 
     index: int
     type: Type
@@ -48,7 +50,7 @@ class MapKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NestedField:
-    """Steps into a value that is not a column of the row (the result of a function, say)."""
+    """Steps into a value that is not a column of the row, such as the result of a function."""
 
     operand: Expression
     steps: tuple[int | ListElement | MapKey, ...]
@@ -63,9 +65,9 @@ class FunctionKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """A bound function: the official extension's URN, its name there, and the implementation's signature.
+    """A bound function: the official extension's URN, the function's name there, and the implementation's signature.
 
-    `signature` is the compound name (`add:i64_i64`). Nothing of the producer's spelling is left.
+    `signature` is the compound name (`add:i64_i64`). The producer's spelling is gone.
     """
 
     urn: str
@@ -76,7 +78,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Call:
-    """A scalar function. `arguments` holds expressions, and a plain string for an enum argument (`YEAR`)."""
+    """A call of a scalar function. `arguments` holds expressions, and a plain string for an enum argument (`YEAR`)."""
 
     function: Function
     arguments: tuple[Expression | str, ...]
@@ -114,7 +116,7 @@ class Switch:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OneOf:
-    """`value IN (options)`: singular and multi or-lists (a singular one has rows of length one)."""
+    """`value IN (options)`: singular and multi or-lists (a singular list has rows of length one)."""
 
     value: tuple[Expression, ...]
     options: tuple[tuple[Expression, ...], ...]
@@ -129,7 +131,7 @@ class Construct(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Nested:
-    """Builds a struct, a list, or a map (keys and values alternate)."""
+    """A struct, a list, or a map that an expression builds (in a map, keys and values alternate)."""
 
     construct: Construct
     items: tuple[Expression, ...]
@@ -138,7 +140,7 @@ class Nested:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Lambda:
-    """A function literal, only as an argument of a list function. Its parameters are read by `Parameter`."""
+    """A function literal, allowed only as an argument of a list function. `Parameter` reads its parameters."""
 
     parameters: tuple[Type, ...]
     body: Expression
@@ -174,7 +176,7 @@ class Comparison(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Subquery:
-    """`needles` belong to IN (any number), ANY and ALL (one), `comparison` to ANY and ALL."""
+    """A subquery. IN has any number of `needles`, ANY and ALL have one; `comparison` belongs to ANY and ALL."""
 
     kind: SubqueryKind
     relation: Relation
@@ -185,7 +187,7 @@ class Subquery:
 
 
 class Clock(enum.Enum):
-    """The execution context's variables: the clock is read once per epoch and handed on as a value."""
+    """The variables of the execution context. The clock is read once per epoch and handed on as a value."""
 
     TIMESTAMP = "current_timestamp"
     DATE = "current_date"
@@ -239,7 +241,7 @@ class SortKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Measure:
-    """An aggregate function's use in an `Aggregate`."""
+    """The use of an aggregate function in an `Aggregate`."""
 
     function: Function
     arguments: tuple[Expression | str, ...]
@@ -259,14 +261,16 @@ class BoundsKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Bound:
-    """`offset` rows (or values) from the current row, negative before it; None is unbounded on this side."""
+    """A window frame's bound: `offset` rows (or values) from the current row, negative before it. None is unbounded."""
 
     offset: int | Expression | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WindowCall:
-    """A window function over its partition. Only in `Window` relations: the decoder lifts it out of projections."""
+    """A window function over its partition. Only in `Window` relations: the decoder lifts window calls out of
+    projections.
+    """
 
     function: Function
     arguments: tuple[Expression | str, ...]

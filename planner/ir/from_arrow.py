@@ -1,4 +1,4 @@
-"""From Arrow's types to Substrait's: the other way round than `types.arrow_type`, and no wider."""
+"""Substrait types from Arrow types: the inverse of `arrow_types.arrow_type`, and no wider."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DEEPEST: Final = 64
 
 
 def type_of(field: pa.Field) -> Type | None:
-    """The type whose values a column has; None where there is none that comes back as the same Arrow type."""
+    """The Substrait type of a column's values; None if no Substrait type comes back as the same Arrow type."""
     found = _type(field.type, field.nullable, 0)
     return found if found is not None and arrow_type(found).equals(field.type) else None
 

@@ -1,7 +1,7 @@
 """Loops.
 
-Loops are told apart by their numbers, which no two loops of a plan share; names are for people. A reference stands in
-the body of the loop that it means, which may be inside of other loops' bodies.
+A loop's number identifies it; no two loops of a plan share a number. Names are for people. A reference stands in the
+body of the loop that it means, and that body may be inside of other loops' bodies.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class AtLimit(enum.Enum):
-    """What happens where one round more than there may be would still change something."""
+    """The outcome of a loop that one more round than allowed would still change."""
 
     ERROR = "error"
     RETURN = "return"
@@ -25,9 +25,11 @@ class AtLimit(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Iterate:
-    """With X(0) = nothing and X(k+1) = `input` + `body` over references that read X(k), rows counted: the X that no
-    longer changes, in canonical order (all columns ascending, nulls last). Without an `input` nothing enters. Where
-    there are `max_rounds`, X(max_rounds) is the last one.
+    """A loop to its fixed point.
+
+    With X(0) = nothing and X(k+1) = `input` + `body` over references that read X(k), rows counted, the result is the X
+    that no longer changes, in canonical order (all columns ascending, nulls last). Without an `input` no rows enter.
+    With `max_rounds`, X(max_rounds) is the last one.
     """
 
     loop: int
@@ -42,7 +44,7 @@ class Iterate:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Reference:
-    """What came back to the loop of this number. Only inside of its body."""
+    """The rows that came back to the loop of this number. Only inside of that loop's body."""
 
     loop: int
     name: str
@@ -52,9 +54,11 @@ class Reference:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Recursion:
-    """An `Iterate` that one recursive statement computes. Its body is the distinct rows of `base` and of `steps`; each
-    of these reads one reference, once, and takes rows from it through filters, projections and inner joins alone.
-    Where its rows, counted, are more than `max_rows` it fails.
+    """An `Iterate` that one recursive statement computes.
+
+    The body is the distinct rows of `base` and of `steps`. Each step reads one reference, once, and takes rows from the
+    reference through filters, projections and inner joins alone. The statement fails if the loop has more than
+    `max_rows` rows, counted with their copies.
     """
 
     loop: int
@@ -69,7 +73,7 @@ class Recursion:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LoopInput:
-    """Rows of a `Rounds`' input number `port`. Only inside of it."""
+    """The rows of a `Rounds`' input number `port`. Only inside of that `Rounds`."""
 
     port: int
     schema: Schema
@@ -78,9 +82,11 @@ class LoopInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rounds:
-    """An `Iterate` that goes round by round, over what has changed: `iterate`'s body and input read `inputs` as
-    `LoopInput`s, and nothing else that is outside of it. `why` says why no recursive statement computes it. Where its
-    rows, counted, are more than `max_rows` it fails, or where it takes more than `max_seconds`, if these are not 0.
+    """An `Iterate` that runs round by round over the rows that changed.
+
+    `iterate`'s body and input read `inputs` as `LoopInput`s, and nothing else from outside of the loop. `why` gives the
+    reason why no recursive statement computes the loop. The loop fails if it has more than `max_rows` rows, counted
+    with their copies, or takes more than `max_seconds`; 0 is no limit.
     """
 
     inputs: tuple[Relation, ...]

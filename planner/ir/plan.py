@@ -9,15 +9,15 @@ from ...operators.writing.modes import WriteMode
 from .relation import Relation
 
 MOST_SHARED: Final = 200
-"""Shared relations of a plan. DuckDB's time and memory to plan them, in one statement, grow with the square: 200 took
-0.6 s and 0.1 GB, 400 took 1.8 to 3.1 s and 0.3 to 0.4 GB.
+"""The most shared relations of a plan. DuckDB's time and memory to plan shared relations in one statement grow with the
+square: 200 took 0.6 s and 0.1 GB, 400 took 1.8 to 3.1 s and 0.3 to 0.4 GB.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """A table into which a plan's rows go. The result has its `columns` under these `names`, and its rows if they are
-    `returned`.
+    """A table into which a plan's rows are written. The result has the `columns` under these `names`; it has the
+    written rows if `returned` is set.
     """
 
     table: tuple[str, ...]
@@ -33,7 +33,7 @@ class Write:
 class Plan:
     """A decoded plan: `root`'s columns are called `names` (nested names flattened depth first, as in Substrait).
 
-    A relation in `shared` refers only to those before it. Where the rows are written, `names` are the table's.
+    A relation in `shared` refers only to relations before it. If the rows are written, `names` are the table's.
     """
 
     root: Relation

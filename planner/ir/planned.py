@@ -1,4 +1,4 @@
-"""Relations that planning puts in: halves of aggregates, exchanges, and those that have an operator of their own."""
+"""Relations that planning adds: halves of aggregates, exchanges, and relations that have an operator of their own."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PartialAggregate:
-    """The first half of an `Aggregate` with one grouping set. Columns out: `keys`, then the state columns that
-    `FinalAggregate` makes the same `measures` from, over the partial groups of all channels.
+    """The first half of an `Aggregate` with one grouping set. Columns out: `keys`, then the state columns from which
+    `FinalAggregate` makes the same `measures`, over the partial groups of all channels.
     """
 
     input: Relation
@@ -33,8 +33,8 @@ class PartialAggregate:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FinalAggregate:
-    """The second half: groups its input by the first `keys` columns. Its measures' expressions see the row that the
-    partial half saw, not this one's input, so they are no expressions of this relation.
+    """The second half of an aggregate: groups its input by the first `keys` columns. The measures' expressions see the
+    row that the partial half saw, not the row of this input, so they are not expressions of this relation.
     """
 
     input: Relation
@@ -45,9 +45,11 @@ class FinalAggregate:
 
 
 class Routing(enum.Enum):
-    """Where an exchange sends a row: to the channel that the hash of its keys says, to every channel, to each channel
-    in turn block by block, or to the only one there is; between nodes of a graph also to the channel of its producer's
-    number, or to the one that a function of the user's says.
+    """The destination of a row in an exchange.
+
+    A row goes to the channel that the hash of its keys gives, to every channel, to each channel in turn block by block,
+    or to the only channel. Between nodes of a graph a row can also go to the channel of its producer's number, or to
+    the channel that a function of the user gives.
     """
 
     HASH = "hash"
@@ -60,9 +62,10 @@ class Routing(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Exchange:
-    """Its input's rows, moved between channels: the input runs on `producers` channels. `keys` are the columns that
-    HASH hashes. Where there is an `order`, the input is sorted by it and stays so. `rows` is an estimate of how many
-    there are in all.
+    """The input's rows, moved between channels. The input runs on `producers` channels.
+
+    `keys` are the columns that HASH hashes. With an `order`, the input is sorted by it, and so is the output. `rows`
+    estimates the number of rows in all.
     """
 
     input: Relation
@@ -97,8 +100,8 @@ KEPT_KIND: Final = "arrow"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexUse:
-    """How rows are looked up: a kind of index by its name, the options it needs to be opened, how many look-ups may be
-    on their way while earlier ones are waited for, and how often a failed one is made again.
+    """The use of an index for look-ups: the kind of index by its name, the options that open it, `prefetch` (look-ups
+    that may be on their way while earlier ones are waited for), and `retries` (repeats of a failed look-up).
     """
 
     kind: str
@@ -109,7 +112,7 @@ class IndexUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class IndexTable:
-    """A table that an index knows by itself and that is no source of the plan. Only as the right side of an
+    """A table that an index itself knows and that is no source of the plan. Only as the right side of an
     `IndexLookup`.
     """
 
@@ -122,8 +125,8 @@ class IndexTable:
 class IndexLookup:
     """The left side's rows, in order, each with the rows of `right` that have its keys; `type` is INNER or LEFT.
 
-    The right side is not read with every epoch: an index over it is made once for the task and kept. As in a join's
-    condition, right columns follow left ones: `keys` pairs a field of the left side with one of the right.
+    An epoch does not read the right side: the task makes an index over it once and keeps the index. As in a join's
+    condition, right columns follow left columns: `keys` pairs a field of the left side with a field of the right side.
     """
 
     left: Relation
@@ -137,8 +140,8 @@ class IndexLookup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeKey:
-    """A column of each side, `left` and `right`, by which both are sorted and which must be equal. With
-    `nulls_match` a null equals another one. `direction` is never CLUSTERED.
+    """A column of each side, `left` and `right`. Both sides are sorted by it, and its values must be equal. With
+    `nulls_match` a null equals another null. `direction` is never CLUSTERED.
     """
 
     left: int
@@ -149,8 +152,8 @@ class MergeKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MergeJoin:
-    """A join of two inputs that are sorted by `keys`; `condition` is what it asks besides, over left columns, then
-    right ones. Its rows are in order of the keys. `why` says, of each side, from where its order is known.
+    """A join of two inputs that are sorted by `keys`. `condition` is the rest of the join's condition, over left
+    columns, then right ones. The rows come in order of the keys. `why` gives, for each side, the source of its order.
     """
 
     left: Relation
@@ -165,8 +168,8 @@ class MergeJoin:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StreamingAggregate:
-    """An aggregate with one grouping set over rows of which those of a group stand together. Where the input is sorted
-    by keys, `order` says so, in columns of the input. `why` says from where that is known.
+    """An aggregate with one grouping set over an input in which the rows of a group stand together. If the input is
+    sorted by keys, `order` says so, in columns of the input. `why` gives the source of that knowledge.
     """
 
     input: Relation
@@ -180,7 +183,9 @@ class StreamingAggregate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dealing:
-    """Which channels get which rows of a stream: those that the hash of columns `keys` says; all of them; or any."""
+    """The routing of a stream's rows to channels: to the channel that the hash of columns `keys` gives, to all
+    channels, or to any channel.
+    """
 
     routing: Routing
     keys: tuple[int, ...] = ()
@@ -190,9 +195,9 @@ class Dealing:
 class User:
     """An operator of the service's owner, over an input for each of its streams.
 
-    `dealing` says of each stream which channels get its rows; without one there is one channel. `options` is JSON, and
-    `declared` the schema that the executors' batches have, whose columns are those of `schema`. What makes executors is
-    no part of what a plan means: `name` and `version` stand for it.
+    `dealing` routes each stream's rows to channels; without a `dealing` there is one channel. `options` is JSON, and
+    `declared` is the schema of the executors' batches, whose columns are those of `schema`. The factory of executors is
+    no part of a plan's meaning: `name` and `version` stand for it.
     """
 
     inputs: tuple[Relation, ...]

@@ -1,4 +1,4 @@
-"""The only two ways in which a name or a text from a plan gets into SQL."""
+"""Quoting: the only two ways in which a name or a text from a plan gets into SQL."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ def identifier(name: str) -> str:
 
 
 def text(value: str) -> str:
-    """A quoted string literal. DuckDB has no escapes in it but the doubled quote; a NUL has to be spelled."""
+    """A quoted string literal. The doubled quote is DuckDB's only escape, so a NUL is spelled as `chr(0)`."""
     if "\0" not in value:
         return "'" + value.replace("'", "''") + "'"
     return "(" + " || chr(0) || ".join(text(part) for part in value.split("\0")) + ")"

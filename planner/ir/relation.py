@@ -1,4 +1,4 @@
-"""What a relation is: any of these."""
+"""The union of all relations."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from .relations import (
 )
 
 Operated: TypeAlias = Unnest | IndexLookup | MergeJoin | StreamingAggregate | Rounds | User
-"""Relations that have an operator of their own: what stands above and below them are fragments."""
+"""Relations that have an operator of their own. The relations above and below them are fragments."""
 
 Relation: TypeAlias = (
     Read

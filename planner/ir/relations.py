@@ -1,4 +1,4 @@
-"""The relations of a decoded plan, and of any."""
+"""The relations of a decoded plan. Planned trees have them too."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Schema: TypeAlias = tuple[Type, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnOrder:
-    """Sorted by a column; `direction` is never CLUSTERED."""
+    """An order by one column; `direction` is never CLUSTERED."""
 
     column: int
     direction: Direction
@@ -25,12 +25,14 @@ class ColumnOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Read:
-    """A leaf read of one source: all reads of one name are one source. `names` and `schema` are of the columns
-    this read uses, in order; `source` is the name as the plan writes it, parts joined by dots. The source's rows are
-    declared to be sorted by `order`, where there is one: reading them in another order fails.
+    """A leaf read of one source. All reads of one name are one source.
 
-    Where a plan is spread over channels, a read has its channel's share of the rows, or all of them if `whole`, or
-    those whose values of column `cut[0]` are in the channel's range: all reads of one plan whose cuts have the same
+    `names` and `schema` are those of the columns that this read uses, in order; `source` is the name as the plan writes
+    it, parts joined by dots. With an `order`, the source's rows are declared to be sorted by it: reading rows in
+    another order fails.
+
+    In a plan that is distributed over channels, a read has its channel's share of the rows, or all rows if `whole`, or
+    the rows whose values of column `cut[0]` are in the channel's range. All reads of one plan whose cuts have the same
     number `cut[1]` have the same ranges.
     """
 
@@ -45,7 +47,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileItem:
-    """A file, folder or glob the plan itself names in `local_files`."""
+    """A file, folder or glob that the plan itself names in `local_files`."""
 
     path: str
     format: str
@@ -55,7 +57,9 @@ class FileItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LocalFiles:
-    """A static source: files that the plan names, called by its place. `whole`, `cut` and `order` as in `Read`."""
+    """A static source: files that the plan names. The source has its place as its name. `whole`, `cut` and `order` are
+    as in `Read`.
+    """
 
     source: str
     names: tuple[str, ...]
@@ -86,7 +90,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Project:
-    """The output columns are `expressions` and nothing else."""
+    """A SELECT list. The output columns are `expressions` and nothing else."""
 
     input: Relation
     expressions: tuple[Expression, ...]
@@ -96,7 +100,7 @@ class Project:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Fetch:
-    """`count=None` is no limit."""
+    """A range of the input's rows. `count=None` is no limit."""
 
     input: Relation
     offset: Expression | None
@@ -115,7 +119,7 @@ class Sort:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TopN:
-    """Sort and fetch in one; with `ties`, rows equal to the last one by the keys come too."""
+    """Sort and fetch in one. With `ties`, rows equal to the last row by the keys are included."""
 
     input: Relation
     keys: tuple[SortKey, ...]
@@ -128,7 +132,8 @@ class TopN:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Aggregate:
-    """Columns out: `keys`, then `measures`, then, with several grouping sets, the set's number (i32).
+    """Groups with measures. Columns out: `keys`, then `measures`, then, with several grouping sets, the set's number
+    (i32).
 
     `grouping_sets` holds positions into `keys`; one empty set is a global aggregate.
     """
@@ -157,7 +162,7 @@ class JoinType(enum.Enum):
 
     @property
     def marks(self) -> bool:
-        """Whether rows get a column that says if they have a match."""
+        """Tests whether rows get a column that says if they have a match."""
         return self in (JoinType.LEFT_MARK, JoinType.RIGHT_MARK)
 
 
@@ -170,7 +175,9 @@ class JoinAlgorithm(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Join:
-    """`condition` sees left columns, then right columns, whatever the type. A post-join filter is a `Filter` above."""
+    """A join of any type. `condition` sees left columns, then right columns, whatever the type. A post-join filter is a
+    `Filter` above the join.
+    """
 
     left: Relation
     right: Relation
@@ -183,7 +190,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LateralJoin:
-    """The right side is evaluated for each left row, which it reads as `outer` fields."""
+    """A join whose right side is evaluated for each left row. The right side reads the left row as `outer` fields."""
 
     left: Relation
     right: Relation
@@ -222,7 +229,7 @@ class Set:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Window:
-    """Columns out: the input's, then one per call."""
+    """Window calls over the input. Columns out: the input's, then one per call."""
 
     input: Relation
     calls: tuple[WindowCall, ...]
@@ -232,7 +239,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Expand:
-    """Each input row gives one row per alternative. Columns out: one per field, then the alternative's number."""
+    """One row per input row and alternative. Columns out: one per field, then the alternative's number."""
 
     input: Relation
     alternatives: tuple[tuple[Expression, ...], ...]

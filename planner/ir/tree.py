@@ -1,8 +1,8 @@
-"""One place that knows which relations and expressions a node is made of, so that passes need not.
+"""The parts of every relation and expression, in one place, so that passes need not know them.
 
-`inputs` and `expressions` take a relation apart, `with_inputs` and `with_expressions` put it together again from as
-many parts in the same order. `operands` and `with_operands` do the same for an expression; the relation inside a
-`Subquery` is not an operand. Nothing here walks: passes do, with `planner.walk`.
+`inputs` and `expressions` take a relation apart; `with_inputs` and `with_expressions` put the relation together again
+from as many parts in the same order. `operands` and `with_operands` do the same for an expression; the relation inside
+a `Subquery` is not an operand. Nothing here walks: passes walk with `planner.ir.walk`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .. import ir
 
 
 def inputs(relation: ir.Relation) -> tuple[ir.Relation, ...]:
-    """The relations it reads, left to right."""
+    """The relations that `relation` reads, left to right."""
     match relation:
         case ir.Read() | ir.LocalFiles() | ir.Values() | ir.Shared() | ir.IndexTable():
             return ()
@@ -41,7 +41,9 @@ def inputs(relation: ir.Relation) -> tuple[ir.Relation, ...]:
 
 
 def with_inputs(relation: ir.Relation, new: Iterable[ir.Relation]) -> ir.Relation:
-    """The same relation over other inputs, which must have the old ones' schemas. Itself if they are the old ones."""
+    """The same relation over other inputs, which must have the old inputs' schemas. The relation itself if the inputs
+    are the old ones.
+    """
     new = tuple(new)
     if all(one is other for one, other in zip(new, inputs(relation), strict=True)):
         return relation
@@ -75,7 +77,7 @@ def _given(relation: ir.Relation | None) -> tuple[ir.Relation, ...]:
 
 
 def all_of(relation: ir.Relation) -> ir.Project:
-    """A relation that reads all of another: what a pipeline computes is never just another one's result."""
+    """A relation that reads all of another relation. A pipeline never computes only another pipeline's result."""
     columns = tuple(ir.Field(index=at, type=type_) for at, type_ in enumerate(relation.schema))
     return ir.Project(input=relation, expressions=columns, schema=relation.schema, place=relation.place)
 
@@ -83,7 +85,7 @@ def all_of(relation: ir.Relation) -> ir.Project:
 def expressions(  # noqa: C901 (a closed match, a line per case)
     relation: ir.Relation,
 ) -> tuple[ir.Expression, ...]:
-    """Its own expressions, those of keys, measures and calls included."""
+    """The relation's own expressions, those of keys, measures and calls included."""
     match relation:
         case ir.Read() | ir.LocalFiles() | ir.Shared() | ir.IndexTable():
             return ()
@@ -122,7 +124,9 @@ def expressions(  # noqa: C901 (a closed match, a line per case)
 def with_expressions(  # noqa: C901 (a closed match, a line per case)
     relation: ir.Relation, new: Iterable[ir.Expression]
 ) -> ir.Relation:
-    """The same relation with other expressions of the same types. Itself if they are the old ones."""
+    """The same relation with other expressions of the same types. The relation itself if the expressions are the old
+    ones.
+    """
     new = tuple(new)
     if all(one is other for one, other in zip(new, expressions(relation), strict=True)):
         return relation
@@ -174,7 +178,7 @@ def with_expressions(  # noqa: C901 (a closed match, a line per case)
 
 
 def operands(expression: ir.Expression) -> tuple[ir.Expression, ...]:
-    """The expressions it is made of, in order of evaluation where there is one."""
+    """The operands of an expression, in order of evaluation if there is one."""
     match expression:
         case ir.Literal() | ir.Field() | ir.Parameter() | ir.ContextVariable():
             return ()
@@ -200,7 +204,9 @@ def operands(expression: ir.Expression) -> tuple[ir.Expression, ...]:
 
 
 def with_operands(expression: ir.Expression, new: Iterable[ir.Expression]) -> ir.Expression:
-    """The same expression over other operands of the same types. Itself if they are the old ones."""
+    """The same expression over other operands of the same types. The expression itself if the operands are the old
+    ones.
+    """
     new = tuple(new)
     if all(one is other for one, other in zip(new, operands(expression), strict=True)):
         return expression
@@ -305,5 +311,5 @@ def _rebuilt_bound(bound: ir.Bound, take: Iterator[ir.Expression]) -> ir.Bound:
 
 
 def read_by(relation: ir.Relation) -> tuple[ir.Relation, ...]:
-    """Its inputs, but for what it only looks rows up in."""
+    """The inputs of a relation, without a side in which the relation only looks rows up."""
     return (relation.left,) if isinstance(relation, ir.IndexLookup) else inputs(relation)

@@ -1,4 +1,4 @@
-"""Substrait's types as values. Every type knows whether it is nullable; nothing else hangs on it.
+"""Substrait's types as values. Every type knows whether it is nullable, and nothing else about its column.
 
 Old spellings (`timestamp`, `time`, `timestamp_tz`) are the precision-6 forms. Unsigned integers, which Substrait
 defines as extension types, are ordinary integers here with `signed=False`.
@@ -15,7 +15,7 @@ class _Type:
     nullable: bool = True
 
     def __str__(self) -> str:
-        """As Substrait spells it: `decimal<15,2>?`, `list<i64>`."""
+        """The type in Substrait's spelling: `decimal<15,2>?`, `list<i64>`."""
         return spell(self)
 
 
@@ -82,7 +82,7 @@ class Time(_Type):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timestamp(_Type):
-    """Without a zone. `precision` is the number of decimal places of a second, 0 to 12."""
+    """A timestamp without a zone. `precision` is the number of decimal places of a second, 0 to 12."""
 
     precision: int = 6
 
@@ -114,7 +114,7 @@ class Uuid(_Type):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Struct(_Type):
-    """`names` is empty where the plan gives none (Substrait names fields only at reads and at the root)."""
+    """A struct. `names` is empty if the plan gives none (Substrait names fields only at reads and at the root)."""
 
     fields: tuple[Type, ...]
     names: tuple[str, ...] = ()
@@ -168,7 +168,7 @@ IN_ORDER: Final = (
     Timestamp,
     TimestampTz,
 )
-"""Types whose values are equal, and sorted, for DuckDB as for our operators. In a `fixedchar` blanks do not count."""
+"""Types whose values DuckDB and our operators compare and sort alike. In a `fixedchar` blanks do not count."""
 
 T = TypeVar("T", bound=_Type)
 
@@ -196,7 +196,7 @@ _NAMES: Final[dict[type[_Type], str]] = {
 
 
 def spell(type_: _Type) -> str:
-    """A type as Substrait spells it, for messages."""
+    """The type in Substrait's spelling, for messages."""
     mark = "?" if type_.nullable else ""
     match type_:
         case Integer(bits=bits, signed=signed):

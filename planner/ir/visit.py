@@ -1,4 +1,4 @@
-"""Passes over an expression, and over the relations of a plan, that any rewrite needs. None recurses."""
+"""Passes over an expression, and over the relations of a plan, for any rewrite. No pass recurses."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .walk import unroll
 RelationT = TypeVar("RelationT", bound=ir.Relation)
 
 Places: TypeAlias = Mapping[int, int]
-"""A row's columns: the old position of each that is left to its new one."""
+"""The moves of a row's columns: the old position of each remaining column to its new position."""
 
 
 def parts(expression: ir.Expression) -> Iterator[ir.Expression]:
-    """The expression and all it is made of, outermost first; not what is inside a subquery's relation."""
+    """The expression and all its parts, outermost first, without the insides of a subquery's relation."""
     stack = [expression]
     while stack:
         found = stack.pop()
@@ -26,17 +26,17 @@ def parts(expression: ir.Expression) -> Iterator[ir.Expression]:
 
 
 def is_column(expression: object) -> TypeGuard[ir.Field]:
-    """Whether it is a column of the row itself, whole."""
+    """Tests whether an expression is a whole column of the row itself."""
     return isinstance(expression, ir.Field) and not expression.steps and not expression.outer
 
 
 def subqueries(expression: ir.Expression) -> Iterator[ir.Subquery]:
-    """The subqueries in an expression, those inside other subqueries' relations left out."""
+    """The subqueries in an expression, without those inside other subqueries' relations."""
     return (part for part in parts(expression) if isinstance(part, ir.Subquery))
 
 
 def transform(expression: ir.Expression, change: Callable[[ir.Expression], ir.Expression]) -> ir.Expression:
-    """`change` applied to every part of an expression, innermost first."""
+    """The expression with `change` applied to every part, innermost first."""
 
     def step(found: ir.Expression) -> Generator[ir.Expression, ir.Expression, ir.Expression]:
         operands = []
@@ -48,7 +48,9 @@ def transform(expression: ir.Expression, change: Callable[[ir.Expression], ir.Ex
 
 
 def transform_relations(relation: ir.Relation, change: Callable[[ir.Relation], ir.Relation]) -> ir.Relation:
-    """`change` applied to every relation under and including `relation`, those of subqueries too, innermost first."""
+    """The relation with `change` applied to it and to every relation under it, those of subqueries too, innermost
+    first.
+    """
 
     def step(found: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
         return change((yield from rebuilt(found)))
@@ -57,7 +59,7 @@ def transform_relations(relation: ir.Relation, change: Callable[[ir.Relation], i
 
 
 def rebuilt(relation: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
-    """A part of a step of `unroll`: the relation over what its inputs, and the relations of its subqueries, become."""
+    """The relation over the results for its inputs and its subqueries' relations: a part of a step of `unroll`."""
     inputs = []
     for below in tree.inputs(relation):
         inputs.append((yield below))  # noqa: PERF401 (a comprehension cannot yield)
@@ -70,7 +72,9 @@ def rebuilt(relation: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Rel
 
 
 def with_subqueries(relation: ir.Relation, replaced: dict[int, ir.Relation]) -> ir.Relation:
-    """The relation with the subqueries of its own expressions reading other relations, by the old one's id."""
+    """The relation with other relations in the subqueries of its own expressions. `replaced` is by the old relation's
+    id.
+    """
 
     def change(expression: ir.Expression) -> ir.Expression:
         if isinstance(expression, ir.Subquery) and replaced[id(expression.relation)] is not expression.relation:
@@ -81,7 +85,7 @@ def with_subqueries(relation: ir.Relation, replaced: dict[int, ir.Relation]) -> 
 
 
 def relations(relation: ir.Relation) -> Iterator[ir.Relation]:
-    """The relation and all below it, those of subqueries included, outermost first and left to right."""
+    """The relation and all relations below it, those of subqueries included, outermost first and left to right."""
     stack = [relation]
     while stack:
         found = stack.pop()
@@ -90,14 +94,16 @@ def relations(relation: ir.Relation) -> Iterator[ir.Relation]:
 
 
 def beneath(relation: ir.Relation) -> tuple[ir.Relation, ...]:
-    """Its inputs, then the relations of its subqueries."""
+    """The relation's inputs, then the relations of its subqueries."""
     inner = (each.relation for expression in tree.expressions(relation) for each in subqueries(expression))
     return (*tree.inputs(relation), *inner)
 
 
 def moved(relation: RelationT, rows: Sequence[Places], inner: Mapping[int, ir.Relation]) -> RelationT:
-    """The relation with its fields where the columns now are and the relations of its subqueries, by the old one's id,
-    replaced. `rows[0]` says where the columns of its own row are, `rows[n]` those of the n-th enclosing one.
+    """The relation with its fields at the columns' new positions, and with the relations of its subqueries replaced.
+
+    `inner` has the new relations by the old relation's id. `rows[0]` has the moves of the relation's own row, `rows[n]`
+    those of the n-th enclosing row.
     """
 
     def change(expression: ir.Expression) -> ir.Expression:

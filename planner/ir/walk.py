@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 
 
 def unroll(step: Callable[[Node], Generator[Node, Result, Result]], root: Node) -> Result:
-    """The result of `step(root)`, with every yielded child replaced by its own step's result."""
+    """The result of `step(root)`. Each child that a step yields is answered with the result of the child's own step."""
     stack = [step(root)]
     result: Result | None = None
     error: BaseException | None = None

@@ -12,8 +12,8 @@ from ..ir.types import Type
 def cast(sql: str, source: Type, target: Type, on_failure: ir.CastFailure) -> str:
     """`sql`, of type `source`, as `target`.
 
-    A string is cut to a `varchar`'s or `fixedchar`'s length, and the latter padded with blanks. Bytes of another
-    length than a `fixedbinary`'s and other values that do not fit fail, or are null where the plan says so.
+    A string is cut to the length of a `varchar` or `fixedchar`; a `fixedchar` is padded with blanks. Bytes of another
+    length than a `fixedbinary`'s fail, and so do other values that do not fit; if the plan says so, they become null.
     """
     function = "TRY_CAST" if on_failure is ir.CastFailure.NULL else "CAST"
     wanted = sql_type(target)

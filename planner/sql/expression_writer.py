@@ -1,9 +1,9 @@
 """Expressions as DuckDB's SQL.
 
-`render` walks an expression without recursion. What it makes is of exactly `sql_type(expression.type)`, but that a
-decimal may have fewer digits (with the same scale), and is one operand: it can stand in any place without brackets.
+`render` walks an expression without recursion. The SQL is of exactly `sql_type(expression.type)`, but a decimal may
+have fewer digits (with the same scale). The SQL is one operand: it can stand in any place without brackets.
 
-Where a column, an enclosing row or a subquery is in SQL is the relations' business, and comes in as a `Scope`.
+Relations know where a column, an enclosing row or a subquery is in SQL, and pass that in as a `Scope`.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from .literal_sql import literal
 
 
 class Scope(Protocol):
-    """Where an expression's names are found."""
+    """The names that an expression can use."""
 
     def column(self, index: int, outer: int) -> str:
-        """The qualified column `index` of the current row, or of the `outer`-th enclosing subquery's."""
+        """The qualified column `index` of the current row, or of the `outer`-th enclosing subquery's row."""
         ...
 
     def subquery(self, relation: ir.Relation) -> str:
-        """A SELECT for a subquery, in which this scope's row is the nearest enclosing one. Columns in order."""
+        """A SELECT for a subquery, in which this scope's row is the nearest enclosing row. Columns in order."""
         ...
 
     def context(self, variable: ir.Clock) -> str:
@@ -47,7 +47,7 @@ class Scope(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """An expression at some depth of lambdas, whose parameters are called by that depth."""
+    """An expression at some depth of lambdas. The depth names the lambda's parameters."""
 
     expression: ir.Expression
     lambdas: int
@@ -57,7 +57,7 @@ _Step: TypeAlias = Generator[_Part, str, str]
 
 
 def _each(expressions: Iterable[ir.Expression | str], part: _Part) -> Generator[_Part, str, list[str]]:
-    """All of them, in order; a plain string is an enum argument and stays."""
+    """The SQL of all expressions, in order. A plain string is an enum argument and stays."""
     rendered = []
     for expression in expressions:
         if not isinstance(expression, str):
@@ -67,7 +67,9 @@ def _each(expressions: Iterable[ir.Expression | str], part: _Part) -> Generator[
 
 
 def render(expression: ir.Expression, scope: Scope) -> str:
-    """The expression as SQL. Raises `PlanError` for what cannot be carried or is not supported."""
+    """The expression as SQL. Raises `PlanError` for a value that cannot be carried and for an unsupported
+    expression.
+    """
     return unroll(lambda part: _render(part, scope), _Part(expression, 0))
 
 
@@ -122,7 +124,7 @@ def _stepped(sql: str, steps: Sequence[int | ir.ListElement | ir.MapKey]) -> str
 
 
 def _call(call: ir.Call, part: _Part) -> _Step:
-    """A nest of one connective is one list of terms, however deep it is."""
+    """A call. A nest of one connective is one list of terms, however deep it is."""
     if is_connective(call):
         connected = yield from _each(terms(call), part)
         return balanced(f" {call.function.name.upper()} ", connected) if connected else applied(call, (), None)
@@ -160,7 +162,7 @@ def applied(
 
 
 def check(use: ir.Call | ir.Measure | ir.WindowCall) -> None:
-    """Raises `PlanError` where the function cannot be used like this, whatever its operands are."""
+    """Raises `PlanError` if the function cannot be used like this, whatever its operands are."""
     sql_type(use.type)
     arguments = [argument if isinstance(argument, str) else "x" for argument in use.arguments]
     applied(use, arguments, lambda *_: "x")
@@ -174,7 +176,7 @@ def _constant(argument: ir.Expression | str) -> object:
 
 
 def render_measure(measure: ir.Measure, scope: Scope) -> str:
-    """An aggregate function's use, for the SELECT list of a grouping query."""
+    """The use of an aggregate function, for the SELECT list of a grouping query."""
     distinct = "DISTINCT " if measure.distinct else ""
     order = f" ORDER BY {render_sorts(measure.sorts, scope)}" if measure.sorts else ""
     condition = f" FILTER (WHERE {render(measure.condition, scope)})" if measure.condition is not None else ""
@@ -186,7 +188,7 @@ def render_measure(measure: ir.Measure, scope: Scope) -> str:
 
 
 def render_window_call(call: ir.WindowCall, scope: Scope) -> str:
-    """A window function's use, for the SELECT list over its input."""
+    """The use of a window function, for the SELECT list over its input."""
     over = _over(call, scope)
     distinct = "DISTINCT " if call.distinct else ""
 
@@ -310,7 +312,7 @@ def _subquery(subquery: ir.Subquery, part: _Part, scope: Scope) -> _Step:
 
 
 def _unique(inner: str, width: int) -> str:
-    """As in SQL: no two rows are equal, and a row with a null in it equals none."""
+    """SQL's UNIQUE: no two rows are equal, and a row with a null in it equals no row."""
     columns = [f"u.c{at}" for at in range(width)]
     present = " AND ".join(f"{column} IS NOT NULL" for column in columns)
     table = f"({inner}) AS u({', '.join(f'c{at}' for at in range(width))})"

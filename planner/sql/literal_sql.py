@@ -1,4 +1,4 @@
-"""Literal values as SQL: every one typed, exact, and quoted where it is text."""
+"""Literal values as SQL: typed, exact, and quoted if they are text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..ir.walk import unroll
 
 
 def literal(value: object, type_: Type) -> str:
-    """A constant of exactly `sql_type(type_)`. Values are as `ir.Literal` describes them."""
+    """A constant of exactly `sql_type(type_)`. `ir.Literal` describes the values."""
     return unroll(_literal, (value, type_))
 
 
@@ -74,7 +74,7 @@ def _float(value: float) -> str:
 
 
 def _moment(value: int, type_: t.Time | t.Timestamp | t.TimestampTz) -> str:
-    """A time or timestamp from its count of units, scaled to what DuckDB's type counts in."""
+    """A time or timestamp from its count of units, scaled to the units of DuckDB's type."""
     wanted = digits(type_)
     scaled = int(value) * 10 ** max(0, wanted - type_.precision)
     match type_:
@@ -94,7 +94,7 @@ def _moment(value: int, type_: t.Time | t.Timestamp | t.TimestampTz) -> str:
 
 
 def _interval(value: tuple[int, int, int], type_: t.IntervalYear | t.IntervalDay | t.IntervalCompound) -> str:
-    """Months, days and subseconds, the last in units of the type's precision."""
+    """An interval from months, days and subseconds. Subseconds are in units of the type's precision."""
     months, days, subseconds = value
     precision = 6 if isinstance(type_, t.IntervalYear) else type_.precision
     if precision > 6:

@@ -1,8 +1,8 @@
-"""One fragment's SQL: a relation and all below it, down to the fragment's inputs, as one SELECT.
+"""One fragment's SQL: a relation and all relations below it, down to the fragment's inputs, as one SELECT.
 
-The statement starts with SELECT, never with WITH, so that whoever runs it may put common table expressions for its
-inputs before it. Inputs are relations called src0, src1, ... (sources the fragment reads itself), in0, in1, ...
-(streams) and `context` (clock values, one row), all with columns c0, c1, ...
+The statement starts with SELECT, never with WITH, so that its runner may put common table expressions for the inputs
+before it. Inputs are relations called src0, src1, ... (sources that the fragment reads itself), in0, in1, ... (streams)
+and `context` (clock values, one row), all with columns c0, c1, ...
 """
 
 from __future__ import annotations
@@ -41,21 +41,23 @@ from .table import Table, select_list
 from .writer import Writer
 
 CONTEXT: Final = "context"
-"""The one-row relation of clock values, read once by a statement ..."""
+"""The one-row relation of clock values. A statement reads it once, into `CLOCK`."""
 
 CLOCK: Final = "clock"
-"""... which reads this copy of it as often as it likes."""
+"""The statement's copy of `CONTEXT`. Expressions read the copy as often as they need."""
 
 
 class Leaves(Protocol):
-    """Where a statement ends: what it reads instead of rendering. Each answer is noted as an input of the fragment."""
+    """The leaves of a statement: relations that it reads instead of rendering. Each answer becomes an input of the
+    fragment.
+    """
 
     def read(self, relation: ir.Read | ir.LocalFiles) -> tuple[str, Sequence[str]]:
         """The input relation that holds a source, and the names of the read's columns in it."""
         ...
 
     def edge(self, relation: ir.Relation) -> str | None:
-        """The input relation that holds this relation's rows, when another fragment computes them."""
+        """The input relation that holds this relation's rows, if another fragment computes them; else None."""
         ...
 
     def clock(self, variable: ir.Clock) -> str:
@@ -85,15 +87,17 @@ _Written: TypeAlias = (
     | ir.PartialAggregate
     | ir.FinalAggregate
 )
-"""Every relation but `Shared` and `Recursion`, which need definitions first, `Reference`, which reads one, and those
-that are never inside a fragment.
+"""Every relation that a function renders.
+
+The others are `Shared` and `Recursion`, which need definitions first, `Reference`, which reads such a definition, and
+the relations that are never inside a fragment.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class _Inside:
-    """What the common table expressions of the recursions around hold: what came back to which loop, by its number, and
-    what is the same in every round, by the relation's id.
+    """The common table expressions of the recursions around a relation. `came_back` has the rows that came back to a
+    loop, by its number; `fixed` the rows that are the same in every round, by the relation's id.
     """
 
     came_back: Mapping[int, str] = field(default_factory=dict)
@@ -108,8 +112,8 @@ class _Visit:
 
 
 class Statement:
-    """Renders one fragment. `shared` are the plan's common subtrees; those that are used become common table
-    expressions, each MATERIALIZED, so that all their uses see the same rows.
+    """Renders one fragment. `shared` are the plan's common subtrees. Each subtree in use becomes a MATERIALIZED common
+    table expression, so that all its uses see the same rows.
     """
 
     def __init__(self, leaves: Leaves, shared: Sequence[ir.Relation]) -> None:
@@ -125,9 +129,11 @@ class Statement:
     def select(
         self, root: ir.Relation, named: Sequence[Type] | None = None, *, result: ir.Recursion | None = None
     ) -> str:
-        """The SELECT. A fragment's own root is rendered even where it is an edge to others. `named` are the root's
-        types where the fields of its structs shall have names. Where the root is the loop `result`, its rows are
-        neither sorted nor counted: up to one more than there may be.
+        """The SELECT of a fragment.
+
+        A fragment's own root is rendered even if it is an edge to other fragments. `named` are the root's types if the
+        fields of its structs get names. If the root is the loop `result`, the statement neither sorts nor counts its
+        rows: it gives up to one row more than the limit.
         """
         self._root = root
         self._result = result
@@ -217,7 +223,9 @@ class Statement:
                 assert_never(relation)
 
     def _recursion(self, relation: ir.Recursion, visit: _Visit) -> Generator[_Visit, str, str]:
-        """Each step is rendered twice where something enters: it reads that first, and then what came back."""
+        """The SELECT of a recursion. If rows enter, each step is rendered twice: a step reads the entering rows first,
+        then the rows that came back.
+        """
         self.loops[relation.loop] = relation
         names = RecursionNames(number=next(self._aliases))
         around, inside = visit.outer, visit.inside
@@ -249,7 +257,9 @@ class Statement:
         )
 
     def _shared_use(self, relation: ir.Shared) -> Generator[_Visit, str, str]:
-        """The definition is rendered at the first use, and stands after those that it uses itself."""
+        """The SELECT of a shared subtree. The first use renders the definition, which stands behind the definitions
+        that it uses itself.
+        """
         if relation.ordinal not in self._common:
             self._common[relation.ordinal] = yield _Visit(self._shared[relation.ordinal], ())
         name = f"s{relation.ordinal}"
@@ -257,7 +267,7 @@ class Statement:
 
 
 def _inside(column: str, type_: Type) -> str:
-    """A source's column; inside a statement the fields of structs are f1, f2, ..., or unions would go by name."""
+    """A source's column. Unions match the fields of structs by name, so inside a statement fields are f1, f2, ..."""
     return rename(column, unnamed(type_))
 
 

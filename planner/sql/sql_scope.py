@@ -1,4 +1,4 @@
-"""What the names in an expression mean at one place of a statement: `expressions.Scope`, from texts."""
+"""The names in an expression at one place of a statement: `expression_writer.Scope`, from texts."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from .. import ir
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextScope:
-    """`rows[0]` are the columns of the current row (`r3.c0`), `rows[n]` those of the n-th enclosing subquery's
-    operator. `subqueries` holds the SELECT of every subquery of the expressions, by its relation's `id`, made before;
-    `clock` gives the SQL of a clock value.
+    """A scope made of texts.
+
+    `rows[0]` are the columns of the current row (`r3.c0`), `rows[n]` those of the n-th enclosing subquery's operator.
+    `subqueries` holds the SELECT of every subquery of the expressions, by its relation's `id`, made before; `clock`
+    gives the SQL of a clock value.
     """
 
     rows: tuple[tuple[str, ...], ...]

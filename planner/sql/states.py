@@ -1,8 +1,8 @@
-"""An aggregate function in two halves: states of some of the rows, and the value from the states of all of them.
+"""An aggregate function in two halves: states of some of the rows, and the value from the states of all rows.
 
-A function's template says which of DuckDB's aggregates it is made from. Each of those that can be put together from
-parts gets a state column; the template is then rendered once more over the states put together. So a function has the
-same meaning in halves as whole, its checks for overflow included: those look at the total.
+A function's template calls DuckDB's aggregates. Each of these aggregates that can be put together from parts gets a
+state column; the template is then rendered once more over the states put together. So a function has the same meaning
+in halves as whole, its checks for overflow included: the checks look at the total.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DOUBLE: Final = t.Float(bits=64)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """A state column: the aggregate that makes it from rows, of which type, and the one that joins two of them."""
+    """A state column: the aggregate that makes it from rows, its type, and the aggregate that joins several states."""
 
     function: str
     type: t.Type
@@ -32,14 +32,14 @@ class State:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Parts:
-    """The states that one of DuckDB's aggregates needs, and its value from them (`{0}`, `{1}`), joined."""
+    """The states of one of DuckDB's aggregates, and the aggregate's value from the joined states (`{0}`, `{1}`)."""
 
     states: Callable[[t.Type | None], Sequence[State] | None]
     value: str
 
 
 def _sum(type_: t.Type | None) -> Sequence[State] | None:
-    """What DuckDB sums to: integers without bound (here, as many digits as Arrow can carry), floats to doubles."""
+    """The state of a sum: for integers without bound (as many digits as Arrow can carry), for floats a double."""
     match type_:
         case t.Integer():
             return [State(function="sum", type=t.Decimal(precision=38, scale=0), joined="CAST(sum({}) AS HUGEINT)")]
@@ -83,14 +83,14 @@ _Use: TypeAlias = tuple[str, tuple[str, ...]]
 
 
 def states_of(measure: ir.Measure) -> Sequence[State] | None:
-    """The state columns of a measure; None where it has to see all of a group's rows at once."""
+    """The state columns of a measure; None if the measure has to see all of a group's rows at once."""
     if measure.distinct or measure.sorts or measure.function.name not in _HALVED:
         return None
     found: list[State] = []
     try:
         uses = _uses(measure, [each if isinstance(each, str) else "x" for each in measure.arguments])
     except PlanError:
-        return None  # said when it is rendered
+        return None  # rendering reports the error
     for name, _ in uses:
         parts = _PARTS.get(name)
         made = parts.states(_argument_type(measure)) if parts else None
@@ -128,7 +128,7 @@ def render_total(measure: ir.Measure, columns: Sequence[str]) -> str:
 
 
 def _uses(measure: ir.Measure, arguments: Sequence[str]) -> list[_Use]:
-    """The aggregates that the function's template asks for, each once."""
+    """The aggregates that the function's template calls, each once."""
     found: dict[_Use, None] = {}
 
     def note(name: str, *given: str) -> str:

@@ -1,4 +1,4 @@
-"""What a relation's file is given to write its expressions with."""
+"""The writer with which a relation's file writes its expressions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .table import Table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writer:
-    """Writes expressions that see the rows of `scope`; `aliases` numbers the tables of the whole statement."""
+    """Writes expressions that see the rows of `scope`. `aliases` numbers the tables of the whole statement."""
 
     scope: TextScope
     aliases: Iterator[int] = field(default_factory=lambda: itertools.count(1))
@@ -46,18 +46,18 @@ class Writer:
         return Table(select=select, alias=f"r{next(self.aliases)}", width=width)
 
     def with_subqueries(self, selects: Mapping[int, str]) -> Writer:
-        """A writer that knows the SELECTs of its expressions' subqueries, by their relations' ids."""
+        """A writer that knows the SELECTs of its expressions' subqueries, by the id of the subquery's relation."""
         return replace(self, scope=replace(self.scope, subqueries=selects))
 
     def over(self, *tables: Table) -> Writer:
-        """A writer whose current row is that of these tables, side by side."""
+        """A writer whose current row is the row of these tables, side by side."""
         row = tuple(column for table in tables for column in table.columns)
         return replace(self, scope=replace(self.scope, rows=(row, *self.scope.rows[1:])))
 
     def order(self, keys: Sequence[ir.SortKey]) -> str:
-        """An ORDER BY clause, or nothing. Nulls as each key says; NaN is above all numbers, -0.0 is 0.0.
+        """An ORDER BY clause, or nothing. Each key places its nulls; NaN is above all numbers, and -0.0 is 0.0.
 
-        A constant does not order anything, and SQL would take an integer for a column's position.
+        A constant orders nothing, and SQL would take an integer for a column's position, so constants are left out.
         """
         terms = [self._term(key) for key in keys if not isinstance(key.expression, ir.Literal)]
         return f" ORDER BY {', '.join(terms)}" if terms else ""

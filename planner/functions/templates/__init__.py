@@ -49,10 +49,10 @@ TABLES: Final[Mapping[FunctionKind, Mapping[tuple[str, str], Entry]]] = MappingP
 
 
 def entry(kind: FunctionKind, file: str, name: str) -> Entry | None:
-    """The table's entry for an official function; None where Tidegate does not run it."""
+    """The table's entry for an official function; None if Tidegate does not run it."""
     return TABLES[kind].get((file.removeprefix("functions_"), name))
 
 
 def refusal(file: str, name: str) -> str:
-    """Why Tidegate does not run an official function that has no entry."""
+    """The reason why Tidegate does not run an official function that has no entry."""
     return REFUSED[file.removeprefix("functions_"), name]

@@ -1,4 +1,4 @@
-"""Aggregates. A template calls DuckDB's through `Use.call`, so that it can be one of a window as well."""
+"""Aggregates. A template calls DuckDB's aggregate through `Use.call`, so that it works in a window as well."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _plain(function: str) -> Template:
 
 
 def _sum(use: Use) -> str:
-    """DuckDB sums integers as HUGEINT, decimals as DECIMAL(38, s), floats as doubles."""
+    """The sum. DuckDB sums integers as HUGEINT, decimals as DECIMAL(38, s), floats as doubles."""
     total = use.call("sum", use.arguments[0])
     if not isinstance(use.result, t.Integer):
         return total
@@ -30,7 +30,7 @@ def _sum_or_zero(use: Use) -> str:
 
 
 def _average_decimals(use: Use) -> str:
-    """Exactly: the sum's digits divided by the count, rounded half away from zero."""
+    """The exact average of decimals: the sum's digits divided by the count, rounded half away from zero."""
     argument, result = decimal(use.type(0)), decimal(use.result)
     total = t.Decimal(precision=38, scale=argument.scale)
     digits = unscaled(use.call("sum", use.arguments[0]), total)
@@ -39,8 +39,8 @@ def _average_decimals(use: Use) -> str:
 
 
 def _average(use: Use) -> str:
-    """Of integers, their exact sum divided by their number, truncated towards zero where the average is one itself:
-    DuckDB's own average of them cannot be put together from parts to the last bit.
+    """The average. Of integers it is the exact sum divided by the count, truncated towards zero if the result is an
+    integer: DuckDB's own average of integers cannot be put together from parts to the last bit.
     """
     (x,) = use.arguments
     if not isinstance(use.type(0), t.Integer):
@@ -60,7 +60,7 @@ def _any_value(use: Use) -> str:
 
 
 def _product(use: Use) -> str:
-    """Of integers exactly, which DuckDB's own, a double, is not; one for no input."""
+    """The product, one for no input. Of integers it is exact, unlike DuckDB's own, which is a double."""
     (x,) = use.arguments
     if not isinstance(use.result, t.Integer):
         return use.cast(f"coalesce({use.call('product', x)}, 1)")
@@ -70,7 +70,7 @@ def _product(use: Use) -> str:
 
 
 def _spread(function: str) -> Template:
-    """The distribution is an argument in newer plans, an option in older ones."""
+    """A standard deviation or variance. The distribution is an argument in newer plans, an option in older ones."""
 
     def template(use: Use) -> str:
         *enum, x = use.arguments
@@ -85,7 +85,9 @@ def _correlation(use: Use) -> str:
 
 
 def _median(use: Use) -> str:
-    """Exact also where an approximation would do. Between two integers the even one, exactly, by way of decimals."""
+    """The median, exact also where an approximation would do. Between two integers it is the even one, computed exactly
+    by way of decimals.
+    """
     x = use.arguments[1]
     if not isinstance(use.result, t.Integer):
         return use.cast(use.call("median", x))

@@ -15,7 +15,7 @@ ROUNDING: Final = ("TIE_TO_EVEN",)
 
 
 def wrapped(sql: str, type_: t.Integer) -> str:
-    """A wide value's low bits, as two's complement arithmetic keeps them."""
+    """The low bits of a wide value, as two's complement arithmetic keeps them."""
     size = f"CAST({2**type_.bits} AS HUGEINT)"
     if not type_.signed:
         return f"CAST((({sql}) % {size} + {size}) % {size} AS {sql_type(type_)})"
@@ -24,7 +24,7 @@ def wrapped(sql: str, type_: t.Integer) -> str:
 
 
 def clamped(sql: str, type_: t.Integer) -> str:
-    """A wide value, or the nearest one the type has."""
+    """A wide value, or the nearest value that the type has."""
     low = -(2 ** (type_.bits - 1)) if type_.signed else 0
     high = 2 ** (type_.bits - type_.signed) - 1
     inside = let(sql, lambda v: f"CASE WHEN {v} > {high} THEN {high} WHEN {v} < {low} THEN {low} ELSE {v} END")
@@ -32,7 +32,9 @@ def clamped(sql: str, type_: t.Integer) -> str:
 
 
 def overflowing(exact: str, wide: str, type_: t.Integer, overflow: str) -> str:
-    """`exact` fails on overflow by itself; `wide` is the same in a type where it cannot."""
+    """The SQL with the chosen behaviour on overflow. `exact` fails on overflow by itself; `wide` is the same in a type
+    that cannot overflow.
+    """
     match overflow:
         case "SATURATE":
             return clamped(wide, type_)
@@ -100,7 +102,7 @@ def _negate(use: Use) -> str:
     (x,) = use.arguments
     if not isinstance(use.result, t.Integer):
         return f"(-{x})"
-    # DuckDB's negation of a constant gives the next wider type where it must: the cast finds that
+    # DuckDB's negation of a constant gives the next wider type if needed: the cast finds that
     return overflowing(use.cast(f"-{x}"), f"-CAST({x} AS HUGEINT)", use.result, use.choices.get("overflow", "ERROR"))
 
 
@@ -112,7 +114,7 @@ def _absolute(use: Use) -> str:
 
 
 def _sign(use: Use) -> str:
-    """Of a float's zero and NaN, they themselves."""
+    """The sign. For a float's zero and NaN it is the value itself."""
     (x,) = use.arguments
     if isinstance(use.result, t.Integer):
         return use.cast(f"sign({x})")
@@ -128,7 +130,7 @@ def _power(use: Use) -> str:
 
 
 def _integer_power(base: str, exponent: str) -> str:
-    """Exactly, by repeated multiplication: floating point would be off beyond 2**53."""
+    """An exact power, by repeated multiplication: floating point would be off beyond 2**53."""
     factors = f"list_transform(range({exponent}), lambda power_step: CAST({base} AS HUGEINT))"
     product = f"list_reduce({factors}, lambda power_left, power_right: power_left * power_right, CAST(1 AS HUGEINT))"
     return (
@@ -159,7 +161,9 @@ def _integer(type_: Type) -> t.Integer:
 
 
 def _shift_left(use: Use) -> str:
-    """Bits that leave the type are lost, as in two's complement; by its width or more, all are."""
+    """A shift to the left. Bits that leave the type are lost, as in two's complement; a shift by the type's width or
+    more loses all bits.
+    """
     type_ = _integer(use.result)
 
     def shifted(values: Sequence[str]) -> str:
@@ -198,12 +202,12 @@ def _shift_guards(by: str, type_: t.Integer, emptied: str) -> str:
 
 
 def _math(function: str) -> Template:
-    """DuckDB computes these in double precision, NaN outside of their domain."""
+    """A function that DuckDB computes in double precision, with NaN outside of its domain."""
     return lambda use: use.cast(f"{function}({', '.join(use.arguments)})")
 
 
 def _bounded(function: str, outside: str) -> Template:
-    """`outside` is a condition on `x`: where it holds, the result is NaN or an error."""
+    """A function with a domain. Where the condition `outside` on `x` holds, the result is NaN or an error."""
 
     def template(use: Use) -> str:
         (x,) = use.arguments

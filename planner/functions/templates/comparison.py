@@ -23,7 +23,7 @@ def balanced(symbol: str, parts: Sequence[str]) -> str:
 
 
 def comparable(use: Use, index: int) -> str:
-    """An argument as comparisons see it."""
+    """An argument in the form that comparisons see."""
     sql = use.arguments[index]
     return f"rtrim({sql}, ' ')" if isinstance(use.type(index), t.FixedChar) else sql
 
@@ -41,7 +41,7 @@ def _logic(symbol: str, empty: str) -> Template:
 
 
 def _between(use: Use) -> str:
-    """SQL's BETWEEN is false where one bound alone decides; Substrait's is null when either bound is."""
+    """BETWEEN. SQL's is false if one bound alone decides; Substrait's is null if either bound is."""
     maybe = [i for i in (1, 2) if use.type(i).nullable and use.constant(i) is None]
     if not maybe:
         return f"({comparable(use, 0)} BETWEEN {comparable(use, 1)} AND {comparable(use, 2)})"
@@ -54,7 +54,7 @@ def _between(use: Use) -> str:
 
 
 def _extreme(function: str) -> Template:
-    """DuckDB's least and greatest skip nulls."""
+    """The least or greatest argument, null if any is: DuckDB's own functions skip nulls."""
 
     def template(use: Use) -> str:
         maybe = [i for i in range(len(use.arguments)) if use.type(i).nullable]

@@ -1,4 +1,4 @@
-"""Dates, times, timestamps and intervals. Instants are taken apart in the zone they name."""
+"""Dates, times, timestamps and intervals. Instants are taken apart in the zone that the call names."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _WEDNESDAY: Final = "(CAST({x} AS DATE) + 3 - CAST(date_part('dow', {x}) AS INTE
 
 
 def local(use: Use, x: str, index: int, zone: str) -> str:
-    """The instant `x` as the clock on a wall in `zone` shows it."""
+    """The instant `x` as a wall clock in `zone` shows it."""
     _only_microseconds(use, index)
     return f"({x} AT TIME ZONE {zone})"
 
@@ -72,7 +72,7 @@ def _extract_boolean(use: Use) -> str:
 
 
 def _shift(sign: str) -> Template:
-    """A moment and an interval. With a zone, months are added to the wall's clock."""
+    """A moment plus or minus an interval. With a zone, months are added to the wall clock's time."""
 
     def template(use: Use) -> str:
         x, interval, *zone = use.arguments
@@ -107,7 +107,7 @@ def _parse(use: Use) -> str:
 
 
 def _parse_timestamp(use: Use) -> str:
-    """A zone in the text wins, then the one given; without either the text is in UTC."""
+    """A timestamp from text. A zone in the text wins, then the given zone; without either the text is in UTC."""
     text, format_, *rest = use.arguments
     known = use.constant(1)
     if not isinstance(known, str):

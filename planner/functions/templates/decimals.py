@@ -1,4 +1,4 @@
-"""Exact arithmetic on decimals. DuckDB would divide them as floating point; here they stay whole numbers."""
+"""Exact arithmetic on decimals. DuckDB would divide decimals as floating point; the templates keep whole numbers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ MAX_DIGITS: Final = 38
 
 
 def decimal(type_: Type) -> t.Decimal:
-    """The type, which the signature says is a decimal."""
+    """The type, which is a decimal by the function's signature."""
     if not isinstance(type_, t.Decimal):
         raise ValueError(f"{type_} where a decimal belongs")
     return type_
 
 
 def fitted(sql: str, natural: t.Decimal, wanted: t.Decimal) -> str:
-    """`sql`, of a decimal type that DuckDB chose, cast only where it is wider or has another scale."""
+    """`sql`, of a decimal type that DuckDB chose, cast only if that type is wider or has another scale."""
     if natural.scale == wanted.scale and natural.precision <= wanted.precision:
         return sql
     return f"CAST({sql} AS {sql_type(wanted)})"
@@ -37,7 +37,7 @@ def unscaled(sql: str, type_: t.Decimal) -> str:
 
 
 def scaled(sql: str, scale: int, wanted: t.Decimal) -> str:
-    """The decimal whose digits, `scale` of them decimal places, are the HUGEINT `sql`, rounded half away from zero."""
+    """A decimal from the HUGEINT `sql` of its digits, `scale` of them decimal places, rounded half away from zero."""
     whole = f"CAST({sql} AS DECIMAL(38,0))"
     if scale:
         whole = f"{whole} * CAST('{'0.'.ljust(scale + 1, '0')}1' AS DECIMAL({scale},{scale}))"
@@ -47,7 +47,8 @@ def scaled(sql: str, scale: int, wanted: t.Decimal) -> str:
 def quotient(dividend: str, divisor: str, shift: int, wanted: t.Decimal) -> str:
     """`dividend * 10**shift / divisor` of HUGEINTs, rounded half away from zero to the wanted scale.
 
-    `shift` gives the wanted scale. One more digit is computed, truncated: it alone decides the rounding.
+    `shift` gives the wanted scale. The template computes one more digit, truncated: that digit alone decides the
+    rounding.
     """
     one_more = shift + 1
     if one_more > 0:

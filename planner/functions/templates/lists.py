@@ -14,7 +14,7 @@ def _sort(use: Use) -> str:
 
 
 def _quantified(decided: str, otherwise: str) -> Template:
-    """True or false as soon as one element decides; else null if one is unknown."""
+    """A quantifier over a list: true or false as soon as one element decides, else null if one element is unknown."""
 
     def template(use: Use) -> str:
         def answered(answers: str) -> str:
@@ -30,7 +30,7 @@ def _quantified(decided: str, otherwise: str) -> Template:
 
 
 def _index_in(use: Use) -> str:
-    """DuckDB's NaN equals itself."""
+    """The index of an item. DuckDB's NaN equals itself, so the option `nan_equality` needs a test."""
     needle, haystack = use.arguments
 
     def index(v: str) -> str:

@@ -17,7 +17,9 @@ _FAILURES: Final[dict[str, str]] = {"NAN": "CAST('nan' AS DOUBLE)", "NULL": "NUL
 
 
 def _guarded(use: Use, x: str, logarithm: Callable[[str], str]) -> str:
-    """DuckDB's own answers are NaN below zero and minus infinity at it."""
+    """A logarithm with the chosen behaviour outside its domain. DuckDB gives NaN below zero and minus infinity
+    at zero.
+    """
     domain, zero = use.choices["on_domain_error"], use.choices["on_log_zero"]
 
     def guards(v: str) -> str:
@@ -37,13 +39,13 @@ def _plain(function: str) -> Template:
 
 
 def _with_base(use: Use) -> str:
-    """The official cases have the base first, whatever the parameters are called."""
+    """A logarithm with a base. The official test cases have the base first, whatever the parameters are called."""
     base, x = use.arguments
     return _guarded(use, x, lambda v: f"(ln({v}) / ln(CAST({base} AS DOUBLE)))")
 
 
 def _of_one_plus(use: Use) -> str:
-    """Accurate near zero, where 1 + x has lost x's digits: the error of the sum cancels out."""
+    """The logarithm of 1 + x, accurate near zero, where 1 + x has lost x's digits: the error of the sum cancels out."""
     (argument,) = use.arguments
 
     def logarithm(x: str) -> str:

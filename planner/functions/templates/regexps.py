@@ -1,4 +1,4 @@
-"""Regular expressions. DuckDB's are RE2's: no look-around and no back-references in patterns, which RE2 reports."""
+"""Regular expressions in RE2's dialect, which DuckDB uses. RE2 reports look-around and back-references as errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NOTE: Final = "patterns are RE2's: look-around is an error"
 
 
 def _pattern(use: Use) -> str:
-    """The pattern with its options as flags in front, so that no default of the engine's decides."""
+    """The pattern with its options as flags in front, so that no default of the engine decides."""
     on = "i" if use.choices["case_sensitivity"] == "CASE_INSENSITIVE" else ""
     off = ""
     for flag, option in (("m", "multiline"), ("s", "dotall")):
@@ -39,7 +39,7 @@ def _all(x: str, pattern: str, position: str | None, group: str) -> str:
 
 
 def _match(use: Use) -> str:
-    """Null where there is no such match."""
+    """The match; null if there is none."""
     x, _, *rest = use.arguments
     position, occurrence, group = rest or (None, "1", "0")
     return f"list_extract({_all(x, _pattern(use), position, f'CAST({group} AS INTEGER)')}, {occurrence})"

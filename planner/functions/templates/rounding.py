@@ -9,7 +9,7 @@ from .decimals import decimal, scaled, unscaled
 from .use import Entry, Table, Template, Use, let, let_all
 
 _MODES: Final = (
-    "TIE_AWAY_FROM_ZERO",  # what SQL's round means
+    "TIE_AWAY_FROM_ZERO",  # the meaning of SQL's round
     "TIE_TO_EVEN",
     "TRUNCATE",
     "CEILING",
@@ -32,7 +32,7 @@ _UP: Final[dict[str, str]] = {
     "TIE_TO_EVEN": "2 * abs({r}) > {f} OR (2 * abs({r}) = {f} AND {q} % 2 <> 0)",
     "TIE_TO_ODD": "2 * abs({r}) > {f} OR (2 * abs({r}) = {f} AND {q} % 2 = 0)",
 }
-"""When the quotient {q} of a division by {f}, with remainder {r}, goes one step away from zero."""
+"""The conditions under which the quotient {q} of a division by {f}, with remainder {r}, goes a step away from zero."""
 
 
 def _multiple(n: str, f: str, mode: str) -> str:
@@ -46,7 +46,7 @@ def _multiple(n: str, f: str, mode: str) -> str:
 
 
 def _power_of_ten(exponent: str) -> str:
-    """10**exponent as a HUGEINT, at most 10**38; none for a negative exponent, which never gets here."""
+    """10**exponent as a HUGEINT, at most 10**38. A negative exponent has no power and never gets here."""
     return let(
         exponent,
         lambda e: f"CAST(CAST('1' || repeat('0', CASE WHEN {e} > 38 THEN 38 ELSE {e} END) AS VARCHAR) AS HUGEINT)",

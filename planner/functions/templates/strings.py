@@ -15,7 +15,7 @@ _CHARACTERS: Final = {"char_set": ("UTF8", "ASCII_ONLY")}
 
 
 def folded(use: Use, index: int) -> str:
-    """An argument as the chosen case sensitivity compares it."""
+    """An argument in the form that the chosen case sensitivity compares."""
     sql = use.arguments[index]
     match use.choices.get("case_sensitivity"):
         case "CASE_INSENSITIVE":
@@ -31,7 +31,7 @@ def _test(function: str) -> Template:
 
 
 def _like(use: Use) -> str:
-    """No character escapes another, in Substrait's pattern as in DuckDB's LIKE without an ESCAPE clause."""
+    """LIKE. No character escapes another, in Substrait's pattern as in DuckDB's LIKE without an ESCAPE clause."""
     return f"({folded(use, 0)} LIKE {folded(use, 1)})"
 
 
@@ -59,7 +59,7 @@ def _substring(use: Use) -> str:
 
 
 def _from_left(x: str, start: str, count: str | None) -> str:
-    """What of the window [start, start + count) lies on the string, whose first character is 1."""
+    """The part of the window [start, start + count) that lies on the string. The string's first character is 1."""
     first = f"CASE WHEN {start} < 1 THEN 1 ELSE {start} END"
     if count is None:
         return f"substring({x}, {first})"
@@ -122,7 +122,7 @@ def _capitalize(use: Use) -> str:
 
 
 def _words(x: str, word: str) -> str:
-    """The string with `word`, an expression of `word`, in each of its words' place."""
+    """The string with each of its words replaced by `word`, an SQL expression over `word`."""
     parts = f"regexp_extract_all({x}, '\\s+|\\S+')"
     return f"array_to_string(list_transform({parts}, lambda word: {word}), '')"
 
@@ -160,7 +160,7 @@ def _center(use: Use) -> str:
 
 
 def _split(use: Use) -> str:
-    """Without a separator, the string is its own only part."""
+    """The parts of a string. Without a separator, the whole string is the only part."""
     if not use.type(1).nullable or use.constant(1) is not None:
         return f"string_split({use.arguments[0]}, {use.arguments[1]})"
 

@@ -1,10 +1,11 @@
-"""What a template sees of one use of a function, and how templates are entered in the table.
+"""A template's view of one use of a function, and the table's entries.
 
-A template turns the arguments' SQL into the function's SQL, of exactly the result's type. Two things it must not do:
-mention a long argument twice (nested uses would grow exponentially: `let` names it instead), and swallow an option.
+A template turns the arguments' SQL into the function's SQL, of exactly the result's type. A template must not mention a
+long argument twice (nested uses would grow exponentially: `let` names the argument instead), and must not swallow an
+option.
 
-A decimal may have fewer digits in SQL than its type says, with the same scale: what DuckDB's own arithmetic gives is
-often a digit narrower than Substrait's rule, and a cast on every row costs more than it tells.
+A decimal may have fewer digits in SQL than its type says, with the same scale: the result of DuckDB's own arithmetic is
+often a digit narrower than Substrait's rule, and a cast on every row would cost more than it is worth.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ AggregateCall: TypeAlias = Callable[..., str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """One use. `arguments` are SQL, or an enum argument's value; `types` are theirs, None for an enum.
+    """One use of a function. `arguments` are SQL, or an enum argument's value; `types` are the arguments' types, None
+    for an enum.
 
-    `choices` has one supported value for every option the implementation has: the plan's first supported
+    `choices` has one supported value for every option that the implementation has: the plan's first supported
     preference, or the table's default. `constants` has the values of arguments that are literals.
     """
 
@@ -51,11 +53,11 @@ class Use:
         return found
 
     def constant(self, index: int) -> object:
-        """The value of an argument that is a literal; None for a null one and for everything else."""
+        """The value of an argument that is a literal; None for a null literal and for everything else."""
         return self.constants[index] if index < len(self.constants) else None
 
     def refuse(self, why: str) -> NoReturn:
-        """This use cannot be honoured, though others of the function can."""
+        """Refuses this use of the function. Other uses of the function can be honoured."""
         raise PlanError(Problem(place=self.place, reason="UNSUPPORTED_FUNCTION", message=f"{self.name}: {why}"))
 
     def cast(self, sql: str) -> str:
@@ -70,16 +72,16 @@ class Use:
 
 
 def let(sql: str, body: Callable[[str], str]) -> str:
-    """`body(sql)`, with `sql` named first when it is more than a column or a constant.
+    """`body(sql)`, with `sql` named first if it is more than a column or a constant.
 
-    The name is a parameter of a one-element list's lambda: it evaluates once, and where CASE says so not at all.
-    It is made from what it names, so nested uses cannot take one for another.
+    The name is a parameter of a one-element list's lambda: DuckDB evaluates the value once, or not at all if a CASE
+    skips it. The name is made from the value's SQL, so nested uses cannot confuse names.
     """
     return let_all([sql], lambda names: body(names[0]))
 
 
 def let_all(sqls: Sequence[str], body: Callable[[Sequence[str]], str]) -> str:
-    """`body` of several values, each named where it is long."""
+    """`body` of several values. Each long value gets a name."""
     names = [sql if _ATOM.fullmatch(sql) else _name(sql) for sql in sqls]
     made = body(names)
     for sql, name in zip(reversed(sqls), reversed(names), strict=True):
@@ -102,8 +104,8 @@ Template: TypeAlias = Callable[[Use], str]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A function in the table. `options` has the supported values of each option, the default first, and
-    `note` what a reader of the coverage table should know.
+    """A function in the table. `options` has the supported values of each option, the default first; `note` is a remark
+    for the coverage table.
     """
 
     template: Template
@@ -112,4 +114,4 @@ class Entry:
 
 
 Table: TypeAlias = dict[tuple[str, str], Entry]
-"""By extension file (without `functions_`) and function name."""
+"""Entries by extension file (without `functions_`) and function name."""

@@ -15,7 +15,7 @@ def _function(name: str) -> Template:
 
 
 def _nth_value(use: Use) -> str:
-    """Null beyond the frame; a position below one is an error."""
+    """The value at a position of the frame. The value is null beyond the frame; a position below one is an error."""
     position = use.arguments[1]
     found = use.cast(use.call("nth_value", *use.arguments))
     constant = use.constant(1)

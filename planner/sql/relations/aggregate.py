@@ -1,5 +1,6 @@
-"""Aggregate: one row per group of each grouping set. Null is a key like any other; no group of its own has no row,
-but the empty set has one even over no rows.
+"""Aggregate: one row per group of each grouping set.
+
+Null is a key like any other. Over no rows there is no group, except in the empty grouping set, which has one row.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from ..table import Table, select_list
 from ..writer import Writer
 
 _ASKED: Final = 60
-"""Keys that one GROUPING may be asked of: each is a bit of a number."""
+"""The most keys of one GROUPING: each key is a bit of a number."""
 
 
 def select_aggregate(relation: ir.Aggregate, table: Table, writer: Writer) -> str:
@@ -35,8 +36,8 @@ def _null(key: ir.Expression) -> str:
 
 
 def _grouping_sets(relation: ir.Aggregate, table: Table, writer: Writer) -> str:
-    """The keys become columns first, so that equal keys are still two; the set's number is read off GROUPING, which is
-    asked once: DuckDB makes a column of each time that it is asked, of every set.
+    """The SELECT of several grouping sets. Keys become columns first, so that equal keys are still two. GROUPING gives
+    the set's number and is called once: DuckDB makes a column, in every set, of each call.
     """
     row = writer.over(table)
     keyed = row.table(
@@ -60,8 +61,8 @@ def _grouping_sets(relation: ir.Aggregate, table: Table, writer: Writer) -> str:
 
 
 def _set_number(numbers: dict[frozenset[int], list[int]], parts: Sequence[Sequence[int]], masks: Sequence[str]) -> str:
-    """From what GROUPING says of each part of the keys. A set that is there twice has its rows twice, under both
-    numbers.
+    """The set's number, from the result of GROUPING for each part of the keys. A set that occurs twice has its rows
+    twice, under both numbers.
     """
     repeated = any(len(each) > 1 for each in numbers.values())
     branches = []
@@ -74,5 +75,7 @@ def _set_number(numbers: dict[frozenset[int], list[int]], parts: Sequence[Sequen
 
 
 def _mask(grouped: frozenset[int], keys: Sequence[int]) -> int:
-    """What GROUPING gives for these keys: a bit for each that is not grouped by, the last one's being the lowest."""
+    """The value of GROUPING for these keys: a bit for each key that is not grouped by. The last key's bit is the
+    lowest.
+    """
     return int("".join(str(int(at not in grouped)) for at in keys), 2)

@@ -11,7 +11,7 @@ from ..writer import Writer
 
 
 def select_expand(relation: ir.Expand, table: Table, writer: Writer) -> str:
-    """By UNNEST, because a join with the numbers would order rows by how the input is cut."""
+    """The SELECT, by UNNEST: a join with the numbers would order rows by the parts into which the input is cut."""
     width = table.width
     numbers = list(range(len(relation.alternatives)))
     copies = f"SELECT {', '.join((*table.columns, f'unnest({numbers}::INTEGER[])'))} FROM {table.item}"

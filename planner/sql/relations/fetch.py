@@ -12,7 +12,7 @@ def select_fetch(relation: ir.Fetch, table: Table, writer: Writer) -> str:
 
 
 def limit(offset: ir.Expression | None, count: ir.Expression | None, writer: Writer) -> str:
-    """A LIMIT clause, or nothing. A null count is no limit, a null offset none; DuckDB refuses negative ones."""
+    """A LIMIT clause, or nothing. A null count is no limit, a null offset is none; DuckDB refuses negative values."""
     clause = "" if count is None else f" LIMIT {_rows(count, writer)}"
     return clause if offset is None else f"{clause} OFFSET {_rows(offset, writer)}"
 

@@ -11,7 +11,9 @@ from ..table import Table, select_list
 from ..writer import Writer
 
 _SEPARATE: Final = 64
-"""DuckDB compares every pair of a filter's terms (2,000 terms: 9 s). Those beyond this many are one term to it."""
+"""The most separate terms of a filter. DuckDB compares every pair of terms (2,000 terms: 9 s), so the terms beyond this
+many are one term.
+"""
 
 
 def select_filter(relation: ir.Filter, table: Table, writer: Writer) -> str:

@@ -1,7 +1,7 @@
-"""Join: all types. A condition that is null for a pair does not match it.
+"""Join: all types. A condition that is null for a pair does not match the pair.
 
-A single join fails the statement when a row matches more than once: it is a scalar subquery, whose one row is a struct
-of the other side. A mark is true if any pair matches, else null if the condition is null for any, else false.
+A single join fails the statement if a row matches more than once: it is a scalar subquery, whose one row is a struct of
+the other side. A mark is true if any pair matches, else null if the condition is null for any pair, else false.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _filtering(keyword: str, kept: Table, other: Table, on: str) -> str:
 
 
 def single(kept: Table, other: Table, on: str, writer: Writer, *, other_first: bool) -> str:
-    """All rows of one side, each with its one match of the other or nulls."""
+    """All rows of one side, each with its one match of the other side, or with nulls."""
     fields = [f"f{at} := {column}" for at, column in enumerate(other.columns)] or ["f0 := NULL"]
     match_ = f"SELECT struct_pack({', '.join(fields)}) FROM {other.item} WHERE {on}"
     matched = writer.table(f"SELECT {select_list((*kept.columns, f'({match_})'))} FROM {kept.item}", kept.width + 1)
@@ -62,12 +62,16 @@ def single(kept: Table, other: Table, on: str, writer: Writer, *, other_first: b
 
 
 def mark(condition: ir.Expression | None, kept: Table, other: Table, row: Writer) -> str:
-    """The rows of one side, each with whether the other has a match; `row` sees both as the condition does."""
+    """The rows of one side, each with a mark for a match on the other side. `row` sees both sides as the condition
+    does.
+    """
     return f"SELECT {select_list((*kept.columns, _mark(condition, kept, other, row)))} FROM {kept.item}"
 
 
 def _mark(condition: ir.Expression | None, kept: Table, other: Table, row: Writer) -> str:
-    """DuckDB matches EXISTS and IN by hash; the general form, by comparing every pair, is the last resort."""
+    """The mark's SQL. DuckDB matches EXISTS and IN by hash; the general form, which compares every pair, is the last
+    resort.
+    """
     on = row.condition(condition)
     if condition is None or not condition.type.nullable:
         return f"EXISTS (SELECT 1 FROM {other.item} WHERE {on})"
@@ -79,7 +83,7 @@ def _mark(condition: ir.Expression | None, kept: Table, other: Table, row: Write
 
 
 def _equality(condition: ir.Expression, row: tuple[str, ...], kept: Table) -> tuple[ir.Field, ir.Field] | None:
-    """The kept side's column and the other's, when the condition is that they are equal."""
+    """The kept side's column and the other side's column, if the condition is that they are equal."""
     match condition:
         case ir.Call(arguments=(ir.Field(steps=(), outer=0) as one, ir.Field(steps=(), outer=0) as two)):
             if condition.function.name != "equal" or not condition.function.urn.endswith("functions_comparison"):

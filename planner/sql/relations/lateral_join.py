@@ -1,4 +1,4 @@
-"""Lateral join: the right side is evaluated for each left row, which it reads as an outer row."""
+"""Lateral join: evaluates the right side for each left row, which the right side reads as an outer row."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """Recursion: a loop as one recursive statement.
 
-With `base`, `steps` and what enters, it is `what enters UNION ALL (base and steps(what enters) UNION steps(new rows))`.
-What a step reads beside its reference is computed once, in a MATERIALIZED common table expression: DuckDB would compute
-it in every round. Rows are counted as the rounds find them. Where the loop's rows are all that the statement gives,
-whoever runs it counts them, and puts them in canonical order: it gives one more than there may be, and stops.
+With `base`, `steps` and the entering rows, the statement is `entering rows UNION ALL (base and steps(entering rows)
+UNION steps(new rows))`. A relation that a step reads beside its reference is computed once, in a MATERIALIZED common
+table expression: DuckDB would compute it in every round. Rows are counted as the rounds find them. If the loop's rows
+are the statement's whole result, the statement's runner counts them and puts them in canonical order: the statement
+gives one row more than the limit, and stops.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from ..table import select_list
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecursionNames:
-    """What the common table expressions of a recursion are called. `number` is that of an alias, which nothing else in
-    the statement has.
+    """The names of a recursion's common table expressions. `number` is the number of an alias, unique in the
+    statement.
     """
 
     number: int
@@ -49,8 +50,8 @@ def select_recursion(
     rounds: Sequence[str],
     is_all: bool,
 ) -> str:
-    """`entering` and `fixed` are the SELECTs that are made once, `start` those of the first round, `rounds` those of
-    the others. `is_all`: they are all that the statement gives.
+    """The SELECT of a recursion. `entering` and `fixed` are the SELECTs that run once, `start` those of the first
+    round, `rounds` those of the other rounds. `is_all`: the loop's rows are the statement's whole result.
     """
     width = len(relation.schema)
     definitions = list(fixed)
@@ -92,7 +93,9 @@ def _nothing(schema: ir.Schema) -> str:
 
 
 def _canonical(select: str, schema: ir.Schema) -> str:
-    """The rows with one bit pattern for each number: which of several would stay depends on the way they come."""
+    """The rows with one bit pattern for each number: which of several patterns stays would depend on the rows'
+    order.
+    """
     if not any(isinstance(type_, t.Float) for type_ in schema):
         return select
     columns = (_number(f"c{at}", type_) for at, type_ in enumerate(schema))

@@ -1,6 +1,6 @@
-"""Set operations over any number of inputs. Rows are the same when every column is, two nulls included.
+"""Set operations over any number of inputs. Rows are the same if every column is, two nulls included.
 
-How often a row that is m times in the first input and n1, n2, ... times in the others comes out:
+The copies that come out of a row that is m times in the first input and n1, n2, ... times in the other inputs:
 
 - MINUS_PRIMARY once if all of n are 0; MINUS_PRIMARY_ALL max(0, m - sum(n)); MINUS_MULTISET m unless every n > 0;
 - INTERSECTION_PRIMARY once if any n > 0; INTERSECTION_MULTISET once if every n > 0; INTERSECTION_MULTISET_ALL
@@ -54,7 +54,7 @@ def _minus_multiset(first: str, others: Sequence[str], width: int, writer: Write
 
 
 def _combined(operation: str, selects: Sequence[str]) -> str:
-    """Balanced: a chain as long as the inputs are many would be nested as deep."""
+    """The SELECTs combined as a balanced tree: a chain would nest as deep as there are inputs."""
     level = [f"({select})" for select in selects]
     while len(level) > 1:
         pairs = [level[at : at + 2] for at in range(0, len(level), 2)]

@@ -1,4 +1,4 @@
-"""Sort: all rows, ordered. Relations that keep their input's order (filter, project, fetch) keep this one."""
+"""Sort: all rows, ordered. Relations that keep their input's order (filter, project, fetch) keep this order."""
 
 from __future__ import annotations
 

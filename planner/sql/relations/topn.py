@@ -1,4 +1,4 @@
-"""Top-n: sort and fetch in one, with the rows that tie with the last one if asked for."""
+"""Top-n: sort and fetch in one, if asked with the rows that tie with the last one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ def select_topn(relation: ir.TopN, table: Table, writer: Writer) -> str:
 
 
 def _with_ties(relation: ir.TopN, count: ir.Expression, table: Table, row: Writer) -> str:
-    """A row's rank says how many come before it by the keys, its number its own place among those that tie."""
+    """The SELECT with ties. A row's rank counts the rows before it by the keys; its number is its position
+    among ties.
+    """
     width = table.width
     window = f"OVER ({row.order(relation.keys).strip()})"
     numbered = f"SELECT {', '.join((*table.columns, f'rank() {window}', f'row_number() {window}'))} FROM {table.item}"
